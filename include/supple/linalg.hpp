@@ -1,0 +1,309 @@
+// Small dense linear algebra on lanes: Cholesky, Householder QR, one-sided Jacobi SVD.
+//
+// A matrix is a row-major array of lanes, a[i * columns + j]; every lane holds a matrix of its own.
+// Sizes are `int`, or `Fixed<6>` where they are known when compiling, which unrolls the loops.
+//
+// Range: QR and SVD first scale by a power of two, so any matrix whose entries span less than the
+// square root of the number range squared (1e300 in double, 1e36 in float, between the largest and
+// the smallest) keeps every digit; none overflows. Cholesky never squares an entry.
+//
+// Lanes do not see each other: a lane that has converged is left untouched while its neighbours go on,
+// so its bits do not depend on them.
+#pragma once
+
+#include "lane.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// A size known at compile time.
+template <int N>
+struct Fixed {
+  SUPPLE_INLINE constexpr operator int() const { return N; }
+};
+
+template <class L>
+SUPPLE_INLINE L dot(int n, const L* a, const L* b) {
+  L sum = a[0] * b[0];
+  for (int i = 1; i < n; ++i) sum = fma(a[i], b[i], sum);
+  return sum;
+}
+
+// Scales a[0..count) by a power of two so that its largest entry is near Number::scale_target;
+// returns the inverse of the factor. A zero matrix is left alone.
+template <class L>
+SUPPLE_FN L scale_to_range(int count, L* a) {
+  using N = Number<scalar_t<L>>;
+  L largest(0);
+  for (int i = 0; i < count; ++i) largest = max(largest, abs(a[i]));
+  const L power = max(power_of_two(largest), L(N::tiny));
+  // The factor is capped at the largest power of two; what is tiny then ends below the target.
+  const L factor = select(largest > L(0), min(L(N::scale_target) / power, L(N::huge)), L(1));
+  for (int i = 0; i < count; ++i) a[i] = a[i] * factor;
+  return L(1) / factor;
+}
+
+// ---- Cholesky ----------------------------------------------------------------------------------
+
+// A = C C^T of a symmetric positive semidefinite A (n x n; the lower triangle is read and replaced).
+// A pivot that is zero to working precision, relative to its own diagonal entry, gives a zero column
+// instead of a division by zero. Returns where all pivots were positive, that is: A has full rank.
+template <class L, class N>
+SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
+  using T = scalar_t<L>;
+  mask_t<L> full = L(0) == L(0);
+  for (int k = 0; k < n; ++k) {
+    const L floor = a[k * n + k] * L(T(n) * Number<T>::epsilon);
+    L pivot = a[k * n + k];
+    for (int j = 0; j < k; ++j) pivot = fma(-a[k * n + j], a[k * n + j], pivot);
+    const mask_t<L> positive = (pivot > floor) & (pivot > L(0));
+    full = full & positive;
+    const L root = sqrt(select(positive, pivot, L(1)));
+    const L inverse = select(positive, L(1) / root, L(0));
+    a[k * n + k] = select(positive, root, L(0));
+    for (int i = k + 1; i < n; ++i) {
+      L entry = a[i * n + k];
+      for (int j = 0; j < k; ++j) entry = fma(-a[i * n + j], a[k * n + j], entry);
+      a[i * n + k] = entry * inverse;
+    }
+  }
+  return full;
+}
+
+// x <- A^-1 x with the factor of `cholesky`. Components of a zero pivot are zero: for a consistent
+// right-hand side x solves A x = b also where A has lost rank.
+template <class L, class N>
+SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRICT x) {
+  for (int i = 0; i < n; ++i) {
+    L sum = x[i];
+    for (int j = 0; j < i; ++j) sum = fma(-c[i * n + j], x[j], sum);
+    const L d = c[i * n + i];
+    x[i] = select(d > L(0), sum / select(d > L(0), d, L(1)), L(0));
+  }
+  for (int i = n - 1; i >= 0; --i) {
+    L sum = x[i];
+    for (int j = i + 1; j < n; ++j) sum = fma(-c[j * n + i], x[j], sum);
+    const L d = c[i * n + i];
+    x[i] = select(d > L(0), sum / select(d > L(0), d, L(1)), L(0));
+  }
+}
+
+// ---- Householder QR ----------------------------------------------------------------------------
+
+// A = Q R, m x n of any shape, k = min(m, n). On return R is on and above the diagonal of a, and below
+// it lie the reflectors v_j (v_j[j] = 1 not stored): Q = H_0 ... H_{k-1}, H_j = I - tau_j v_j v_j^T.
+// A column that is already zero needs no reflector (tau = 0): Q is orthogonal and Q R = A at any rank.
+template <class L, class M, class N>
+SUPPLE_FN void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
+  const L unscale = scale_to_range(m * n, a);
+  for (int j = 0; j < m && j < n; ++j) {
+    L below(0);
+    for (int i = j + 1; i < m; ++i) below = fma(a[i * n + j], a[i * n + j], below);
+    const L head = a[j * n + j];
+    const mask_t<L> reflect = below > L(0);
+    // The new diagonal entry has the sign opposite to the head's: head - diagonal does not cancel.
+    const L norm = sqrt(fma(head, head, below));
+    const L diagonal = select(reflect, -copysign(norm, head), head);
+    const L safe = select(reflect, head - diagonal, L(1));
+    tau[j] = select(reflect, safe / -diagonal, L(0));
+    const L inverse = select(reflect, L(1) / safe, L(0));
+    for (int i = j + 1; i < m; ++i) a[i * n + j] = a[i * n + j] * inverse;
+    a[j * n + j] = diagonal;
+    for (int c = j + 1; c < n; ++c) {
+      L sum = a[j * n + c];
+      for (int i = j + 1; i < m; ++i) sum = fma(a[i * n + j], a[i * n + c], sum);
+      sum = sum * tau[j];
+      a[j * n + c] = a[j * n + c] - sum;
+      for (int i = j + 1; i < m; ++i) a[i * n + c] = fma(-sum, a[i * n + j], a[i * n + c]);
+    }
+  }
+  for (int i = 0; i < m; ++i) {
+    for (int j = i; j < n; ++j) a[i * n + j] = a[i * n + j] * unscale;
+  }
+}
+
+// b <- H_j b for one reflector of `qr`; b has m entries.
+template <class L, class M, class N>
+SUPPLE_INLINE void reflect(M m, N n, const L* a, const L* tau, int j, L* b) {
+  L sum = b[j];
+  for (int i = j + 1; i < m; ++i) sum = fma(a[i * n + j], b[i], sum);
+  sum = sum * tau[j];
+  b[j] = b[j] - sum;
+  for (int i = j + 1; i < m; ++i) b[i] = fma(-sum, a[i * n + j], b[i]);
+}
+
+// b <- Q^T b.
+template <class L, class M, class N>
+SUPPLE_FN void qr_transpose_times(M m, N n, const L* a, const L* tau, L* b) {
+  for (int j = 0; j < m && j < n; ++j) reflect(m, n, a, tau, j, b);
+}
+
+// b <- Q b.
+template <class L, class M, class N>
+SUPPLE_FN void qr_times(M m, N n, const L* a, const L* tau, L* b) {
+  for (int j = (m < n ? int(m) : int(n)) - 1; j >= 0; --j) reflect(m, n, a, tau, j, b);
+}
+
+// The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, x is its
+// first n entries. Where R has a zero on its diagonal that component of x is zero. Returns where all
+// of the diagonal is nonzero.
+template <class L, class M, class N>
+SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
+  qr_transpose_times(m, n, a, tau, b);
+  mask_t<L> full = L(0) == L(0);
+  for (int i = n - 1; i >= 0; --i) {
+    L sum = b[i];
+    for (int j = i + 1; j < n; ++j) sum = fma(-a[i * n + j], b[j], sum);
+    const L d = a[i * n + i];
+    const mask_t<L> nonzero = d != L(0);
+    full = full & nonzero;
+    b[i] = select(nonzero, sum / select(nonzero, d, L(1)), L(0));
+  }
+  return full;
+}
+
+// ---- one-sided Jacobi SVD ----------------------------------------------------------------------
+
+// Makes a zero or vanished vector of an orthonormal list whole again: vectors[i] (length n, rows of
+// `list`) becomes, where `missing`, a unit vector orthogonal to the others before it. Starts from the
+// coordinate axis farthest from their span, projected twice (once is not enough near the span).
+template <class L>
+SUPPLE_FN void complete(int i, int n, L* list, const mask_t<L>& missing) {
+  L best(-1), pick(0);
+  for (int k = 0; k < n; ++k) {
+    L rest(1);
+    for (int j = 0; j < i; ++j) rest = fma(-list[j * n + k], list[j * n + k], rest);
+    pick = select(rest > best, L(scalar_t<L>(k)), pick);
+    best = max(best, rest);
+  }
+  L* const v = list + i * n;
+  for (int k = 0; k < n; ++k) {
+    v[k] = select(missing, select(pick == L(scalar_t<L>(k)), L(1), L(0)), v[k]);
+  }
+  for (int twice = 0; twice < 2; ++twice) {
+    for (int j = 0; j < i; ++j) {
+      const L along = select(missing, dot(n, list + j * n, v), L(0));
+      for (int k = 0; k < n; ++k) v[k] = fma(-along, list[j * n + k], v[k]);
+    }
+    const L norm = select(missing, sqrt(dot(n, v, v)), L(1));
+    for (int k = 0; k < n; ++k) v[k] = v[k] / norm;
+  }
+}
+
+// One rotation that makes rows x and y (length n) orthogonal and puts the longer first, the same
+// rotation applied to rows p and q (length r). Returns where anything was rotated.
+template <class L>
+SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, int r, L* p, L* q) {
+  using T = scalar_t<L>;
+  L xx = x[0] * x[0], yy = y[0] * y[0], xy = x[0] * y[0];
+  for (int k = 1; k < n; ++k) {
+    xx = fma(x[k], x[k], xx);
+    yy = fma(y[k], y[k], yy);
+    xy = fma(x[k], y[k], xy);
+  }
+  // Orthogonal to working precision: what remains is the rounding of a sum of n products.
+  const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
+  const mask_t<L> skew = abs(xy) > L(tolerance) * sqrt(xx) * sqrt(yy);
+  const mask_t<L> turn = skew | (yy > xx);
+  if (!any(turn)) return turn;
+  // tan(2 angle) = 2 xy / (xx - yy), of which the smaller root; a quarter turn more if y is longer.
+  // Divided by the larger of the two numbers, so that no square leaves the number range.
+  const L half = (xx - yy) * L(T(0.5));
+  const L big = max(abs(half), abs(xy));
+  const L safe = select(big > L(0), big, L(1));
+  const L h = abs(half) / safe, g = xy / safe;
+  const L reach = h + sqrt(fma(h, h, g * g));
+  const L t = select(skew, select(half < L(0), -g, g) / select(skew, reach, L(1)), L(0));
+  const L cosine = L(1) / sqrt(fma(t, t, L(1)));
+  const L sine = cosine * t;
+  // Longer first: where y was the longer one, (x, y) -> (y', -x').
+  const mask_t<L> exchange = yy > xx;
+  const L c = select(turn, select(exchange, -sine, cosine), L(1));
+  const L s = select(turn, select(exchange, cosine, sine), L(0));
+  for (int k = 0; k < n; ++k) {
+    const L u = x[k], w = y[k];
+    x[k] = select(turn, fma(c, u, s * w), u);
+    y[k] = select(turn, fma(c, w, -(s * u)), w);
+  }
+  for (int k = 0; k < r; ++k) {
+    const L u = p[k], w = q[k];
+    p[k] = select(turn, fma(c, u, s * w), u);
+    q[k] = select(turn, fma(c, w, -(s * u)), w);
+  }
+  return turn;
+}
+
+// The SVD of k rows of length n >= k. On return rows is V^T (k x n, orthonormal rows), sigma (k) is
+// sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma) V^T.
+// With turned = nullptr only sigma is wanted and rows is left as working space.
+template <class L, class K, class N>
+SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                        L* SUPPLE_RESTRICT turned) {
+  using T = scalar_t<L>;
+  constexpr int most_sweeps = 60;
+  const L unscale = scale_to_range(k * n, rows);
+  const int r = turned ? int(k) : 0;
+  for (int i = 0; i < r; ++i) {
+    for (int j = 0; j < r; ++j) turned[i * k + j] = L(T(i == j));
+  }
+  for (int sweep = 0; sweep < most_sweeps; ++sweep) {
+    bool turning = false;
+    for (int i = 0; i + 1 < k; ++i) {
+      for (int j = i + 1; j < k; ++j) {
+        turning |= any(rotate_rows(n, rows + i * n, rows + j * n, r, turned + i * r, turned + j * r));
+      }
+    }
+    if (!turning) break;
+  }
+  for (int i = 0; i < k; ++i) {
+    const L norm = sqrt(dot(n, rows + i * n, rows + i * n));
+    sigma[i] = norm * unscale;
+    if (!turned) continue;
+    // Below this the squares have lost digits: the direction is noise, any orthogonal one will do.
+    const mask_t<L> missing = norm <= L(2 * sqrt(Number<T>::tiny));
+    const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
+    for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
+    if (any(missing)) complete(i, n, rows, missing);
+  }
+}
+
+// A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, downwards), v (n x k),
+// with orthonormal columns at any rank. `work` has m * n lanes; a is left alone.
+template <class L, class M, class N>
+SUPPLE_FN void svd(M m, N n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT u,
+                   L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT v, L* SUPPLE_RESTRICT work) {
+  const auto transposed = [](int rows, int columns, L* in_place, L* buffer) {
+    for (int i = 0; i < rows * columns; ++i) buffer[i] = in_place[i];
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < columns; ++j) in_place[j * rows + i] = buffer[i * columns + j];
+    }
+  };
+  if (int(m) <= int(n)) {
+    for (int i = 0; i < m * n; ++i) v[i] = a[i];
+    svd_rows(m, n, v, sigma, u);
+    transposed(m, n, v, work);
+    transposed(m, m, u, work);
+  } else {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) u[j * m + i] = a[i * n + j];
+    }
+    svd_rows(n, m, u, sigma, v);
+    transposed(n, m, u, work);
+    transposed(n, n, v, work);
+  }
+}
+
+// Singular values alone, downwards: sigma has min(m, n) entries; a is overwritten, work has m * n.
+template <class L, class M, class N>
+SUPPLE_FN void singular_values(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT sigma,
+                               L* SUPPLE_RESTRICT work) {
+  if (int(m) <= int(n)) {
+    svd_rows(m, n, a, sigma, static_cast<L*>(nullptr));
+    return;
+  }
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) work[j * m + i] = a[i * n + j];
+  }
+  svd_rows(n, m, work, sigma, static_cast<L*>(nullptr));
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,52 @@
+// The flat tree as plain data: what the kernel knows of a robot.
+//
+// A `Chain` is the part of a robot that moves a chosen set of frames: its joints, parents first, and
+// the frames. Fixed joints are gone, folded into the constants. Every joint turns about, or slides
+// along, the z axis of its own frame; the frames are turned about that axis so that the constant
+// rotation between most joints is a single twist about x (see docs/kernel.md).
+#pragma once
+
+// (no inline namespace: plain data has one layout on every instruction set)
+namespace supple {
+
+enum class Motion : int { revolute, prismatic };
+
+// How the constant rotation from the parent's frame to the joint's is stored.
+enum class Placement : int {
+  root,     // the parent is the world: `rotation` and `position` are the joint's pose itself
+  twist,    // about x by an angle with cosine rotation[0] and sine rotation[1]
+  general,  // a full matrix
+};
+
+// T_parent_joint(q) = (rotation, position) · motion along or about z by  scale * q[coordinate] + offset
+template <class T>
+struct Joint {
+  int parent;       // index of the parent joint in the chain, -1 for the world
+  Motion motion;
+  Placement placement;
+  int coordinate;   // index into q
+  T scale, offset;  // [rad] or [m]; scale is 1 unless the joint mimics another
+  T rotation[9];    // columns x, y, z; or cosine, sine of a twist
+  T position[3];    // [m] in the parent's frame
+};
+
+// A frame fixed to a joint (or to the world, joint = -1) at a constant pose.
+template <class T>
+struct Frame {
+  int joint;
+  int support_begin, support_end;  // its joints, root first: support[begin..end)
+  T rotation[9];                   // columns x, y, z, in the joint's frame
+  T position[3];                   // [m] in the joint's frame
+};
+
+template <class T>
+struct Chain {
+  int coordinates;  // length of q
+  int joints, frames;
+  bool mimics;      // some coordinate moves several joints of the chain
+  const Joint<T>* joint;
+  const Frame<T>* frame;
+  const int* support;
+};
+
+}  // namespace supple

@@ -1,0 +1,264 @@
+// The extension module supple._core: converts arguments, chooses an instruction set, spreads threads.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "arrays.hpp"
+#include "isa.hpp"
+#include "kernels.hpp"
+#include "parallel.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+// 64-byte aligned working memory; small ones live in the object itself.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes) {
+    if (bytes > sizeof(local_)) heap_.reset(::operator new(bytes, std::align_val_t{64}));
+  }
+  void* get() { return heap_ ? heap_.get() : local_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { ::operator delete(p, std::align_val_t{64}); }
+  };
+  alignas(64) unsigned char local_[16384];
+  std::unique_ptr<void, Free> heap_;
+};
+
+// Configurations that a thread takes at least: below, starting it costs more than it saves.
+constexpr std::ptrdiff_t grain = 512;
+
+// A chain in one precision, owning its memory.
+template <class T>
+struct OwnedChain {
+  std::vector<Joint<T>> joints;
+  std::vector<Frame<T>> frames;
+  std::vector<int> support;
+  int coordinates = 0;
+  bool mimics = false;
+
+  Chain<T> view() const {
+    return {coordinates,   int(joints.size()), int(frames.size()), mimics,
+            joints.data(), frames.data(),      support.data()};
+  }
+};
+
+using Doubles = std::vector<double>;
+using Ints = std::vector<int>;
+
+template <class T>
+OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
+                    const Ints& coordinate, const Doubles& scale, const Doubles& offset,
+                    const Doubles& rotation, const Doubles& position, const Ints& frame_joint,
+                    const Doubles& frame_rotation, const Doubles& frame_position) {
+  OwnedChain<T> chain;
+  chain.coordinates = coordinates;
+  const int count = int(parent.size());
+  const auto copy = [](const Doubles& from, std::size_t at, int n, T* to) {
+    for (int i = 0; i < n; ++i) to[i] = T(from.at(at + i));
+  };
+  Ints uses(coordinates, 0);
+  for (int j = 0; j < count; ++j) {
+    Joint<T> joint{parent.at(j),     Motion(motion.at(j)), Placement(placement.at(j)),
+                   coordinate.at(j), T(scale.at(j)),       T(offset.at(j)),
+                   {},               {}};
+    const bool root = joint.placement == Placement::root;
+    if (joint.parent >= j || joint.parent < -1 || root != (joint.parent == -1)) {
+      throw nb::value_error("a chain's joints come after their parents");
+    }
+    copy(rotation, 9 * std::size_t(j), 9, joint.rotation);
+    copy(position, 3 * std::size_t(j), 3, joint.position);
+    chain.mimics |= ++uses.at(joint.coordinate) > 1;
+    chain.joints.push_back(joint);
+  }
+  for (std::size_t f = 0; f < frame_joint.size(); ++f) {
+    Frame<T> frame{frame_joint[f], int(chain.support.size()), 0, {}, {}};
+    if (frame.joint >= count) throw nb::value_error("a frame sits on a joint that is not there");
+    Ints path;
+    for (int j = frame.joint; j >= 0; j = parent[j]) path.push_back(j);
+    chain.support.insert(chain.support.end(), path.rbegin(), path.rend());
+    frame.support_end = int(chain.support.size());
+    copy(frame_rotation, 9 * f, 9, frame.rotation);
+    copy(frame_position, 3 * f, 3, frame.position);
+    chain.frames.push_back(frame);
+  }
+  return chain;
+}
+
+// What one call of a chain shall compute.
+struct Wanted {
+  bool poses = false, jacobian = false, drift = false, sigma = false, manipulability = false;
+};
+
+struct Outputs {
+  nb::object poses, jacobian, drift, sigma, manipulability;
+};
+
+class PyChain {
+ public:
+  // `frames` of the given frames are results, in one axis if `stack`; a further one is the axes'.
+  PyChain(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
+          const Ints& coordinate, const Doubles& scale, const Doubles& offset, const Doubles& rotation,
+          const Doubles& position, const Ints& frame_joint, const Doubles& frame_rotation,
+          const Doubles& frame_position, int frames, bool stack, int axes, Ints rows)
+      : f64_(build<double>(coordinates, parent, motion, placement, coordinate, scale, offset, rotation,
+                           position, frame_joint, frame_rotation, frame_position)),
+        f32_(build<float>(coordinates, parent, motion, placement, coordinate, scale, offset, rotation,
+                          position, frame_joint, frame_rotation, frame_position)),
+        frames_(frames),
+        stack_(stack),
+        axes_(axes),
+        rows_(std::move(rows)) {
+    if (frames < 1 || frames > int(frame_joint.size()) || axes >= int(frame_joint.size())) {
+      throw nb::value_error("a chain has at least one frame, and its axes are one of them");
+    }
+    for (int row : rows_) {
+      if (row < 0 || row >= 6 * frames) throw nb::value_error("a row beyond the stacked Jacobian");
+    }
+  }
+
+  Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted) const {
+    const Batch batch(q, f64_.coordinates, "q");
+    return batch.is_double() ? evaluate(batch, qd, threads, wanted, f64_.view(), isa().f64)
+                             : evaluate(batch, qd, threads, wanted, f32_.view(), isa().f32);
+  }
+
+ private:
+  template <class T>
+  Outputs evaluate(const Batch& q, nb::handle qd, int threads, Wanted wanted, const Chain<T>& chain,
+                   const Kernel<T>& kernel) const {
+    const int n = chain.coordinates, f = frames_, sigmas = std::min(int(rows_.size()), n);
+    Outputs out;
+    if (wanted.poses) out.poses = stack_ ? q.like({f, 4, 4}) : q.like({4, 4});
+    if (wanted.jacobian) out.jacobian = stack_ ? q.like({f, 6, n}) : q.like({6, n});
+    if (wanted.drift) out.drift = stack_ ? q.like({f, 6}) : q.like({6});
+    if (wanted.sigma) out.sigma = q.like({sigmas});
+    if (wanted.manipulability) out.manipulability = q.like({});
+    std::unique_ptr<Batch> speed;
+    if (wanted.drift) speed = std::make_unique<Batch>(paired(q, qd, n));
+
+    const Request<T> request{q.count(),
+                             f,
+                             axes_,
+                             q.data<T>(),
+                             speed ? speed->data<T>() : nullptr,
+                             data_of<T>(out.poses),
+                             data_of<T>(out.jacobian),
+                             data_of<T>(out.drift),
+                             data_of<T>(out.sigma),
+                             data_of<T>(out.manipulability),
+                             rows_.data(),
+                             int(rows_.size())};
+    const std::ptrdiff_t bad = run(chain, request, kernel, threads);
+    if (bad >= 0) refuse(q, speed.get(), bad);
+    return out;
+  }
+
+  // qd as an array with the rows and the type of q.
+  static Batch paired(const Batch& q, nb::handle qd, int n) {
+    Batch speed(qd, n, "qd");
+    if (speed.same_rows(q)) return speed;
+    const nb::object match = nb::module_::import_("supple.kinematics.arrays").attr("matched");
+    return Batch(match(q.object(), speed.object()), n, "qd");
+  }
+
+  [[noreturn]] static void refuse(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
+    const nb::object refusal = nb::module_::import_("supple.kinematics.arrays").attr("refuse_nonfinite");
+    refusal(q.object(), speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
+    throw nb::value_error("a non-finite input");
+  }
+
+  template <class T>
+  static std::ptrdiff_t run(const Chain<T>& chain, const Request<T>& request, const Kernel<T>& kernel,
+                            int threads) {
+    if (request.count == 0) return -1;
+    const std::size_t bytes = kernel.scratch(chain, request);
+    if (request.count < 32) {  // sooner done than the interpreter's lock is given away
+      Scratch scratch(bytes);
+      return kernel.run(chain, request, 0, request.count, scratch.get());
+    }
+    nb::gil_scoped_release release;
+    std::vector<std::ptrdiff_t> bad;
+    std::mutex guard;
+    parallel(request.count, grain, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+      Scratch scratch(bytes);
+      const std::ptrdiff_t found = kernel.run(chain, request, begin, end, scratch.get());
+      if (found < 0) return;
+      const std::lock_guard lock(guard);
+      bad.push_back(found);
+    });
+    return bad.empty() ? -1 : *std::min_element(bad.begin(), bad.end());
+  }
+
+  OwnedChain<double> f64_;
+  OwnedChain<float> f32_;
+  int frames_;
+  bool stack_;
+  int axes_;
+  Ints rows_;
+};
+
+NB_MODULE(_core, m) {
+  if (_import_array() < 0) throw nb::python_error();
+  m.doc() = "The compiled part of supple. Not for direct use: see supple.Robot.";
+
+  m.def("isa", [] { return std::string(isa().isa); }, "Name of the instruction set in use.");
+  m.def("isas", [] { return available_isas(); }, "Instruction sets that this machine can run, best last.");
+  m.def("use_isa", [](const std::string& name) { use_isa(name); }, "name"_a,
+        "Switches to another instruction set of `isas()`.");
+  m.def("lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
+        "Lanes of a batch in double and in single precision.");
+
+  nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
+      .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,
+                    const Doubles&, const Doubles&, const Doubles&, const Ints&, const Doubles&,
+                    const Doubles&, int, bool, int, Ints>(),
+           nb::kw_only(), "coordinates"_a, "parent"_a, "motion"_a, "placement"_a, "coordinate"_a,
+           "scale"_a, "offset"_a, "rotation"_a, "position"_a, "frame_joint"_a, "frame_rotation"_a,
+           "frame_position"_a, "frames"_a, "stack"_a, "axes"_a, "rows"_a)
+      .def("poses",
+           [](const PyChain& c, nb::handle q, int threads) {
+             return c.evaluate(q, {}, threads, {.poses = true}).poses;
+           },
+           "q"_a, "threads"_a)
+      .def("jacobian",
+           [](const PyChain& c, nb::handle q, int threads) {
+             return c.evaluate(q, {}, threads, {.jacobian = true}).jacobian;
+           },
+           "q"_a, "threads"_a)
+      .def("poses_and_jacobian",
+           [](const PyChain& c, nb::handle q, int threads) {
+             Outputs out = c.evaluate(q, {}, threads, {.poses = true, .jacobian = true});
+             return nb::make_tuple(std::move(out.poses), std::move(out.jacobian));
+           },
+           "q"_a, "threads"_a)
+      .def("drift",
+           [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
+             return c.evaluate(q, qd, threads, {.drift = true}).drift;
+           },
+           "q"_a, "qd"_a, "threads"_a)
+      .def("singular_values",
+           [](const PyChain& c, nb::handle q, int threads) {
+             return c.evaluate(q, {}, threads, {.sigma = true}).sigma;
+           },
+           "q"_a, "threads"_a)
+      .def("manipulability",
+           [](const PyChain& c, nb::handle q, int threads) {
+             return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
+           },
+           "q"_a, "threads"_a);
+}
+
+}  // namespace
+}  // namespace supple

@@ -1,0 +1,228 @@
+// The batch loops, compiled once for each instruction set: SUPPLE_ISA names it.
+//
+// Nothing here may instantiate a template of the standard library: the linker would merge it with the
+// copies of the other instruction sets (tests/test_symbols.py looks).
+#include "kernels.hpp"
+
+#include "supple/kinematics.hpp"
+#include "supple/linalg.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// Lanes of a batch: two registers' worth hides latency where registers are plenty.
+#ifndef SUPPLE_REGISTERS
+#define SUPPLE_REGISTERS 1
+#endif
+template <class T>
+inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
+
+// The working memory of one block, cut from one piece of memory.
+template <class L>
+struct Workspace {
+  L *q, *qd, *jacobian, *stacked, *work, *sigma, *poses, *drift;
+  Pose<L>* joint_poses;
+
+  template <class T>
+  std::size_t lay_out(const Chain<T>& chain, const Request<T>& request, void* memory) {
+    const std::size_t n = std::size_t(chain.coordinates), f = std::size_t(request.frames);
+    L* const base = static_cast<L*>(memory);
+    std::size_t used = 0;
+    const auto take = [base, &used](std::size_t count) {
+      L* piece = base ? base + used : nullptr;
+      used += count;
+      return piece;
+    };
+    const std::size_t picked = request.sigma || request.manipulability ? request.row_count * n : 0;
+    q = take(n);
+    qd = take(request.drift ? n : 0);
+    joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
+    poses = take(16 * f);
+    drift = take(6 * f);
+    jacobian = take(request.jacobian || picked ? 6 * f * n : 0);
+    stacked = take(picked);
+    work = take(picked);
+    sigma = take(picked ? n : 0);
+    return used * sizeof(L);
+  }
+};
+
+// Lane i of x[k] <- rows[i * n + k]; lanes beyond `lanes` repeat the last one.
+template <class L, class T>
+void load(int n, int lanes, const T* rows, L* x) {
+  for (int k = 0; k < n; ++k) {
+    for (int i = 0; i < width<L>; ++i) set(x[k], i, rows[(i < lanes ? i : lanes - 1) * n + k]);
+  }
+}
+
+// rows[i * n + k] <- lane i of x[k].
+template <class L, class T>
+void store(int n, int lanes, const L* x, T* rows) {
+  for (int i = 0; i < lanes; ++i) {
+    const T* lane = reinterpret_cast<const T*>(x) + i;
+    for (int k = 0; k < n; ++k) rows[std::ptrdiff_t(i) * n + k] = lane[k * width<L>];
+  }
+}
+
+template <class L>
+SUPPLE_INLINE void put(L* matrix, int stride, const Vec3<L>& v) {
+  matrix[0] = v.x;
+  matrix[stride] = v.y;
+  matrix[2 * stride] = v.z;
+}
+
+template <class L>
+void write_pose(const Pose<L>& T, L* matrix) {
+  put(matrix, 4, T.R.x);
+  put(matrix + 1, 4, T.R.y);
+  put(matrix + 2, 4, T.R.z);
+  put(matrix + 3, 4, T.p);
+  for (int c = 0; c < 3; ++c) matrix[12 + c] = L(0);
+  matrix[15] = L(1);
+}
+
+// The 6 x n Jacobian of one frame, written in the axes of `in` unless null.
+template <class L, class T>
+void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
+                    const Vec3<L>& p, const Rotation<L>* in, L* J) {
+  const int n = chain.coordinates;
+  if (chain.mimics || frame.support_end - frame.support_begin < n) {
+    for (int k = 0; k < 6 * n; ++k) J[k] = L(0);
+  }
+  jacobian(chain, frame, space.joint_poses, p, [&](int column, const Twist<L>& world, bool first) {
+    Twist<L> twist = world;
+    if (in) twist = {into(*in, world.v), into(*in, world.w)};
+    L* at = J + column;
+    if (!first) {
+      twist.v = twist.v + Vec3<L>{at[0], at[n], at[2 * n]};
+      twist.w = twist.w + Vec3<L>{at[3 * n], at[4 * n], at[5 * n]};
+    }
+    put(at, n, twist.v);
+    put(at + 3 * n, n, twist.w);
+  });
+}
+
+// J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its derivative has a term more:
+// d/dt R^T v = R^T (a - w_R × v).
+template <class L, class T>
+void write_drift(const Chain<T>& chain, const Request<T>& request, const Frame<T>& frame,
+                 const Workspace<L>& space, const Vec3<L>& p, const Rotation<L>* in, L* drift) {
+  Rates<L> rate = rates(chain, frame, space.joint_poses, p, space.qd);
+  if (in) {
+    Vec3<L> spin = rate.w;
+    if (request.axes >= 0) {
+      const Frame<T>& reference = chain.frame[request.axes];
+      spin = rates(chain, reference, space.joint_poses, p, space.qd).w;
+    }
+    rate.a = into(*in, rate.a - cross(spin, rate.v));
+    rate.b = into(*in, rate.b - cross(spin, rate.w));
+  }
+  put(drift, 1, rate.a);
+  put(drift + 3, 1, rate.b);
+}
+
+template <class L, class T>
+void write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
+                 const Workspace<L>& space) {
+  const int n = chain.coordinates, m = request.row_count;
+  for (int r = 0; r < m; ++r) {
+    for (int c = 0; c < n; ++c) space.stacked[r * n + c] = space.jacobian[request.rows[r] * n + c];
+  }
+  const int k = m < n ? m : n;
+  if (m == 6) {
+    singular_values(Fixed<6>{}, n, space.stacked, space.sigma, space.work);
+  } else {
+    singular_values(m, n, space.stacked, space.sigma, space.work);
+  }
+  if (request.sigma) store(k, lanes, space.sigma, request.sigma + first * k);
+  if (request.manipulability) {
+    L product = space.sigma[0];
+    for (int i = 1; i < k; ++i) product = product * space.sigma[i];
+    store(1, lanes, &product, request.manipulability + first);
+  }
+}
+
+// Configurations first .. first + lanes, one in each lane. Returns false if an input is not finite.
+template <class L, class T>
+bool block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
+           const Workspace<L>& space) {
+  const int n = chain.coordinates, f = request.frames;
+  load(n, lanes, request.q + first * n, space.q);
+  mask_t<L> sound = L(0) == L(0);
+  for (int k = 0; k < n; ++k) sound = sound & finite(space.q[k]);
+  if (request.drift) {
+    load(n, lanes, request.qd + first * n, space.qd);
+    for (int k = 0; k < n; ++k) sound = sound & finite(space.qd[k]);
+  }
+  if (!all(sound)) return false;
+
+  forward(chain, space.q, space.joint_poses);
+  Pose<L> reference;
+  const Rotation<L>* in = request.axes == axes_world ? nullptr : &reference.R;
+  if (request.axes >= 0) reference = frame_pose(chain.frame[request.axes], space.joint_poses);
+
+  for (int i = 0; i < f; ++i) {
+    const Frame<T>& frame = chain.frame[i];
+    const Pose<L> pose = frame_pose(frame, space.joint_poses);
+    if (request.axes == axes_body) reference = pose;
+    if (request.poses) write_pose(pose, space.poses + 16 * i);
+    if (request.jacobian || request.sigma || request.manipulability) {
+      write_jacobian(chain, frame, space, pose.p, in, space.jacobian + 6 * n * i);
+    }
+    if (request.drift) write_drift(chain, request, frame, space, pose.p, in, space.drift + 6 * i);
+  }
+  if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
+  if (request.jacobian) store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
+  if (request.drift) store(6 * f, lanes, space.drift, request.drift + first * 6 * f);
+  if (request.sigma || request.manipulability) write_sigma(chain, request, first, lanes, space);
+  return true;
+}
+
+template <class L, class T>
+std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t begin,
+                         std::ptrdiff_t end, void* scratch) {
+  Workspace<L> space;
+  space.lay_out(chain, request, scratch);
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const std::ptrdiff_t left = end - first;
+    const int lanes = left < width<L> ? int(left) : width<L>;
+    if (block(chain, request, first, lanes, space)) continue;
+    for (std::ptrdiff_t i = first * chain.coordinates;; ++i) {
+      const bool sound = finite(request.q[i]) && (!request.qd || finite(request.qd[i]));
+      if (!sound) return i / chain.coordinates;
+    }
+  }
+  return -1;
+}
+
+template <class T>
+std::size_t scratch(const Chain<T>& chain, const Request<T>& request) {
+  Workspace<Pack<T, batch_width<T>>> space;
+  return space.lay_out(chain, request, nullptr);
+}
+
+template <class T>
+std::ptrdiff_t run(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t begin,
+                   std::ptrdiff_t end, void* memory) {
+  if (end - begin == 1) return run_lanes<T>(chain, request, begin, end, memory);
+  return run_lanes<Pack<T, batch_width<T>>>(chain, request, begin, end, memory);
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
+
+namespace supple {
+
+#define SUPPLE_TEXT(a) #a
+#define SUPPLE_NAME(a) SUPPLE_TEXT(a)
+
+extern const Kernels SUPPLE_KERNELS(SUPPLE_ISA);
+const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
+    SUPPLE_NAME(SUPPLE_ISA),
+    batch_width<double>,
+    batch_width<float>,
+    {&scratch<double>, &run<double>},
+    {&scratch<float>, &run<float>},
+};
+
+}  // namespace supple

@@ -1,0 +1,20 @@
+"""Files and tables -> a Description: joints, links, frames, limits as plain immutable data."""
+
+from supple.describe.builtin import builtin
+from supple.describe.builtin import names as builtin_names
+from supple.describe.description import Description, Frame, Joint, Mimic
+from supple.describe.dh import dh
+from supple.describe.mjcf import mjcf
+from supple.describe.urdf import urdf
+
+__all__ = [
+    "Description",
+    "Frame",
+    "Joint",
+    "Mimic",
+    "builtin",
+    "builtin_names",
+    "dh",
+    "mjcf",
+    "urdf",
+]

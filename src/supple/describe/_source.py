@@ -1,0 +1,178 @@
+"""Robot files before they are parsed: size, kind, XML that is well-formed and harmless."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeAlias
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from supple.errors import DescriptionError, InputError, listed, shown
+
+PathOrText: TypeAlias = "str | os.PathLike[str]"
+
+MAX_BYTES = 16_000_000
+MAX_ELEMENTS = 200_000
+
+# What the root element says about a file that came to the wrong reader.
+_OTHER_ROOTS = {
+    "robot": "this is a URDF file: read it with supple.urdf",
+    "mujoco": "this is an MJCF file: read it with supple.mjcf",
+    "sdf": "this is an SDF file, which supple does not read: convert it to URDF",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A robot file or text that passed the checks: its bytes, its path if any, its elements."""
+
+    label: str
+    data: bytes
+    path: Path | None
+    root: Element
+
+
+def read_source(source: PathOrText, *, root: str, max_depth: int) -> Source:
+    """Read a path, or a text that starts with "<", and check its XML.
+
+    Refused with a DescriptionError, before any other parser sees it: what is missing, not a
+    regular file, unreadable, empty or above 16 MB; XML that is not well-formed, declares a
+    document type or entities, has another root element, nests deeper than max_depth or has more
+    than 200,000 elements.
+    """
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
+        label, path, data = "the given text", None, _encoded(source)
+    elif isinstance(source, str | os.PathLike):
+        label, path, data = _loaded(source)
+    else:
+        raise InputError(f"expected a path or a text of XML, given {shown(source)}.")
+
+    if len(data) > MAX_BYTES:
+        raise _too_large(label, len(data))
+    if not data.strip():
+        raise DescriptionError(f"{label} is empty; expected XML with a <{root}> element.")
+    return Source(label, data, path, _Checker(label, root, max_depth).checked(data))
+
+
+def _encoded(text: str) -> bytes:
+    """A text as UTF-8, without the declaration of an encoding that it no longer has."""
+    text = re.sub(r"\A<\?xml\s[^>]*\?>", "", text.lstrip("\ufeff \t\r\n"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise DescriptionError(f"the given text is not valid Unicode: {error}.") from error
+
+
+def _loaded(source: str | os.PathLike[str]) -> tuple[str, Path, bytes]:
+    """Label, path and at most one byte too many of a file."""
+    try:
+        path = Path(source)
+        label = _label(path)
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise DescriptionError(f"{label} is a directory; expected a file.")
+        if not stat.S_ISREG(status.st_mode):
+            raise DescriptionError(f"{label} is not a regular file.")
+        if status.st_size > MAX_BYTES:
+            raise _too_large(label, status.st_size)
+        with path.open("rb") as file:
+            return label, path, file.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        problem = f"no such file: {_label(Path(source))}{_nearby(Path(source))}."
+        raise DescriptionError(problem) from error
+    except (OSError, TypeError, ValueError) as error:
+        problem = f"{shown(source)} cannot be read as a file: {error}."
+        raise error if isinstance(error, DescriptionError) else DescriptionError(problem) from error
+
+
+def _label(path: Path) -> str:
+    """A path in quotes; a long one keeps its end, which says most."""
+    text = str(path)
+    return repr(text if len(text) <= 80 else f"…{text[-79:]}")
+
+
+def _nearby(path: Path) -> str:
+    """What the folder of a missing file holds under a similar name."""
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(1000), strict=False)]
+    except (OSError, ValueError):
+        return f"; its folder {_label(path.parent)} is not there either"
+    close = get_close_matches(path.name, names)
+    return f"; its folder has {listed(close)}" if close else ""
+
+
+def _too_large(label: str, size: int) -> DescriptionError:
+    limit = f"at most {MAX_BYTES / 1e6:.0f} MB are read"
+    return DescriptionError(f"{label} is {size / 1e6:.1f} MB; {limit}.")
+
+
+class _Checker:
+    """One pass of expat over the bytes: refuses what is not plain XML, builds the elements.
+
+    Names keep their prefix ("xacro:macro"): an unbound one, common in robot files, is no error.
+    """
+
+    def __init__(self, label: str, root: str, max_depth: int) -> None:
+        self.label = label
+        self.expected = root
+        self.max_depth = max_depth
+        self.depth = 0
+        self.elements = 0
+        self.builder = TreeBuilder()
+
+    def checked(self, data: bytes) -> Element:
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = self._refuse_doctype
+        parser.EntityDeclHandler = self._refuse_doctype
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        try:
+            parser.Parse(data, True)
+            return self.builder.close()
+        except expat.ExpatError as error:
+            where = f"line {error.lineno}, column {error.offset + 1}"
+            problem = expat.ErrorString(error.code)
+            raise self._error(f"is not well-formed XML at {where}: {problem}") from error
+        except (LookupError, ValueError) as error:  # an encoding that Python does not know
+            if isinstance(error, DescriptionError):
+                raise
+            raise self._error(f"cannot be decoded: {error}") from error
+
+    def _error(self, problem: str) -> DescriptionError:
+        return DescriptionError(f"{self.label} {problem}.")
+
+    def _refuse_doctype(self, name: str, *_: object) -> None:
+        raise self._error(
+            f"declares a document type or entity ({shown(name)}), which is refused: "
+            "entities can expand without bound or read other files"
+        )
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if self.elements == 0 and name != self.expected:
+            hint = _OTHER_ROOTS.get(name, "is it a robot file?")
+            raise self._error(
+                f"has the root element <{shown(name)[1:-1]}>, expected <{self.expected}>; {hint}"
+            )
+        if name.startswith("xacro:"):
+            raise self._error(
+                f"has the element <{shown(name)[1:-1]}>: it is xacro; expand it first, "
+                "xacro arm.urdf.xacro > arm.urdf"
+            )
+        self.depth += 1
+        self.elements += 1
+        if self.depth > self.max_depth:
+            raise self._error(f"nests elements deeper than {self.max_depth}")
+        if self.elements > MAX_ELEMENTS:
+            raise self._error(f"has more than {MAX_ELEMENTS} elements")
+        self.builder.start(name, attributes)
+
+    def _end(self, name: str) -> None:
+        self.depth -= 1
+        self.builder.end(name)

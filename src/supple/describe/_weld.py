@@ -1,0 +1,64 @@
+"""Welding joints: what both file readers do with `fixed=`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from supple.describe._pose import motion
+from supple.describe.description import Joint
+from supple.errors import InputError, shown, unknown
+
+
+def names_to_weld(fixed: str | Iterable[str], available: Sequence[str]) -> frozenset[str]:
+    """The names given as `fixed=`, each checked to exist; one plain string is one name."""
+    try:
+        names = (fixed,) if isinstance(fixed, str) else tuple(fixed)
+    except TypeError as error:
+        raise InputError(f"fixed: expected names of joints, given {shown(fixed)}.") from error
+    for name in names:
+        if name not in available:
+            raise unknown("joint", name, available)
+    return frozenset(names)
+
+
+def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint, ...]:
+    """Joints with those in `values` fixed at a coordinate [rad or m].
+
+    What mimics a welded joint stands still as well, at multiplier * value + offset.
+    """
+    followers: dict[str, list[Joint]] = {}
+    for joint in joints:
+        if joint.mimic is not None:
+            followers.setdefault(joint.mimic.joint, []).append(joint)
+
+    still = dict(values)
+    todo = list(values)
+    while todo:
+        name = todo.pop()
+        for joint in followers.get(name, ()):
+            if joint.mimic is not None and joint.name not in still:
+                still[joint.name] = joint.mimic.multiplier * still[name] + joint.mimic.offset
+                todo.append(joint.name)
+    return tuple(
+        _fixed_at(joint, still[joint.name]) if joint.name in still else joint for joint in joints
+    )
+
+
+def _fixed_at(joint: Joint, value: float) -> Joint:
+    origin = joint.origin
+    if value != 0:
+        length = float(np.linalg.norm(joint.axis))
+        origin = origin @ motion(joint.kind, joint.axis / (length or 1.0), value)
+    return replace(
+        joint,
+        kind="fixed",
+        origin=origin,
+        lower=-math.inf,
+        upper=math.inf,
+        max_speed=math.inf,
+        mimic=None,
+    )

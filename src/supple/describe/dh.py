@@ -1,0 +1,144 @@
+"""Denavit-Hartenberg tables -> Description."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from supple.describe._pose import Array, rotation_x, rotation_z, translation
+from supple.describe.description import Description, Frame, Joint, Kind
+from supple.errors import DescriptionError, shown, unknown
+
+_KINDS: dict[str, Kind] = {
+    "R": "revolute",
+    "P": "prismatic",
+    "revolute": "revolute",
+    "prismatic": "prismatic",
+}
+
+
+def dh(
+    table: npt.ArrayLike,
+    *,
+    convention: Literal["standard", "modified"] = "standard",
+    kinds: str | Sequence[str] | None = None,
+    limits: npt.ArrayLike | None = None,
+    max_speed: npt.ArrayLike | None = None,
+    base: npt.ArrayLike | None = None,
+    tool: npt.ArrayLike | None = None,
+    joint_names: Sequence[str] | None = None,
+    link_names: Sequence[str] | None = None,
+    name: str = "dh",
+) -> Description:
+    """A serial robot from a Denavit-Hartenberg table, one row (a, alpha, d, theta) per joint.
+
+        standard:           A_i = Rz(theta + q) Tz(d) Tx(a) Rx(alpha)
+        modified (Craig):   A_i = Rx(alpha) Tx(a) Rz(theta + q) Tz(d),  a and alpha of link i-1
+
+    The column that the joint moves is its offset: theta for a revolute joint, to which q is added,
+    d for a prismatic one. Angles at multiples of 90° are taken exactly.
+
+    Args:
+        table: (n, 4), columns a [m], alpha [rad], d [m], theta [rad].
+        convention: "standard" or "modified".
+        kinds: one letter per joint, "RRPRRR", or a list of "revolute" and "prismatic";
+            all revolute when not given.
+        limits: (n, 2) lower and upper [rad or m], infinite where there is none. A revolute joint
+            without limits is continuous.
+        max_speed: (n,) or one number for all [rad/s or m/s].
+        base: T_root_0 (4, 4), pose of the table's frame 0 in the root link.
+        tool: T_n_tool (4, 4); adds the frame "tool", which is then the tip.
+        joint_names: n names; joint1, joint2, ... when not given.
+        link_names: n + 1 names, the root first; link0, link1, ... when not given.
+        name: of the robot.
+
+    Raises:
+        DescriptionError: a table, or an option, that does not fit.
+        UnknownNameError: another convention.
+    """
+    if convention not in ("standard", "modified"):
+        raise unknown("convention", convention, ("standard", "modified"))
+    rows = _numbers("table", table, None)
+    if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) == 0:
+        raise DescriptionError(
+            "table: expected one row (a, alpha, d, theta) per joint, shape (n, 4), "
+            f"given shape {rows.shape}."
+        )
+    if not np.isfinite(rows).all():
+        row = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        raise DescriptionError(f"table: row {row + 1} is not finite: {rows[row].tolist()}.")
+    n = len(rows)
+    kind_of = _kinds(kinds, n)
+    bounds = _limits(limits, n)
+    speeds = np.broadcast_to(_numbers("max_speed", max_speed, math.inf, (), (n,)), (n,))
+    first = _numbers("base", base, np.eye(4), (4, 4))
+    joints = _names("joint_names", joint_names, [f"joint{i + 1}" for i in range(n)])
+    links = _names("link_names", link_names, [f"link{i}" for i in range(n + 1)])
+
+    chain = []
+    for i, (a, alpha, d, theta) in enumerate(rows):
+        # Turning about and sliding along z commute, so the constant part stays in one piece.
+        along_z = rotation_z(theta) @ translation(z=d)
+        along_x = rotation_x(alpha) @ translation(a)
+        before = first if i == 0 else np.eye(4)
+        lower, upper = bounds[i]
+        unlimited = kind_of[i] == "revolute" and np.isinf((lower, upper)).all()
+        chain.append(
+            Joint(
+                name=joints[i],
+                kind="continuous" if unlimited else kind_of[i],
+                parent=links[i],
+                child=links[i + 1],
+                origin=before if convention == "standard" else before @ along_x @ along_z,
+                tail=along_z @ along_x if convention == "standard" else np.eye(4),
+                lower=lower,
+                upper=upper,
+                max_speed=speeds[i],
+            )
+        )
+    if tool is None:
+        return Description(name, tuple(chain), tips=(links[-1],))
+    frame = Frame("tool", links[-1], _numbers("tool", tool, None, (4, 4)))
+    return Description(name, tuple(chain), frames=(frame,), tips=("tool",))
+
+
+def _numbers(what: str, given: object, default: object, *shapes: tuple[int, ...]) -> Array:
+    """The option as a float64 array of one of the shapes (any shape when none is named)."""
+    value = default if given is None else given
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DescriptionError(f"{what}: expected numbers, given {shown(value)}.") from error
+    if shapes and array.shape not in shapes:
+        expected = " or ".join(str(shape) for shape in shapes)
+        raise DescriptionError(f"{what}: expected shape {expected}, given shape {array.shape}.")
+    return array
+
+
+def _limits(given: npt.ArrayLike | None, n: int) -> Array:
+    if given is None:
+        return np.tile((-math.inf, math.inf), (n, 1))
+    return _numbers("limits", given, None, (n, 2))
+
+
+def _kinds(given: str | Sequence[str] | None, n: int) -> list[Kind]:
+    letters = ["revolute"] * n if given is None else list(given)
+    if len(letters) != n:
+        raise DescriptionError(f"kinds: expected {n}, one per joint, given {shown(given)}.")
+    for letter in letters:
+        if letter not in _KINDS:
+            raise DescriptionError(
+                f"kinds: expected 'R' (revolute) or 'P' (prismatic), given {shown(letter)}."
+            )
+    return [_KINDS[letter] for letter in letters]
+
+
+def _names(what: str, given: Sequence[str] | None, default: list[str]) -> list[str]:
+    names = default if given is None else list(given)
+    if isinstance(given, str) or len(names) != len(default):
+        raise DescriptionError(f"{what}: expected {len(default)} names, given {shown(given)}.")
+    return names

@@ -1,0 +1,58 @@
+"""The errors of supple: each says what was given, what was expected and what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_MAX_LISTED = 20
+_MAX_SHOWN = 80
+
+
+class SuppleError(Exception):
+    """Base of every error that supple raises on purpose."""
+
+
+class DescriptionError(SuppleError, ValueError):
+    """A robot description (a file, a table, a tree of joints) is not right."""
+
+
+class UnknownNameError(SuppleError, LookupError):
+    """A robot, joint, frame or option was asked for by a name that does not exist."""
+
+
+class InputError(SuppleError, ValueError):
+    """An argument has the wrong type, shape or dtype, or holds values that are not finite."""
+
+
+class MissingExtraError(SuppleError, ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs an optional extra: pip install 'supple[{extra}]'")
+        self.extra = extra
+
+
+def shown(value: object) -> str:
+    """The repr of a value, shortened to fit in a sentence."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names joined by commas; a long list is cut and the rest counted."""
+    each = [shown(name) for name in names]
+    more = len(each) - _MAX_LISTED
+    return ", ".join(each[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def unknown(kind: str, given: object, available: Iterable[str]) -> UnknownNameError:
+    """The error for an unknown name: what was given, the nearest names, what there is.
+
+    `kind` is a noun such as "robot" or "joint"; raise the returned error.
+    """
+    names = list(available)
+    close = get_close_matches(given, names, n=3) if isinstance(given, str) else []
+    hint = f"; did you mean {' or '.join(shown(name) for name in close)}?" if close else "."
+    there_is = f"There is: {listed(names)}." if names else f"There is no {kind} at all."
+    return UnknownNameError(f"unknown {kind} {shown(given)}{hint} {there_is}")

@@ -1,0 +1,6 @@
+"""Descriptions -> Robot: poses, Jacobians, J̇q̇, singular values."""
+
+from supple.kinematics.load import dh, load, mjcf, urdf
+from supple.kinematics.robot import Robot
+
+__all__ = ["Robot", "dh", "load", "mjcf", "urdf"]

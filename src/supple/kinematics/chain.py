@@ -1,0 +1,212 @@
+"""Joints and frames -> the flat chain of the kernel (`include/supple/robot.hpp`).
+
+Each joint of a chain moves along or about the z axis of its frame, and a frame may be turned about
+that axis at will: the turn is an offset of the joint's angle. The freedom is spent on making the
+constant rotation to the next joint a mere twist about x, as in Denavit and Hartenberg's notation, but
+on rotations alone: origins stay where they are, so nearly parallel axes do no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import atan2, hypot
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import _core
+
+Matrix = NDArray[np.float64]
+
+WORLD = -1  # the parent of a joint that hangs on the world
+REVOLUTE, PRISMATIC = 0, 1  # Motion
+ROOT, TWIST, GENERAL = 0, 1, 2  # Placement
+AXES_WORLD, AXES_BODY = -1, -2
+
+
+@dataclass(frozen=True, eq=False)
+class MovingJoint:
+    """A joint that moves, after fixed ones have been folded into the constants.
+
+    The pose of the body it carries, in the parent's: placement · motion(axis, scale q + offset).
+    """
+
+    parent: int  # index of the parent among the moving joints, or WORLD
+    prismatic: bool
+    coordinate: int
+    scale: float
+    offset: float
+    placement: Matrix  # (4, 4)
+    axis: Matrix  # (3,)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedFrame:
+    """A frame at a constant pose on the body that a joint carries (or on the world)."""
+
+    joint: int  # index among the moving joints, or WORLD
+    placement: Matrix  # (4, 4)
+
+
+@dataclass
+class _Slot:
+    """A joint while its chain is laid out; `rest` takes its kernel frame to its body's frame."""
+
+    parent: int
+    motion: int
+    coordinate: int
+    scale: float
+    offset: float
+    placement: int
+    rotation: Matrix
+    position: Matrix
+    rest: Matrix
+    free_to_turn: bool = field(default=True)
+
+    def turn(self, cosine: float, sine: float) -> None:
+        """Turn the kernel frame about its z axis; bodies and axes stay where they are."""
+        turn = _about_z(cosine, sine)
+        self.rest = _inverse(turn) @ self.rest
+        self.free_to_turn = False
+        if self.motion == REVOLUTE:
+            self.offset += atan2(sine, cosine)
+        else:
+            self.rotation = self.rotation @ turn[:3, :3]
+            self.placement = ROOT if self.placement == ROOT else GENERAL
+
+
+def chain(
+    joints: Sequence[MovingJoint],
+    frames: Sequence[FixedFrame],
+    *,
+    coordinates: int,
+    stack: bool,
+    axes: int | FixedFrame,
+    rows: Sequence[int],
+) -> _core.Chain:
+    """Return the kernel's chain for some frames of a tree.
+
+    Args:
+        joints: All moving joints, parents before children.
+        frames: The frames whose kinematics are wanted.
+        coordinates: Length of q.
+        stack: Whether results get an axis for the frames.
+        axes: AXES_WORLD, AXES_BODY, or the frame in whose axes twists are written.
+        rows: Rows of the stacked Jacobian that singular values are taken of.
+    """
+    placed = [*frames] if isinstance(axes, int) else [*frames, axes]
+    needed = set()
+    for frame in placed:
+        j = frame.joint
+        while j != WORLD and j not in needed:
+            needed.add(j)
+            j = joints[j].parent
+    slots: list[_Slot] = []
+    slot_of = {WORLD: WORLD}
+    for j in sorted(needed):
+        slot_of[j] = len(slots)
+        slots.append(_slot(joints[j], slot_of[joints[j].parent], slots))
+
+    frame_slots = [slot_of[frame.joint] for frame in placed]
+    poses = [
+        frame.placement if slot == WORLD else slots[slot].rest @ frame.placement
+        for frame, slot in zip(placed, frame_slots, strict=True)
+    ]
+    return _core.Chain(
+        coordinates=coordinates,
+        parent=[s.parent for s in slots],
+        motion=[s.motion for s in slots],
+        placement=[s.placement for s in slots],
+        coordinate=[s.coordinate for s in slots],
+        scale=[s.scale for s in slots],
+        offset=[s.offset for s in slots],
+        rotation=[x for s in slots for x in _stored_rotation(s)],
+        position=[float(x) for s in slots for x in s.position],
+        frame_joint=frame_slots,
+        frame_rotation=[float(x) for pose in poses for x in pose[:3, :3].T.ravel()],
+        frame_position=[float(x) for pose in poses for x in pose[:3, 3]],
+        frames=len(frames),
+        stack=stack,
+        axes=axes if isinstance(axes, int) else len(frames),
+        rows=list(rows),
+    )
+
+
+def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
+    """Lay out one joint, turning the parent's frame if that makes the rotation a twist."""
+    along_z = np.eye(4)
+    along_z[:3, :3] = _z_onto(joint.axis)
+    before = np.eye(4) if parent == WORLD else slots[parent].rest
+    at = before @ joint.placement @ along_z
+    slot = _Slot(
+        parent=parent,
+        motion=PRISMATIC if joint.prismatic else REVOLUTE,
+        coordinate=joint.coordinate,
+        scale=joint.scale,
+        offset=joint.offset,
+        placement=ROOT if parent == WORLD else GENERAL,
+        rotation=at[:3, :3],
+        position=at[:3, 3],
+        rest=_inverse(along_z),
+    )
+    if parent == WORLD or not slots[parent].free_to_turn:
+        return slot
+
+    # R = Rz(phi) Rx(alpha) Rz(psi): the parent's frame takes phi, this one psi, and alpha is left.
+    x, y = slot.rotation[0, 2], -slot.rotation[1, 2]
+    length = hypot(x, y)
+    cosine, sine = (y / length, x / length) if length > 1e-15 else (1.0, 0.0)
+    if cosine < 0.0:  # phi and alpha are free up to a half turn of phi: take the smaller phi
+        cosine, sine = -cosine, -sine
+    slots[parent].turn(cosine, sine)
+    back = _about_z(cosine, -sine)
+    rotation = back[:3, :3] @ slot.rotation
+    slot.position = back[:3, :3] @ slot.position
+    psi = _about_z(rotation[0, 0], -rotation[0, 1])
+    slot.placement = TWIST
+    slot.rotation = rotation @ psi[:3, :3].T
+    slot.rest = psi @ slot.rest
+    return slot
+
+
+def _stored_rotation(slot: _Slot) -> list[float]:
+    if slot.placement != TWIST:
+        return [float(x) for x in slot.rotation.T.ravel()]
+    cosine, sine = _snapped(slot.rotation[2, 2], -slot.rotation[1, 2])
+    return [cosine, sine, *[0.0] * 7]
+
+
+def _snapped(cosine: float, sine: float) -> tuple[float, float]:
+    """A unit vector, with what rounding made of a right angle put right."""
+    length = hypot(cosine, sine)
+    cosine, sine = cosine / length, sine / length
+    few = 4 * np.finfo(float).eps
+    if abs(cosine) < few:
+        return 0.0, 1.0 if sine > 0 else -1.0
+    if abs(sine) < few:
+        return (1.0 if cosine > 0 else -1.0), 0.0
+    return float(cosine), float(sine)
+
+
+def _about_z(cosine: float, sine: float) -> Matrix:
+    length = hypot(cosine, sine)
+    c, s = cosine / length, sine / length
+    return np.array([[c, -s, 0.0, 0.0], [s, c, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+
+
+def _inverse(pose: Matrix) -> Matrix:
+    inverse = np.eye(4)
+    inverse[:3, :3] = pose[:3, :3].T
+    inverse[:3, 3] = -pose[:3, :3].T @ pose[:3, 3]
+    return inverse
+
+
+def _z_onto(axis: Matrix) -> Matrix:
+    """A rotation (3, 3) that takes z to a unit vector; exact for the coordinate axes."""
+    x, y, z = (float(c) for c in axis)
+    if z < -0.5:  # far from -z the formula below is well conditioned: mirror
+        flip = np.diag([1.0, -1.0, -1.0])
+        return flip @ _z_onto(flip @ axis)
+    k = 1.0 / (1.0 + z)
+    return np.array([[1.0 - k * x * x, -k * x * y, x], [-k * x * y, 1.0 - k * y * y, y], [-x, -y, z]])

@@ -1,0 +1,374 @@
+"""The robot: an immutable kinematic tree with named frames, and its kinematics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core
+from supple.describe import Description, Frame
+from supple.describe._weld import names_to_weld, welded
+from supple.errors import InputError, unknown
+from supple.kinematics.arrays import FloatArray, coordinates, pose, thread_count
+from supple.kinematics.chain import AXES_BODY, AXES_WORLD, Matrix, chain
+from supple.kinematics.tree import tree
+
+FrameNames: TypeAlias = str | Sequence[str] | None
+
+ROWS = ("x", "y", "z", "rx", "ry", "rz")
+
+
+class Robot:
+    """An immutable kinematic tree: joints, limits, named frames; poses, Jacobians, J̇q̇.
+
+    Made by `supple.load`, `supple.urdf`, `supple.mjcf` or `supple.dh`; safe to share between threads.
+
+    Coordinates q have shape (..., n): one for each joint that moves and does not mimic another,
+    in `joint_names` order, [rad] or [m]. Leading axes are batch axes; batches run on SIMD lanes and
+    threads. float32 in gives float32 out, everything else is computed in float64.
+
+    A frame is the name of a link or of an extra frame. Where `frame` is left out it is the robot's
+    end frame, or all of `tips` if it has several. One name gives results without a frame axis, a
+    sequence of k names an axis of length k before the matrix axes.
+
+    A twist is [v; w]: the velocity [m/s] of the frame's origin and the angular velocity [rad/s],
+    relative to the world. `axes` says in whose axes it is written: "world", "body" (the frame's own)
+    or the name of any frame. Kinematics are regular functions of q: nothing special happens at a
+    singularity but that singular values vanish.
+
+    Attributes:
+        name: Of the robot.
+        joint_names: Names of the n coordinates.
+        frames: Names of all frames: links first, root first, then extra frames.
+        tips: Names of the end frames.
+        lower, upper: Position limits (n,) [rad or m], infinite where there are none.
+        max_speed: Speed limits (n,) [rad/s or m/s], infinite where there are none.
+        prismatic: Which coordinates are lengths (n,), bool.
+    """
+
+    __slots__ = ("_base", "_chains", "_description", "_tree", "tips")
+
+    tips: tuple[str, ...]
+
+    def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
+        """Stand the described robot at `base`, the pose (4, 4) of its root link in the world [m]."""
+        placed = np.eye(4) if base is None else pose(base, "base")
+        placed.flags.writeable = False
+        parents = {joint.parent for joint in description.joints}
+        leaves = tuple(link for link in description.links if link not in parents)
+        for name, value in {
+            "_base": placed,
+            "_description": description,
+            "_tree": tree(description, placed),
+            "_chains": {},
+            "tips": description.tips or leaves,
+        }.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Robot does not change: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Robot does not change: cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_stand, (self._description, self._base))
+
+    # ---- what it is ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:  # noqa: D102 (attributes are documented in the class)
+        return self._description.name
+
+    @property
+    def dof(self) -> int:
+        """Number of coordinates n."""
+        return len(self._tree.names)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:  # noqa: D102
+        return self._tree.names
+
+    @property
+    def frames(self) -> tuple[str, ...]:  # noqa: D102
+        return tuple(self._tree.frames)
+
+    @property
+    def lower(self) -> Matrix:  # noqa: D102
+        return self._tree.lower
+
+    @property
+    def upper(self) -> Matrix:  # noqa: D102
+        return self._tree.upper
+
+    @property
+    def max_speed(self) -> Matrix:  # noqa: D102
+        return self._tree.max_speed
+
+    @property
+    def prismatic(self) -> Matrix:  # noqa: D102
+        return self._tree.prismatic
+
+    @property
+    def base(self) -> Matrix:
+        """Pose (4, 4) of the root link in the world [m]."""
+        return self._base
+
+    @property
+    def description(self) -> Description:
+        """The joints, links and frames it was made from, as plain data."""
+        return self._description
+
+    def __repr__(self) -> str:
+        return f"Robot({self.name!r}: {self.dof} coordinates, {len(self.frames)} frames)"
+
+    def summary(self) -> str:
+        """A table of the coordinates with their limits, and the end frames."""
+        width = max(len(name) for name in self.joint_names)
+        lines = [f"{self.name}: {self.dof} coordinates, end frames: {', '.join(self.tips)}"]
+        for name, slides, low, high, speed in zip(
+            self.joint_names, self.prismatic, self.lower, self.upper, self.max_speed, strict=True
+        ):
+            unit = "m" if slides else "rad"
+            kind = "prismatic" if slides else "revolute"
+            limits = f"[{low:8.4f}, {high:8.4f}] {unit:<4}"
+            lines.append(f"  {name:<{width}}  {kind:<9}  {limits} {speed:8.4f} {unit}/s")
+        return "\n".join(lines)
+
+    # ---- other robots from this one ------------------------------------------------------------
+
+    def freeze(self, joints: str | Sequence[str] | Mapping[str, float]) -> Robot:
+        """Return the robot with some joints fixed, and so with fewer coordinates.
+
+        Args:
+            joints: Names of joints to fix at zero, or a mapping from name to value [rad or m].
+                Joints that mimic a frozen one stand still too.
+        """
+        values = dict(joints) if isinstance(joints, Mapping) else {}
+        names = names_to_weld(values or joints, self.joint_names)
+        for name, value in values.items():
+            if not np.isfinite(value):
+                raise InputError(f"joint {name!r} must be frozen at a finite value; given: {value}")
+        still = {name: float(values.get(name, 0.0)) for name in names}
+        described = replace(self._description, joints=welded(self._description.joints, still))
+        return Robot(described, base=self._base)
+
+    def with_base(self, base: ArrayLike) -> Robot:
+        """Return the robot standing at `base`, the pose (4, 4) of its root link in the world [m]."""
+        return Robot(self._description, base=base)
+
+    def with_frame(self, name: str, parent: str, placement: ArrayLike) -> Robot:
+        """Return the robot with one more frame, at `placement` (4, 4) [m] in the frame `parent`."""
+        at = self._tree.frames.get(parent)
+        if at is None:
+            raise unknown("frame", parent, self.frames)
+        placed = pose(placement, "placement")
+        for frame in self._description.frames:
+            if frame.name == parent:
+                parent, placed = frame.link, frame.placement @ placed
+        frames = (*self._description.frames, Frame(name, parent, placed))
+        return Robot(replace(self._description, frames=frames), base=self._base)
+
+    def with_tool(
+        self, placement: ArrayLike, *, parent: str | None = None, name: str = "tool"
+    ) -> Robot:
+        """Return the robot with a tool, whose frame becomes the end frame.
+
+        Args:
+            placement: Pose (4, 4) of the tool in the frame `parent` [m].
+            parent: Where it is mounted; the end frame, if the robot has just one.
+            name: Of the new frame.
+        """
+        if parent is None:
+            if len(self.tips) != 1:
+                raise InputError(f"parent= must name one of several end frames: {self.tips}")
+            parent = self.tips[0]
+        mounted = self.with_frame(name, parent, placement)
+        tips = tuple(name if tip == parent else tip for tip in self.tips)
+        if name not in tips:
+            tips = (*tips, name)
+        return Robot(replace(mounted.description, tips=tips), base=self._base)
+
+    # ---- configurations ------------------------------------------------------------------------
+
+    def neutral(self) -> Matrix:
+        """Return the configuration (n,) nearest to zero inside the limits."""
+        return np.clip(np.zeros(self.dof), self.lower, self.upper)
+
+    def random(self, rng: np.random.Generator | int, *shape: int) -> Matrix:
+        """Return uniform random configurations (*shape, n) inside the limits.
+
+        Where a joint has no limits: angles in ±π [rad], lengths in ±1 [m].
+        """
+        rng = np.random.default_rng(rng)
+        reach = np.where(self.prismatic, 1.0, np.pi)
+        finite = np.isfinite(self.lower) & np.isfinite(self.upper)
+        low = np.where(finite, self.lower, np.maximum(self.lower, -reach))
+        high = np.where(finite, self.upper, np.minimum(self.upper, reach))
+        return rng.uniform(low, np.maximum(low, high), size=(*shape, self.dof))
+
+    # ---- kinematics ----------------------------------------------------------------------------
+
+    def fk(self, q: ArrayLike, frame: FrameNames = None, *, threads: int | None = None) -> FloatArray:
+        """Return the poses of frames in the world, (..., 4, 4) or (..., k, 4, 4) [m].
+
+        Args:
+            q: Coordinates (..., n) [rad or m].
+            frame: A frame's name, or several; the end frames if left out.
+            threads: How many to use at most; all cores if left out.
+        """
+        return self._chain(frame).poses(q, thread_count(threads))
+
+    def jacobian(
+        self,
+        q: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        axes: str = "world",
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return the Jacobian, (..., 6, n) or (..., k, 6, n): twist = J q̇.
+
+        It is Wampler's partial-velocity matrix: column j is the twist [v; w] of the frame at unit speed
+        of coordinate j, [m or rad, per rad or m].
+
+        Args:
+            q: Coordinates (..., n) [rad or m].
+            frame: A frame's name, or several; the end frames if left out.
+            axes: "world", "body" or the name of any frame: the axes v and w are written in.
+            threads: How many to use at most; all cores if left out.
+
+        References:
+            Wampler 1986, eq. (6), Theorems 1 and 2.
+        """
+        return self._chain(frame, axes).jacobian(q, thread_count(threads))
+
+    def fk_jacobian(
+        self,
+        q: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        axes: str = "world",
+        threads: int | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what `fk` and `jacobian` return, in one pass."""
+        return self._chain(frame, axes).poses_and_jacobian(q, thread_count(threads))
+
+    def drift(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        axes: str = "world",
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return J̇q̇, (..., 6) or (..., k, 6): what the twist's derivative is when q̈ = 0.
+
+            d/dt twist = J q̈ + J̇ q̇
+
+        In "world" axes this is the acceleration [m/s²] of the frame's origin and the angular
+        acceleration [rad/s²]. In other axes it is the derivative of the twist's components there.
+
+        Args:
+            q: Coordinates (..., n) [rad or m].
+            qd: Speeds (..., n) [rad/s or m/s], of the shape of q or broadcast to it.
+            frame: A frame's name, or several; the end frames if left out.
+            axes: "world", "body" or the name of any frame.
+            threads: How many to use at most; all cores if left out.
+
+        References:
+            Wampler 1986, eq. (51): the forward pass of Newton and Euler without its q̈ terms.
+        """
+        return self._chain(frame, axes).drift(q, qd, thread_count(threads))
+
+    def singular_values(
+        self,
+        q: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        rows: Sequence[str] | None = None,
+        axes: str = "world",
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return the singular values of the Jacobian, (..., min(m, n)), largest first.
+
+        With several frames, of their Jacobians stacked. Zero where a direction of the task is lost.
+        Metres and radians mix in them: they depend on the unit of length.
+
+        Args:
+            q: Coordinates (..., n) [rad or m].
+            frame: A frame's name, or several; the end frames if left out.
+            rows: The m rows to take of each frame, of "x", "y", "z", "rx", "ry", "rz"; all if left out.
+            axes: The axes those rows are in: "world", "body" or the name of any frame.
+            threads: How many to use at most; all cores if left out.
+        """
+        return self._chain(frame, axes, rows).singular_values(q, thread_count(threads))
+
+    def manipulability(
+        self,
+        q: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        rows: Sequence[str] | None = None,
+        axes: str = "world",
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return Yoshikawa's manipulability w, (...): the product of the singular values.
+
+            w = sqrt(det(J Jᵀ))  where J has at most as many rows as columns, else  sqrt(det(Jᵀ J))
+
+        Zero at a singularity. Arguments as in `singular_values`.
+        """
+        return self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
+
+    # ---- chains --------------------------------------------------------------------------------
+
+    def _chain(
+        self, frame: FrameNames, axes: str = "world", rows: Sequence[str] | None = None
+    ) -> _core.Chain:
+        try:
+            return self._chains[frame, axes, rows]
+        except (KeyError, TypeError):  # not met before, or a list, which is no key
+            return self._new_chain(frame, axes, rows)
+
+    def _new_chain(
+        self, frame: FrameNames, axes: str, rows: Sequence[str] | None
+    ) -> _core.Chain:
+        names = self.tips if frame is None else (frame,) if isinstance(frame, str) else tuple(frame)
+        stack = len(self.tips) > 1 if frame is None else not isinstance(frame, str)
+        if not names:
+            raise InputError("frame= must name at least one frame; given: none")
+        picked = ROWS if rows is None else tuple(rows)
+        if not picked:
+            raise InputError(f"rows= must name at least one of {ROWS}; given: none")
+        for row in picked:
+            if row not in ROWS:
+                raise unknown("row", row, ROWS)
+        key = (None if frame is None else names if stack else names[0], axes, rows and picked)
+        made = self._chains.get(key)
+        if made is None:
+            known = self._tree.frames
+            for name in names:
+                if name not in known:
+                    raise unknown("frame", name, self.frames)
+            if axes not in ("world", "body") and axes not in known:
+                raise unknown("frame for axes=", axes, ("world", "body", *self.frames))
+            made = chain(
+                self._tree.joints,
+                [known[name] for name in names],
+                coordinates=self.dof,
+                stack=stack,
+                axes={"world": AXES_WORLD, "body": AXES_BODY}.get(axes) or known[axes],
+                rows=[6 * k + ROWS.index(row) for k in range(len(names)) for row in picked],
+            )
+            self._chains[key] = made
+        return made
+
+
+def _stand(description: Description, base: Matrix) -> Robot:
+    return Robot(description, base=base)

@@ -1,0 +1,68 @@
+"""A description -> moving joints and frames, with every fixed joint folded into constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.describe import Description
+from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The moving joints of a robot, parents first, and where each of its frames sits."""
+
+    joints: tuple[MovingJoint, ...]
+    frames: dict[str, FixedFrame]
+    names: tuple[str, ...]  # of the coordinates
+    prismatic: Matrix  # (n,) bool
+    lower: Matrix  # (n,)
+    upper: Matrix  # (n,)
+    max_speed: Matrix  # (n,)
+
+
+def tree(description: Description, base: Matrix) -> Tree:
+    """Fold a description that stands at `base` (4, 4) in the world into a tree."""
+    independent = [j for j in description.joints if j.moves and j.mimic is None]
+    coordinate = {joint.name: i for i, joint in enumerate(independent)}
+    frames = {description.root: FixedFrame(WORLD, base)}
+    moving: list[MovingJoint] = []
+    for joint in description.joints:
+        parent = frames[joint.parent]
+        placement = parent.placement @ joint.origin
+        if not joint.moves:
+            frames[joint.child] = FixedFrame(parent.joint, placement @ joint.tail)
+            continue
+        mimic = joint.mimic
+        frames[joint.child] = FixedFrame(len(moving), joint.tail)
+        moving.append(
+            MovingJoint(
+                parent=parent.joint,
+                prismatic=joint.kind == "prismatic",
+                coordinate=coordinate[mimic.joint if mimic else joint.name],
+                scale=mimic.multiplier if mimic else 1.0,
+                offset=mimic.offset if mimic else 0.0,
+                placement=placement,
+                axis=joint.axis,
+            )
+        )
+    for frame in description.frames:
+        link = frames[frame.link]
+        frames[frame.name] = FixedFrame(link.joint, link.placement @ frame.placement)
+    return Tree(
+        joints=tuple(moving),
+        frames=frames,
+        names=tuple(coordinate),
+        prismatic=_fixed([j.kind == "prismatic" for j in independent]),
+        lower=_fixed([j.lower for j in independent]),
+        upper=_fixed([j.upper for j in independent]),
+        max_speed=_fixed([j.max_speed for j in independent]),
+    )
+
+
+def _fixed(values: list[float] | list[bool]) -> Matrix:
+    array = np.array(values)
+    array.flags.writeable = False
+    return array

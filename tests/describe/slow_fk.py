@@ -1,0 +1,38 @@
+"""The slow oracle: forward kinematics of a Description, straight from its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple.describe import Description, Joint
+
+
+def coordinates(robot: Description) -> list[Joint]:
+    """The joints that have a coordinate of their own, in the order of q."""
+    return [joint for joint in robot.joints if joint.kind != "fixed" and joint.mimic is None]
+
+
+def motion(joint: Joint, q: float) -> np.ndarray:
+    """Turn or slide, by the exponential of the axis (Rodrigues in matrix form)."""
+    T = np.eye(4)
+    if joint.kind == "prismatic":
+        T[:3, 3] = q * joint.axis
+    elif joint.kind != "fixed":
+        x, y, z = joint.axis
+        K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        T[:3, :3] += np.sin(q) * K + (1 - np.cos(q)) * K @ K
+    return T
+
+
+def fk(robot: Description, q: np.ndarray) -> dict[str, np.ndarray]:
+    """T_root_x (4, 4) of every link and frame x: T_parent_child = origin @ motion @ tail."""
+    value = {joint.name: float(q[i]) for i, joint in enumerate(coordinates(robot))}
+    for joint in robot.joints:
+        if joint.mimic is not None:
+            followed = value[joint.mimic.joint]
+            value[joint.name] = joint.mimic.multiplier * followed + joint.mimic.offset
+    T = {robot.root: np.eye(4)}
+    for joint in robot.joints:
+        moved = joint.origin @ motion(joint, value.get(joint.name, 0.0)) @ joint.tail
+        T[joint.child] = T[joint.parent] @ moved
+    return T | {frame.name: T[frame.link] @ frame.placement for frame in robot.frames}

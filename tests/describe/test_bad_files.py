@@ -1,0 +1,287 @@
+"""Whatever is wrong with a file or text: supple's own error, at once, that names the trouble."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from supple.describe import Description, builtin, mjcf, urdf
+from supple.errors import DescriptionError, InputError, SuppleError, UnknownNameError
+
+Reader = Callable[[object], Description]
+
+
+@contextmanager
+def refused(message: str, error: type[SuppleError] = DescriptionError) -> Iterator[None]:
+    """The error is ours, says so, and comes soon (generously: a second on an idle machine)."""
+    start = time.perf_counter()
+    with pytest.raises(error, match=message):
+        yield
+    assert time.perf_counter() - start < 5
+
+
+def chain(*joints: str, links: str = "abc") -> str:
+    named = "".join(f'<link name="{name}"/>' for name in links)
+    return f'<robot name="r">{named}{"".join(joints)}</robot>'
+
+
+def joint(name: str, parent: str, child: str, inside: str = "", kind: str = "revolute") -> str:
+    ends = f'<parent link="{parent}"/><child link="{child}"/>'
+    return f'<joint name="{name}" type="{kind}">{ends}{inside}</joint>'
+
+
+GOOD = chain(joint("j", "a", "b"), joint("k", "b", "c"))
+
+
+def within(inside: str, kind: str = "revolute") -> str:
+    return chain(joint("j", "a", "b", inside, kind), joint("k", "b", "c"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parsers_are_imported() -> None:
+    """Importing yourdfpy takes a second, once."""
+    assert urdf(GOOD).links == ("a", "b", "c")
+
+
+@pytest.fixture(params=[urdf, mjcf], ids=["urdf", "mjcf"])
+def reader(request: pytest.FixtureRequest) -> Reader:
+    if request.param is mjcf:
+        pytest.importorskip("mujoco")
+    return request.param  # type: ignore[no-any-return]
+
+
+# Files
+
+
+def test_a_directory(reader: Reader, tmp_path: Path) -> None:
+    with refused("is a directory; expected a file"):
+        reader(tmp_path)
+
+
+def test_a_missing_file(reader: Reader, tmp_path: Path) -> None:
+    (tmp_path / "panda.urdf").write_text(GOOD)
+    with refused("no such file: .*pandas.urdf.*; its folder has 'panda.urdf'"):
+        reader(tmp_path / "pandas.urdf")
+    with refused("no such file: .*; its folder .* is not there either"):
+        reader(tmp_path / "nowhere" / "panda.urdf")
+
+
+def test_an_unreadable_file(reader: Reader, tmp_path: Path) -> None:
+    path = tmp_path / "closed.urdf"
+    path.write_text(GOOD)
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    with refused("cannot be read as a file: .*Permission denied"):
+        reader(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(reader: Reader, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with refused("is not a regular file"):
+        reader(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("content", [b"", b"  \n\t\n"])
+def test_an_empty_file(reader: Reader, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "empty.urdf"
+    path.write_bytes(content)
+    with refused(r"empty.urdf' is empty; expected XML with a <(robot|mujoco)> element"):
+        reader(path)
+
+
+def test_a_file_of_50_megabytes(reader: Reader, tmp_path: Path) -> None:
+    path = tmp_path / "large.urdf"
+    with path.open("wb") as file:
+        file.write(b"<robot>")
+        file.truncate(50_000_000)
+    with refused("large.urdf' is 50.0 MB; at most 16 MB are read"):
+        reader(path)
+
+
+def test_a_text_of_50_megabytes(reader: Reader) -> None:
+    with refused("the given text is 50.0 MB; at most 16 MB are read"):
+        reader("<robot>" + " " * 50_000_000)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x00\x01\x02", bytes(range(256)) * 9, b"PK\x03\x04", b"\xff\xfe<"]
+)
+def test_binary_junk(reader: Reader, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "junk.urdf"
+    path.write_bytes(content)
+    with refused(r"junk.urdf' is not well-formed XML at line 1, column \d+"):
+        reader(path)
+
+
+@pytest.mark.parametrize("given", ["", "panda", "nul\0byte", "x" * 100_000, "a\nb", Path("gone")])
+def test_a_string_that_is_neither_path_nor_text(reader: Reader, given: object) -> None:
+    with refused("no such file|cannot be read as a file|is a directory"):
+        reader(given)
+
+
+@pytest.mark.parametrize("given", [None, 3, b"<robot/>", ["a"]])
+def test_something_else_entirely(reader: Reader, given: object) -> None:
+    with refused("expected a path or a text of XML, given", InputError):
+        reader(given)
+
+
+# XML
+
+
+@pytest.mark.parametrize("end", [1, 10, 40, len(GOOD) // 2, len(GOOD) - 1])
+def test_a_truncated_text(end: int) -> None:
+    with refused(r"not well-formed XML at line 1, column \d+: "):
+        urdf(GOOD[:end])
+
+
+def test_the_line_and_column_are_those_of_the_trouble() -> None:
+    with refused("not well-formed XML at line 3, column 8: mismatched tag"):
+        urdf("<robot>\n<link>\n     </lnk></robot>")
+
+
+LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        f'<!DOCTYPE robot [<!ENTITY l0 "ha">{LAUGHS}]>',
+        '<!DOCTYPE robot [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE robot [<!ENTITY % x SYSTEM "http://localhost/x.dtd"> %x;]>',
+        '<!DOCTYPE robot SYSTEM "robot.dtd">',
+        "<!DOCTYPE robot>",
+    ],
+    ids=["bomb", "external", "parameter", "dtd", "plain"],
+)
+@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16", "utf-16-be"])
+def test_document_types_and_entities(
+    reader: Reader, tmp_path: Path, doctype: str, encoding: str | None
+) -> None:
+    text = f"{doctype}<robot>&l29;&x;</robot>"
+    source: object = text
+    if encoding is not None:
+        bom = "\ufeff" if encoding == "utf-16-be" else ""
+        source = tmp_path / "bomb.urdf"
+        (tmp_path / "bomb.urdf").write_text(bom + text, encoding=encoding)
+    with refused("declares a document type or entity"):
+        reader(source)
+
+
+def test_an_entity_that_nobody_declared() -> None:
+    with refused("undefined entity"):
+        urdf("<robot>&boo;</robot>")
+
+
+def test_an_unknown_encoding(reader: Reader, tmp_path: Path) -> None:
+    path = tmp_path / "odd.urdf"
+    path.write_text('<?xml version="1.0" encoding="klingon"?><robot/>')
+    with refused("unknown encoding|cannot be decoded"):
+        reader(path)
+
+
+@pytest.mark.parametrize("root", ["robot", "mujoco"])
+def test_deep_nesting(root: str) -> None:
+    deep = f"<{root}>" + "<a>" * 100_000 + "</a>" * 100_000 + f"</{root}>"
+    with refused("nests elements deeper than"):
+        (urdf if root == "robot" else mjcf)(deep)
+
+
+def test_too_many_elements() -> None:
+    with refused("has more than 200000 elements"):
+        urdf("<robot>" + "<a/>" * 3_000_000 + "</robot>")
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "message"),
+    [
+        (urdf, "<mujoco/>", "root element <mujoco>, expected <robot>; .* MJCF .* supple.mjcf"),
+        (mjcf, "<robot/>", "root element <robot>, expected <mujoco>; .* URDF .* supple.urdf"),
+        (urdf, "<sdf/>", "this is an SDF file, which supple does not read"),
+        (urdf, "<html/>", "root element <html>, expected <robot>; is it a robot file"),
+        (urdf, "<robot><xacro:macro/></robot>", "it is xacro; expand it first"),
+    ],
+)
+def test_another_kind_of_file(reader: Reader, text: str, message: str) -> None:
+    with refused(message):
+        reader(text)
+
+
+# Robots
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<robot/>", "has 0 joints and none of them moves"),
+        ("<robot><link name='a'/></robot>", "has 0 joints and none of them moves"),
+        (chain(joint("j", "a", "b"), joint("k", "b", "a"), links="ab"), "form a cycle: '[ab]'"),
+        (chain(joint("j", "a", "b"), joint("k", "c", "d"), links="abcd"), "no parent: 'a', 'c'"),
+        (chain(joint("j", "a", "b")), "2 links have no parent: 'a', 'c'"),
+        (chain(links="ab"), "2 links have no parent: 'a', 'b'"),
+        (chain(joint("j", "a", "c"), joint("k", "b", "c")), "'c' has two parents, by joints 'j'"),
+        (chain(joint("j", "a", "b"), joint("j", "b", "c")), "two joints are named 'j'"),
+        (chain(joint("j", "a", "b"), links="aab"), "two links are named 'a'"),
+        (chain(joint("j", "a", "bb"), links=["a", "b"]), "<child> names an unknown link 'bb'"),  # type: ignore[arg-type]
+        (chain(joint("j", "x", "b"), links="ab"), "<parent> names an unknown link 'x'"),
+        ("<robot><link/></robot>", "a <link> element has no name"),
+        ("<robot><joint/></robot>", "a <joint> element has no name"),
+        (GOOD.replace('<parent link="a"/>', ""), "'j' has no <parent> element"),
+        (GOOD.replace('<child link="b"/>', ""), "'j' has no <child> element"),
+        (GOOD.replace('<child link="b"/>', "<child/>"), "'j': <child> link is missing"),
+        (GOOD.replace('type="revolute"', 'type="screw"', 1), "'j': unknown type 'screw'; there is"),
+        (GOOD.replace(' type="revolute"', "", 1), "'j': unknown type ''"),
+        (within("", "floating"), r"'j' is floating, .* weld it with fixed=\['j'\]"),
+        (within("", "planar"), "'j' is planar"),
+        (within('<limit lower="1" upper="-1"/>'), "'j': the lower limit is above"),
+        (within('<limit lower="nan" upper="1"/>'), "'j': limits must be numbers"),
+        (within('<limit velocity="-1"/>'), "'j': max_speed must be positive"),
+        (within('<limit lower="low"/>'), "'j': <limit> lower: expected 1 number, given 'low'"),
+        (within('<limit lower="${pi}"/>'), "given '\\${pi}'; expand the file with xacro first"),
+        (within('<axis xyz="0 0 0"/>'), "'j': axis: is zero"),
+        (within('<axis xyz="1 0"/>'), "'j': <axis> xyz: expected 3 numbers, given '1 0'"),
+        (within('<origin xyz="1"/>'), "'j': <origin> xyz: expected 3 numbers, given '1'"),
+        (within('<origin xyz="1 2 inf"/>'), "'j': origin: holds values that are not finite"),
+        (within('<origin rpy="1 2 nan"/>'), "'j': origin: holds values that are not finite"),
+        (within('<origin rpy="1 2 inf"/>'), "'j': origin: holds values that are not finite"),
+        (within("<origin/><origin/>"), "'j' has 2 <origin> elements"),
+        (within("<mimic/>"), "'j': <mimic> joint is missing"),
+        (within('<mimic joint="j"/>'), "'j' mimics itself"),
+        (within('<mimic joint="x"/>'), "'j' mimics an unknown joint 'x'. There is: 'j', 'k'"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_robot_that_is_wrong(text: str, message: str) -> None:
+    with refused(message):
+        urdf(text)
+
+
+def test_the_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text("<robot/>")
+    with refused("arm.urdf': robot 'arm' has 0 joints"):
+        urdf(path)
+
+
+def test_a_chain_of_10_000_joints_is_read() -> None:
+    n = 10_000
+    links = [f"l{i}" for i in range(n + 1)]
+    joints = [joint(f"j{i}", links[i], links[i + 1]) for i in range(n)]
+    start = time.perf_counter()
+    robot = urdf(chain(*joints, links=links))  # type: ignore[arg-type]
+    assert len(robot.joints) == n
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("given", ["Panda", "pandas", "", None, 7, ["panda"]])
+def test_an_unknown_robot(given: object) -> None:
+    with refused("unknown robot .*There is: 'planar2', 'planar3'", UnknownNameError):
+        builtin(given)  # type: ignore[arg-type]
+    with refused("did you mean 'panda'", UnknownNameError):
+        builtin("pandas")

@@ -1,0 +1,180 @@
+"""The built-in robots against their papers and the makers' public files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from slow_fk import coordinates, fk
+
+from supple.describe import builtin, builtin_names, urdf
+
+Finder = Callable[[str, str], Path]
+
+
+def zero(name: str) -> dict[str, np.ndarray]:
+    robot = builtin(name)
+    return fk(robot, np.zeros(len(coordinates(robot))))
+
+
+@pytest.mark.parametrize(
+    ("name", "coordinates_", "tips"),
+    [
+        ("planar2", 2, ("link2",)),
+        ("planar3", 3, ("link3",)),
+        ("puma560_mk", 6, ("link6",)),
+        ("puma560", 6, ("link6",)),
+        ("stanford", 6, ("link6",)),
+        ("panda", 7, ("panda_hand_tcp",)),
+        ("ur5e", 6, ("tool0",)),
+        ("iiwa14", 7, ("flange",)),
+        ("youbot", 5, ("arm_link_5",)),
+        ("y", 7, ("E0", "E1")),
+        ("double_y", 25, ("E0", "E1", "E2", "E3")),
+    ],
+)
+def test_each_has_its_coordinates_and_tips(
+    name: str, coordinates_: int, tips: tuple[str, ...]
+) -> None:
+    robot = builtin(name)
+    assert robot.name == name
+    assert len(coordinates(robot)) == coordinates_
+    assert robot.tips == tips
+    assert set(tips) <= zero(name).keys()
+
+
+def test_the_list_of_names_is_complete() -> None:
+    assert len(builtin_names()) == 11
+
+
+# How far the public files are from exact: they round pi/2 to 9, 10 or 12 digits.
+@pytest.mark.parametrize(
+    ("name", "package", "path", "frames", "rounding"),
+    [
+        (
+            "panda",
+            "frax",
+            "assets/franka_panda/panda.urdf",
+            {link: link for link in [f"panda_link{i}" for i in range(9)] + ["panda_hand"]},
+            1e-10,
+        ),
+        (
+            "panda",
+            "ManipulaPy",
+            "ManipulaPy_data/franka_panda/panda.urdf",
+            {"panda_hand": "panda_hand"},
+            1e-9,
+        ),
+        (
+            "ur5e",
+            "ManipulaPy",
+            "ManipulaPy_data/universal_robots/ur5e/ur5e.urdf",
+            {"tool0": "tool0"},
+            1e-8,
+        ),
+        (
+            "iiwa14",
+            "ManipulaPy",
+            "ManipulaPy_data/kuka_iiwa/iiwa14/iiwa14.urdf",
+            {"flange": "iiwa_link_ee_kuka"},
+            1e-10,
+        ),
+    ],
+)
+def test_it_is_the_makers_robot(
+    robot_files: Finder, name: str, package: str, path: str, frames: dict[str, str], rounding: float
+) -> None:
+    ours, theirs = builtin(name), urdf(robot_files(package, path))
+    names = [joint.name for joint in coordinates(ours)]
+    there = [joint.name for joint in coordinates(theirs)]
+    rng = np.random.default_rng(5)
+    for q in rng.uniform(-3, 3, (10, len(names))):
+        values = dict(zip(names, q, strict=True))
+        T, U = fk(ours, q), fk(theirs, np.array([values.get(joint, 0.0) for joint in there]))
+        base = U["base"] if "base" in U else np.eye(4)
+        for mine, their in frames.items():
+            assert abs(T[mine] - np.linalg.inv(base) @ U[their]).max() < rounding, mine
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "path"),
+    [
+        ("panda", "frax", "assets/franka_panda/panda.urdf"),
+        ("iiwa14", "frax", "assets/iiwa/iiwa14.urdf"),
+        ("ur5e", "ManipulaPy", "ManipulaPy_data/universal_robots/ur5e/ur5e.urdf"),
+    ],
+)
+def test_it_has_the_makers_limits(robot_files: Finder, name: str, package: str, path: str) -> None:
+    there = {joint.name: joint for joint in urdf(robot_files(package, path)).joints}
+    for ours in coordinates(builtin(name)):
+        theirs = there[ours.name]
+        assert math.isclose(ours.lower, theirs.lower, rel_tol=1e-9), ours.name
+        assert math.isclose(ours.upper, theirs.upper, rel_tol=1e-9), ours.name
+        assert math.isclose(ours.max_speed, theirs.max_speed, rel_tol=1e-9), ours.name
+
+
+def test_the_panda_at_zero_points_its_hand_down() -> None:
+    T = zero("panda")["panda_hand_tcp"]
+    assert np.allclose(T[:3, 3], (0.088, 0, 0.333 + 0.316 + 0.384 - 0.107 - 0.1034), atol=1e-12)
+
+
+def test_the_puma_of_the_paper_is_table_one_without_limits() -> None:
+    robot = builtin("puma560_mk")
+    assert all(joint.kind == "continuous" for joint in robot.joints)
+    T = zero("puma560_mk")["link6"]
+    assert np.allclose(T[:3, 3], (0.432 - 0.020, 0.149, 0.433 + 0.056), atol=1e-15)
+
+
+def test_the_two_pumas_are_the_same_machine_on_and_off_the_floor() -> None:
+    rng = np.random.default_rng(6)
+    one, two = builtin("puma560_mk"), builtin("puma560")
+    for q in rng.uniform(-3, 3, (10, 6)):
+        off = fk(two, q)["link6"] - fk(one, q)["link6"]
+        off[2, 3] -= 0.672
+        assert abs(off).max() < 0.004
+
+
+def test_the_stanford_arm_slides_along_its_third_axis() -> None:
+    robot = builtin("stanford")
+    assert [joint.kind[0] for joint in robot.joints] == list("rrprrr")
+    T = fk(robot, np.array((0, 0, 0.5, 0, 0, 0)))["link6"]
+    assert np.allclose(T[:3, 3], (0, 0.154, 0.412 + 0.5 + 0.263), atol=1e-15)
+
+
+def test_the_youbot_stands_upright_and_leans_forward() -> None:
+    T = zero("youbot")["arm_link_5"]
+    assert np.allclose(T[:3, 3], (0.033, 0, 0.147 + 0.155 + 0.135 + 0.2175), atol=1e-15)
+    assert np.allclose(T[:3, 2], (0, 0, 1), atol=1e-15)
+    for joint in (1, 2, 3):
+        leaning = fk(builtin("youbot"), np.eye(5)[joint] * 0.1)["arm_link_5"]
+        assert leaning[0, 3] > 0.033
+
+
+def test_the_y_is_where_its_program_draws_it() -> None:
+    T = zero("y")
+    assert np.allclose(T["E0"][:3, 3], (0.7, 2, 0), atol=1e-15)
+    assert np.allclose(T["E1"][:3, 3], (-0.8, 1.9, 0), atol=1e-15)
+    assert [joint.name for joint in builtin("y").joints] == [
+        "j0",
+        "j1",
+        "j3",
+        "j5",
+        "j2",
+        "j4",
+        "j6",
+    ]
+
+
+def test_the_double_y_is_symmetric_where_its_program_draws_it() -> None:
+    T = {name: pose[:3, 3] for name, pose in zero("double_y").items()}
+    mirror = np.array((-1, 1, 1))
+    assert np.allclose(T["E3"], T["E0"] * mirror, atol=1e-15)
+    assert np.allclose(T["E2"], T["E1"] * mirror, atol=1e-15)
+    h, r = math.sqrt(3) / 2, 1 / math.sqrt(2)
+    assert np.allclose(T["E0"], (0.5 * r + 1.5 * h, -0.5 + 0.5 * r + 0.75, 0), atol=1e-15)
+    assert np.allclose(T["E1"], (0.5 * r + 1.5 * h, -0.5 + 0.5 * r + 1.5 * h, 0), atol=1e-15)
+    axis = next(joint.axis for joint in builtin("double_y").joints if joint.name == "a")
+    assert np.allclose(axis, (math.sqrt(14) / 8, 1 / 8, 7 / 8), rtol=1e-15)

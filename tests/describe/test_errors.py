@@ -1,0 +1,42 @@
+"""Every error is supple's own and also the built-in kind that fits; messages help."""
+
+from __future__ import annotations
+
+import pytest
+
+from supple import errors
+
+
+@pytest.mark.parametrize(
+    ("error", "also"),
+    [
+        (errors.DescriptionError, ValueError),
+        (errors.UnknownNameError, LookupError),
+        (errors.InputError, ValueError),
+        (errors.MissingExtraError, ImportError),
+    ],
+)
+def test_errors_are_supples_own_and_pythons(error: type, also: type) -> None:
+    assert issubclass(error, errors.SuppleError)
+    assert issubclass(error, also)
+
+
+def test_unknown_says_given_nearest_and_available() -> None:
+    message = str(errors.unknown("robot", "pandas", ["panda", "ur5e"]))
+    assert message == "unknown robot 'pandas'; did you mean 'panda'? There is: 'panda', 'ur5e'."
+
+
+def test_unknown_cuts_long_lists_and_names() -> None:
+    message = str(errors.unknown("joint", "x" * 10_000, [f"joint{i}" for i in range(5000)]))
+    assert "and 4980 more" in message
+    assert len(message) < 1000
+
+
+@pytest.mark.parametrize("given", [None, 3, ["a"], b"a"])
+def test_unknown_takes_anything(given: object) -> None:
+    assert repr(given) in str(errors.unknown("joint", given, ["a"]))
+
+
+def test_missing_extra_says_what_to_type() -> None:
+    error = errors.MissingExtraError("mujoco", "reading an MJCF file")
+    assert "pip install 'supple[mujoco]'" in str(error)

@@ -1,0 +1,246 @@
+"""MJCF: MuJoCo's own kinematics and constraints are the oracle."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+
+import numpy as np
+import pytest
+from slow_fk import coordinates, fk
+
+from supple.describe import Description, mjcf
+from supple.errors import DescriptionError, MissingExtraError, UnknownNameError
+
+mujoco = pytest.importorskip("mujoco")
+
+MASS = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+
+# Anchors, references, several joints on a body, a body without joint, unnamed parts, sites.
+HARD = f"""
+<mujoco model="hard">
+  <worldbody>
+    <body name="column" pos="0 0 .5" euler="10 20 30">
+      <site name="mark" pos="1 2 3" euler="40 50 60"/>
+      <body name="arm" pos=".1 .2 .3" quat="1 2 3 4">{MASS}
+        <joint name="lift" type="slide" axis="0 1 1" pos="9 9 9" ref=".25" range="-1 1"/>
+        <joint name="pan" axis="1 2 3" pos=".3 -.2 .1" ref="35" range="-90 120"/>
+        <joint name="tilt" axis="0 1 0" pos="-.1 0 .2"/>
+        <site name="arm" pos="0 0 1"/>
+        <site pos="0 0 2"/>
+        <body pos="0 0 .4" euler="0 90 0">{MASS}
+          <joint axis="1 0 0" pos="0 .5 0" ref="-20"/>
+          <body name="left" pos="0 .1 0">{MASS}
+            <joint name="left" type="slide" axis="0 1 0" ref=".01"/>
+          </body>
+          <body name="right" pos="0 -.1 0">{MASS}
+            <joint name="right" type="slide" axis="0 -1 0" ref=".03"/>
+          </body>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <equality>
+    <joint joint1="right" joint2="left" polycoef=".005 -1.5 0 0 0"/>
+    <joint joint1="tilt" joint2="pan" polycoef="0 1 0 0 0" active="false"/>
+  </equality>
+</mujoco>"""
+
+
+def assert_as_mujoco(robot: Description, text: str, seed: int = 0) -> None:
+    """All bodies and named sites lie where mj_kinematics puts them, at random q = qpos."""
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(seed)
+    names = [joint.name for joint in coordinates(robot)]
+    address = {model.joint(i).name or f"joint{i}": model.jnt_qposadr[i] for i in range(model.njnt)}
+    for q in rng.uniform(-2, 2, (5, len(names))):
+        data.qpos[:] = model.qpos0
+        for name, value in zip(names, q, strict=True):
+            data.qpos[address[name]] = value
+        for joint in robot.joints:
+            if joint.mimic is not None:
+                followed = data.qpos[address[joint.mimic.joint]]
+                data.qpos[address[joint.name]] = (
+                    joint.mimic.multiplier * followed + joint.mimic.offset
+                )
+        mujoco.mj_kinematics(model, data)
+        T = fk(robot, q)
+        for i in range(1, model.nbody):
+            assert_pose(T[model.body(i).name or f"body{i}"], data.xpos[i], data.xmat[i])
+        for i in range(model.nsite):
+            name = model.site(i).name
+            if name:
+                name = name if name in {frame.name for frame in robot.frames} else f"{name}_site"
+                assert_pose(T[name], data.site_xpos[i], data.site_xmat[i])
+
+
+def assert_pose(T: np.ndarray, position: np.ndarray, matrix: np.ndarray) -> None:
+    assert abs(T[:3, 3] - position).max() < 1e-13
+    assert abs(T[:3, :3] - matrix.reshape(3, 3)).max() < 1e-13
+
+
+def test_mujoco_puts_everything_in_the_same_place() -> None:
+    robot = mjcf(HARD)
+    assert robot.name == "hard"
+    assert robot.root == "world"
+    assert robot.links == (
+        "world", "column", "arm/lift", "arm/pan", "arm", "body3", "left", "right",
+    )  # fmt: skip
+    assert [joint.name for joint in coordinates(robot)] == [
+        "lift", "pan", "tilt", "joint3", "left",
+    ]  # fmt: skip
+    assert [frame.name for frame in robot.frames] == ["mark", "arm_site"]
+    assert_as_mujoco(robot, HARD)
+
+
+def test_kinds_and_limits_are_those_of_the_compiled_model() -> None:
+    joints = {joint.name: joint for joint in mjcf(HARD).joints}
+    assert (joints["lift"].kind, joints["lift"].lower, joints["lift"].upper) == ("prismatic", -1, 1)
+    assert joints["pan"].kind == "revolute"
+    assert np.allclose((joints["pan"].lower, joints["pan"].upper), np.radians((-90, 120)))
+    assert joints["tilt"].kind == "continuous"
+    assert joints["column/fixed"].kind == "fixed"
+
+
+def test_a_linear_equality_is_a_mimic_that_mujoco_holds_for_satisfied() -> None:
+    robot = mjcf(HARD)
+    mimic = next(joint.mimic for joint in robot.joints if joint.mimic is not None)
+    model = mujoco.MjModel.from_xml_string(HARD)
+    data = mujoco.MjData(model)
+    for left in (-0.5, 0.01, 0.7):
+        data.qpos[:] = model.qpos0
+        data.qpos[model.joint("left").qposadr] = left
+        data.qpos[model.joint("right").qposadr] = mimic.multiplier * left + mimic.offset
+        mujoco.mj_forward(model, data)
+        assert (
+            abs(data.efc_pos[data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY]).max() < 1e-15
+        )
+
+
+def test_a_pinned_joint_stands_where_mujoco_pins_it() -> None:
+    text = HARD.replace("</equality>", '<joint joint1="pan" polycoef=".3 0 0 0 0"/></equality>')
+    pinned = mjcf(text)
+    assert "pan" not in [joint.name for joint in coordinates(pinned)]
+    q = {joint.name: 0.1 for joint in coordinates(mjcf(HARD))} | {"pan": np.radians(35) + 0.3}
+    free = mjcf(HARD)
+    expected = fk(free, np.array([q[joint.name] for joint in coordinates(free)]))["right"]
+    assert np.allclose(fk(pinned, np.full(4, 0.1))["right"], expected, atol=1e-14)
+
+
+FREE = f"""
+<mujoco>
+  <worldbody>
+    <body name="trunk" pos="1 2 3" euler="10 20 30">{{free}}{MASS}
+      <body name="leg" pos="0 0 -.5">{MASS}<joint name="hip" type="ball" pos="0 0 .1"/>
+        <body name="foot" pos="0 0 -.5" euler="5 6 7">{MASS}<joint name="knee" ref="30"/></body>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("free", "name"),
+    [("<freejoint/>", "trunk/free"), ('<freejoint name="root"/>', "root")],
+)
+def test_free_and_ball_joints_are_welded_or_refused(free: str, name: str) -> None:
+    text = FREE.format(free=free)
+    with pytest.raises(DescriptionError, match=rf"'{name}' is free, .* fixed=\['{name}'\]"):
+        mjcf(text)
+    with pytest.raises(DescriptionError, match="'hip' is a ball joint"):
+        mjcf(text, fixed=[name])
+    robot = mjcf(text, fixed=[name, "hip"])
+    assert [joint.name for joint in coordinates(robot)] == ["knee"]
+    assert_as_mujoco(robot, text)
+
+
+def test_a_welded_joint_stands_at_its_reference() -> None:
+    robot = mjcf(HARD, fixed=["pan", "left"])
+    assert [joint.name for joint in coordinates(robot)] == ["lift", "tilt", "joint3"]
+    # The follower of a welded joint stands where the equality holds, not at its own reference.
+    right = next(joint for joint in robot.joints if joint.name == "right")
+    assert right.kind == "fixed"
+    T = fk(mjcf(HARD), np.array((0.1, np.radians(35), 0.2, 0.3, 0.01)))
+    assert np.allclose(fk(robot, np.array((0.1, 0.2, 0.3)))["right"], T["right"], atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("equality", "message"),
+    [
+        ('<joint joint1="left" joint2="pan" polycoef="0 1 2 0 0"/>', "'left' follows 'pan' by a"),
+        ('<joint joint1="right" joint2="pan"/>', "'right' follows two joints: 'left' and 'pan'"),
+        ('<joint joint1="left" joint2="right"/>', "mimic each other in a cycle"),
+    ],
+)
+def test_equalities_that_are_no_mimic_are_refused(equality: str, message: str) -> None:
+    with pytest.raises(DescriptionError, match=message):
+        mjcf(HARD.replace("</equality>", f"{equality}</equality>"))
+
+
+def test_names_that_clash_are_told_apart() -> None:
+    text = f"""
+    <mujoco>
+      <worldbody>
+        <body name="body2"><joint name="joint1"/>{MASS}
+          <site name="body2"/><site name="body2_site"/>
+          <body><joint/>{MASS}</body>
+        </body>
+      </worldbody>
+    </mujoco>"""
+    robot = mjcf(text)
+    assert robot.links == ("world", "body2", "body2_")
+    assert [joint.name for joint in robot.joints] == ["joint1", "joint1_"]
+    assert [frame.name for frame in robot.frames] == ["body2_site", "body2_site_site"]
+
+
+def test_a_snake_of_bodies_is_read() -> None:
+    body = f'<body pos="0 0 1"><joint/>{MASS}'
+    text = f"<mujoco><worldbody>{body * 300}{'</body>' * 300}</worldbody></mujoco>"
+    assert len(mjcf(text).joints) == 300
+
+
+def test_nothing_is_printed_or_left_behind(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mjcf(HARD.replace("<worldbody>", '<compiler settotalmass="9"/><worldbody>'))  # MuJoCo 4 warns
+    assert mujoco.get_mju_user_warning() is None
+    with pytest.raises(DescriptionError):
+        mjcf("<mujoco><foo/></mujoco>")
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_are_read_with_what_they_include(tmp_path: Path) -> None:
+    (tmp_path / "body.xml").write_text(
+        f'<mujocoinclude><body name="b"><joint name="j"/>{MASS}</body></mujocoinclude>'
+    )
+    path = tmp_path / "main.xml"
+    path.write_text('<mujoco><worldbody><include file="body.xml"/></worldbody></mujoco>')
+    assert mjcf(path).links == ("world", "b")
+
+
+def test_what_mujoco_refuses_is_refused_in_its_words() -> None:
+    with pytest.raises(DescriptionError, match=r"the given text: MuJoCo does not accept it: .*foo"):
+        mjcf("<mujoco><foo/></mujoco>")
+    with pytest.raises(DescriptionError, match="0 joints and none of them moves"):
+        mjcf("<mujoco/>")
+
+
+def test_an_unknown_joint_cannot_be_welded() -> None:
+    with pytest.raises(UnknownNameError, match="unknown joint 'tlit'; did you mean 'tilt'"):
+        mjcf(HARD, fixed=["tlit"])
+
+
+def test_without_mujoco_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: object) -> object:
+        if name == "mujoco":
+            raise ImportError(name)
+        return real(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"pip install 'supple\[mujoco\]'"):
+        mjcf(HARD)

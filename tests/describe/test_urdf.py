@@ -1,0 +1,172 @@
+"""URDF: what is read, against Pinocchio, and what the format leaves open."""
+
+from __future__ import annotations
+
+import logging
+import math
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import as_urdf, random_tree
+from slow_fk import coordinates, fk
+
+from supple.describe import urdf
+from supple.errors import DescriptionError, InputError, UnknownNameError
+
+
+def two_joints(one: str = "", two: str = "", kind: str = "revolute") -> str:
+    """A chain a - b - c with whatever is inside the joints."""
+    return f"""
+    <robot name="chain">
+      <link name="a"/><link name="b"/><link name="c"/>
+      <joint name="one" type="{kind}"><parent link="a"/><child link="b"/>{one}</joint>
+      <joint name="two" type="revolute"><parent link="b"/><child link="c"/>{two}</joint>
+    </robot>"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pinocchio_puts_the_links_in_the_same_places(seed: int) -> None:
+    pin = pytest.importorskip("pinocchio")
+    # Pinocchio takes no infinite limits, and a pair (cos, sin) for a continuous joint.
+    text = as_urdf(random_tree(seed)).replace('"continuous"', '"revolute"')
+    text = text.replace('"-inf"', '"-9"').replace('"inf"', '"9"')
+    robot, model = urdf(text), pin.buildModelFromXML(text)
+    names = [joint.name for joint in coordinates(robot)]
+    rng = np.random.default_rng(seed)
+    for values in rng.uniform(-3, 3, (5, len(names))):
+        q = np.zeros(model.nq)
+        for name, value in zip(names, values, strict=True):
+            q[model.idx_qs[model.getJointId(name)]] = value
+        data = model.createData()
+        pin.framesForwardKinematics(model, data, q)
+        T = fk(robot, values)
+        for link in robot.links:
+            frame = data.oMf[model.getFrameId(link)]
+            assert abs(T[link] - frame.homogeneous).max() < 1e-13, link
+
+
+def test_a_path_a_text_and_any_encoding_are_one_robot(tmp_path: Path) -> None:
+    text = two_joints('<origin xyz="1 2 3" rpy=".1 .2 .3"/>').strip()
+    expected = fk(urdf(text), np.array((0.5, 0.6)))["c"]
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "iso-8859-1", "cp1252"):
+        path = tmp_path / f"{encoding}.urdf"
+        name = encoding.removesuffix("-sig")
+        declared = f'<?xml version="1.0" encoding="{name}"?>\n{text}'
+        path.write_text(declared, encoding=encoding)
+        for source in (path, str(path), declared, f"\ufeff\n  {declared}"):
+            assert np.array_equal(fk(urdf(source), np.array((0.5, 0.6)))["c"], expected)
+
+
+def test_what_is_missing_has_its_default() -> None:
+    joint = urdf(two_joints()).joints[0]
+    assert np.array_equal(joint.axis, (1, 0, 0))
+    assert np.array_equal(joint.origin, np.eye(4))
+    assert (joint.lower, joint.upper, joint.max_speed) == (-math.inf, math.inf, math.inf)
+    assert joint.mimic is None
+    assert (
+        urdf("<robot><link name='a'/>" + two_joints().split('<link name="a"/>')[1]).name == "robot"
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ('lower="-1" upper="2" velocity="3"', (-1, 2, 3)),
+        ('velocity="3"', (-math.inf, math.inf, 3)),
+        ('upper="2"', (0, 2, math.inf)),
+        ('lower="-2"', (-2, 0, math.inf)),
+        ('lower="0" upper="0"', (0, 0, math.inf)),
+        ('lower="-1" upper="2" velocity="0"', (-1, 2, math.inf)),
+        ('lower="-inf" upper="inf"', (-math.inf, math.inf, math.inf)),
+    ],
+)
+def test_limits_are_read_as_documented(limit: str, expected: tuple[float, ...]) -> None:
+    joint = urdf(two_joints(f"<limit {limit}/>")).joints[0]
+    assert (joint.lower, joint.upper, joint.max_speed) == expected
+
+
+def test_a_continuous_joint_has_no_limits() -> None:
+    limit = '<limit lower="0" upper="0" velocity="2"/>'
+    joint = urdf(two_joints(limit, kind="continuous")).joints[0]
+    assert (joint.kind, joint.lower, joint.upper) == ("continuous", -math.inf, math.inf)
+    assert joint.max_speed == 2
+
+
+def test_axes_need_not_be_unit_and_angles_are_exact() -> None:
+    inside = '<axis xyz="0 0 -2"/><origin rpy="1.5707963267948966 0 3.141592653589793"/>'
+    joint = urdf(two_joints(inside)).joints[0]
+    assert np.array_equal(joint.axis, (0, 0, -1))
+    assert np.array_equal(joint.origin[:3, :3], [(-1, 0, 0), (0, 0, 1), (0, 1, 0)])
+
+
+def test_meshes_and_masses_do_not_matter() -> None:
+    visual = (
+        '<visual><geometry><mesh/><capsule r="x"/></geometry></visual><inertial><mass/></inertial>'
+    )
+    text = two_joints().replace('<link name="b"/>', f'<link name="b">{visual}</link>')
+    extra = '<gazebo:plugin/><transmission name="t"/><material/></robot>'
+    assert urdf(text.replace("</robot>", extra)).links == ("a", "b", "c")
+
+
+def test_a_mimic_follows() -> None:
+    robot = urdf(two_joints(two='<mimic joint="one" multiplier="-2" offset=".5"/>'))
+    assert len(coordinates(robot)) == 1
+    mimic = robot.joints[1].mimic
+    assert mimic is not None
+    assert (mimic.joint, mimic.multiplier, mimic.offset) == ("one", -2, 0.5)
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic", "floating", "planar"])
+def test_a_welded_joint_stands_at_its_zero(kind: str) -> None:
+    inside = '<origin xyz="1 2 3"/><limit lower="1" upper="2"/>'
+    robot = urdf(two_joints(inside, kind=kind), fixed=["one"])
+    assert [joint.kind for joint in robot.joints] == ["fixed", "revolute"]
+    assert np.array_equal(fk(robot, np.zeros(1))["b"][:3, 3], (1, 2, 3))
+    assert urdf(two_joints(inside, kind=kind), fixed="one").joints[0].kind == "fixed"
+
+
+def test_what_follows_a_welded_joint_stands_at_its_offset() -> None:
+    text = two_joints(two='<axis xyz="0 0 3"/><mimic joint="one" multiplier="-2" offset=".5"/>')
+    third = '<joint name="three" type="revolute"><parent link="c"/><child link="d"/></joint>'
+    robot = urdf(text.replace("</robot>", f'<link name="d"/>{third}</robot>'), fixed=["one"])
+    assert [joint.kind for joint in robot.joints] == ["fixed", "fixed", "revolute"]
+    x = fk(robot, np.zeros(1))["c"][:3, 0]
+    assert np.allclose(x, (math.cos(0.5), math.sin(0.5), 0), atol=1e-16)
+
+
+def test_an_unknown_joint_cannot_be_welded() -> None:
+    with pytest.raises(UnknownNameError, match="unknown joint 'onne'; did you mean 'one'"):
+        urdf(two_joints(), fixed=["onne"])
+    with pytest.raises(UnknownNameError, match="unknown joint None"):
+        urdf(two_joints(), fixed=[None])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="fixed: expected names of joints, given 3"):
+        urdf(two_joints(), fixed=3)  # type: ignore[arg-type]
+
+
+def test_welding_everything_leaves_no_robot() -> None:
+    with pytest.raises(DescriptionError, match="none of them moves"):
+        urdf(two_joints(), fixed=["one", "two"])
+
+
+def test_nothing_is_logged_or_printed(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        urdf(two_joints())
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("yourdfpy").level == logging.NOTSET
+
+
+def test_importing_the_readers_imports_no_parser() -> None:
+    code = """
+        import sys, supple.describe
+        supple.describe.builtin("panda")
+        heavy = {"yourdfpy", "mujoco", "trimesh", "lxml"} & set(sys.modules)
+        sys.exit(f"imported {heavy}" if heavy else 0)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
