@@ -63,37 +63,48 @@ SUPPLE_INLINE L polynomial(const T (&c)[N], const L& z) {
   return sum;
 }
 
+// s = sin x, c = cos x for |x| <= Elementary::reach.
+template <class L>
+SUPPLE_INLINE void sincos_in_reach(const L& x, L& s, L& c) {
+  using T = scalar_t<L>;
+  using E = Elementary<T>;
+  // x = k pi/2 + r. Adding the magic number leaves k in the low bits of the sum.
+  const L magic_k = fma(x, L(E::two_over_pi), L(Number<T>::round_magic));
+  const L k = magic_k - L(Number<T>::round_magic);
+  L r = x;
+  for (const T part : E::half_pi) r = fma(k, L(-part), r);
+  const L z = r * r;
+  L sine = fma(r * z, polynomial(E::sine, z), r);
+  // What rounding 1 - z/2 loses is put back with the smaller terms.
+  const L half = z * L(T(0.5));
+  const L one = L(1) - half;
+  const L lost = (L(1) - one) - half;
+  L cosine = one + fma(z * z, polynomial(E::cosine, z), lost);
+  turn_by_quadrants(magic_k, sine, cosine);
+  s = sine;
+  c = cosine;
+}
+
+template <class L>
+SUPPLE_INLINE mask_t<L> in_reach(const L& x) {
+  return abs(x) <= L(Elementary<scalar_t<L>>::reach);
+}
+
 // s = sin x, c = cos x. Of an infinite or NaN x: NaN.
 template <class L>
 SUPPLE_INLINE void sincos(const L& x, L& s, L& c) {
   using T = scalar_t<L>;
-  using E = Elementary<T>;
   if constexpr (native_elementary) {
     native_sincos(x, s, c);
   } else {
-    // x = k pi/2 + r. Adding the magic number leaves k in the low bits of the sum.
-    const L magic_k = fma(x, L(E::two_over_pi), L(Number<T>::round_magic));
-    const L k = magic_k - L(Number<T>::round_magic);
-    L r = x;
-    for (const T part : E::half_pi) r = fma(k, L(-part), r);
-    const L z = r * r;
-    s = fma(r * z, polynomial(E::sine, z), r);
-    // What rounding 1 - z/2 loses is put back with the smaller terms.
-    const L half = z * L(T(0.5));
-    const L one = L(1) - half;
-    const L lost = (L(1) - one) - half;
-    c = one + fma(z * z, polynomial(E::cosine, z), lost);
-    turn_by_quadrants(magic_k, s, c);
-    s = select(x == L(0), x, s);
-
-    const mask_t<L> far = !(abs(x) <= L(E::reach));
-    if (any(far)) {
-      for (int i = 0; i < width<L>; ++i) {
-        T xi = get(x, i), si = get(s, i), ci = get(c, i);
-        if (!(abs(xi) <= E::reach)) native_sincos(xi, si, ci);
-        set(s, i, si);
-        set(c, i, ci);
-      }
+    sincos_in_reach(x, s, c);
+    if (all(in_reach(x))) return;
+    for (int i = 0; i < width<L>; ++i) {
+      T xi = get(x, i), si, ci;
+      if (in_reach(xi)) continue;
+      native_sincos(xi, si, ci);
+      set(s, i, si);
+      set(c, i, ci);
     }
   }
 }
@@ -111,7 +122,7 @@ SUPPLE_INLINE L atan2(const L& y, const L& x) {
     const mask_t<L> steep = ay > ax;
     L far = select(steep, ay, ax), near = select(steep, ax, ay);
     // Infinite vectors point along an axis or a diagonal; the zero vector along +x or -x.
-    const mask_t<L> infinite = far > L(Number<T>::huge) * L(T(1.9999));
+    const mask_t<L> infinite = !finite(far);
     near = select(infinite, select(near == far, L(1), L(0)), near);
     far = select(infinite | (far == L(0)), L(1), far);
     // Sums of the largest numbers would overflow.

@@ -45,39 +45,81 @@ SUPPLE_INLINE L displacement(const Joint<T>& joint, const L* q) {
   return fma(x, L(joint.scale), L(joint.offset));
 }
 
-// The pose of the joint's frame before it moves.
+// (a, b) -> (a c + b s, b c - a s): turns two axes of a frame about the third.
+template <class L>
+SUPPLE_INLINE void turn(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
+  const Vec3<L> old = a;
+  a = fma(a, c, b * s);
+  b = fma(b, c, old * -s);
+}
+
+// The pose of the parent's frame -> that of the joint's, before it moves.
 template <class L, class T>
-SUPPLE_INLINE Pose<L> placed(const Joint<T>& joint, const Pose<L>* joint_poses) {
+SUPPLE_INLINE void place(const Joint<T>& joint, Pose<L>& at) {
   const T* c = joint.rotation;
   if (joint.placement == Placement::root) {
-    return {constant_rotation<L>(c), constant_vector<L>(joint.position)};
+    at.R = constant_rotation<L>(c);
+    at.p = constant_vector<L>(joint.position);
+    return;
   }
-  const Pose<L>& parent = joint_poses[joint.parent];
-  const Vec3<L> p = moved(parent, joint.position);
-  if (joint.placement == Placement::general) return {turned(parent.R, c), p};
-  const Vec3<L>&y = parent.R.y, &z = parent.R.z;
-  if (c[0] == T(0)) {  // a right-angle twist, the commonest
-    const L s(c[1]);
-    return {{parent.R.x, z * s, y * -s}, p};
+  at.p = moved(at, joint.position);
+  if (joint.placement == Placement::general) {
+    at.R = turned(at.R, c);
+  } else if (c[0] == T(0)) {  // a right-angle twist, the commonest
+    const Vec3<L> y = at.R.y;
+    at.R.y = at.R.z * L(c[1]);
+    at.R.z = y * L(-c[1]);
+  } else {
+    turn(at.R.y, at.R.z, L(c[0]), L(c[1]));
   }
-  return {{parent.R.x, fma(z, L(c[1]), y * L(c[0])), fma(z, L(c[0]), y * L(-c[1]))}, p};
+}
+
+// The first pass of `forward`: displacements and their sines, in a loop where joints do not wait for
+// each other. They are kept where the pose will be: p = (cosine, sine, displacement).
+template <class L, class T>
+SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
+  mask_t<L> near = L(0) == L(0);
+  for (int j = 0; j < chain.joints; ++j) {
+    const L d = displacement(chain.joint[j], q);
+    joint_poses[j].p.z = d;
+    near = near & in_reach(d);
+  }
+  if (native_elementary || !all(near)) {
+    for (int j = 0; j < chain.joints; ++j) {
+      Vec3<L>& p = joint_poses[j].p;
+      sincos(p.z, p.y, p.x);
+    }
+    return;
+  }
+  for (int j = 0; j < chain.joints; ++j) {
+    Vec3<L>& p = joint_poses[j].p;
+    sincos_in_reach(p.z, p.y, p.x);
+  }
 }
 
 // Forward kinematics: joint_poses[j] is the pose in the world of joint j's frame, after its motion.
-// Its R.z is the joint's axis and, for a revolute joint, its p a point on it.
+// Its R.z is the joint's axis and, for a revolute joint, its p a point on it; R.x and R.y are written
+// only where something else needs them (`branches`).
 template <class L, class T>
 SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
+  turn_angles(chain, q, joint_poses);
+  Pose<L> at = {};
   for (int j = 0; j < chain.joints; ++j) {
     const Joint<T>& joint = chain.joint[j];
-    const Pose<L> at = placed(joint, joint_poses);
-    const L d = displacement(joint, q);
+    const L c = joint_poses[j].p.x, s = joint_poses[j].p.y, d = joint_poses[j].p.z;
+    if (joint.parent >= 0 && joint.parent != j - 1) at = joint_poses[joint.parent];
+    place(joint, at);
     if (joint.motion == Motion::prismatic) {
-      joint_poses[j] = {at.R, fma(at.R.z, d, at.p)};
-      continue;
+      at.p = fma(at.R.z, d, at.p);
+    } else {
+      turn(at.R.x, at.R.y, c, s);
     }
-    L s, c;
-    sincos(d, s, c);
-    joint_poses[j] = {{fma(at.R.x, c, at.R.y * s), fma(at.R.y, c, at.R.x * -s), at.R.z}, at.p};
+    if (joint.branches) {
+      joint_poses[j].R.x = at.R.x;
+      joint_poses[j].R.y = at.R.y;
+    }
+    joint_poses[j].R.z = at.R.z;
+    joint_poses[j].p = at.p;
   }
 }
 

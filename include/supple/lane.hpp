@@ -24,12 +24,14 @@
 #if defined(__CUDACC__)
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
 #define SUPPLE_FN __host__ __device__ inline
-#define SUPPLE_RESTRICT __restrict__
+#define SUPPLE_APART __host__ __device__ inline
 #else
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
-#define SUPPLE_RESTRICT __restrict__
+// Never inlined on a CPU: a loop that needs all the registers for its constants.
+#define SUPPLE_APART __attribute__((noinline))
 #endif
+#define SUPPLE_RESTRICT __restrict__
 
 #if defined(__SSE2__) && !defined(__CUDACC__)
 #include <immintrin.h>
@@ -187,133 +189,6 @@ inline constexpr int register_bytes = 32;
 inline constexpr int register_bytes = 16;
 #endif
 
-// W numbers in as many vector registers as they need. A pack wider than a register is several
-// registers: independent work that hides the latency of one.
-template <class T, int W>
-struct Pack {
-  static_assert(W >= 2 && W <= 16 && (W & (W - 1)) == 0, "a pack is 2, 4, 8 or 16 wide");
-  static constexpr int in_register =
-      W * int(sizeof(T)) < register_bytes ? W : register_bytes / int(sizeof(T));
-  static constexpr int registers = W / in_register;
-  using Bits = typename Number<T>::Bits;
-  typedef T Vector __attribute__((vector_size(in_register * sizeof(T))));
-  typedef Bits BitVector __attribute__((vector_size(in_register * sizeof(T))));
-
-  Vector v[registers];
-
-  Pack() = default;
-  // Broadcast. x - 0 is x, for -0 and infinities too.
-  SUPPLE_INLINE Pack(T x) {
-    for (int r = 0; r < registers; ++r) v[r] = x - Vector{};
-  }
-
-  struct Mask {
-    BitVector v[registers];
-
-    friend SUPPLE_INLINE Mask operator&(const Mask& a, const Mask& b) {
-      Mask c;
-      for (int r = 0; r < registers; ++r) c.v[r] = a.v[r] & b.v[r];
-      return c;
-    }
-    friend SUPPLE_INLINE Mask operator|(const Mask& a, const Mask& b) {
-      Mask c;
-      for (int r = 0; r < registers; ++r) c.v[r] = a.v[r] | b.v[r];
-      return c;
-    }
-    friend SUPPLE_INLINE Mask operator!(const Mask& a) {
-      Mask c;
-      for (int r = 0; r < registers; ++r) c.v[r] = ~a.v[r];
-      return c;
-    }
-    friend SUPPLE_INLINE bool any(const Mask& a) {
-      BitVector sum = a.v[0];
-      for (int r = 1; r < registers; ++r) sum |= a.v[r];
-      Bits bits = 0;
-      for (int i = 0; i < in_register; ++i) bits |= sum[i];
-      return bits != 0;
-    }
-    friend SUPPLE_INLINE bool all(const Mask& a) { return !any(!a); }
-    friend SUPPLE_INLINE bool get(const Mask& a, int i) {
-      return a.v[i / in_register][i % in_register] != 0;
-    }
-  };
-
-#define SUPPLE_ARITHMETIC(op)                                              \
-  friend SUPPLE_INLINE Pack operator op(const Pack& a, const Pack& b) {    \
-    Pack c;                                                                \
-    for (int r = 0; r < registers; ++r) c.v[r] = a.v[r] op b.v[r];         \
-    return c;                                                              \
-  }
-  SUPPLE_ARITHMETIC(+)
-  SUPPLE_ARITHMETIC(-)
-  SUPPLE_ARITHMETIC(*)
-  SUPPLE_ARITHMETIC(/)
-#undef SUPPLE_ARITHMETIC
-
-#define SUPPLE_COMPARISON(op)                                              \
-  friend SUPPLE_INLINE Mask operator op(const Pack& a, const Pack& b) {    \
-    Mask c;                                                                \
-    for (int r = 0; r < registers; ++r) c.v[r] = BitVector(a.v[r] op b.v[r]); \
-    return c;                                                              \
-  }
-  SUPPLE_COMPARISON(<)
-  SUPPLE_COMPARISON(<=)
-  SUPPLE_COMPARISON(>)
-  SUPPLE_COMPARISON(>=)
-  SUPPLE_COMPARISON(==)
-  SUPPLE_COMPARISON(!=)
-#undef SUPPLE_COMPARISON
-
-  friend SUPPLE_INLINE Pack operator-(const Pack& a) {
-    Pack c;
-    for (int r = 0; r < registers; ++r) c.v[r] = -a.v[r];
-    return c;
-  }
-  friend SUPPLE_INLINE Pack select(const Mask& mask, const Pack& a, const Pack& b) {
-    Pack c;
-    for (int r = 0; r < registers; ++r) c.v[r] = mask.v[r] ? a.v[r] : b.v[r];
-    return c;
-  }
-  friend SUPPLE_INLINE Pack abs(const Pack& a) {
-    Pack c;
-    for (int r = 0; r < registers; ++r) c.v[r] = Vector(BitVector(a.v[r]) & ~Number<T>::sign);
-    return c;
-  }
-  friend SUPPLE_INLINE Pack copysign(const Pack& a, const Pack& s) {
-    Pack c;
-    for (int r = 0; r < registers; ++r) {
-      c.v[r] = Vector((BitVector(a.v[r]) & ~Number<T>::sign) | (BitVector(s.v[r]) & Number<T>::sign));
-    }
-    return c;
-  }
-  friend SUPPLE_INLINE Pack power_of_two(const Pack& a) {
-    Pack c;
-    for (int r = 0; r < registers; ++r) c.v[r] = Vector(BitVector(a.v[r]) & Number<T>::exponent);
-    return c;
-  }
-  friend SUPPLE_INLINE void turn_by_quadrants(const Pack& magic_k, Pack& s, Pack& c) {
-    constexpr int top = 8 * sizeof(T) - 2;
-    for (int r = 0; r < registers; ++r) {
-      const BitVector k = BitVector(magic_k.v[r]);
-      const BitVector swap = -(k & 1);
-      const BitVector sine = BitVector(s.v[r]), cosine = BitVector(c.v[r]);
-      s.v[r] = Vector(((sine & ~swap) | (cosine & swap)) ^ ((k & 2) << top));
-      c.v[r] = Vector(((cosine & ~swap) | (sine & swap)) ^ (((k + 1) & 2) << top));
-    }
-  }
-  friend SUPPLE_INLINE T get(const Pack& a, int i) {
-    return a.v[i / in_register][i % in_register];
-  }
-  friend SUPPLE_INLINE void set(Pack& a, int i, T x) { a.v[i / in_register][i % in_register] = x; }
-};
-
-template <class T, int W>
-struct Lane<Pack<T, W>> {
-  using Scalar = T;
-  using Mask = typename Pack<T, W>::Mask;
-  static constexpr int width = W;
-};
-
 // Square root and fused multiply-add have no operator: each register names its instruction.
 template <class V>
 SUPPLE_INLINE V vector_sqrt(V a) {
@@ -328,11 +203,11 @@ SUPPLE_INLINE V vector_fma(V a, V b, V c) {
   return d;
 }
 
-#define SUPPLE_REGISTER(name, T, bytes, native, root, fused)                             \
-  typedef T name __attribute__((vector_size(bytes)));                                     \
-  SUPPLE_INLINE name vector_sqrt(name a) { return (name)root((native)a); }               \
-  SUPPLE_INLINE name vector_fma(name a, name b, name c) {                                 \
-    return (name)fused((native)a, (native)b, (native)c);                                  \
+#define SUPPLE_REGISTER(name, T, bytes, native, root, fused)                \
+  typedef T name __attribute__((vector_size(bytes)));                        \
+  SUPPLE_INLINE name vector_sqrt(name a) { return (name)root((native)a); }  \
+  SUPPLE_INLINE name vector_fma(name a, name b, name c) {                    \
+    return (name)fused((native)a, (native)b, (native)c);                     \
   }
 #if defined(__FMA__)
 SUPPLE_REGISTER(Double2, double, 16, __m128d, _mm_sqrt_pd, _mm_fmadd_pd)
@@ -363,18 +238,167 @@ SUPPLE_REGISTER(Float16, float, 64, __m512, SUPPLE_SQRT_F32, _mm512_fmadd_ps)
 #endif
 #undef SUPPLE_REGISTER
 
+// W numbers in one vector register.
 template <class T, int W>
-SUPPLE_INLINE Pack<T, W> sqrt(const Pack<T, W>& a) {
-  Pack<T, W> c;
-  for (int r = 0; r < Pack<T, W>::registers; ++r) c.v[r] = vector_sqrt(a.v[r]);
-  return c;
-}
+struct Register {
+  using Bits = typename Number<T>::Bits;
+  typedef T Vector __attribute__((vector_size(W * sizeof(T))));
+  typedef Bits BitVector __attribute__((vector_size(W * sizeof(T))));
+
+  struct Mask {
+    BitVector v;
+
+    friend SUPPLE_INLINE Mask operator&(Mask a, Mask b) { return {a.v & b.v}; }
+    friend SUPPLE_INLINE Mask operator|(Mask a, Mask b) { return {a.v | b.v}; }
+    friend SUPPLE_INLINE Mask operator!(Mask a) { return {~a.v}; }
+    friend SUPPLE_INLINE bool any(Mask a) {
+      Bits sum = a.v[0];
+      for (int i = 1; i < W; ++i) sum |= a.v[i];
+      return sum != 0;
+    }
+    friend SUPPLE_INLINE bool all(Mask a) { return !any(!a); }
+    friend SUPPLE_INLINE bool get(Mask a, int i) { return a.v[i] != 0; }
+  };
+
+  Vector v;
+
+  Register() = default;
+  // Broadcast. x - 0 is x, for -0 and infinities too.
+  SUPPLE_INLINE Register(T x) : v(x - Vector{}) {}
+  // (no constructor: GCC takes a vector of T for a T while T is unknown)
+  static SUPPLE_INLINE Register of(Vector x) {
+    Register made;
+    made.v = x;
+    return made;
+  }
+
+  friend SUPPLE_INLINE Register operator+(Register a, Register b) { return of(a.v + b.v); }
+  friend SUPPLE_INLINE Register operator-(Register a, Register b) { return of(a.v - b.v); }
+  friend SUPPLE_INLINE Register operator*(Register a, Register b) { return of(a.v * b.v); }
+  friend SUPPLE_INLINE Register operator/(Register a, Register b) { return of(a.v / b.v); }
+  friend SUPPLE_INLINE Register operator-(Register a) { return of(-a.v); }
+  friend SUPPLE_INLINE Mask operator<(Register a, Register b) { return {BitVector(a.v < b.v)}; }
+  friend SUPPLE_INLINE Mask operator<=(Register a, Register b) { return {BitVector(a.v <= b.v)}; }
+  friend SUPPLE_INLINE Mask operator>(Register a, Register b) { return {BitVector(a.v > b.v)}; }
+  friend SUPPLE_INLINE Mask operator>=(Register a, Register b) { return {BitVector(a.v >= b.v)}; }
+  friend SUPPLE_INLINE Mask operator==(Register a, Register b) { return {BitVector(a.v == b.v)}; }
+  friend SUPPLE_INLINE Mask operator!=(Register a, Register b) { return {BitVector(a.v != b.v)}; }
+
+  friend SUPPLE_INLINE Register sqrt(Register a) { return of(vector_sqrt(a.v)); }
+  friend SUPPLE_INLINE Register fma(Register a, Register b, Register c) {
+    return of(vector_fma(a.v, b.v, c.v));
+  }
+  friend SUPPLE_INLINE Register select(Mask m, Register a, Register b) { return of(m.v ? a.v : b.v); }
+  friend SUPPLE_INLINE Register abs(Register a) {
+    return of(Vector(BitVector(a.v) & ~Number<T>::sign));
+  }
+  friend SUPPLE_INLINE Register copysign(Register a, Register s) {
+    return of(Vector((BitVector(a.v) & ~Number<T>::sign) | (BitVector(s.v) & Number<T>::sign)));
+  }
+  friend SUPPLE_INLINE Register power_of_two(Register a) {
+    return of(Vector(BitVector(a.v) & Number<T>::exponent));
+  }
+  friend SUPPLE_INLINE void turn_by_quadrants(Register magic_k, Register& s, Register& c) {
+    constexpr int top = 8 * sizeof(T) - 2;
+    const BitVector k = BitVector(magic_k.v);
+    const BitVector odd = -(k & 1);
+    const BitVector swap = (BitVector(s.v) ^ BitVector(c.v)) & odd;
+    s.v = Vector(BitVector(s.v) ^ swap ^ ((k & 2) << top));
+    c.v = Vector(BitVector(c.v) ^ swap ^ (((k + 1) & 2) << top));
+  }
+  friend SUPPLE_INLINE T get(Register a, int i) { return a.v[i]; }
+  friend SUPPLE_INLINE void set(Register& a, int i, T x) { a.v[i] = x; }
+};
+
 template <class T, int W>
-SUPPLE_INLINE Pack<T, W> fma(const Pack<T, W>& a, const Pack<T, W>& b, const Pack<T, W>& c) {
-  Pack<T, W> d;
-  for (int r = 0; r < Pack<T, W>::registers; ++r) d.v[r] = vector_fma(a.v[r], b.v[r], c.v[r]);
-  return d;
-}
+struct Lane<Register<T, W>> {
+  using Scalar = T;
+  using Mask = typename Register<T, W>::Mask;
+  static constexpr int width = W;
+};
+
+// Two lanes types side by side: a pack wider than a register. The halves are independent work, which
+// hides the latency of one register.
+template <class H>
+struct Pair {
+  using T = typename Lane<H>::Scalar;
+  static constexpr int half = Lane<H>::width;
+  using HalfMask = typename Lane<H>::Mask;
+
+  struct Mask {
+    HalfMask lo, hi;
+
+    friend SUPPLE_INLINE Mask operator&(Mask a, Mask b) { return {a.lo & b.lo, a.hi & b.hi}; }
+    friend SUPPLE_INLINE Mask operator|(Mask a, Mask b) { return {a.lo | b.lo, a.hi | b.hi}; }
+    friend SUPPLE_INLINE Mask operator!(Mask a) { return {!a.lo, !a.hi}; }
+    friend SUPPLE_INLINE bool any(Mask a) { return any(a.lo | a.hi); }
+    friend SUPPLE_INLINE bool all(Mask a) { return all(a.lo & a.hi); }
+    friend SUPPLE_INLINE bool get(Mask a, int i) {
+      return i < half ? get(a.lo, i) : get(a.hi, i - half);
+    }
+  };
+
+  H lo, hi;
+
+  Pair() = default;
+  SUPPLE_INLINE Pair(const H& low, const H& high) : lo(low), hi(high) {}
+  SUPPLE_INLINE Pair(T x) : lo(x), hi(x) {}
+
+  using P = const Pair&;
+  friend SUPPLE_INLINE Pair operator+(P a, P b) { return {a.lo + b.lo, a.hi + b.hi}; }
+  friend SUPPLE_INLINE Pair operator-(P a, P b) { return {a.lo - b.lo, a.hi - b.hi}; }
+  friend SUPPLE_INLINE Pair operator*(P a, P b) { return {a.lo * b.lo, a.hi * b.hi}; }
+  friend SUPPLE_INLINE Pair operator/(P a, P b) { return {a.lo / b.lo, a.hi / b.hi}; }
+  friend SUPPLE_INLINE Pair operator-(P a) { return {-a.lo, -a.hi}; }
+  friend SUPPLE_INLINE Mask operator<(P a, P b) { return {a.lo < b.lo, a.hi < b.hi}; }
+  friend SUPPLE_INLINE Mask operator<=(P a, P b) { return {a.lo <= b.lo, a.hi <= b.hi}; }
+  friend SUPPLE_INLINE Mask operator>(P a, P b) { return {a.lo > b.lo, a.hi > b.hi}; }
+  friend SUPPLE_INLINE Mask operator>=(P a, P b) { return {a.lo >= b.lo, a.hi >= b.hi}; }
+  friend SUPPLE_INLINE Mask operator==(P a, P b) { return {a.lo == b.lo, a.hi == b.hi}; }
+  friend SUPPLE_INLINE Mask operator!=(P a, P b) { return {a.lo != b.lo, a.hi != b.hi}; }
+
+  friend SUPPLE_INLINE Pair sqrt(P a) { return {sqrt(a.lo), sqrt(a.hi)}; }
+  friend SUPPLE_INLINE Pair fma(P a, P b, P c) {
+    return {fma(a.lo, b.lo, c.lo), fma(a.hi, b.hi, c.hi)};
+  }
+  friend SUPPLE_INLINE Pair select(Mask m, P a, P b) {
+    return {select(m.lo, a.lo, b.lo), select(m.hi, a.hi, b.hi)};
+  }
+  friend SUPPLE_INLINE Pair abs(P a) { return {abs(a.lo), abs(a.hi)}; }
+  friend SUPPLE_INLINE Pair copysign(P a, P s) {
+    return {copysign(a.lo, s.lo), copysign(a.hi, s.hi)};
+  }
+  friend SUPPLE_INLINE Pair power_of_two(P a) { return {power_of_two(a.lo), power_of_two(a.hi)}; }
+  friend SUPPLE_INLINE void turn_by_quadrants(P magic_k, Pair& s, Pair& c) {
+    turn_by_quadrants(magic_k.lo, s.lo, c.lo);
+    turn_by_quadrants(magic_k.hi, s.hi, c.hi);
+  }
+  friend SUPPLE_INLINE T get(P a, int i) { return i < half ? get(a.lo, i) : get(a.hi, i - half); }
+  friend SUPPLE_INLINE void set(Pair& a, int i, T x) {
+    i < half ? set(a.lo, i, x) : set(a.hi, i - half, x);
+  }
+};
+
+template <class H>
+struct Lane<Pair<H>> {
+  using Scalar = typename Lane<H>::Scalar;
+  using Mask = typename Pair<H>::Mask;
+  static constexpr int width = 2 * Lane<H>::width;
+};
+
+template <class T, int W, bool fits = W * int(sizeof(T)) <= register_bytes>
+struct PackOf {
+  static_assert(W >= 2 && W <= 16 && (W & (W - 1)) == 0, "a pack is 2, 4, 8 or 16 wide");
+  using Type = Register<T, W>;
+};
+template <class T, int W>
+struct PackOf<T, W, false> {
+  using Type = Pair<typename PackOf<T, W / 2>::Type>;
+};
+
+// W numbers side by side, in one register or several.
+template <class T, int W>
+using Pack = typename PackOf<T, W>::Type;
 
 #endif  // !__CUDACC__
 

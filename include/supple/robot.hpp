@@ -25,6 +25,7 @@ struct Joint {
   Motion motion;
   Placement placement;
   int coordinate;   // index into q
+  bool branches;    // a frame, or a joint that is not the next, sits on it: its whole pose is kept
   T scale, offset;  // [rad] or [m]; scale is 1 unless the joint mimics another
   T rotation[9];    // columns x, y, z; or cosine, sine of a twist
   T position[3];    // [m] in the parent's frame

@@ -47,14 +47,16 @@ class Batch {
   }
   nb::handle object() const { return array_; }
 
-  // A new array of shape (leading axes..., tail...) and this one's type.
-  nb::object like(std::initializer_list<int> tail) const {
+  // An array of shape (leading axes..., tail...) and this one's type: `out` if one is given, else new.
+  nb::object result(nb::handle out, std::initializer_list<int> tail) const {
     npy_intp shape[NPY_MAXDIMS];
-    const int lead = leading();
-    if (lead + int(tail.size()) > NPY_MAXDIMS) throw nb::value_error("too many axes");
     int axes = 0;
-    for (; axes < lead; ++axes) shape[axes] = PyArray_DIM(array(), axes);
-    for (int size : tail) shape[axes++] = size;
+    for (; axes < leading(); ++axes) shape[axes] = PyArray_DIM(array(), axes);
+    for (int size : tail) {
+      if (axes == NPY_MAXDIMS) throw nb::value_error("too many axes");
+      shape[axes++] = size;
+    }
+    if (out.is_valid() && !out.is_none()) return checked(out, axes, shape);
     PyObject* made = PyArray_SimpleNew(axes, shape, PyArray_TYPE(array()));
     if (!made) throw nb::python_error();
     return nb::steal(made);
@@ -68,6 +70,19 @@ class Batch {
     const int axes = PyArray_NDIM(array);
     return (type == NPY_DOUBLE || type == NPY_FLOAT) && axes >= 1 &&
            PyArray_DIM(array, axes - 1) == width && PyArray_ISCARRAY_RO(array);
+  }
+
+  nb::object checked(nb::handle out, int axes, const npy_intp* shape) const {
+    auto* given = reinterpret_cast<PyArrayObject*>(out.ptr());
+    if (!PyArray_CheckExact(out.ptr()) || PyArray_TYPE(given) != PyArray_TYPE(array()) ||
+        PyArray_NDIM(given) != axes || !PyArray_CompareLists(PyArray_SHAPE(given), shape, axes) ||
+        !PyArray_ISCARRAY(given)) {
+      nb::list expected;
+      for (int i = 0; i < axes; ++i) expected.append(shape[i]);
+      const nb::object refuse = nb::module_::import_("supple.kinematics.arrays").attr("refuse_out");
+      refuse(out, nb::tuple(expected), array_.attr("dtype"));
+    }
+    return nb::borrow(out);
   }
 
   nb::object array_;

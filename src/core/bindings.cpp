@@ -71,8 +71,8 @@ OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, con
   Ints uses(coordinates, 0);
   for (int j = 0; j < count; ++j) {
     Joint<T> joint{parent.at(j),     Motion(motion.at(j)), Placement(placement.at(j)),
-                   coordinate.at(j), T(scale.at(j)),       T(offset.at(j)),
-                   {},               {}};
+                   coordinate.at(j), false,                T(scale.at(j)),
+                   T(offset.at(j)),  {},                   {}};
     const bool root = joint.placement == Placement::root;
     if (joint.parent >= j || joint.parent < -1 || root != (joint.parent == -1)) {
       throw nb::value_error("a chain's joints come after their parents");
@@ -80,11 +80,13 @@ OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, con
     copy(rotation, 9 * std::size_t(j), 9, joint.rotation);
     copy(position, 3 * std::size_t(j), 3, joint.position);
     chain.mimics |= ++uses.at(joint.coordinate) > 1;
+    if (joint.parent >= 0 && joint.parent != j - 1) chain.joints[joint.parent].branches = true;
     chain.joints.push_back(joint);
   }
   for (std::size_t f = 0; f < frame_joint.size(); ++f) {
     Frame<T> frame{frame_joint[f], int(chain.support.size()), 0, {}, {}};
     if (frame.joint >= count) throw nb::value_error("a frame sits on a joint that is not there");
+    if (frame.joint >= 0) chain.joints[frame.joint].branches = true;
     Ints path;
     for (int j = frame.joint; j >= 0; j = parent[j]) path.push_back(j);
     chain.support.insert(chain.support.end(), path.rbegin(), path.rend());
@@ -101,8 +103,9 @@ struct Wanted {
   bool poses = false, jacobian = false, drift = false, sigma = false, manipulability = false;
 };
 
+// Arrays to write into, where given; afterwards the results.
 struct Outputs {
-  nb::object poses, jacobian, drift, sigma, manipulability;
+  nb::object poses{}, jacobian{}, drift{}, sigma{}, manipulability{};
 };
 
 class PyChain {
@@ -128,23 +131,27 @@ class PyChain {
     }
   }
 
-  Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted) const {
+  Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted, Outputs out = {}) const {
     const Batch batch(q, f64_.coordinates, "q");
-    return batch.is_double() ? evaluate(batch, qd, threads, wanted, f64_.view(), isa().f64)
-                             : evaluate(batch, qd, threads, wanted, f32_.view(), isa().f32);
+    return batch.is_double()
+               ? evaluate(batch, qd, threads, wanted, std::move(out), f64_.view(), isa().f64)
+               : evaluate(batch, qd, threads, wanted, std::move(out), f32_.view(), isa().f32);
   }
 
  private:
   template <class T>
-  Outputs evaluate(const Batch& q, nb::handle qd, int threads, Wanted wanted, const Chain<T>& chain,
-                   const Kernel<T>& kernel) const {
+  Outputs evaluate(const Batch& q, nb::handle qd, int threads, Wanted wanted, Outputs out,
+                   const Chain<T>& chain, const Kernel<T>& kernel) const {
     const int n = chain.coordinates, f = frames_, sigmas = std::min(int(rows_.size()), n);
-    Outputs out;
-    if (wanted.poses) out.poses = stack_ ? q.like({f, 4, 4}) : q.like({4, 4});
-    if (wanted.jacobian) out.jacobian = stack_ ? q.like({f, 6, n}) : q.like({6, n});
-    if (wanted.drift) out.drift = stack_ ? q.like({f, 6}) : q.like({6});
-    if (wanted.sigma) out.sigma = q.like({sigmas});
-    if (wanted.manipulability) out.manipulability = q.like({});
+    const auto result = [&](bool want, nb::object& given, std::initializer_list<int> one,
+                            std::initializer_list<int> many) {
+      given = want ? q.result(given, stack_ ? many : one) : nb::object();
+    };
+    result(wanted.poses, out.poses, {4, 4}, {f, 4, 4});
+    result(wanted.jacobian, out.jacobian, {6, n}, {f, 6, n});
+    result(wanted.drift, out.drift, {6}, {f, 6});
+    result(wanted.sigma, out.sigma, {sigmas}, {sigmas});
+    result(wanted.manipulability, out.manipulability, {}, {});
     std::unique_ptr<Batch> speed;
     if (wanted.drift) speed = std::make_unique<Batch>(paired(q, qd, n));
 
@@ -209,6 +216,12 @@ class PyChain {
   Ints rows_;
 };
 
+// Types for the stub: nanobind knows only that these are Python objects.
+#define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
+#define SUPPLE_SIG(name, more, result) \
+  nb::sig("def " name "(self, q: numpy.typing.ArrayLike, " more ") -> " result)
+#define SUPPLE_OUT(name) name ": " SUPPLE_ARRAY " | None = None"
+
 NB_MODULE(_core, m) {
   if (_import_array() < 0) throw nb::python_error();
   m.doc() = "The compiled part of supple. Not for direct use: see supple.Robot.";
@@ -228,36 +241,44 @@ NB_MODULE(_core, m) {
            "scale"_a, "offset"_a, "rotation"_a, "position"_a, "frame_joint"_a, "frame_rotation"_a,
            "frame_position"_a, "frames"_a, "stack"_a, "axes"_a, "rows"_a)
       .def("poses",
-           [](const PyChain& c, nb::handle q, int threads) {
-             return c.evaluate(q, {}, threads, {.poses = true}).poses;
+           [](const PyChain& c, nb::handle q, int threads, nb::object out) {
+             return c.evaluate(q, {}, threads, {.poses = true}, {.poses = std::move(out)}).poses;
            },
-           "q"_a, "threads"_a)
+           "q"_a, "threads"_a, "out"_a.none() = nb::none(),
+           SUPPLE_SIG("poses", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
       .def("jacobian",
-           [](const PyChain& c, nb::handle q, int threads) {
-             return c.evaluate(q, {}, threads, {.jacobian = true}).jacobian;
+           [](const PyChain& c, nb::handle q, int threads, nb::object out) {
+             return c.evaluate(q, {}, threads, {.jacobian = true}, {.jacobian = std::move(out)})
+                 .jacobian;
            },
-           "q"_a, "threads"_a)
+           "q"_a, "threads"_a, "out"_a.none() = nb::none(),
+           SUPPLE_SIG("jacobian", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
       .def("poses_and_jacobian",
-           [](const PyChain& c, nb::handle q, int threads) {
-             Outputs out = c.evaluate(q, {}, threads, {.poses = true, .jacobian = true});
+           [](const PyChain& c, nb::handle q, int threads, nb::object poses, nb::object jacobian) {
+             Outputs out = c.evaluate(q, {}, threads, {.poses = true, .jacobian = true},
+                                      {.poses = std::move(poses), .jacobian = std::move(jacobian)});
              return nb::make_tuple(std::move(out.poses), std::move(out.jacobian));
            },
-           "q"_a, "threads"_a)
+           "q"_a, "threads"_a, "poses"_a.none() = nb::none(), "jacobian"_a.none() = nb::none(),
+           SUPPLE_SIG("poses_and_jacobian",
+                      "threads: int, " SUPPLE_OUT("poses") ", " SUPPLE_OUT("jacobian"),
+                      "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
       .def("drift",
            [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
              return c.evaluate(q, qd, threads, {.drift = true}).drift;
            },
-           "q"_a, "qd"_a, "threads"_a)
+           "q"_a, "qd"_a, "threads"_a,
+           SUPPLE_SIG("drift", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
       .def("singular_values",
            [](const PyChain& c, nb::handle q, int threads) {
              return c.evaluate(q, {}, threads, {.sigma = true}).sigma;
            },
-           "q"_a, "threads"_a)
+           "q"_a, "threads"_a, SUPPLE_SIG("singular_values", "threads: int", SUPPLE_ARRAY))
       .def("manipulability",
            [](const PyChain& c, nb::handle q, int threads) {
              return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
            },
-           "q"_a, "threads"_a);
+           "q"_a, "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY));
 }
 
 }  // namespace

@@ -10,10 +10,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Lanes of a batch: two registers' worth hides latency where registers are plenty.
-#ifndef SUPPLE_REGISTERS
-#define SUPPLE_REGISTERS 1
-#endif
+// Lanes of a batch: two registers' worth hides latency where registers are plenty (isa.txt).
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
@@ -55,12 +52,31 @@ void load(int n, int lanes, const T* rows, L* x) {
   }
 }
 
-// rows[i * n + k] <- lane i of x[k].
+// rows[i * n + k] <- lane i of x[k]. Two lanes and two numbers at a time: half the stores.
 template <class L, class T>
 void store(int n, int lanes, const L* x, T* rows) {
-  for (int i = 0; i < lanes; ++i) {
-    const T* lane = reinterpret_cast<const T*>(x) + i;
-    for (int k = 0; k < n; ++k) rows[std::ptrdiff_t(i) * n + k] = lane[k * width<L>];
+  typedef T Two __attribute__((vector_size(2 * sizeof(T))));
+  const T* numbers = reinterpret_cast<const T*>(x);
+  constexpr int w = width<L>;
+  int i = 0;
+  for (; i + 1 < lanes; i += 2) {
+    T *first = rows + std::ptrdiff_t(i) * n, *second = first + n;
+    int k = 0;
+    for (; k + 1 < n; k += 2) {
+      Two a, b;
+      __builtin_memcpy(&a, numbers + k * w + i, sizeof(Two));
+      __builtin_memcpy(&b, numbers + (k + 1) * w + i, sizeof(Two));
+      const Two low{a[0], b[0]}, high{a[1], b[1]};
+      __builtin_memcpy(first + k, &low, sizeof(Two));
+      __builtin_memcpy(second + k, &high, sizeof(Two));
+    }
+    for (; k < n; ++k) {
+      first[k] = numbers[k * w + i];
+      second[k] = numbers[k * w + i + 1];
+    }
+  }
+  for (; i < lanes; ++i) {
+    for (int k = 0; k < n; ++k) rows[std::ptrdiff_t(i) * n + k] = numbers[k * w + i];
   }
 }
 

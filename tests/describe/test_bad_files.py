@@ -42,12 +42,6 @@ def within(inside: str, kind: str = "revolute") -> str:
     return chain(joint("j", "a", "b", inside, kind), joint("k", "b", "c"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def parsers_are_imported() -> None:
-    """Importing yourdfpy takes a second, once."""
-    assert urdf(GOOD).links == ("a", "b", "c")
-
-
 @pytest.fixture(params=[urdf, mjcf], ids=["urdf", "mjcf"])
 def reader(request: pytest.FixtureRequest) -> Reader:
     if request.param is mjcf:

@@ -1,78 +1,213 @@
-// The kernel's lanes behind a C interface, for the tests: compiled by conftest.py for each instruction
-// set. A function is named by what it does and its lane, e.g. svd_f64x4: double, four to a pack.
+// The kernel's lanes behind a C interface, for the tests: compiled by lab.py for each instruction set.
+// A function is named by what it does and its lane, e.g. svd_f64x4: double, four to a pack.
 //
-// Batches are C-ordered with the batch axis first for matrices and last for numbers: the lanes of a
-// pack are neighbours in the batch. A last pack that is not full repeats the last element.
-#include <cstddef>
+// Batches are C-ordered, numbers with the batch axis last, matrices with it first. Neighbours in a
+// batch are neighbours in a pack; a last pack that is not full repeats the last element.
 #include <vector>
 
 #include "supple/elementary.hpp"
 #include "supple/linalg.hpp"
 
+namespace supple {
 namespace {
 
-using namespace supple;
+// ---- numbers -----------------------------------------------------------------------------------
 
-#define LAB_EACH_LANE(X)                                                      \
-  X(f64x1, double)                                                            \
-  X(f64x2, Pack<double LAB_COMMA 2>)                                          \
-  X(f64x4, Pack<double LAB_COMMA 4>)                                          \
-  X(f64x8, Pack<double LAB_COMMA 8>)                                          \
-  X(f64x16, Pack<double LAB_COMMA 16>)                                        \
-  X(f32x1, float)                                                             \
-  X(f32x2, Pack<float LAB_COMMA 2>)                                           \
-  X(f32x4, Pack<float LAB_COMMA 4>)                                           \
-  X(f32x8, Pack<float LAB_COMMA 8>)                                           \
-  X(f32x16, Pack<float LAB_COMMA 16>)
-#define LAB_COMMA ,
+// out (out_rows, count) <- f(in (in_rows, count)), pack by pack.
+template <class L, class F>
+void map(long count, const scalar_t<L>* in, scalar_t<L>* out, F f) {
+  for (long first = 0; first < count; first += width<L>) {
+    L x[F::in_rows], y[F::out_rows];
+    for (int i = 0; i < width<L>; ++i) {
+      const long at = first + i < count ? first + i : count - 1;
+      for (int k = 0; k < F::in_rows; ++k) set(x[k], i, in[k * count + at]);
+    }
+    f(x, y);
+    for (int i = 0; i < width<L> && first + i < count; ++i) {
+      for (int k = 0; k < F::out_rows; ++k) out[k * count + first + i] = get(y[k], i);
+    }
+  }
+}
 
-// Entry k of the matrix in lane i is rows[i * size + k].
 template <class L>
-std::vector<L> load(int size, long lanes, const scalar_t<L>* rows) {
+L number(const mask_t<L>& mask) {
+  return select(mask, L(1), L(0));
+}
+
+// A function of lanes x[0], x[1], ... with results y[0], y[1], ...
+#define LAB_FUNCTION(name, in, out, ...)         \
+  struct name {                                  \
+    static constexpr int in_rows = in;           \
+    static constexpr int out_rows = out;         \
+    template <class L>                           \
+    void operator()(const L* x, L* y) const {    \
+      __VA_ARGS__;                               \
+    }                                            \
+  };
+
+namespace function {
+LAB_FUNCTION(arithmetic, 2, 5, y[0] = x[0] + x[1]; y[1] = x[0] - x[1]; y[2] = x[0] * x[1];
+             y[3] = x[0] / x[1]; y[4] = -x[0])
+LAB_FUNCTION(fused, 3, 1, y[0] = fma(x[0], x[1], x[2]))
+LAB_FUNCTION(root, 1, 1, y[0] = sqrt(x[0]))
+LAB_FUNCTION(signs, 2, 2, y[0] = abs(x[0]); y[1] = copysign(x[0], x[1]))
+LAB_FUNCTION(extremes, 2, 2, y[0] = min(x[0], x[1]); y[1] = max(x[0], x[1]))
+LAB_FUNCTION(exponent, 1, 1, y[0] = power_of_two(x[0]))
+LAB_FUNCTION(comparisons, 2, 6, y[0] = number<L>(x[0] < x[1]); y[1] = number<L>(x[0] <= x[1]);
+             y[2] = number<L>(x[0] > x[1]); y[3] = number<L>(x[0] >= x[1]);
+             y[4] = number<L>(x[0] == x[1]); y[5] = number<L>(x[0] != x[1]))
+LAB_FUNCTION(selection, 2, 1, y[0] = select(x[0] < L(0), x[0], x[1]))
+// Of the masks x[0] < 0 and x[1] < 0.
+LAB_FUNCTION(masks, 2, 5, const mask_t<L> a = x[0] < L(0); const mask_t<L> b = x[1] < L(0);
+             y[0] = number<L>(a & b); y[1] = number<L>(a | b); y[2] = number<L>(!a);
+             y[3] = L(any(a) ? 1 : 0); y[4] = L(all(a) ? 1 : 0))
+LAB_FUNCTION(finiteness, 1, 1, y[0] = number<L>(finite(x[0])))
+LAB_FUNCTION(circle, 1, 2, sincos(x[0], y[0], y[1]))
+LAB_FUNCTION(angle, 2, 1, y[0] = atan2(x[0], x[1]))
+}  // namespace function
+
+// ---- matrices ----------------------------------------------------------------------------------
+
+// The lanes of one pack of matrices, each `size` entries long.
+template <class L>
+std::vector<L> load(int size, long lanes, const scalar_t<L>* in) {
   std::vector<L> x(size);
   for (int i = 0; i < width<L>; ++i) {
-    const scalar_t<L>* row = rows + (i < lanes ? i : lanes - 1) * size;
-    for (int k = 0; k < size; ++k) set(x[k], i, row[k]);
+    for (int k = 0; k < size; ++k) set(x[k], i, in[(i < lanes ? i : lanes - 1) * size + k]);
   }
   return x;
 }
 
 template <class L>
-void store(int size, long lanes, const L* x, scalar_t<L>* rows) {
+void store(int size, long lanes, const L* x, scalar_t<L>* out) {
   for (int i = 0; i < width<L> && i < lanes; ++i) {
-    for (int k = 0; k < size; ++k) rows[i * size + k] = get(x[k], i);
+    for (int k = 0; k < size; ++k) out[i * size + k] = get(x[k], i);
   }
 }
 
-template <class L>
-L as_number(const mask_t<L>& mask) {
-  return select(mask, L(1), L(0));
-}
-
-// y (Out rows of count) <- f of x (In rows of count), pack by pack.
-template <class L, int In, int Out, class F>
-void elementwise(long count, const scalar_t<L>* x, scalar_t<L>* y, F f) {
-  for (long first = 0; first < count; first += width<L>) {
-    L in[In], out[Out];
-    for (int i = 0; i < width<L>; ++i) {
-      const long at = first + i < count ? first + i : count - 1;
-      for (int k = 0; k < In; ++k) set(in[k], i, x[k * count + at]);
-    }
-    f(in, out);
-    for (int i = 0; i < width<L> && first + i < count; ++i) {
-      for (int k = 0; k < Out; ++k) y[k * count + first + i] = get(out[k], i);
-    }
+// a (n, n) -> factor (n, n), and b (n) -> x (n); full: 1 where all pivots were positive.
+template <class L, class T = scalar_t<L>>
+void cholesky_batch(long count, int n, const T* a, const T* b, T* factor, T* x, T* full) {
+  for (long i = 0; i < count; i += width<L>) {
+    std::vector<L> c = load<L>(n * n, count - i, a + i * n * n);
+    std::vector<L> y = load<L>(n, count - i, b + i * n);
+    const L whole = number<L>(cholesky(n, c.data()));
+    cholesky_solve(n, c.data(), y.data());
+    store(n * n, count - i, c.data(), factor + i * n * n);
+    store(n, count - i, y.data(), x + i * n);
+    store(1, count - i, &whole, full + i);
   }
 }
 
-#define LAB_ELEMENTWISE(name, In, Out, ...)                       \
-  struct name##_of {                                              \
-    template <class L>                                            \
-    void operator()(const L (&x)[In], L (&y)[Out]) const {        \
-      __VA_ARGS__;                                                \
-    }                                                             \
-  };
-#include "lab_elementwise.inc"
-#undef LAB_ELEMENTWISE
+// a (m, n) -> r (m, n, reflectors below the diagonal) and q (m, m), and b (m) -> projected = Q^T b (m);
+// for m >= n, x (n) = the least-squares solution, full: 1 where the diagonal of R has no zero.
+template <class L, class T = scalar_t<L>>
+void qr_batch(long count, int m, int n, const T* a, const T* b, T* r, T* q, T* projected, T* x,
+              T* full) {
+  for (long i = 0; i < count; i += width<L>) {
+    const long lanes = count - i;
+    std::vector<L> f = load<L>(m * n, lanes, a + i * m * n), tau(m < n ? m : n);
+    qr(m, n, f.data(), tau.data());
+    store(m * n, lanes, f.data(), r + i * m * n);
+
+    std::vector<L> columns(m * m), rows(m * m);
+    for (int j = 0; j < m; ++j) {
+      for (int k = 0; k < m; ++k) columns[j * m + k] = L(T(j == k));
+      qr_times(m, n, f.data(), tau.data(), &columns[j * m]);
+      for (int k = 0; k < m; ++k) rows[k * m + j] = columns[j * m + k];
+    }
+    store(m * m, lanes, rows.data(), q + i * m * m);
+
+    std::vector<L> y = load<L>(m, lanes, b + i * m);
+    qr_transpose_times(m, n, f.data(), tau.data(), y.data());
+    store(m, lanes, y.data(), projected + i * m);
+    if (m < n) continue;
+    y = load<L>(m, lanes, b + i * m);
+    const L whole = number<L>(qr_solve(m, n, f.data(), tau.data(), y.data()));
+    store(n, lanes, y.data(), x + i * n);
+    store(1, lanes, &whole, full + i);
+  }
+}
+
+// a (m, n) -> u (m, k), sigma (k), v (n, k), k = min(m, n).
+template <class L, class M, class T = scalar_t<L>>
+void svd_batch(long count, M m, int n, const T* a, T* u, T* sigma, T* v) {
+  const int k = m < n ? int(m) : n;
+  std::vector<L> left(m * k), middle(k), right(n * k), work(m * n);
+  for (long i = 0; i < count; i += width<L>) {
+    const std::vector<L> x = load<L>(m * n, count - i, a + i * m * n);
+    svd(m, n, x.data(), left.data(), middle.data(), right.data(), work.data());
+    store(m * k, count - i, left.data(), u + i * m * k);
+    store(k, count - i, middle.data(), sigma + i * k);
+    store(n * k, count - i, right.data(), v + i * n * k);
+  }
+}
+
+// a (m, n) -> sigma (min(m, n)).
+template <class L, class T = scalar_t<L>>
+void singular_values_batch(long count, int m, int n, const T* a, T* sigma) {
+  const int k = m < n ? m : n;
+  std::vector<L> middle(k), work(m * n);
+  for (long i = 0; i < count; i += width<L>) {
+    std::vector<L> x = load<L>(m * n, count - i, a + i * m * n);
+    singular_values(m, n, x.data(), middle.data(), work.data());
+    store(k, count - i, middle.data(), sigma + i * k);
+  }
+}
 
 }  // namespace
+}  // namespace supple
+
+// ---- exports -----------------------------------------------------------------------------------
+
+using namespace supple;
+
+#define LAB_EXPORT_FUNCTION(name, lane, T, ...)                         \
+  extern "C" void name##_##lane(long count, const T* in, T* out) {      \
+    map<__VA_ARGS__>(count, in, out, function::name{});                 \
+  }
+
+#define LAB_EXPORT_MATRICES(lane, T, ...)                                                      \
+  extern "C" void cholesky_##lane(long count, int n, const T* a, const T* b, T* c, T* x,       \
+                                  T* full) {                                                   \
+    cholesky_batch<__VA_ARGS__>(count, n, a, b, c, x, full);                                   \
+  }                                                                                            \
+  extern "C" void qr_##lane(long count, int m, int n, const T* a, const T* b, T* r, T* q,      \
+                            T* projected, T* x, T* full) {                                     \
+    qr_batch<__VA_ARGS__>(count, m, n, a, b, r, q, projected, x, full);                        \
+  }                                                                                            \
+  extern "C" void svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v) {     \
+    svd_batch<__VA_ARGS__>(count, m, n, a, u, sigma, v);                                       \
+  }                                                                                            \
+  extern "C" void svd_of_six_rows_##lane(long count, int n, const T* a, T* u, T* sigma, T* v) { \
+    svd_batch<__VA_ARGS__>(count, Fixed<6>{}, n, a, u, sigma, v);                              \
+  }                                                                                            \
+  extern "C" void singular_values_##lane(long count, int m, int n, const T* a, T* sigma) {     \
+    singular_values_batch<__VA_ARGS__>(count, m, n, a, sigma);                                 \
+  }
+
+#define LAB_EXPORT(lane, T, ...)                              \
+  LAB_EXPORT_FUNCTION(arithmetic, lane, T, __VA_ARGS__)       \
+  LAB_EXPORT_FUNCTION(fused, lane, T, __VA_ARGS__)            \
+  LAB_EXPORT_FUNCTION(root, lane, T, __VA_ARGS__)             \
+  LAB_EXPORT_FUNCTION(signs, lane, T, __VA_ARGS__)            \
+  LAB_EXPORT_FUNCTION(extremes, lane, T, __VA_ARGS__)         \
+  LAB_EXPORT_FUNCTION(exponent, lane, T, __VA_ARGS__)         \
+  LAB_EXPORT_FUNCTION(comparisons, lane, T, __VA_ARGS__)      \
+  LAB_EXPORT_FUNCTION(selection, lane, T, __VA_ARGS__)        \
+  LAB_EXPORT_FUNCTION(masks, lane, T, __VA_ARGS__)            \
+  LAB_EXPORT_FUNCTION(finiteness, lane, T, __VA_ARGS__)       \
+  LAB_EXPORT_FUNCTION(circle, lane, T, __VA_ARGS__)           \
+  LAB_EXPORT_FUNCTION(angle, lane, T, __VA_ARGS__)            \
+  LAB_EXPORT_MATRICES(lane, T, __VA_ARGS__)
+
+LAB_EXPORT(f64x1, double, double)
+LAB_EXPORT(f64x2, double, Pack<double, 2>)
+LAB_EXPORT(f64x4, double, Pack<double, 4>)
+LAB_EXPORT(f64x8, double, Pack<double, 8>)
+LAB_EXPORT(f64x16, double, Pack<double, 16>)
+LAB_EXPORT(f32x1, float, float)
+LAB_EXPORT(f32x2, float, Pack<float, 2>)
+LAB_EXPORT(f32x4, float, Pack<float, 4>)
+LAB_EXPORT(f32x8, float, Pack<float, 8>)
+LAB_EXPORT(f32x16, float, Pack<float, 16>)

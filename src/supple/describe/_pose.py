@@ -52,6 +52,11 @@ def rotation_x(angle: float) -> Array:
     return rotation(np.array((1.0, 0.0, 0.0)), angle)
 
 
+def rotation_y(angle: float) -> Array:
+    """A rotation [rad] about y as a pose (4, 4)."""
+    return rotation(np.array((0.0, 1.0, 0.0)), angle)
+
+
 def rotation_z(angle: float) -> Array:
     """A rotation [rad] about z as a pose (4, 4)."""
     return rotation(np.array((0.0, 0.0, 1.0)), angle)

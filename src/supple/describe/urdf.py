@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, get_args
-from xml.etree.ElementTree import Element, SubElement, tostring
+from collections.abc import Iterable, Sequence
+from typing import get_args
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
 from supple.describe._source import PathOrText, read_source
 from supple.describe._validate import refuse_duplicates, refuse_roots
 from supple.describe._weld import names_to_weld, welded
@@ -21,17 +19,6 @@ from supple.errors import DescriptionError, listed, shown, unknown
 _MAX_DEPTH = 100
 _WELDABLE = ("floating", "planar")
 _TYPES = (*get_args(Kind), *_WELDABLE)
-
-# The parts of a joint that make its kinematics: attribute -> how many numbers it holds (0: a name).
-_PARTS: dict[str, dict[str, int]] = {
-    "parent": {"link": 0},
-    "child": {"link": 0},
-    "origin": {"xyz": 3, "rpy": 3},
-    "axis": {"xyz": 3},
-    "limit": {"lower": 1, "upper": 1, "velocity": 1},
-    "mimic": {"joint": 0, "multiplier": 1, "offset": 1},
-}
-
 
 def urdf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
     """A robot from a URDF file, or from a URDF text (a string that starts with "<").
@@ -56,139 +43,119 @@ def urdf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
     """
     file = read_source(source, root="robot", max_depth=_MAX_DEPTH)
     try:
-        skeleton = _skeleton(file.root)
-        elements = skeleton.findall("joint")
-        weld = names_to_weld(fixed, [element.attrib["name"] for element in elements])
-        _check_types(elements, weld)
-        joints = welded([_joint(item) for item in _parsed(skeleton)], dict.fromkeys(weld, 0.0))
+        elements = file.root.findall("joint")
+        names = [_name(element) for element in elements]
+        weld = names_to_weld(fixed, names)
+        joints = [_joint(name, e, weld) for name, e in zip(names, elements, strict=True)]
+        _check_links([_name(element) for element in file.root.findall("link")], joints)
+        joints = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
         return Description(name, joints)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
 
 
-def _skeleton(root: Element) -> Element:
-    """The joints with nothing but what their kinematics need, every part checked."""
-    skeleton = Element("robot", name="robot")
-    links = [_name(element, "link") for element in root.findall("link")]
-    refuse_duplicates("link", links)
+def _name(element: Element) -> str:
+    name = element.get("name")
+    if not name:
+        raise DescriptionError(f"a <{element.tag}> element has no name.")
+    return name
 
+
+def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
+    """One joint; floating and planar ones must be about to be welded."""
+    kind = element.get("type", "")
+    if kind not in _TYPES:
+        problem = f"unknown type {shown(kind)}; there is: {listed(_TYPES)}."
+        raise DescriptionError(f"joint {shown(name)}: {problem}")
+    if kind in _WELDABLE and name not in weld:
+        raise DescriptionError(
+            f"joint {shown(name)} is {kind}, which is more than one coordinate; "
+            f"weld it with fixed=[{shown(name)}]."
+        )
+    origin, limit = _Part(element, "origin"), _Part(element, "limit")
+    mimic = _Part(element, "mimic")
+    lower, upper = limit.number("lower"), limit.number("upper")
+    if kind == "continuous" or (lower is None and upper is None):
+        lower, upper = -math.inf, math.inf
+    follows = mimic.there and kind != "fixed"
+    return Joint(
+        name=name,
+        kind="fixed" if kind in _WELDABLE else kind,  # type: ignore[arg-type]
+        parent=_Part(element, "parent", required=True).name("link"),
+        child=_Part(element, "child", required=True).name("link"),
+        origin=_pose(origin.numbers("xyz", 3), origin.numbers("rpy", 3)),
+        axis=np.array(_Part(element, "axis").numbers("xyz", 3) or (1.0, 0.0, 0.0)),
+        lower=lower or 0.0,
+        upper=upper or 0.0,
+        max_speed=limit.number("velocity") or math.inf,
+        mimic=Mimic(mimic.name("joint"), *mimic.line()) if follows else None,
+    )
+
+
+class _Part:
+    """A child element of a joint, of which there is at most one; its attributes, checked."""
+
+    def __init__(self, joint: Element, tag: str, required: bool = False) -> None:
+        parts = joint.findall(tag)
+        self._what = f"joint {shown(joint.get('name'))}"
+        if len(parts) > 1:
+            raise DescriptionError(f"{self._what} has {len(parts)} <{tag}> elements; expected one.")
+        if required and not parts:
+            raise DescriptionError(f"{self._what} has no <{tag}> element; expected one.")
+        self._what += f": <{tag}>"
+        self._values = parts[0].attrib if parts else {}
+        self.there = bool(parts)
+
+    def name(self, key: str) -> str:
+        name = self._values.get(key)
+        if not name:
+            raise DescriptionError(f"{self._what} {key} is missing; expected a name.")
+        return name
+
+    def numbers(self, key: str, count: int) -> Sequence[float]:
+        """The numbers of an attribute, none if it is missing."""
+        text = self._values.get(key)
+        if text is None:
+            return ()
+        try:
+            numbers = [float(word) for word in text.split()]
+        except ValueError:
+            numbers = []
+        if len(numbers) != count:
+            expected = f"expected {count} number{'s' if count > 1 else ''}, given {shown(text)}"
+            hint = "; expand the file with xacro first" if "${" in text else ""
+            raise DescriptionError(f"{self._what} {key}: {expected}{hint}.")
+        return numbers
+
+    def number(self, key: str) -> float | None:
+        return next(iter(self.numbers(key, 1)), None)
+
+    def line(self) -> tuple[float, float]:
+        """Multiplier and offset of a <mimic>."""
+        multiplier, offset = self.number("multiplier"), self.number("offset")
+        return 1.0 if multiplier is None else multiplier, offset or 0.0
+
+
+def _pose(xyz: Sequence[float], rpy: Sequence[float]) -> Array:
+    """Roll, pitch and yaw turn about the fixed axes x, y and z, in this order."""
+    roll, pitch, yaw = rpy or (0.0, 0.0, 0.0)
+    T = rotation_z(yaw) @ rotation_y(pitch) @ rotation_x(roll)
+    T[:3, 3] = xyz or 0.0
+    return T
+
+
+def _check_links(links: Sequence[str], joints: Iterable[Joint]) -> None:
+    """Every link that a joint names is there, and every link hangs on a joint."""
+    refuse_duplicates("link", links)
     known = set(links)
     unconnected = dict.fromkeys(links)
-    for element in root.findall("joint"):
-        joint = _checked_joint(element)
-        skeleton.append(joint)
-        for tag in ("parent", "child"):
-            link = joint.find(tag).attrib["link"]  # type: ignore[union-attr]
+    for joint in joints:
+        for tag, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in known:
-                what = f"joint {shown(joint.attrib['name'])}: <{tag}>"
+                what = f"joint {shown(joint.name)}: <{tag}>"
                 raise DescriptionError(f"{what} names an {unknown('link', link, links)}")
             unconnected.pop(link, None)
     if unconnected and len(links) > 1:
         connected = [link for link in links if link not in unconnected]
         refuse_roots([*connected[:1], *unconnected])
-    return skeleton
-
-
-def _name(element: Element, tag: str) -> str:
-    name = element.get("name")
-    if not name:
-        raise DescriptionError(f"a <{tag}> element has no name.")
-    return name
-
-
-def _checked_joint(element: Element) -> Element:
-    name = _name(element, "joint")
-    what = f"joint {shown(name)}"
-    joint = Element("joint", name=name, type=element.get("type", ""))
-    for tag, attributes in _PARTS.items():
-        parts = element.findall(tag)
-        if len(parts) > 1:
-            raise DescriptionError(f"{what} has {len(parts)} <{tag}> elements; expected one.")
-        if not parts and tag in ("parent", "child"):
-            raise DescriptionError(f"{what} has no <{tag}> element; expected one, with a link.")
-        for part in parts:
-            kept = {key: part.attrib[key] for key in attributes if key in part.attrib}
-            for key, count in attributes.items():
-                _check_attribute(f"{what}: <{tag}> {key}", kept.get(key), count)
-            SubElement(joint, tag, kept)
-    return joint
-
-
-def _check_attribute(what: str, value: str | None, count: int) -> None:
-    """A name must be there; numbers may be missing, but not be wrong."""
-    if count == 0:
-        if not value:
-            raise DescriptionError(f"{what} is missing; expected a name.")
-    elif value is not None:
-        try:
-            numbers = [float(word) for word in value.split()]
-        except ValueError:
-            numbers = []
-        if len(numbers) != count:
-            expected = f"expected {count} number{'s' if count > 1 else ''}, given {shown(value)}"
-            hint = "; expand the file with xacro first" if "${" in value else ""
-            raise DescriptionError(f"{what}: {expected}{hint}.")
-
-
-def _check_types(elements: Iterable[Element], weld: frozenset[str]) -> None:
-    for element in elements:
-        name, kind = element.attrib["name"], element.attrib["type"]
-        if kind not in _TYPES:
-            problem = f"unknown type {shown(kind)}; there is: {listed(_TYPES)}."
-            raise DescriptionError(f"joint {shown(name)}: {problem}")
-        if kind in _WELDABLE and name not in weld:
-            raise DescriptionError(
-                f"joint {shown(name)} is {kind}, which is more than one coordinate; "
-                f"weld it with fixed=[{shown(name)}]."
-            )
-
-
-def _parsed(skeleton: Element) -> list[Any]:
-    """The joints as yourdfpy reads them."""
-    import yourdfpy  # heavy: only when a URDF is read
-
-    with _quiet("yourdfpy"), np.errstate(all="ignore"):
-        try:
-            model = yourdfpy.URDF.load(
-                io.BytesIO(tostring(skeleton)), build_scene_graph=False, load_meshes=False
-            )
-        except Exception as error:
-            raise DescriptionError(f"yourdfpy cannot parse it: {error}.") from error
-    return list(model.robot.joints)
-
-
-@contextmanager
-def _quiet(logger: str) -> Iterator[None]:
-    """Whatever a parser logs becomes an error here or does not matter."""
-    log = logging.getLogger(logger)
-    level = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-
-
-def _joint(item: Any) -> Joint:
-    """One joint of yourdfpy as ours; floating and planar ones are about to be welded."""
-    lower, upper, speed = -math.inf, math.inf, math.inf
-    if item.limit is not None:
-        if item.type != "continuous" and (item.limit.lower, item.limit.upper) != (None, None):
-            lower = item.limit.lower or 0.0
-            upper = item.limit.upper or 0.0
-        speed = item.limit.velocity or math.inf
-    follows = item.mimic is not None and item.type != "fixed"
-    mimic = Mimic(item.mimic.joint, item.mimic.multiplier, item.mimic.offset) if follows else None
-    return Joint(
-        name=item.name,
-        kind="fixed" if item.type in _WELDABLE else item.type,
-        parent=item.parent,
-        child=item.child,
-        origin=np.eye(4) if item.origin is None else item.origin,
-        axis=item.axis,
-        lower=lower,
-        upper=upper,
-        max_speed=speed,
-        mimic=mimic,
-    )

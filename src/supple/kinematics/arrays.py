@@ -64,6 +64,15 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
     raise InputError("q and qd must be finite")
 
 
+def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:
+    """Raise the error for an array that cannot take the result."""
+    what = f"an array of shape {given.shape}, {given.dtype}" if isinstance(given, np.ndarray) else ""
+    raise InputError(
+        f"out must be a writable C-contiguous array of shape {shape}, {dtype}; "
+        f"given: {what or shown(given)}"
+    )
+
+
 def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
     """Return `given` as a new float64 pose (4, 4).
 

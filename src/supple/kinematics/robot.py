@@ -213,15 +213,24 @@ class Robot:
 
     # ---- kinematics ----------------------------------------------------------------------------
 
-    def fk(self, q: ArrayLike, frame: FrameNames = None, *, threads: int | None = None) -> FloatArray:
+    def fk(
+        self,
+        q: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        threads: int | None = None,
+        out: FloatArray | None = None,
+    ) -> FloatArray:
         """Return the poses of frames in the world, (..., 4, 4) or (..., k, 4, 4) [m].
 
         Args:
             q: Coordinates (..., n) [rad or m].
             frame: A frame's name, or several; the end frames if left out.
             threads: How many to use at most; all cores if left out.
+            out: An array of the result's shape and type to write into: large batches need no new
+                memory then.
         """
-        return self._chain(frame).poses(q, thread_count(threads))
+        return self._chain(frame).poses(q, thread_count(threads), out)
 
     def jacobian(
         self,
@@ -230,6 +239,7 @@ class Robot:
         *,
         axes: str = "world",
         threads: int | None = None,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return the Jacobian, (..., 6, n) or (..., k, 6, n): twist = J q̇.
 
@@ -241,11 +251,12 @@ class Robot:
             frame: A frame's name, or several; the end frames if left out.
             axes: "world", "body" or the name of any frame: the axes v and w are written in.
             threads: How many to use at most; all cores if left out.
+            out: An array of the result's shape and type to write into.
 
         References:
             Wampler 1986, eq. (6), Theorems 1 and 2.
         """
-        return self._chain(frame, axes).jacobian(q, thread_count(threads))
+        return self._chain(frame, axes).jacobian(q, thread_count(threads), out)
 
     def fk_jacobian(
         self,
@@ -254,9 +265,10 @@ class Robot:
         *,
         axes: str = "world",
         threads: int | None = None,
+        out: tuple[FloatArray, FloatArray] | tuple[None, None] = (None, None),
     ) -> tuple[FloatArray, FloatArray]:
         """Return what `fk` and `jacobian` return, in one pass."""
-        return self._chain(frame, axes).poses_and_jacobian(q, thread_count(threads))
+        return self._chain(frame, axes).poses_and_jacobian(q, thread_count(threads), *out)
 
     def drift(
         self,

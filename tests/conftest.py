@@ -1,0 +1,33 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+RobotFiles = Callable[[str, str], Path]
+
+
+@pytest.fixture(scope="session")
+def robot_files() -> RobotFiles:
+    """Finds a file of a wheel of robot files: ("frax", "assets/iiwa/iiwa14.urdf").
+
+    `make test` installs the wheels of robot-files.txt into the environment's robot-files folder;
+    SUPPLE_ROBOT_FILES names another. Without that folder such tests are skipped; a file that is
+    missing inside it is a failure.
+    """
+    folder = Path(os.environ.get("SUPPLE_ROBOT_FILES") or Path(sys.prefix) / "robot-files")
+
+    def find(package: str, path: str) -> Path:
+        if not folder.is_dir():
+            pytest.skip(f"no robot files in {folder}: make test installs them")
+        file = folder / package / path
+        if not file.is_file():
+            pytest.fail(f"{package} has no {path}")
+        return file
+
+    return find

@@ -1,0 +1,92 @@
+// Every header and every main function of the kernel in device code: compiled, never run, by
+// tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare names:
+// it knows no folders, and tells files apart (#pragma once) by name alone.
+#include "elementary.hpp"
+#include "kinematics.hpp"
+#include "lane.hpp"
+#include "linalg.hpp"
+#include "robot.hpp"
+#include "se3.hpp"
+
+namespace supple {
+
+constexpr int rows = 6, columns = 7;
+
+// A pose, a Jacobian (6, n) and the rates of one frame for each thread.
+template <class T>
+__global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J, T* drift) {
+  Pose<T> joint_poses[columns];
+  const int n = chain.coordinates, i = blockIdx.x * blockDim.x + threadIdx.x;
+  forward(chain, q + i * n, joint_poses);
+  const Frame<T>& frame = chain.frame[0];
+  const Pose<T> at = frame_pose(frame, joint_poses);
+  pose[3 * i] = at.p.x;
+  pose[3 * i + 1] = at.p.y;
+  pose[3 * i + 2] = at.p.z;
+  jacobian(chain, frame, joint_poses, at.p, [&](int column, const Twist<T>& twist, bool first) {
+    T* const to = J + 6 * n * i + column;
+    to[0] = (first ? T(0) : to[0]) + twist.v.x;
+    to[n] = (first ? T(0) : to[n]) + twist.v.y;
+    to[5 * n] = (first ? T(0) : to[5 * n]) + into(at.R, twist.w).z;
+  });
+  const Rates<T> rate = rates(chain, frame, joint_poses, at.p, qd + i * n);
+  drift[2 * i] = dot(rate.a, rate.v);
+  drift[2 * i + 1] = dot(rate.b, rate.w);
+}
+
+// A = U diag(sigma) V^T and the singular values alone, with sizes known and unknown when compiling.
+template <class T>
+__global__ void spectrum(int m, int n, const T* a, T* u, T* sigma, T* v, T* alone) {
+  T work[rows * columns], copy[rows * columns];
+  for (int i = 0; i < m * n; ++i) copy[i] = a[i];
+  if (m == rows) {
+    svd(Fixed<rows>{}, Fixed<columns>{}, a, u, sigma, v, work);
+  } else {
+    svd(m, n, a, u, sigma, v, work);
+  }
+  singular_values(m, n, copy, alone, work);
+}
+
+// The least-squares solution of A x = b, by QR and by the normal equations.
+template <class T>
+__global__ void least_squares(const T* a, const T* b, T* x, T* y, bool* full) {
+  T factor[columns * rows], tau[rows], right[columns], normal[rows * rows];
+  for (int i = 0; i < columns * rows; ++i) factor[i] = a[i];
+  for (int i = 0; i < columns; ++i) right[i] = b[i];
+  for (int i = 0; i < rows; ++i) {
+    y[i] = T(0);
+    for (int k = 0; k < columns; ++k) y[i] = fma(a[k * rows + i], b[k], y[i]);
+    for (int j = 0; j < rows; ++j) {
+      normal[i * rows + j] = T(0);
+      for (int k = 0; k < columns; ++k) {
+        normal[i * rows + j] = fma(a[k * rows + i], a[k * rows + j], normal[i * rows + j]);
+      }
+    }
+  }
+  qr(columns, rows, factor, tau);
+  full[0] = qr_solve(columns, rows, factor, tau, right);
+  qr_times(columns, rows, factor, tau, right);
+  for (int i = 0; i < columns; ++i) x[i] = right[i];
+  full[1] = cholesky(Fixed<rows>{}, normal);
+  cholesky_solve(Fixed<rows>{}, normal, y);
+}
+
+template <class T>
+__global__ void numbers(const T* x, T* y) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  T s, c;
+  sincos(x[i], s, c);
+  const T angle = atan2(s, c);
+  y[i] = select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)),
+                power_of_two(x[i]));
+}
+
+#define INSTANTIATE(T)                                                                   \
+  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);      \
+  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);              \
+  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);          \
+  template __global__ void numbers<T>(const T*, T*);
+INSTANTIATE(double)
+INSTANTIATE(float)
+
+}  // namespace supple

@@ -1,0 +1,171 @@
+"""The kernel's lanes, callable on arrays: lab.cpp compiled once for each instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shlex
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import supple._core
+
+ROOT = Path(__file__).parents[2]
+SOURCE = Path(__file__).with_name("lab.cpp")
+FLAGS = (
+    "-std=c++20 -O2 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror -fPIC -shared".split()
+)
+WIDTHS = (1, 2, 4, 8, 16)
+# Whether fma is fused; on an architecture that isa.txt does not name it may be either.
+FUSED = {"baseline": False, "avx2": True, "avx512": True, "neon": True}
+
+Array = NDArray[np.floating]
+
+
+def instruction_sets() -> dict[str, list[str]]:
+    """The compiler flags of each instruction set that this build has and this machine can run."""
+    machine = platform.machine().lower()
+    names = {"amd64": "x86_64", "x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+    flags = {}
+    for line in (ROOT / "src/core/isa.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            architecture, isa, *words = line.split()
+            if architecture == names.get(machine, "other"):
+                flags[isa] = words
+    return {isa: flags[isa] for isa in supple._core.isas()}
+
+
+@cache
+def compiled(isa: str) -> ctypes.CDLL:
+    """The library of one instruction set, kept under build/lab by the hash of all that made it."""
+    compiler = shlex.split(os.environ.get("CXX", "g++"))
+    command = [*compiler, *FLAGS, *instruction_sets()[isa], f"-DSUPPLE_ISA={isa}"]
+    digest = hashlib.sha256(shlex.join(command).encode())
+    digest.update(subprocess.check_output([*compiler, "--version"]))
+    for path in (SOURCE, *sorted((ROOT / "include/supple").glob("*.hpp"))):
+        digest.update(path.read_bytes())
+    library = ROOT / "build/lab" / f"{isa}-{digest.hexdigest()[:16]}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        # A name of its own until it is whole: several test processes may be here at once.
+        partial = library.with_suffix(f".{os.getpid()}")
+        subprocess.run(
+            [*command, "-I", str(ROOT / "include"), str(SOURCE), "-o", str(partial)], check=True
+        )
+        partial.replace(library)
+    return ctypes.CDLL(str(library))
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One lane type of one instruction set; its methods run the kernel on arrays."""
+
+    isa: str
+    dtype: np.dtype
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.isa}-f{8 * self.dtype.itemsize}x{self.width}"
+
+    @property
+    def eps(self) -> float:
+        """The distance from 1 to the next number."""
+        return float(np.finfo(self.dtype).eps)
+
+    @property
+    def scalar(self) -> Lane:
+        """The same precision and instruction set, one number at a time."""
+        return Lane(self.isa, self.dtype, 1)
+
+    def map(self, function: str, *rows: object) -> Array:
+        """A function of lab.cpp on numbers: rows of equal length in, rows out."""
+        x = np.ascontiguousarray(np.stack(np.broadcast_arrays(*rows)), self.dtype)
+        y = np.empty((OUT_ROWS[function], x.shape[1]), self.dtype)
+        self._call(function, x.shape[1], x, y)
+        return y
+
+    def cholesky(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
+        """The factor (c, n, n), x (c, n) of A x = b, and where the rank is full (c,)."""
+        count, n, _ = a.shape
+        out = self._empty((count, n, n), (count, n), (count,))
+        self._call("cholesky", count, n, self._in(a), self._in(b), *out)
+        return out[0], out[1], out[2] == 1
+
+    def qr(self, a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """The packed R (c, m, n), Q (c, m, m), Q^T b (c, m), least-squares x (c, n), full (c,)."""
+        count, m, n = a.shape
+        out = self._empty((count, m, n), (count, m, m), (count, m), (count, n), (count,))
+        self._call("qr", count, m, n, self._in(a), self._in(b), *out)
+        return out[0], out[1], out[2], out[3], out[4] == 1
+
+    def svd(self, a: Array, *, six_rows: bool = False) -> tuple[Array, Array, Array]:
+        """U (c, m, k), sigma (c, k), V (c, n, k). With six_rows, m = 6 is known when compiling."""
+        count, m, n = a.shape
+        k = min(m, n)
+        out = self._empty((count, m, k), (count, k), (count, n, k))
+        if six_rows:
+            self._call("svd_of_six_rows", count, n, self._in(a), *out)
+        else:
+            self._call("svd", count, m, n, self._in(a), *out)
+        return out[0], out[1], out[2]
+
+    def singular_values(self, a: Array) -> Array:
+        """Sigma (c, k), without U and V."""
+        count, m, n = a.shape
+        (sigma,) = self._empty((count, min(m, n)))
+        self._call("singular_values", count, m, n, self._in(a), sigma)
+        return sigma
+
+    def _in(self, a: Array) -> Array:
+        return np.ascontiguousarray(a, self.dtype)
+
+    def _empty(self, *shapes: tuple[int, ...]) -> list[Array]:
+        return [np.zeros(shape, self.dtype) for shape in shapes]
+
+    def _call(self, function: str, count: int, *arguments: int | Array) -> None:
+        name = f"{function}_f{8 * self.dtype.itemsize}x{self.width}"
+        converted = [
+            ctypes.c_int(a) if isinstance(a, int) else ctypes.c_void_p(a.ctypes.data)
+            for a in arguments
+        ]
+        getattr(compiled(self.isa), name)(ctypes.c_long(count), *converted)
+
+
+# How many rows a function of lab.cpp returns.
+OUT_ROWS = {
+    "arithmetic": 5,
+    "fused": 1,
+    "root": 1,
+    "signs": 2,
+    "extremes": 2,
+    "exponent": 1,
+    "comparisons": 6,
+    "selection": 1,
+    "masks": 5,
+    "finiteness": 1,
+    "circle": 2,
+    "angle": 1,
+}
+
+PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
+LANES = [
+    Lane(isa, dtype, width)
+    for isa in instruction_sets()
+    for dtype in PRECISIONS
+    for width in WIDTHS
+]
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays are equal bit for bit, any NaN being like any other."""
+    a, b = np.asarray(a), np.asarray(b)
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    same = (a.view(unsigned) == b.view(unsigned)) | (np.isnan(a) & np.isnan(b))
+    return a.dtype == b.dtype and a.shape == b.shape and bool(np.all(same))

@@ -1,0 +1,154 @@
+"""Laws of sincos and atan2: their accuracy, their exact values, the same bits in every lane.
+
+The oracle is long double, where it is wider than double: quadruple precision on arm, 80 bits on x86.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from lab import Lane, same_bits
+
+LONG = np.longdouble
+# As stated in elementary.hpp: [ulp], and the largest argument of the kernel's own reduction.
+SINCOS_ULP = 1.2
+ATAN2_ULP = 2.0
+REACH = {np.dtype(np.float64): 200000.0, np.dtype(np.float32): 3200.0}
+
+
+def needs_wider_oracle(dtype: np.dtype) -> None:
+    if np.finfo(LONG).nmant < np.finfo(dtype).nmant + 8:
+        pytest.skip("long double is not wider than double here: no oracle")
+
+
+def ulp_error(result: np.ndarray, exact: np.ndarray) -> float:
+    """The largest error, in units in the last place of the exact value."""
+    info = np.finfo(result.dtype)
+    exponent = np.frexp(np.maximum(np.abs(exact), LONG(info.tiny)))[1] - 1
+    ulp = np.ldexp(LONG(info.eps), exponent)
+    return float(np.max(np.abs(result.astype(LONG) - exact) / ulp))
+
+
+@cache
+def angles(dtype: np.dtype) -> np.ndarray:
+    """Angles within reach: uniform, of all magnitudes, and nearest to multiples of pi/2."""
+    rng = np.random.default_rng(1)
+    reach = REACH[dtype]
+    quadrants = np.arange(-int(reach / np.pi * 2), int(reach / np.pi * 2) + 1)
+    if len(quadrants) > 20001:
+        quadrants = np.concatenate(
+            [np.arange(-5000, 5001), rng.choice(quadrants, 10000, replace=False)]
+        )
+    nearest = (quadrants * (LONG(2) * np.arctan2(LONG(1), LONG(0)) / 2)).astype(dtype)
+    small = np.ldexp(rng.uniform(-1, 1, 5000), rng.integers(-np.finfo(dtype).maxexp, 2, 5000))
+    parts = [
+        rng.uniform(-reach, reach, 10000),
+        rng.uniform(-np.pi, np.pi, 10000),
+        small,
+        nearest,
+        np.nextafter(nearest, dtype.type(np.inf)),
+        np.nextafter(nearest, dtype.type(-np.inf)),
+        [reach, -reach, 0.0, -0.0, np.finfo(dtype).smallest_subnormal],
+    ]
+    x = np.concatenate([np.asarray(part, dtype) for part in parts])
+    return x[np.abs(x) <= reach]
+
+
+@cache
+def circle(dtype: np.dtype) -> np.ndarray:
+    x = angles(dtype).astype(LONG)
+    return np.stack([np.sin(x), np.cos(x)])
+
+
+@cache
+def vectors(dtype: np.dtype) -> np.ndarray:
+    """Vectors (y, x) in all directions and of all lengths, and on and beside the axes and diagonals."""
+    rng = np.random.default_rng(2)
+    exponent = np.finfo(dtype).maxexp - 2
+    angle = rng.uniform(-np.pi, np.pi, 20000)
+    round_about = np.stack([np.sin(angle), np.cos(angle)])
+    round_about = np.ldexp(round_about, rng.integers(-exponent + 30, exponent, 20000))
+    free = np.ldexp(
+        rng.uniform(-1, 1, (2, 10000)), rng.integers(-exponent, exponent + 3, (2, 10000))
+    )
+    eighths = np.arange(-16, 17) * (np.pi / 16)
+    step = np.repeat([-2.0, -1.0, 0.0, 1.0, 2.0], len(eighths)) * float(np.finfo(dtype).eps)
+    corners = np.tile(eighths, 5) + step
+    corners = np.stack([np.sin(corners), np.cos(corners)])
+    top = np.finfo(dtype).max * np.array([[1, 1, 0.5, 0.9, -1], [0.5, 1, 1, -1, -0.3]])
+    return np.concatenate([round_about, free, corners, top], axis=1).astype(dtype)
+
+
+def test_sincos_is_accurate(lane: Lane) -> None:
+    needs_wider_oracle(lane.dtype)
+    s, c = lane.map("circle", angles(lane.dtype))
+    assert ulp_error(s, circle(lane.dtype)[0]) <= SINCOS_ULP
+    assert ulp_error(c, circle(lane.dtype)[1]) <= SINCOS_ULP
+
+
+def test_sincos_lies_on_the_circle(lane: Lane) -> None:
+    s, c = lane.map("circle", angles(lane.dtype)).astype(LONG)
+    # An error of e in each changes s^2 + c^2 by at most 2 e (|s| + |c|) <= 2 sqrt(2) e.
+    ulp = LONG(lane.eps) / 2
+    assert np.max(np.abs(s * s + c * c - 1)) <= 2 * np.sqrt(LONG(2)) * SINCOS_ULP * ulp
+
+
+def test_sincos_of_huge_angles(lane: Lane) -> None:
+    needs_wider_oracle(lane.dtype)
+    reach = lane.dtype.type(REACH[lane.dtype])
+    x = np.array([1e6, -1e9, 1e22, 1e30, np.finfo(lane.dtype).max], lane.dtype)
+    if lane.dtype == np.float64:
+        x = np.append(x, [1e100, 1e300, float.fromhex("0x1.6ac5b262ca1ffp+849")])
+    # Within and beyond reach side by side, so that packs are mixed.
+    x = np.ravel([x, np.ones_like(x), np.full_like(x, np.nextafter(reach, 2 * reach)), -x])
+    exact = np.sin(x.astype(LONG)), np.cos(x.astype(LONG))
+    s, c = lane.map("circle", x)
+    assert ulp_error(s, exact[0]) <= SINCOS_ULP
+    assert ulp_error(c, exact[1]) <= SINCOS_ULP
+
+
+def test_sincos_at_zero_and_infinity(lane: Lane) -> None:
+    tiny = np.finfo(lane.dtype).smallest_subnormal
+    x = np.array([0.0, -0.0, tiny, -tiny, np.inf, -np.inf, np.nan], lane.dtype)
+    s, c = lane.map("circle", x)
+    assert same_bits(s, np.where(np.isfinite(x), x, np.nan).astype(lane.dtype))
+    assert same_bits(c, np.where(np.isfinite(x), 1, np.nan).astype(lane.dtype))
+
+
+def test_atan2_is_accurate(lane: Lane) -> None:
+    needs_wider_oracle(lane.dtype)
+    y, x = vectors(lane.dtype)
+    exact = np.arctan2(y.astype(LONG), x.astype(LONG))
+    normal = np.abs(exact) >= np.finfo(lane.dtype).tiny
+    result = lane.map("angle", y, x)[0]
+    assert ulp_error(result[normal], exact[normal]) <= ATAN2_ULP
+    assert ulp_error(result[~normal], exact[~normal]) <= ATAN2_ULP
+
+
+def test_atan2_of_zeros_infinities_and_nan_is_that_of_c(lane: Lane) -> None:
+    values = [0.0, np.finfo(lane.dtype).smallest_subnormal, 1.0, np.finfo(lane.dtype).max, np.inf]
+    values = np.array([*values, *(-v for v in values), np.nan], lane.dtype)
+    y, x = (v.ravel() for v in np.meshgrid(values, values))
+    expected, result = np.arctan2(y, x), lane.map("angle", y, x)[0]
+    assert np.array_equal(np.isnan(result), np.isnan(expected))
+    assert np.array_equal(np.signbit(result[expected == 0]), np.signbit(expected[expected == 0]))
+    number = ~np.isnan(expected)
+    assert ulp_error(result[number], expected[number].astype(LONG)) <= ATAN2_ULP + 0.5
+
+
+def test_atan2_undoes_sincos(lane: Lane, rng: np.random.Generator) -> None:
+    x = rng.uniform(-np.pi, np.pi, 1001).astype(lane.dtype)
+    s, c = lane.map("circle", x)
+    # The unit vector is off by at most sqrt(2) * 1.2 ulp of 1/2..1; atan2 adds 2 ulp of 2..4.
+    bound = lane.eps * (np.sqrt(2) * SINCOS_ULP / 2 + 2 * ATAN2_ULP)
+    assert np.max(np.abs(lane.map("angle", s, c)[0] - x)) <= bound
+
+
+def test_every_width_gives_the_bits_of_one_lane(lane: Lane) -> None:
+    beyond = np.array([1e6, np.inf, 0.0, np.nan, -1e9, -0.0, 1.0], lane.dtype)
+    x = np.concatenate([angles(lane.dtype), beyond])
+    assert same_bits(lane.map("circle", x), lane.scalar.map("circle", x))
+    y, x = vectors(lane.dtype)
+    assert same_bits(lane.map("angle", y, x), lane.scalar.map("angle", y, x))

@@ -1,0 +1,182 @@
+"""The kernel's headers stand alone, on every compiler that will meet them.
+
+    python tools/check_headers.py
+
+- text: every #if is in lane.hpp, and no header includes a host header, but for lane.hpp's intrinsics
+- alone: each header compiles by itself, with $CXX and clang++, for each instruction set
+- nvcc, nvrtc: tests/kernel/device.cu compiles for the GPU; NVRTC has no host headers at all
+
+What is not installed is skipped, and said. Exit status 1 if any check fails.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+INCLUDE = ROOT / "include"
+HEADERS = sorted((INCLUDE / "supple").glob("*.hpp"))
+DEVICE = ROOT / "tests/kernel/device.cu"
+GPUS = (80, 90)
+INTRINSICS = {"immintrin.h", "arm_neon.h"}
+
+# A check yields (its name, what went wrong); nothing wrong is "", what could not be run a Skipped.
+Outcome = tuple[str, "str | Skipped"]
+
+
+class Skipped(str):
+    """Why a check was not run."""
+
+
+def text() -> Iterator[Outcome]:
+    """Conditional compilation and host headers are lane.hpp's alone, and off for CUDA."""
+    for header in HEADERS:
+        wrong = []
+        conditions: list[str] = []
+        for number, line in enumerate(header.read_text().splitlines(), 1):
+            directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
+            word, rest = directive.groups() if directive else ("", "")
+            if word.startswith("if"):
+                conditions.append(rest)
+            elif word.startswith("el") and conditions:
+                conditions[-1] = rest
+            elif word == "endif" and conditions:
+                conditions.pop()
+            if word.startswith("if") and header.name != "lane.hpp":
+                wrong.append(f"{header.name}:{number}: #{word} belongs in lane.hpp")
+            if word == "include" and rest.startswith("<"):
+                intrinsics = header.name == "lane.hpp" and rest.strip("<>") in INTRINSICS
+                if not intrinsics or not any("!defined(__CUDACC__)" in c for c in conditions):
+                    wrong.append(f"{header.name}:{number}: #include {rest} is a host header")
+        yield f"text of {header.name}", "\n".join(wrong)
+
+
+def instruction_sets() -> dict[str, list[str]]:
+    """The compiler flags of this architecture's instruction sets, from src/core/isa.txt."""
+    machine = platform.machine().lower()
+    names = {"amd64": "x86_64", "x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+    rows = [line.split() for line in (ROOT / "src/core/isa.txt").read_text().splitlines()]
+    return {row[1]: row[2:] for row in rows if row and row[0] == names.get(machine, "other")}
+
+
+def output(command: list[str]) -> str:
+    """What a failing command printed; "" if it succeeded."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return "" if done.returncode == 0 else done.stdout or f"exit status {done.returncode}"
+
+
+def alone() -> Iterator[Outcome]:
+    """Each header compiles as the whole of a file."""
+    strict = "-std=c++20 -Wall -Wextra -Wpedantic -Werror -ffp-contract=off -fsyntax-only".split()
+    for compiler in dict.fromkeys([os.environ.get("CXX", "g++"), "clang++"]):
+        command = shlex.split(compiler)
+        if not shutil.which(command[0]):
+            yield f"headers alone with {compiler}", Skipped(f"no {command[0]} here")
+            continue
+        for isa, flags in instruction_sets().items():
+            wrong = ""
+            for header in HEADERS:
+                source = f'#include "supple/{header.name}"\n'
+                with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
+                    file.write(source)
+                    file.flush()
+                    wrong += output([*command, *strict, *flags, f"-I{INCLUDE}", file.name])
+            yield f"headers alone with {compiler}, {isa}", wrong
+
+
+def nvcc() -> Iterator[Outcome]:
+    """device.cu compiles with nvcc, whose host pass sees the host's headers too."""
+    for gpu in GPUS:
+        name = f"device.cu with nvcc, sm_{gpu}"
+        if not shutil.which("nvcc"):
+            yield name, Skipped("no nvcc here")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["nvcc", "-std=c++20", f"-arch=sm_{gpu}", "-Werror", "all-warnings"]
+            command += [f"-I{INCLUDE / 'supple'}", "-c", str(DEVICE), "-o", f"{folder}/device.o"]
+            yield name, output(command)
+
+
+def nvrtc_library() -> ctypes.CDLL | None:
+    """NVRTC from the nvidia-cuda-nvrtc wheel or from where the system keeps libraries."""
+    packages = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    wheels = [path for p in packages for path in Path(p, "nvidia").glob("**/libnvrtc.so*")]
+    for name in (*map(str, sorted(wheels, reverse=True)), ctypes.util.find_library("nvrtc")):
+        try:
+            # A wheel's second library is not on the loader's path: loaded first, it is found.
+            for builtins in Path(name or "").parent.glob("libnvrtc-builtins.so*"):
+                ctypes.CDLL(str(builtins))
+            return ctypes.CDLL(name) if name else None
+        except OSError:
+            continue
+    return None
+
+
+def nvrtc_log(library: ctypes.CDLL, gpu: int) -> str:
+    """What NVRTC says of device.cu, all headers given by name in memory; "" if it is content."""
+
+    def text_list(texts: list[str]) -> ctypes.Array[ctypes.c_char_p]:
+        return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
+
+    program = ctypes.c_void_p()
+    status = library.nvrtcCreateProgram(
+        ctypes.byref(program),
+        DEVICE.read_text().encode(),
+        DEVICE.name.encode(),
+        len(HEADERS),
+        text_list([header.read_text() for header in HEADERS]),
+        text_list([header.name for header in HEADERS]),
+    )
+    if status:
+        return f"nvrtcCreateProgram: error {status}"
+    options = ["-std=c++20", f"-arch=sm_{gpu}"]
+    status = library.nvrtcCompileProgram(program, len(options), text_list(options))
+    size = ctypes.c_size_t()
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    said = log.value.decode(errors="replace").strip()
+    return said or (f"nvrtcCompileProgram: error {status}" if status else "")
+
+
+def nvrtc() -> Iterator[Outcome]:
+    """device.cu compiles at run time, as on a user's machine; a warning is a failure."""
+    library = nvrtc_library()
+    for gpu in GPUS:
+        name = f"device.cu with nvrtc, sm_{gpu}"
+        if library is None:
+            yield name, Skipped("no libnvrtc here (pip install nvidia-cuda-nvrtc)")
+        else:
+            yield name, nvrtc_log(library, gpu)
+
+
+def main() -> int:
+    """Runs every check; one line for each, and what a failing one printed."""
+    failed = 0
+    for check in (text, alone, nvcc, nvrtc):
+        for name, wrong in check():
+            if isinstance(wrong, Skipped):
+                print(f"skipped  {name}: {wrong}")
+            elif wrong:
+                failed += 1
+                print(f"FAILED   {name}\n{wrong.rstrip()}")
+            else:
+                print(f"ok       {name}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
