@@ -53,7 +53,7 @@ struct Number<double> {
   static constexpr double tiny = 0x1p-1022;  // smallest normal number
   static constexpr double huge = 0x1p1023;
   static constexpr double round_magic = 0x1.8p52;  // x + magic - magic rounds |x| < 2^51 to an integer
-  static constexpr double scale_target = 0x1p500;  // squares of numbers up to here do not overflow
+  static constexpr double scale_target = 0x1p500;  // 2^16 squares of twice this do not overflow
   static constexpr Bits sign = 0x8000000000000000ull;
   static constexpr Bits exponent = 0x7ff0000000000000ull;
 };
@@ -65,7 +65,7 @@ struct Number<float> {
   static constexpr float tiny = 0x1p-126f;
   static constexpr float huge = 0x1p127f;
   static constexpr float round_magic = 0x1.8p23f;
-  static constexpr float scale_target = 0x1p58f;
+  static constexpr float scale_target = 0x1p54f;
   static constexpr Bits sign = 0x80000000u;
   static constexpr Bits exponent = 0x7f800000u;
 };

@@ -99,7 +99,8 @@ SUPPLE_FN void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
     L below(0);
     for (int i = j + 1; i < m; ++i) below = fma(a[i * n + j], a[i * n + j], below);
     const L head = a[j * n + j];
-    const mask_t<L> reflect = below > L(0);
+    // A sum of squares below the normal range has lost digits, and with them H its orthogonality.
+    const mask_t<L> reflect = below >= L(Number<scalar_t<L>>::tiny);
     // The new diagonal entry has the sign opposite to the head's: head - diagonal does not cancel.
     const L norm = sqrt(fma(head, head, below));
     const L diagonal = select(reflect, -copysign(norm, head), head);
@@ -190,9 +191,10 @@ SUPPLE_FN void complete(int i, int n, L* list, const mask_t<L>& missing) {
 }
 
 // One rotation that makes rows x and y (length n) orthogonal and puts the longer first, the same
-// rotation applied to rows p and q (length r). Returns where anything was rotated.
+// rotation applied to rows p and q (length r); where the rows change places, so do *a and *b. Returns
+// where anything was rotated.
 template <class L>
-SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, int r, L* p, L* q) {
+SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
   L xx = x[0] * x[0], yy = y[0] * y[0], xy = x[0] * y[0];
   for (int k = 1; k < n; ++k) {
@@ -219,6 +221,9 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, int r, L* p, L* q) {
   const mask_t<L> exchange = yy > xx;
   const L c = select(turn, select(exchange, -sine, cosine), L(1));
   const L s = select(turn, select(exchange, cosine, sine), L(0));
+  const L of_x = *a;
+  *a = select(exchange, *b, of_x);
+  *b = select(exchange, of_x, *b);
   for (int k = 0; k < n; ++k) {
     const L u = x[k], w = y[k];
     x[k] = select(turn, fma(c, u, s * w), u);
@@ -232,6 +237,22 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, int r, L* p, L* q) {
   return turn;
 }
 
+// Zeroes each row that a sweep has left shorter than the rounding errors of what it was: it lies in the
+// span of the others (a zero column, two alike), and would shrink in every sweep and never turn
+// orthogonal. `squares` (k) keeps the rows' squared lengths from one sweep to the next.
+template <class L>
+SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
+  using T = scalar_t<L>;
+  const T noise = 4 * T(n) * Number<T>::epsilon;
+  for (int i = 0; i < k; ++i) {
+    const L square = dot(n, rows + i * n, rows + i * n);
+    const mask_t<L> vanished = square <= squares[i] * L(noise * noise);
+    squares[i] = square;
+    if (!any(vanished)) continue;
+    for (int c = 0; c < n; ++c) rows[i * n + c] = select(vanished, L(0), rows[i * n + c]);
+  }
+}
+
 // The SVD of k rows of length n >= k. On return rows is V^T (k x n, orthonormal rows), sigma (k) is
 // sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma) V^T.
 // With turned = nullptr only sigma is wanted and rows is left as working space.
@@ -239,17 +260,20 @@ template <class L, class K, class N>
 SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
                         L* SUPPLE_RESTRICT turned) {
   using T = scalar_t<L>;
-  constexpr int most_sweeps = 60;
+  constexpr int most_sweeps = 60, usual_sweeps = 4;
   const L unscale = scale_to_range(k * n, rows);
   const int r = turned ? int(k) : 0;
   for (int i = 0; i < r; ++i) {
     for (int j = 0; j < r; ++j) turned[i * k + j] = L(T(i == j));
   }
+  for (int i = 0; i < k; ++i) sigma[i] = L(0);
   for (int sweep = 0; sweep < most_sweeps; ++sweep) {
+    if (sweep >= usual_sweeps) drop_vanished(k, n, rows, sigma);
     bool turning = false;
     for (int i = 0; i + 1 < k; ++i) {
       for (int j = i + 1; j < k; ++j) {
-        turning |= any(rotate_rows(n, rows + i * n, rows + j * n, r, turned + i * r, turned + j * r));
+        turning |= any(rotate_rows(n, rows + i * n, rows + j * n, sigma + i, sigma + j, r,
+                                   turned + i * r, turned + j * r));
       }
     }
     if (!turning) break;

@@ -52,31 +52,23 @@ void load(int n, int lanes, const T* rows, L* x) {
   }
 }
 
-// rows[i * n + k] <- lane i of x[k]. Two lanes and two numbers at a time: half the stores.
+// rows[i * n + k] <- lane i of x[k]. Row after row, four numbers at a time: written in the order of
+// addresses, whole cache lines go to memory without being read first.
 template <class L, class T>
 void store(int n, int lanes, const L* x, T* rows) {
-  typedef T Two __attribute__((vector_size(2 * sizeof(T))));
-  const T* numbers = reinterpret_cast<const T*>(x);
-  constexpr int w = width<L>;
-  int i = 0;
-  for (; i + 1 < lanes; i += 2) {
-    T *first = rows + std::ptrdiff_t(i) * n, *second = first + n;
+  const T* const numbers = reinterpret_cast<const T*>(x);
+  const auto number = [numbers](int k, int i) { return numbers[k * width<L> + i]; };
+  for (int i = 0; i < lanes; ++i) {
+    T* row = rows + std::ptrdiff_t(i) * n;
     int k = 0;
-    for (; k + 1 < n; k += 2) {
-      Two a, b;
-      __builtin_memcpy(&a, numbers + k * w + i, sizeof(Two));
-      __builtin_memcpy(&b, numbers + (k + 1) * w + i, sizeof(Two));
-      const Two low{a[0], b[0]}, high{a[1], b[1]};
-      __builtin_memcpy(first + k, &low, sizeof(Two));
-      __builtin_memcpy(second + k, &high, sizeof(Two));
+    for (; k + 3 < n; k += 4) {
+      const T a = number(k, i), b = number(k + 1, i), c = number(k + 2, i), d = number(k + 3, i);
+      row[k] = a;
+      row[k + 1] = b;
+      row[k + 2] = c;
+      row[k + 3] = d;
     }
-    for (; k < n; ++k) {
-      first[k] = numbers[k * w + i];
-      second[k] = numbers[k * w + i + 1];
-    }
-  }
-  for (; i < lanes; ++i) {
-    for (int k = 0; k < n; ++k) rows[std::ptrdiff_t(i) * n + k] = numbers[k * w + i];
+    for (; k < n; ++k) row[k] = number(k, i);
   }
 }
 
