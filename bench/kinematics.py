@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import measure
 import numpy as np
 import pinocchio as pin
-from pinocchio_loop import loop
 
+import measure
 import supple as sp
+from pinocchio_loop import loop
 from supple import _core
 
 BATCH, FEW, CALLS = 100_000, 2_000, 2_000

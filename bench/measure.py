@@ -14,7 +14,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
-def interleaved(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def interleaved(
+    contenders: Mapping[str, Callable[[], float]], rounds: int
+) -> dict[str, list[float]]:
     """Let every contender measure itself once a round, each round starting with the next one."""
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}

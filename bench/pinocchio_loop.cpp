@@ -1,8 +1,9 @@
-// Pinocchio's frame placement and frame Jacobian for a batch of configurations, in a plain C++ loop:
-// what it does without its Python bindings in the way.
+// Pinocchio's frame placement and frame Jacobian for a batch of configurations, in a plain C++
+// loop: what it does without its Python bindings in the way.
 //
-// Everything that is not Pinocchio's own work (parsing, allocation) happens before the clock starts,
-// and the clock runs in here. A C interface keeps the build to one compiler call and the caller to ctypes.
+// Everything that is not Pinocchio's own work (parsing, allocation) happens before the clock
+// starts, and the clock runs in here. A C interface keeps the build to one compiler call and the
+// caller to ctypes.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -22,8 +23,8 @@ namespace {
 using RowMajor4 = Eigen::Matrix<double, 4, 4, Eigen::RowMajor>;
 using RowMajor6x = Eigen::Matrix<double, 6, Eigen::Dynamic, Eigen::RowMajor>;
 
-// The model with every joint that does not move the frame held at neutral: the Panda's fingers, say,
-// would only add zero columns.
+// The model with every joint that does not move the frame held at neutral: the Panda's fingers,
+// say, would only add zero columns.
 pinocchio::Model supporting_model(const pinocchio::Model& full, const std::string& frame) {
   const auto& support = full.supports[full.frames[full.getFrameId(frame)].parentJoint];
   std::vector<bool> moves(full.joints.size(), false);
@@ -38,10 +39,10 @@ pinocchio::Model supporting_model(const pinocchio::Model& full, const std::strin
 
 }  // namespace
 
-// q (batch, nq), T (batch, 4, 4) and J (batch, 6, nv) are row-major and owned by the caller; nq and nv
-// are the sizes it expects of the reduced model.
-// route 0: computeJointJacobians, updateFramePlacement, getFrameJacobian.
-// route 1: the same, but the world-origin Jacobian shifted to the frame by hand: the fastest found,
+// q (batch, nq), T (batch, 4, 4) and J (batch, 6, nv) are row-major and owned by the caller; nq and
+// nv are the sizes it expects of the reduced model. route 0: computeJointJacobians,
+// updateFramePlacement, getFrameJacobian. route 1: the same, but the world-origin Jacobian shifted
+// to the frame by hand: the fastest found,
 //          though no longer one of Pinocchio's own calls.
 // Returns nanoseconds per configuration, or -1 with the reason on stderr.
 extern "C" double pinocchio_loop(const char* urdf, const char* frame_name, int route, long batch,

@@ -79,7 +79,7 @@ def output(command: list[str]) -> str:
 
 def alone() -> Iterator[Outcome]:
     """Each header compiles as the whole of a file."""
-    strict = "-std=c++20 -Wall -Wextra -Wpedantic -Werror -ffp-contract=off -fsyntax-only".split()
+    strict = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-ffp-contract=off", "-fsyntax-only"]
     for compiler in dict.fromkeys([os.environ.get("CXX", "g++"), "clang++"]):
         command = shlex.split(compiler)
         if not shutil.which(command[0]):

@@ -2,8 +2,9 @@
 //
 // Accuracy in units in the last place, measured against quadruple precision by tests/kernel:
 //
-//     sincos   1.2 ulp for |x| up to Elementary::reach; beyond, the C library's function, lane by lane
-//     atan2    2 ulp, where the result is a normal number; signs of zeros and infinities as in C
+//     sincos   1.6 ulp in double and 2.5 in float for |x| up to Elementary::reach (within a turn: 1.5
+//              and 1.6); beyond, the C library's function, lane by lane. sin(-0) is +0
+//     atan2    2.1 ulp; signs of zeros and infinities as in C
 //
 // On CUDA both are the toolkit's own functions (2 ulp). The coefficients come from tools/minimax.py.
 #pragma once

@@ -1,7 +1,8 @@
 // Forward kinematics, the partial-velocity matrix (Jacobian) and J̇q̇ of a chain.
 //
-// All vectors are in world axes. A twist is [v; w], v the velocity of the frame's origin; a Jacobian
-// column j is the twist per unit of speed of coordinate j (Wampler 1986, eq. 6, Theorems 1 and 2).
+// All vectors are in world axes. A twist is [v; w], v the velocity of the frame's origin; a
+// Jacobian column j is the twist per unit of speed of coordinate j (Wampler 1986, eq. 6, Theorems 1
+// and 2).
 #pragma once
 
 #include "elementary.hpp"
@@ -10,8 +11,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// v + R_k c for the three entries of a constant vector. Zeros are common in robots and cost nothing:
-// the test is the same for all lanes, and known when compiling where the constants are.
+// v + R_k c for the three entries of a constant vector. Zeros are common in robots and cost
+// nothing: the test is the same for all lanes, and known when compiling where the constants are.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> moved(const Pose<L>& from, const T* c) {
   Vec3<L> p = from.p;
@@ -74,8 +75,17 @@ SUPPLE_INLINE void place(const Joint<T>& joint, Pose<L>& at) {
   }
 }
 
-// The first pass of `forward`: displacements and their sines, in a loop where joints do not wait for
-// each other. They are kept where the pose will be: p = (cosine, sine, displacement).
+// Cosine and sine of an angle -> those of the angle plus the joint's phase.
+template <class L, class T>
+SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
+  if (joint.phase[1] == T(0) && joint.phase[0] == T(1)) return;
+  const L old = c;
+  c = fma(c, L(joint.phase[0]), s * L(-joint.phase[1]));
+  s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
+}
+
+// The first pass of `forward`: displacements and their sines, in a loop where joints do not wait
+// for each other. They are kept where the pose will be: p = (cosine, sine, displacement).
 template <class L, class T>
 SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   mask_t<L> near = L(0) == L(0);
@@ -89,17 +99,20 @@ SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_
       Vec3<L>& p = joint_poses[j].p;
       sincos(p.z, p.y, p.x);
     }
-    return;
+  } else {
+    for (int j = 0; j < chain.joints; ++j) {
+      Vec3<L>& p = joint_poses[j].p;
+      sincos_in_reach(p.z, p.y, p.x);
+    }
   }
-  for (int j = 0; j < chain.joints; ++j) {
-    Vec3<L>& p = joint_poses[j].p;
-    sincos_in_reach(p.z, p.y, p.x);
-  }
+  if (!chain.phases) return;
+  for (int j = 0; j < chain.joints; ++j)
+    add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
 // Forward kinematics: joint_poses[j] is the pose in the world of joint j's frame, after its motion.
-// Its R.z is the joint's axis and, for a revolute joint, its p a point on it; R.x and R.y are written
-// only where something else needs them (`branches`).
+// Its R.z is the joint's axis and, for a revolute joint, its p a point on it; R.x and R.y are
+// written only where something else needs them (`branches`).
 template <class L, class T>
 SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   turn_angles(chain, q, joint_poses);
@@ -140,17 +153,19 @@ struct Twist {
 
 // The twist of a point p carried by the joint, per unit of the joint's speed.
 template <class L, class T>
-SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at, const Vec3<L>& p) {
+SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at,
+                                        const Vec3<L>& p) {
   if (joint.motion == Motion::prismatic) return {at.R.z, {L(0), L(0), L(0)}};
   return {cross(at.R.z, p - at.p), at.R.z};
 }
 
-// The Jacobian of a frame whose origin is at p, column by column: column(coordinate, twist, first) for
-// each joint that moves it. `first` is false where a coordinate (a mimicked one) had a column before:
-// the twists of all of them are to be added. Coordinates that do not move the frame are not visited.
+// The Jacobian of a frame whose origin is at p, column by column: column(coordinate, twist, first)
+// for each joint that moves it. `first` is false where a coordinate (a mimicked one) had a column
+// before: the twists of all of them are to be added. Coordinates that do not move the frame are not
+// visited.
 template <class L, class T, class Column>
-SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame, const Pose<L>* joint_poses,
-                            const Vec3<L>& p, Column&& column) {
+SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
+                            const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
   for (int s = frame.support_begin; s < frame.support_end; ++s) {
     const int j = chain.support[s];
     const Joint<T>& joint = chain.joint[j];
@@ -180,11 +195,12 @@ SUPPLE_INLINE Rates<L> carried(const Rates<L>& at, const Vec3<L>& r) {
   return {at.v + u, at.w, at.a + cross(at.b, r) + cross(at.w, u), at.b};
 }
 
-// The velocity of a frame with origin p, and its acceleration when all joint accelerations are zero:
-// the forward pass of the recursive Newton-Euler method without its q̈ terms (Wampler 1986, eq. 51).
+// The velocity of a frame with origin p, and its acceleration when all joint accelerations are
+// zero: the forward pass of the recursive Newton-Euler method without its q̈ terms (Wampler 1986,
+// eq. 51).
 template <class L, class T>
-SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame, const Pose<L>* joint_poses,
-                             const Vec3<L>& p, const L* qd) {
+SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
+                             const Pose<L>* joint_poses, const Vec3<L>& p, const L* qd) {
   const Vec3<L> zero{L(0), L(0), L(0)};
   Rates<L> body{zero, zero, zero, zero};
   Vec3<L> point = zero;

@@ -3,9 +3,10 @@
 // A matrix is a row-major array of lanes, a[i * columns + j]; every lane holds a matrix of its own.
 // Sizes are `int`, or `Fixed<6>` where they are known when compiling, which unrolls the loops.
 //
-// Range: QR and SVD first scale by a power of two, so any matrix whose entries span less than the
-// square root of the number range squared (1e300 in double, 1e36 in float, between the largest and
-// the smallest) keeps every digit; none overflows. Cholesky never squares an entry.
+// Range: QR and SVD first scale by a power of two, so that no square overflows in up to 2^16 entries.
+// What is shorter than 1e-304 of the largest entry (1e-34 in float) is zero. Results that are too large
+// for a number are infinite, as sigma of a matrix full of the largest one. Cholesky never squares an
+// entry.
 //
 // Lanes do not see each other: a lane that has converged is left untouched while its neighbours go on,
 // so its bits do not depend on them.
@@ -46,7 +47,9 @@ SUPPLE_FN L scale_to_range(int count, L* a) {
 
 // A = C C^T of a symmetric positive semidefinite A (n x n; the lower triangle is read and replaced).
 // A pivot that is zero to working precision, relative to its own diagonal entry, gives a zero column
-// instead of a division by zero. Returns where all pivots were positive, that is: A has full rank.
+// instead of a division by zero; C C^T is then A to the square root of working precision (to working
+// precision if A has lost rank exactly). Returns where all pivots were positive: A has full rank, or
+// has lost it by less than rounding errors show.
 template <class L, class N>
 SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
   using T = scalar_t<L>;
@@ -182,8 +185,10 @@ SUPPLE_FN void complete(int i, int n, L* list, const mask_t<L>& missing) {
   }
   for (int twice = 0; twice < 2; ++twice) {
     for (int j = 0; j < i; ++j) {
-      const L along = select(missing, dot(n, list + j * n, v), L(0));
-      for (int k = 0; k < n; ++k) v[k] = fma(-along, list[j * n + k], v[k]);
+      const L along = dot(n, list + j * n, v);
+      for (int k = 0; k < n; ++k) {
+        v[k] = select(missing, fma(-along, list[j * n + k], v[k]), v[k]);
+      }
     }
     const L norm = select(missing, sqrt(dot(n, v, v)), L(1));
     for (int k = 0; k < n; ++k) v[k] = v[k] / norm;
@@ -237,16 +242,22 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   return turn;
 }
 
-// Zeroes each row that a sweep has left shorter than the rounding errors of what it was: it lies in the
-// span of the others (a zero column, two alike), and would shrink in every sweep and never turn
-// orthogonal. `squares` (k) keeps the rows' squared lengths from one sweep to the next.
+// Where a row is zero for its squared length: below this the squares have lost digits.
+template <class L>
+SUPPLE_INLINE mask_t<L> is_null(const L& square) {
+  return square <= L(4 * Number<scalar_t<L>>::tiny);
+}
+
+// Zeroes null rows, and each row that a sweep has left shorter than the rounding errors of what it was.
+// Such a row lies in the span of the others (a column is zero, or two are alike): it would shrink in
+// every sweep and never turn orthogonal. `squares` (k) keeps the squared lengths between the sweeps.
 template <class L>
 SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
   using T = scalar_t<L>;
   const T noise = 4 * T(n) * Number<T>::epsilon;
   for (int i = 0; i < k; ++i) {
     const L square = dot(n, rows + i * n, rows + i * n);
-    const mask_t<L> vanished = square <= squares[i] * L(noise * noise);
+    const mask_t<L> vanished = is_null(square) | (square <= squares[i] * L(noise * noise));
     squares[i] = square;
     if (!any(vanished)) continue;
     for (int c = 0; c < n; ++c) rows[i * n + c] = select(vanished, L(0), rows[i * n + c]);
@@ -279,11 +290,12 @@ SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT si
     if (!turning) break;
   }
   for (int i = 0; i < k; ++i) {
-    const L norm = sqrt(dot(n, rows + i * n, rows + i * n));
+    const L square = dot(n, rows + i * n, rows + i * n);
+    const mask_t<L> missing = is_null(square);
+    const L norm = select(missing, L(0), sqrt(square));
     sigma[i] = norm * unscale;
     if (!turned) continue;
-    // Below this the squares have lost digits: the direction is noise, any orthogonal one will do.
-    const mask_t<L> missing = norm <= L(2 * sqrt(Number<T>::tiny));
+    // A null row has no direction: any orthogonal one will do.
     const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
     for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
     if (any(missing)) complete(i, n, rows, missing);

@@ -1,9 +1,9 @@
 // The flat tree as plain data: what the kernel knows of a robot.
 //
-// A `Chain` is the part of a robot that moves a chosen set of frames: its joints, parents first, and
-// the frames. Fixed joints are gone, folded into the constants. Every joint turns about, or slides
-// along, the z axis of its own frame; the frames are turned about that axis so that the constant
-// rotation between most joints is a single twist about x (see docs/kernel.md).
+// A `Chain` is the part of a robot that moves a chosen set of frames: its joints, parents first,
+// and the frames. Fixed joints are gone, folded into the constants. Every joint turns about, or
+// slides along, the z axis of its own frame; the frames are turned about that axis so that the
+// constant rotation between most joints is a single twist about x (see docs/kernel.md).
 #pragma once
 
 // (no inline namespace: plain data has one layout on every instruction set)
@@ -18,15 +18,17 @@ enum class Placement : int {
   general,  // a full matrix
 };
 
-// T_parent_joint(q) = (rotation, position) · motion along or about z by  scale * q[coordinate] + offset
+// T_parent_joint(q) = (rotation, position) · motion along or about z by  scale * q[coordinate] +
+// offset, turned about z by the phase if it is revolute
 template <class T>
 struct Joint {
-  int parent;       // index of the parent joint in the chain, -1 for the world
+  int parent;  // index of the parent joint in the chain, -1 for the world
   Motion motion;
   Placement placement;
   int coordinate;   // index into q
   bool branches;    // a frame, or a joint that is not the next, sits on it: its whole pose is kept
   T scale, offset;  // [rad] or [m]; scale is 1 unless the joint mimics another
+  T phase[2];       // cosine, sine: kept apart from the offset, a sum would round large angles
   T rotation[9];    // columns x, y, z; or cosine, sine of a twist
   T position[3];    // [m] in the parent's frame
 };
@@ -44,7 +46,8 @@ template <class T>
 struct Chain {
   int coordinates;  // length of q
   int joints, frames;
-  bool mimics;      // some coordinate moves several joints of the chain
+  bool mimics;  // some coordinate moves several joints of the chain
+  bool phases;  // some joint has a phase other than zero
   const Joint<T>* joint;
   const Frame<T>* frame;
   const int* support;

@@ -1,4 +1,5 @@
-// NumPy arrays in and out, by NumPy's own C interface: a single call must cost less than a microsecond.
+// NumPy arrays in and out, by NumPy's own C interface: a single call must cost less than a
+// microsecond.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -34,9 +35,7 @@ class Batch {
   bool is_double() const { return PyArray_TYPE(array()) == NPY_DOUBLE; }
   int leading() const { return PyArray_NDIM(array()) - 1; }
   // How many rows: the product of the leading axes.
-  std::ptrdiff_t count() const {
-    return PyArray_MultiplyList(PyArray_SHAPE(array()), leading());
-  }
+  std::ptrdiff_t count() const { return PyArray_MultiplyList(PyArray_SHAPE(array()), leading()); }
   bool same_rows(const Batch& other) const {
     return leading() == other.leading() && is_double() == other.is_double() &&
            PyArray_CompareLists(PyArray_SHAPE(array()), PyArray_SHAPE(other.array()), leading());
@@ -47,7 +46,8 @@ class Batch {
   }
   nb::handle object() const { return array_; }
 
-  // An array of shape (leading axes..., tail...) and this one's type: `out` if one is given, else new.
+  // An array of shape (leading axes..., tail...) and this one's type: `out` if one is given, else
+  // new.
   nb::object result(nb::handle out, std::initializer_list<int> tail) const {
     npy_intp shape[NPY_MAXDIMS];
     int axes = 0;
@@ -90,8 +90,9 @@ class Batch {
 
 template <class T>
 T* data_of(const nb::object& array) {
-  return array.is_valid() ? static_cast<T*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())))
-                          : nullptr;
+  return array.is_valid()
+             ? static_cast<T*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())))
+             : nullptr;
 }
 
 }  // namespace supple

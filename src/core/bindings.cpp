@@ -1,4 +1,5 @@
-// The extension module supple._core: converts arguments, chooses an instruction set, spreads threads.
+// The extension module supple._core: converts arguments, chooses an instruction set, spreads
+// threads.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -46,11 +47,11 @@ struct OwnedChain {
   std::vector<Frame<T>> frames;
   std::vector<int> support;
   int coordinates = 0;
-  bool mimics = false;
+  bool mimics = false, phases = false;
 
   Chain<T> view() const {
-    return {coordinates,   int(joints.size()), int(frames.size()), mimics,
-            joints.data(), frames.data(),      support.data()};
+    return {coordinates, int(joints.size()), int(frames.size()), mimics,
+            phases,      joints.data(),      frames.data(),      support.data()};
   }
 };
 
@@ -60,8 +61,9 @@ using Ints = std::vector<int>;
 template <class T>
 OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
                     const Ints& coordinate, const Doubles& scale, const Doubles& offset,
-                    const Doubles& rotation, const Doubles& position, const Ints& frame_joint,
-                    const Doubles& frame_rotation, const Doubles& frame_position) {
+                    const Doubles& phase, const Doubles& rotation, const Doubles& position,
+                    const Ints& frame_joint, const Doubles& frame_rotation,
+                    const Doubles& frame_position) {
   OwnedChain<T> chain;
   chain.coordinates = coordinates;
   const int count = int(parent.size());
@@ -70,13 +72,22 @@ OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, con
   };
   Ints uses(coordinates, 0);
   for (int j = 0; j < count; ++j) {
-    Joint<T> joint{parent.at(j),     Motion(motion.at(j)), Placement(placement.at(j)),
-                   coordinate.at(j), false,                T(scale.at(j)),
-                   T(offset.at(j)),  {},                   {}};
+    Joint<T> joint{parent.at(j),
+                   Motion(motion.at(j)),
+                   Placement(placement.at(j)),
+                   coordinate.at(j),
+                   false,
+                   T(scale.at(j)),
+                   T(offset.at(j)),
+                   {},
+                   {},
+                   {}};
     const bool root = joint.placement == Placement::root;
     if (joint.parent >= j || joint.parent < -1 || root != (joint.parent == -1)) {
       throw nb::value_error("a chain's joints come after their parents");
     }
+    copy(phase, 2 * std::size_t(j), 2, joint.phase);
+    chain.phases |= joint.phase[0] != T(1) || joint.phase[1] != T(0);
     copy(rotation, 9 * std::size_t(j), 9, joint.rotation);
     copy(position, 3 * std::size_t(j), 3, joint.position);
     chain.mimics |= ++uses.at(joint.coordinate) > 1;
@@ -112,13 +123,14 @@ class PyChain {
  public:
   // `frames` of the given frames are results, in one axis if `stack`; a further one is the axes'.
   PyChain(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
-          const Ints& coordinate, const Doubles& scale, const Doubles& offset, const Doubles& rotation,
-          const Doubles& position, const Ints& frame_joint, const Doubles& frame_rotation,
-          const Doubles& frame_position, int frames, bool stack, int axes, Ints rows)
-      : f64_(build<double>(coordinates, parent, motion, placement, coordinate, scale, offset, rotation,
-                           position, frame_joint, frame_rotation, frame_position)),
-        f32_(build<float>(coordinates, parent, motion, placement, coordinate, scale, offset, rotation,
-                          position, frame_joint, frame_rotation, frame_position)),
+          const Ints& coordinate, const Doubles& scale, const Doubles& offset, const Doubles& phase,
+          const Doubles& rotation, const Doubles& position, const Ints& frame_joint,
+          const Doubles& frame_rotation, const Doubles& frame_position, int frames, bool stack,
+          int axes, Ints rows)
+      : f64_(build<double>(coordinates, parent, motion, placement, coordinate, scale, offset, phase,
+                           rotation, position, frame_joint, frame_rotation, frame_position)),
+        f32_(build<float>(coordinates, parent, motion, placement, coordinate, scale, offset, phase,
+                          rotation, position, frame_joint, frame_rotation, frame_position)),
         frames_(frames),
         stack_(stack),
         axes_(axes),
@@ -131,7 +143,8 @@ class PyChain {
     }
   }
 
-  Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted, Outputs out = {}) const {
+  Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted,
+                   Outputs out = {}) const {
     const Batch batch(q, f64_.coordinates, "q");
     return batch.is_double()
                ? evaluate(batch, qd, threads, wanted, std::move(out), f64_.view(), isa().f64)
@@ -181,14 +194,15 @@ class PyChain {
   }
 
   [[noreturn]] static void refuse(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
-    const nb::object refusal = nb::module_::import_("supple.kinematics.arrays").attr("refuse_nonfinite");
+    const nb::object refusal =
+        nb::module_::import_("supple.kinematics.arrays").attr("refuse_nonfinite");
     refusal(q.object(), speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
     throw nb::value_error("a non-finite input");
   }
 
   template <class T>
-  static std::ptrdiff_t run(const Chain<T>& chain, const Request<T>& request, const Kernel<T>& kernel,
-                            int threads) {
+  static std::ptrdiff_t run(const Chain<T>& chain, const Request<T>& request,
+                            const Kernel<T>& kernel, int threads) {
     if (request.count == 0) return -1;
     const std::size_t bytes = kernel.scratch(chain, request);
     if (request.count < 32) {  // sooner done than the interpreter's lock is given away
@@ -227,58 +241,68 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled part of supple. Not for direct use: see supple.Robot.";
 
   m.def("isa", [] { return std::string(isa().isa); }, "Name of the instruction set in use.");
-  m.def("isas", [] { return available_isas(); }, "Instruction sets that this machine can run, best last.");
-  m.def("use_isa", [](const std::string& name) { use_isa(name); }, "name"_a,
-        "Switches to another instruction set of `isas()`.");
-  m.def("lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
-        "Lanes of a batch in double and in single precision.");
+  m.def(
+      "isas", [] { return available_isas(); },
+      "Instruction sets that this machine can run, best last.");
+  m.def(
+      "use_isa", [](const std::string& name) { use_isa(name); }, "name"_a,
+      "Switches to another instruction set of `isas()`.");
+  m.def(
+      "lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
+      "Lanes of a batch in double and in single precision.");
 
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,
-                    const Doubles&, const Doubles&, const Doubles&, const Ints&, const Doubles&,
-                    const Doubles&, int, bool, int, Ints>(),
+                    const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Ints&,
+                    const Doubles&, const Doubles&, int, bool, int, Ints>(),
            nb::kw_only(), "coordinates"_a, "parent"_a, "motion"_a, "placement"_a, "coordinate"_a,
-           "scale"_a, "offset"_a, "rotation"_a, "position"_a, "frame_joint"_a, "frame_rotation"_a,
-           "frame_position"_a, "frames"_a, "stack"_a, "axes"_a, "rows"_a)
-      .def("poses",
-           [](const PyChain& c, nb::handle q, int threads, nb::object out) {
-             return c.evaluate(q, {}, threads, {.poses = true}, {.poses = std::move(out)}).poses;
-           },
-           "q"_a, "threads"_a, "out"_a.none() = nb::none(),
-           SUPPLE_SIG("poses", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
-      .def("jacobian",
-           [](const PyChain& c, nb::handle q, int threads, nb::object out) {
-             return c.evaluate(q, {}, threads, {.jacobian = true}, {.jacobian = std::move(out)})
-                 .jacobian;
-           },
-           "q"_a, "threads"_a, "out"_a.none() = nb::none(),
-           SUPPLE_SIG("jacobian", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
-      .def("poses_and_jacobian",
-           [](const PyChain& c, nb::handle q, int threads, nb::object poses, nb::object jacobian) {
-             Outputs out = c.evaluate(q, {}, threads, {.poses = true, .jacobian = true},
-                                      {.poses = std::move(poses), .jacobian = std::move(jacobian)});
-             return nb::make_tuple(std::move(out.poses), std::move(out.jacobian));
-           },
-           "q"_a, "threads"_a, "poses"_a.none() = nb::none(), "jacobian"_a.none() = nb::none(),
-           SUPPLE_SIG("poses_and_jacobian",
-                      "threads: int, " SUPPLE_OUT("poses") ", " SUPPLE_OUT("jacobian"),
-                      "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
-      .def("drift",
-           [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
-             return c.evaluate(q, qd, threads, {.drift = true}).drift;
-           },
-           "q"_a, "qd"_a, "threads"_a,
-           SUPPLE_SIG("drift", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
-      .def("singular_values",
-           [](const PyChain& c, nb::handle q, int threads) {
-             return c.evaluate(q, {}, threads, {.sigma = true}).sigma;
-           },
-           "q"_a, "threads"_a, SUPPLE_SIG("singular_values", "threads: int", SUPPLE_ARRAY))
-      .def("manipulability",
-           [](const PyChain& c, nb::handle q, int threads) {
-             return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
-           },
-           "q"_a, "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY));
+           "scale"_a, "offset"_a, "phase"_a, "rotation"_a, "position"_a, "frame_joint"_a,
+           "frame_rotation"_a, "frame_position"_a, "frames"_a, "stack"_a, "axes"_a, "rows"_a)
+      .def(
+          "poses",
+          [](const PyChain& c, nb::handle q, int threads, nb::object out) {
+            return c.evaluate(q, {}, threads, {.poses = true}, {.poses = std::move(out)}).poses;
+          },
+          "q"_a, "threads"_a, "out"_a.none() = nb::none(),
+          SUPPLE_SIG("poses", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
+      .def(
+          "jacobian",
+          [](const PyChain& c, nb::handle q, int threads, nb::object out) {
+            return c.evaluate(q, {}, threads, {.jacobian = true}, {.jacobian = std::move(out)})
+                .jacobian;
+          },
+          "q"_a, "threads"_a, "out"_a.none() = nb::none(),
+          SUPPLE_SIG("jacobian", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
+      .def(
+          "poses_and_jacobian",
+          [](const PyChain& c, nb::handle q, int threads, nb::object poses, nb::object jacobian) {
+            Outputs out = c.evaluate(q, {}, threads, {.poses = true, .jacobian = true},
+                                     {.poses = std::move(poses), .jacobian = std::move(jacobian)});
+            return nb::make_tuple(std::move(out.poses), std::move(out.jacobian));
+          },
+          "q"_a, "threads"_a, "poses"_a.none() = nb::none(), "jacobian"_a.none() = nb::none(),
+          SUPPLE_SIG("poses_and_jacobian",
+                     "threads: int, " SUPPLE_OUT("poses") ", " SUPPLE_OUT("jacobian"),
+                     "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
+      .def(
+          "drift",
+          [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
+            return c.evaluate(q, qd, threads, {.drift = true}).drift;
+          },
+          "q"_a, "qd"_a, "threads"_a,
+          SUPPLE_SIG("drift", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
+      .def(
+          "singular_values",
+          [](const PyChain& c, nb::handle q, int threads) {
+            return c.evaluate(q, {}, threads, {.sigma = true}).sigma;
+          },
+          "q"_a, "threads"_a, SUPPLE_SIG("singular_values", "threads: int", SUPPLE_ARRAY))
+      .def(
+          "manipulability",
+          [](const PyChain& c, nb::handle q, int threads) {
+            return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
+          },
+          "q"_a, "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY));
 }
 
 }  // namespace

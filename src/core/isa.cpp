@@ -42,8 +42,8 @@ const Kernels& named(const std::string& name) {
     if (name == kernels->isa) return *kernels;
     known += (known.empty() ? "" : ", ") + std::string(kernels->isa);
   }
-  throw std::invalid_argument("instruction set '" + name + "' is not one this machine and build have: " +
-                              known);
+  throw std::invalid_argument("instruction set '" + name +
+                              "' is not one this machine and build have: " + known);
 }
 
 const Kernels* chosen() {

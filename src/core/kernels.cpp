@@ -1,7 +1,7 @@
 // The batch loops, compiled once for each instruction set: SUPPLE_ISA names it.
 //
-// Nothing here may instantiate a template of the standard library: the linker would merge it with the
-// copies of the other instruction sets (tests/test_symbols.py looks).
+// Nothing here may instantiate a template of the standard library: the linker would merge it with
+// the copies of the other instruction sets (tests/test_symbols.py looks).
 #include "kernels.hpp"
 
 #include "supple/kinematics.hpp"
@@ -180,7 +180,8 @@ bool block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t firs
     if (request.drift) write_drift(chain, request, frame, space, pose.p, in, space.drift + 6 * i);
   }
   if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
-  if (request.jacobian) store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
+  if (request.jacobian)
+    store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
   if (request.drift) store(6 * f, lanes, space.drift, request.drift + first * 6 * f);
   if (request.sigma || request.manipulability) write_sigma(chain, request, first, lanes, space);
   return true;

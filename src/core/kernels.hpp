@@ -12,20 +12,21 @@ namespace supple {
 inline constexpr int axes_world = -1;
 inline constexpr int axes_body = -2;
 
-// Kinematics of `count` configurations. Arrays are C-ordered; outputs that are null are not computed.
+// Kinematics of `count` configurations. Arrays are C-ordered; outputs that are null are not
+// computed.
 template <class T>
 struct Request {
   std::ptrdiff_t count;
-  int frames;              // how many of the chain's frames, from the first, are wanted
-  int axes;                // axes_world, axes_body or the index of a frame of the chain
-  const T* q;              // (count, coordinates)
-  const T* qd;             // (count, coordinates), for drift
-  T* poses;                // (count, frames, 4, 4)
-  T* jacobian;             // (count, frames, 6, coordinates)
-  T* drift;                // (count, frames, 6): J̇ q̇
-  T* sigma;                // (count, min(rows, coordinates)): of the chosen rows of the stacked Jacobian
-  T* manipulability;       // (count,): the product of the sigma
-  const int* rows;         // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
+  int frames;         // how many of the chain's frames, from the first, are wanted
+  int axes;           // axes_world, axes_body or the index of a frame of the chain
+  const T* q;         // (count, coordinates)
+  const T* qd;        // (count, coordinates), for drift
+  T* poses;           // (count, frames, 4, 4)
+  T* jacobian;        // (count, frames, 6, coordinates)
+  T* drift;           // (count, frames, 6): J̇ q̇
+  T* sigma;           // (count, min(rows, coordinates)): of the chosen rows of the stacked Jacobian
+  T* manipulability;  // (count,): the product of the sigma
+  const int* rows;    // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
   int row_count;
 };
 
@@ -34,8 +35,8 @@ struct Kernel {
   // Bytes of 64-byte aligned working memory that one call of `run` needs.
   std::size_t (*scratch)(const Chain<T>&, const Request<T>&);
   // Configurations begin..end. Returns the first one with a non-finite input, or -1.
-  std::ptrdiff_t (*run)(const Chain<T>&, const Request<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
-                        void* scratch);
+  std::ptrdiff_t (*run)(const Chain<T>&, const Request<T>&, std::ptrdiff_t begin,
+                        std::ptrdiff_t end, void* scratch);
 };
 
 struct Kernels {

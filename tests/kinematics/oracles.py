@@ -139,7 +139,7 @@ class Mujoco:
         drift = drift - np.concatenate([np.cross(w, v), np.zeros(3)])
         return in_axes(self.fk(frame)[:3, :3], drift)
 
-    def _six_rows(self, function, frame: str) -> Array:  # noqa: ANN001
+    def _six_rows(self, function, frame: str) -> Array:
         J = np.zeros((6, self.model.nv))
         body = self.data.body(frame)
         function(self.model, self.data, J[:3], J[3:], body.xpos, body.id)

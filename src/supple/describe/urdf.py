@@ -20,6 +20,7 @@ _MAX_DEPTH = 100
 _WELDABLE = ("floating", "planar")
 _TYPES = (*get_args(Kind), *_WELDABLE)
 
+
 def urdf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
     """A robot from a URDF file, or from a URDF text (a string that starts with "<").
 
@@ -48,9 +49,9 @@ def urdf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
         weld = names_to_weld(fixed, names)
         joints = [_joint(name, e, weld) for name, e in zip(names, elements, strict=True)]
         _check_links([_name(element) for element in file.root.findall("link")], joints)
-        joints = welded(joints, dict.fromkeys(weld, 0.0))
+        still = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
-        return Description(name, joints)
+        return Description(name, still)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
 

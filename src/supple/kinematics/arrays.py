@@ -1,4 +1,4 @@
-"""What may stand where an array of joint coordinates is expected, and what is said if it may not."""
+"""What may stand where joint coordinates are expected, and what is said if it may not."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FloatArray = NDArray[np.floating[Any]]
 
 
 def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
-    """Return `given` as a C-contiguous float array of shape (..., width).
+    """Return `given` as an aligned C-contiguous float array of shape (..., width).
 
-    float32 stays float32, every other real type becomes float64.
+    float32 stays float32 (in this machine's byte order), every other real type becomes float64.
 
     Raises:
         InputError: not numbers, complex numbers, or another shape; says which was expected.
@@ -30,8 +30,8 @@ def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
         raise InputError(f"{expected}; given: {shown(given)} of type {array.dtype}")
     if array.ndim == 0 or array.shape[-1] != width:
         raise InputError(f"{expected}; given: an array of shape {array.shape}")
-    dtype = np.float32 if array.dtype == np.float32 else np.float64
-    return np.ascontiguousarray(np.asarray(array, dtype=dtype))
+    dtype = np.float32 if array.dtype.type is np.float32 else np.float64
+    return np.require(array, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 
 def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
@@ -58,15 +58,15 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
         for column in np.flatnonzero(~np.isfinite(values)):
             index = (*np.unravel_index(row, array.shape[:-1]), column)
             place = ", ".join(str(int(i)) for i in index)
-            raise InputError(
-                f"{name} must be finite; given: {name}[{place}] = {values[column]}"
-            )
+            raise InputError(f"{name} must be finite; given: {name}[{place}] = {values[column]}")
     raise InputError("q and qd must be finite")
 
 
 def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:
     """Raise the error for an array that cannot take the result."""
-    what = f"an array of shape {given.shape}, {given.dtype}" if isinstance(given, np.ndarray) else ""
+    what = (
+        f"an array of shape {given.shape}, {given.dtype}" if isinstance(given, np.ndarray) else ""
+    )
     raise InputError(
         f"out must be a writable C-contiguous array of shape {shape}, {dtype}; "
         f"given: {what or shown(given)}"
@@ -91,7 +91,9 @@ def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
     R = T[:3, :3]
     off = max(np.abs(R.T @ R - np.eye(3)).max(), np.abs(T[3] - (0, 0, 0, 1)).max())
     if off > 1e-6 or np.linalg.det(R) < 0:
-        raise InputError(f"{expected}; given: a matrix that is off by {off:.1e}, det {np.linalg.det(R):.3f}")
+        raise InputError(
+            f"{expected}; given: a matrix that is off by {off:.1e}, det {np.linalg.det(R):.3f}"
+        )
     return T
 
 
@@ -102,7 +104,7 @@ def thread_count(given: int | None) -> int:
     """Return the number of threads asked for; SUPPLE_THREADS, or all cores, if None."""
     if given is None:
         return _DEFAULT_THREADS
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+    if type(given) is not int or given < 1:
         raise InputError(f"threads must be a whole number from 1 on; given: {shown(given)}")
     return given
 

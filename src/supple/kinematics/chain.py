@@ -1,7 +1,7 @@
 """Joints and frames -> the flat chain of the kernel (`include/supple/robot.hpp`).
 
 Each joint of a chain moves along or about the z axis of its frame, and a frame may be turned about
-that axis at will: the turn is an offset of the joint's angle. The freedom is spent on making the
+that axis at will: the turn is a phase of the joint's angle. The freedom is spent on making the
 constant rotation to the next joint a mere twist about x, as in Denavit and Hartenberg's notation, but
 on rotations alone: origins stay where they are, so nearly parallel axes do no harm.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import atan2, hypot
+from math import hypot
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class _Slot:
     rotation: Matrix
     position: Matrix
     rest: Matrix
+    phase: tuple[float, float] = (1.0, 0.0)  # cosine, sine
     free_to_turn: bool = field(default=True)
 
     def turn(self, cosine: float, sine: float) -> None:
@@ -70,7 +71,7 @@ class _Slot:
         self.rest = _inverse(turn) @ self.rest
         self.free_to_turn = False
         if self.motion == REVOLUTE:
-            self.offset += atan2(sine, cosine)
+            self.phase = (float(turn[0, 0]), float(turn[1, 0]))
         else:
             self.rotation = self.rotation @ turn[:3, :3]
             self.placement = ROOT if self.placement == ROOT else GENERAL
@@ -121,6 +122,7 @@ def chain(
         coordinate=[s.coordinate for s in slots],
         scale=[s.scale for s in slots],
         offset=[s.offset for s in slots],
+        phase=[x for s in slots for x in s.phase],
         rotation=[x for s in slots for x in _stored_rotation(s)],
         position=[float(x) for s in slots for x in s.position],
         frame_joint=frame_slots,
@@ -192,7 +194,9 @@ def _snapped(cosine: float, sine: float) -> tuple[float, float]:
 def _about_z(cosine: float, sine: float) -> Matrix:
     length = hypot(cosine, sine)
     c, s = cosine / length, sine / length
-    return np.array([[c, -s, 0.0, 0.0], [s, c, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    return np.array(
+        [[c, -s, 0.0, 0.0], [s, c, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    )
 
 
 def _inverse(pose: Matrix) -> Matrix:
@@ -209,4 +213,6 @@ def _z_onto(axis: Matrix) -> Matrix:
         flip = np.diag([1.0, -1.0, -1.0])
         return flip @ _z_onto(flip @ axis)
     k = 1.0 / (1.0 + z)
-    return np.array([[1.0 - k * x * x, -k * x * y, x], [-k * x * y, 1.0 - k * y * y, y], [-x, -y, z]])
+    return np.array(
+        [[1.0 - k * x * x, -k * x * y, x], [-k * x * y, 1.0 - k * y * y, y], [-x, -y, z]]
+    )

@@ -13,9 +13,9 @@ from supple import _core
 from supple.describe import Description, Frame
 from supple.describe._weld import names_to_weld, welded
 from supple.errors import InputError, unknown
-from supple.kinematics.arrays import FloatArray, coordinates, pose, thread_count
+from supple.kinematics.arrays import FloatArray, pose, thread_count
 from supple.kinematics.chain import AXES_BODY, AXES_WORLD, Matrix, chain
-from supple.kinematics.tree import tree
+from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
 
@@ -52,6 +52,10 @@ class Robot:
 
     __slots__ = ("_base", "_chains", "_description", "_tree", "tips")
 
+    _base: Matrix
+    _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
+    _description: Description
+    _tree: Tree
     tips: tuple[str, ...]
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
@@ -265,10 +269,14 @@ class Robot:
         *,
         axes: str = "world",
         threads: int | None = None,
-        out: tuple[FloatArray, FloatArray] | tuple[None, None] = (None, None),
+        out: tuple[FloatArray, FloatArray] | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `fk` and `jacobian` return, in one pass."""
-        return self._chain(frame, axes).poses_and_jacobian(q, thread_count(threads), *out)
+        """Return what `fk` and `jacobian` return, in one pass; `out` is a pair of arrays."""
+        chain = self._chain(frame, axes)
+        if out is None:
+            return chain.poses_and_jacobian(q, thread_count(threads))
+        poses, jacobian = out
+        return chain.poses_and_jacobian(q, thread_count(threads), poses, jacobian)
 
     def drift(
         self,
@@ -348,9 +356,7 @@ class Robot:
         except (KeyError, TypeError):  # not met before, or a list, which is no key
             return self._new_chain(frame, axes, rows)
 
-    def _new_chain(
-        self, frame: FrameNames, axes: str, rows: Sequence[str] | None
-    ) -> _core.Chain:
+    def _new_chain(self, frame: FrameNames, axes: str, rows: Sequence[str] | None) -> _core.Chain:
         names = self.tips if frame is None else (frame,) if isinstance(frame, str) else tuple(frame)
         stack = len(self.tips) > 1 if frame is None else not isinstance(frame, str)
         if not names:

@@ -1,0 +1,74 @@
+"""Laws of Householder QR: A = Q R at any rank, Q orthogonal, least squares solved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lab import Lane, same_bits
+from matrices import BOUND, LARGEST, SHAPES, hard, normalised, not_orthonormal, tolerance
+
+shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
+
+
+def problems(shape: tuple[int, int], lane: Lane) -> tuple[np.ndarray, np.ndarray]:
+    """Hard matrices (c, m, n) and right-hand sides (c, m)."""
+    a = np.stack(list(hard(*shape, lane.dtype).values()))
+    b = np.random.default_rng(7).standard_normal(a.shape[:2]).astype(lane.dtype)
+    return a, b
+
+
+@shapes
+def test_factors_multiply_to_the_matrix(lane: Lane, shape: tuple[int, int]) -> None:
+    a, b = problems(shape, lane)
+    packed, q, projected, _, _ = lane.qr(a, b)
+    assert all(np.isfinite(x).all() for x in (packed, q, projected))
+    assert not_orthonormal(q) <= BOUND * max(shape) * lane.eps
+    unit, r = normalised(a, np.triu(packed))
+    error = np.linalg.norm(q.astype(np.float64) @ r - unit, axis=(1, 2))
+    assert np.all(error <= tolerance(lane, a))
+
+
+@shapes
+def test_transposed_q_is_the_inverse_of_q(lane: Lane, shape: tuple[int, int]) -> None:
+    a, b = problems(shape, lane)
+    _, q, projected, _, _ = lane.qr(a, b)
+    expected = (q.astype(np.float64).swapaxes(1, 2) @ b[..., None].astype(np.float64))[..., 0]
+    error = np.linalg.norm(projected - expected, axis=1)
+    assert np.all(error <= BOUND * max(shape) * lane.eps * np.linalg.norm(b, axis=1))
+
+
+@shapes
+def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, int]) -> None:
+    a, b = problems(shape, lane)
+    for result, alone in zip(lane.qr(a, b), lane.scalar.qr(a, b), strict=True):
+        assert same_bits(result, alone) if result.dtype != bool else np.array_equal(result, alone)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (6, 6), (12, 6), (64, 20)], ids=str)
+@pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6, 1e-9])
+def test_least_squares(lane: Lane, shape: tuple[int, int], smallest: float) -> None:
+    # Backward stable: x is the exact solution of a problem as near as rounding, so that A^T times the
+    # residual is as small as rounding times |A| (|A| |x| + |b|).
+    m, n = shape
+    name = f"one {smallest:g}"
+    a = np.stack([hard(m, n, lane.dtype, seed)[name] for seed in range(9)])
+    b = np.random.default_rng(8).standard_normal((9, m)).astype(lane.dtype)
+    x, full = lane.qr(a, b)[3:]
+    assert full.all()
+    A, x, b = a.astype(np.float64), x.astype(np.float64), b.astype(np.float64)
+    residual = b - np.einsum("cij,cj->ci", A, x)
+    norm = np.linalg.norm(A, axis=(1, 2))
+    scale = norm * (norm * np.linalg.norm(x, axis=1) + np.linalg.norm(b, axis=1))
+    gradient = np.linalg.norm(np.einsum("cij,ci->cj", A, residual), axis=1)
+    assert np.all(gradient <= BOUND * m * lane.eps * scale)
+
+
+def test_a_zero_on_the_diagonal_is_said_and_gives_a_zero(lane: Lane) -> None:
+    matrices = hard(12, 6, lane.dtype)
+    a = np.stack([matrices[name] for name in ("zero", "zero column", "plain", "minus zero")])
+    b = np.ones((4, 12), lane.dtype)
+    x, full = lane.qr(a, b)[3:]
+    assert full.tolist() == [False, False, True, False]
+    assert np.all(x[[0, 3]] == 0)
+    assert x[1, 3] == 0
+    assert np.isfinite(x).all()

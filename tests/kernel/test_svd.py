@@ -1,0 +1,133 @@
+"""Laws of the SVD: A = U diag(sigma) V^T, U and V orthonormal at any rank, sigma sorted, no NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lab import Lane, same_bits
+from matrices import (
+    BOUND,
+    LARGEST,
+    SHAPES,
+    from_spectrum,
+    hard,
+    normalised,
+    not_orthonormal,
+    tolerance,
+)
+
+shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
+
+
+def hard_batch(shape: tuple[int, int], lane: Lane) -> tuple[np.ndarray, np.ndarray]:
+    """The names of hard matrices and the matrices (c, m, n)."""
+    matrices = hard(*shape, lane.dtype)
+    return np.array(list(matrices)), np.stack(list(matrices.values()))
+
+
+def assert_is_svd(lane: Lane, a: np.ndarray) -> None:
+    c, m, n = a.shape
+    u, sigma, v = lane.svd(a)
+    assert all(np.isfinite(x).all() for x in (u, sigma, v))
+    assert np.all(sigma >= 0)
+    assert np.all(np.diff(sigma, axis=1) <= 0)
+    bound = BOUND * max(m, n) * lane.eps
+    assert not_orthonormal(u) <= bound
+    assert not_orthonormal(v) <= bound
+    unit, s = normalised(a, sigma)
+    remainder = (u.astype(np.float64) * s[:, None]) @ v.astype(np.float64).swapaxes(1, 2) - unit
+    assert np.all(np.linalg.norm(remainder, axis=(1, 2)) <= tolerance(lane, a))
+
+
+@shapes
+def test_factors_multiply_to_the_matrix_and_are_orthonormal(
+    lane: Lane, shape: tuple[int, int]
+) -> None:
+    assert_is_svd(lane, hard_batch(shape, lane)[1])
+
+
+@shapes
+def test_singular_values_are_lapacks(lane: Lane, shape: tuple[int, int]) -> None:
+    _, a = hard_batch(shape, lane)
+    sigma = lane.singular_values(a)
+    unit, s = normalised(a, sigma)
+    error = np.linalg.norm(s - np.linalg.svd(unit, compute_uv=False), axis=1)
+    assert np.all(error <= tolerance(lane, a))
+    assert same_bits(sigma, lane.svd(a)[1])
+
+
+@shapes
+def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, int]) -> None:
+    _, a = hard_batch(shape, lane)
+    for result, alone in zip(lane.svd(a), lane.scalar.svd(a), strict=True):
+        assert same_bits(result, alone)
+    assert same_bits(lane.singular_values(a), lane.scalar.singular_values(a))
+
+
+def test_neighbours_do_not_matter(lane: Lane, rng: np.random.Generator) -> None:
+    _, a = hard_batch((6, 7), lane)
+    order = rng.permutation(len(a))
+    for result, shuffled in zip(lane.svd(a), lane.svd(a[order]), strict=True):
+        assert same_bits(result[order], shuffled)
+
+
+def test_a_size_known_when_compiling_changes_no_bit(lane: Lane) -> None:
+    for n in (3, 6, 7):
+        _, a = hard_batch((6, n), lane)
+        for result, fixed in zip(lane.svd(a), lane.svd(a, six_rows=True), strict=True):
+            assert same_bits(result, fixed)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_columns_alike_give_exact_zeros(lane: Lane, transposed: bool) -> None:
+    # Rows of a matrix with r different columns lie in r dimensions, and so do their roundings.
+    rng = np.random.default_rng(4)
+    wide = ((2, 3, 1), (3, 5, 2), (6, 7, 3), (20, 21, 10))
+    for m, n, rank in wide if transposed else (*wide, (2, 2, 1), (6, 6, 5), (20, 20, 10)):
+        columns = rng.standard_normal((3, m, rank + 1))
+        columns[:, :, rank] = 0
+        a = columns[:, :, rng.permutation(np.arange(n) % (rank + 1))]
+        sigma = lane.singular_values(a.swapaxes(1, 2) if transposed else a)
+        assert np.all(sigma[:, rank:] == 0)
+        assert np.all(sigma[:, :rank] > 0)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_graded_rows_keep_their_relative_accuracy(lane: Lane, transposed: bool) -> None:
+    # With rows ever shorter, sigma_i is the distance of row i to those before, but for the square of
+    # the ratio of two rows' lengths.
+    bits, sizes = (40, (2, 6, 20)) if lane.dtype == np.float64 else (15, (2, 6))
+    rng = np.random.default_rng(3)
+    for k in sizes:
+        n = k + 1
+        grades = np.ldexp(1.0, -bits * np.arange(k))
+        a = from_spectrum(rng, k, n, np.linspace(2, 1, k)) * grades[:, None]
+        a = a.astype(lane.dtype)
+        exact = np.abs(np.diagonal(np.linalg.qr((a / grades[:, None]).T)[1])) * grades
+        sigma = lane.singular_values(np.stack([a.T if transposed else a]))[0]
+        assert np.max(np.abs(sigma / exact - 1)) <= BOUND * n * lane.eps
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> tuple[np.ndarray, float]:
+    """A matrix (m, n) in float64 of any shape, spectrum and pattern of zeros, and a scale in 0..1."""
+    m, n = draw(st.integers(1, 12)), draw(st.integers(1, 12))
+    exponent = st.floats(-20, 0)
+    sigma = [10**e for e in draw(st.lists(exponent, min_size=min(m, n), max_size=min(m, n)))]
+    rank = draw(st.integers(0, len(sigma)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    a = from_spectrum(rng, m, n, np.where(np.arange(len(sigma)) < rank, sigma, 0.0))
+    a[draw(st.lists(st.integers(0, m - 1), max_size=2))] = 0
+    a[:, draw(st.lists(st.integers(0, n - 1), max_size=2))] = -0.0
+    return a, draw(st.floats(0, 1))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(drawn())
+def test_any_matrix(lane: Lane, sample: tuple[np.ndarray, float]) -> None:
+    a, scale = sample
+    power = 150 if lane.dtype == np.float64 else 18
+    easy = np.eye(*a.shape)
+    assert_is_svd(lane, np.stack([a * 10 ** (power * (2 * scale - 1)), easy, a]).astype(lane.dtype))

@@ -1,0 +1,223 @@
+"""A batch is its rows: the same bits, whatever the shape, the lanes, the threads, the memory."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from calls import Call, calls, mimicking
+from oracles import in_axes
+from slow_fk import fk as slow_fk
+
+import supple
+from supple import _core
+
+Array = np.ndarray
+ROBOTS = ("planar3", "panda", "double_y", "mimicking")
+TYPES = (np.float64, np.float32)
+SHAPES = ((), (0,), (1,), (5,), (3, 4), (2, 0, 3), (1, 1, 1), (2, 3, 2, 2))
+MANY = 2600  # more than five of the pieces that threads take
+
+
+@cache
+def robot(name: str) -> supple.Robot:
+    return mimicking() if name == "mimicking" else supple.load(name)
+
+
+@cache
+def configurations(name: str, dtype: type) -> Array:
+    """Rows (MANY, n); some with angles beyond the reach of the lanes' own sine."""
+    rng = np.random.default_rng(3)
+    q = robot(name).random(rng, MANY)
+    q[7::101] *= 1e6
+    q[60::997] *= 1e13
+    return q.astype(dtype)
+
+
+def row_by_row(call: Call, q: Array) -> Array:
+    """The reference: each row by a call of its own."""
+    rows = q.reshape(-1, q.shape[-1])
+    one = call(rows[0])
+    return np.array([call(row) for row in rows], one.dtype).reshape(*q.shape[:-1], *one.shape)
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.usefixtures("isa")
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_size_and_number_of_threads(name: str, dtype: type) -> None:
+    q = configurations(name, dtype)
+    for what, call in calls(robot(name)).items():
+        rows = row_by_row(call, q)
+        assert np.isfinite(rows).all(), what
+        for size in (*range(1, 71), 1237, MANY):
+            start = size % 5  # lanes begin anywhere in memory
+            some = slice(start, start + size)
+            for threads in (1, 2, 5) if size > 70 else (1 + size % 2,):
+                assert same_bits(call(q[some], threads=threads), rows[some]), (what, size, threads)
+
+
+@pytest.mark.usefixtures("isa")
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_leading_shape(name: str, shape: tuple[int, ...], dtype: type) -> None:
+    q = configurations(name, dtype)[: math.prod(shape)].reshape(*shape, robot(name).dof)
+    for what, call in calls(robot(name)).items():
+        result = call(q)
+        assert result.dtype == dtype
+        if q.size:
+            assert same_bits(result, row_by_row(call, q)), what
+        else:
+            assert result.shape == (*shape, *call(robot(name).neutral()).shape), what
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_layout_in_memory(name: str, dtype: type) -> None:
+    q = configurations(name, dtype)[:40].reshape(5, 8, -1)
+    unaligned = np.zeros(q.nbytes + 1, np.uint8)[1:].view(dtype).reshape(q.shape)
+    unaligned[...] = q
+    read_only = q.copy()
+    read_only.flags.writeable = False
+    layouts = {
+        "Fortran": np.asfortranarray(q),
+        "strided": np.repeat(np.repeat(q, 2, axis=0), 3, axis=2)[::2, :, ::3],
+        "reversed": np.ascontiguousarray(q[::-1, :, ::-1])[::-1, :, ::-1],
+        "transposed": np.ascontiguousarray(q.transpose(2, 0, 1)).transpose(1, 2, 0),
+        "other byte order": q.astype(q.dtype.newbyteorder()),
+        "unaligned": unaligned,
+        "read-only": read_only,
+        "subclass": q.view(np.recarray),
+    }
+    for what, call in calls(robot(name)).items():
+        expected = call(q)
+        for layout, same in layouts.items():
+            assert same_bits(call(same), expected), (what, layout)
+
+
+@pytest.mark.parametrize("given", [np.float16, np.longdouble, np.int64, np.uint8, list, tuple])
+def test_other_numbers_become_double(given: type, rng: np.random.Generator) -> None:
+    panda = robot("panda")
+    whole = rng.integers(0, 3, (4, 7))
+    q = whole.tolist() if given is list else whole.astype(given) if given is not tuple else (
+        tuple(map(tuple, whole))
+    )
+    for what, call in calls(panda).items():
+        if what.startswith("drift"):
+            continue
+        assert same_bits(call(q), call(whole.astype(np.float64))), what
+    drift = panda.drift(q, q)
+    assert same_bits(drift, panda.drift(whole.astype(np.float64), whole.astype(np.float64)))
+
+
+def test_fractions_survive_every_conversion(rng: np.random.Generator) -> None:
+    panda = robot("panda")
+    q = rng.uniform(-2, 2, 7).astype(np.float16)
+    assert same_bits(panda.fk(q), panda.fk(q.astype(np.float64)))
+    assert same_bits(panda.fk(q.astype(np.longdouble)), panda.fk(q.astype(np.float64)))
+    assert same_bits(panda.fk(q.tolist()), panda.fk(q.astype(np.float64)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(7,), (4, 7), (3, 4, 7), (1, 7), (3, 1, 7), (1, 1, 7)], ids=str)
+def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: type) -> None:
+    panda = robot("panda")
+    q = configurations("panda", dtype)[:12].reshape(3, 4, 7)
+    qd = np.random.default_rng(0).normal(size=shape)
+    wide = np.ascontiguousarray(np.broadcast_to(qd, q.shape)).astype(dtype)
+    expected = panda.drift(q, wide)
+    for speeds in (qd, qd.astype(dtype), qd.astype(dtype).astype(np.float64), qd.tolist()):
+        assert same_bits(panda.drift(q, speeds), expected)
+
+
+@pytest.mark.usefixtures("isa")
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e15])
+@pytest.mark.parametrize("name", ["planar3", "panda", "stanford", "double_y"])
+def test_a_huge_angle_is_its_remainder(name: str, size: float, dtype: type) -> None:
+    # The remainder by 2 pi of the very number given, exact to 60 digits, in slow_fk's hands.
+    arm = robot(name)
+    rng = np.random.default_rng(11)
+    turns = np.where(arm.prismatic, 1.0, size)
+    q = (rng.uniform(-1, 1, (6, arm.dof)) * turns).astype(dtype)
+    exact = np.array([[wrapped(x) for x in row] for row in q])
+    exact = np.where(arm.prismatic, q, exact)
+    tolerance = 20 * (arm.dof + 1) * np.finfo(dtype).eps
+    for row, wrapped_row, poses in zip(q, exact, arm.fk(q, arm.frames), strict=True):
+        expected = slow_fk(arm.description, wrapped_row)
+        for k, frame in enumerate(arm.frames):
+            assert abs(poses[k] - expected[frame]).max() <= tolerance, frame
+        assert same_bits(arm.fk(row, arm.frames), poses)
+
+
+def wrapped(x: float) -> float:
+    """x modulo 2 pi in [-pi, pi], without rounding on the way."""
+    from decimal import Decimal, getcontext
+
+    getcontext().prec = 60
+    tau = Decimal("6.28318530717958647692528676655900576839433879875021164194988918461563")
+    return float(Decimal(float(x)) - tau * (Decimal(float(x)) / tau).to_integral_value())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (50,), (5, 9)], ids=str)
+@pytest.mark.parametrize("name", ROBOTS)
+def test_results_can_be_written_in_place(name: str, shape: tuple[int, ...], dtype: type) -> None:
+    arm = robot(name)
+    q = configurations(name, dtype)[: math.prod(shape)].reshape(*shape, arm.dof)
+    T, J = arm.fk(q), arm.jacobian(q)
+    out_T, out_J = np.full_like(T, 7), np.full_like(J, 7)
+    assert arm.fk(q, out=out_T) is out_T
+    assert arm.jacobian(q, out=out_J) is out_J
+    assert same_bits(out_T, T)
+    assert same_bits(out_J, J)
+    both = (np.full_like(T, 7), np.full_like(J, 7))
+    poses, jacobian = arm.fk_jacobian(q, out=both)
+    assert poses is both[0]
+    assert jacobian is both[1]
+    assert same_bits(poses, T)
+    assert same_bits(jacobian, J)
+
+
+def test_a_part_of_a_larger_array_can_be_written(rng: np.random.Generator) -> None:
+    panda = robot("panda")
+    q = panda.random(rng, 10)
+    large = np.zeros((30, 4, 4))
+    panda.fk(q, out=large[10:20])
+    assert same_bits(large[10:20], panda.fk(q))
+    assert not large[:10].any()
+    assert not large[20:].any()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
+    # Some fuse products and some do not: not the same bits, but the same numbers.
+    before = _core.isa()
+    try:
+        for name in ROBOTS:
+            q = configurations(name, dtype)[:6]
+            results = []
+            for isa in _core.isas():
+                _core.use_isa(isa)
+                assert _core.isa() == isa
+                results.append(robot(name).jacobian(q))
+            scale = max(1.0, abs(results[0]).max())
+            few = 20 * (robot(name).dof + 1) * np.finfo(dtype).eps * scale
+            assert all(abs(J - results[0]).max() <= few for J in results)
+    finally:
+        _core.use_isa(before)
+
+
+def test_axes_turn_every_row_of_a_batch(rng: np.random.Generator) -> None:
+    panda = robot("panda")
+    q = panda.random(rng, 70)
+    T, J = panda.fk_jacobian(q)
+    body = panda.jacobian(q, axes="body")
+    for k in range(70):
+        assert abs(body[k] - in_axes(T[k, :3, :3], J[k])).max() < 1e-14

@@ -1,0 +1,64 @@
+"""The code keeps to the tables of docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROW = re.compile(r"^\| `([^`]+)` \| (.*) \|$", re.MULTILINE)
+ALLOWED = {
+    place: set(re.findall(r"`([^`]+)`", allowed))
+    for place, allowed in ROW.findall((ROOT / "docs/architecture.md").read_text())
+}
+MODULES = sorted(path for path in (ROOT / "src/supple").rglob("*.py"))
+HEADERS = sorted((ROOT / "include/supple").glob("*.hpp"))
+
+
+def place_of(module: str) -> str:
+    """The row of the table a module belongs to: supple.describe.urdf -> supple.describe."""
+    return ".".join(module.split(".")[:2])
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Modules of supple that a file imports, as far as the table tells them apart."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports in full"
+            if node.module == "supple":
+                yield from (f"supple.{alias.name}" for alias in node.names)
+            else:
+                yield node.module or ""
+
+
+def test_the_table_names_every_folder_and_header() -> None:
+    folders = {f"supple.{p.stem}" for p in (ROOT / "src/supple").iterdir() if is_code(p)}
+    assert folders | {"supple._core"} == {place for place in ALLOWED if place.startswith("supple.")}
+    assert {h.name for h in HEADERS} == {place for place in ALLOWED if place.endswith(".hpp")}
+
+
+def is_code(path: Path) -> bool:
+    return (path.is_dir() and path.name != "__pycache__") or (
+        path.suffix == ".py" and path.name != "__init__.py"
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_modules_import_only_from_above(path: Path) -> None:
+    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    place = place_of(module.removesuffix(".__init__"))
+    if place == "supple":
+        return  # the package itself shows what the folders have
+    theirs = {place_of(name) for name in imported(path) if name.split(".")[0] == "supple"}
+    assert theirs <= ALLOWED[place] | {place}
+
+
+@pytest.mark.parametrize("path", HEADERS, ids=lambda p: p.name)
+def test_headers_include_only_from_above(path: Path) -> None:
+    assert set(re.findall(r'#include "([^"]+)"', path.read_text())) <= ALLOWED[path.name]

@@ -1,0 +1,40 @@
+"""Code compiled for one instruction set must not be merged with that of another.
+
+The linker keeps one copy of a function that several objects define weakly: were it the AVX-512 one, an
+older processor would crash. So an object of the kernel may define nothing weak outside its own namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LINES = [
+    line.split()
+    for line in (ROOT / "src/core/isa.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+HOST = {"x86_64": "x86_64", "AMD64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+MACHINE = HOST.get(os.uname().machine, "other")
+
+
+@pytest.mark.parametrize(
+    ("isa", "flags"), [(isa, flags) for machine, isa, *flags in LINES if machine == MACHINE]
+)
+def test_kernels_share_no_weak_symbols(isa: str, flags: list[str], tmp_path: Path) -> None:
+    compiler, nm = os.environ.get("CXX", "g++"), shutil.which("nm")
+    if not nm:
+        pytest.skip("nm is not here")
+    built = tmp_path / "kernels.o"
+    common = ["-std=c++20", "-O1", "-fPIC", "-ffp-contract=off", f"-I{ROOT / 'include'}"]
+    source = ["-c", str(ROOT / "src/core/kernels.cpp"), "-o", str(built)]
+    subprocess.run([compiler, *common, f"-DSUPPLE_ISA={isa}", *flags, *source], check=True)
+    listed = subprocess.run([nm, "-C", str(built)], capture_output=True, text=True, check=True)
+    weak = [line for line in listed.stdout.splitlines() if re.match(r"\S* +[WVu] ", line)]
+    assert all(f"supple::{isa}::" in line for line in weak), weak
