@@ -1,7 +1,8 @@
 """Code compiled for one instruction set must not be merged with that of another.
 
-The linker keeps one copy of a function that several objects define weakly: were it the AVX-512 one, an
-older processor would crash. So an object of the kernel may define nothing weak outside its own namespace.
+The linker keeps one copy of a function that several objects define weakly: were it the AVX-512 one,
+an older processor would crash. So an object of the kernel may define nothing weak outside its own
+namespace.
 """
 
 from __future__ import annotations

@@ -249,7 +249,8 @@ NB_MODULE(_core, m) {
       "Switches to another instruction set of `isas()`.");
   m.def(
       "lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
-      "Lanes of a batch in double and in single precision.");
+      "Lanes of a batch in double and in single precision.",
+      nb::sig("def lane_widths() -> tuple[int, int]"));
 
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,

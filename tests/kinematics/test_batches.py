@@ -40,7 +40,7 @@ def row_by_row(call: Call, q: Array) -> Array:
     """The reference: each row by a call of its own."""
     rows = q.reshape(-1, q.shape[-1])
     one = call(rows[0])
-    return np.array([call(row) for row in rows], one.dtype).reshape(*q.shape[:-1], *one.shape)
+    return np.array([call(row) for row in rows], one.dtype).reshape(q.shape[:-1] + one.shape)
 
 
 def same_bits(a: Array, b: Array) -> bool:

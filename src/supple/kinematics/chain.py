@@ -2,8 +2,8 @@
 
 Each joint of a chain moves along or about the z axis of its frame, and a frame may be turned about
 that axis at will: the turn is a phase of the joint's angle. The freedom is spent on making the
-constant rotation to the next joint a mere twist about x, as in Denavit and Hartenberg's notation, but
-on rotations alone: origins stay where they are, so nearly parallel axes do no harm.
+constant rotation to the next joint a mere twist about x, as Denavit and Hartenberg do, but on
+rotations alone: origins stay where they are, so nearly parallel axes do no harm.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ ROWS = ("x", "y", "z", "rx", "ry", "rz")
 class Robot:
     """An immutable kinematic tree: joints, limits, named frames; poses, Jacobians, J̇q̇.
 
-    Made by `supple.load`, `supple.urdf`, `supple.mjcf` or `supple.dh`; safe to share between threads.
+    Made by `supple.load`, `urdf`, `mjcf` or `dh`; safe to share between threads.
 
     Coordinates q have shape (..., n): one for each joint that moves and does not mimic another,
     in `joint_names` order, [rad] or [m]. Leading axes are batch axes; batches run on SIMD lanes and
@@ -36,9 +36,9 @@ class Robot:
     sequence of k names an axis of length k before the matrix axes.
 
     A twist is [v; w]: the velocity [m/s] of the frame's origin and the angular velocity [rad/s],
-    relative to the world. `axes` says in whose axes it is written: "world", "body" (the frame's own)
-    or the name of any frame. Kinematics are regular functions of q: nothing special happens at a
-    singularity but that singular values vanish.
+    relative to the world. `axes` says in whose axes it is written: "world", "body" (the frame's
+    own) or the name of any frame. Kinematics are regular functions of q: nothing special happens at
+    a singularity but that singular values vanish.
 
     Attributes:
         name: Of the robot.
@@ -59,7 +59,7 @@ class Robot:
     tips: tuple[str, ...]
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
-        """Stand the described robot at `base`, the pose (4, 4) of its root link in the world [m]."""
+        """Stand the described robot at `base`: the pose (4, 4) of its root link in the world."""
         placed = np.eye(4) if base is None else pose(base, "base")
         placed.flags.writeable = False
         parents = {joint.parent for joint in description.joints}
@@ -162,7 +162,7 @@ class Robot:
         return Robot(described, base=self._base)
 
     def with_base(self, base: ArrayLike) -> Robot:
-        """Return the robot standing at `base`, the pose (4, 4) of its root link in the world [m]."""
+        """Return the robot standing at `base`: the pose (4, 4) of its root link in the world."""
         return Robot(self._description, base=base)
 
     def with_frame(self, name: str, parent: str, placement: ArrayLike) -> Robot:
@@ -247,8 +247,8 @@ class Robot:
     ) -> FloatArray:
         """Return the Jacobian, (..., 6, n) or (..., k, 6, n): twist = J q̇.
 
-        It is Wampler's partial-velocity matrix: column j is the twist [v; w] of the frame at unit speed
-        of coordinate j, [m or rad, per rad or m].
+        It is Wampler's partial-velocity matrix: column j is the twist [v; w] of the frame at unit
+        speed of coordinate j, [m or rad, per rad or m].
 
         Args:
             q: Coordinates (..., n) [rad or m].
@@ -323,7 +323,7 @@ class Robot:
         Args:
             q: Coordinates (..., n) [rad or m].
             frame: A frame's name, or several; the end frames if left out.
-            rows: The m rows to take of each frame, of "x", "y", "z", "rx", "ry", "rz"; all if left out.
+            rows: Which of "x", "y", "z", "rx", "ry", "rz" to take of each frame; all if left out.
             axes: The axes those rows are in: "world", "body" or the name of any frame.
             threads: How many to use at most; all cores if left out.
         """
@@ -340,7 +340,7 @@ class Robot:
     ) -> FloatArray:
         """Return Yoshikawa's manipulability w, (...): the product of the singular values.
 
-            w = sqrt(det(J Jᵀ))  where J has at most as many rows as columns, else  sqrt(det(Jᵀ J))
+            w = sqrt(det(J Jᵀ))     or sqrt(det(Jᵀ J)), where J has more rows than columns
 
         Zero at a singularity. Arguments as in `singular_values`.
         """
