@@ -2,11 +2,12 @@
 //
 // Accuracy in units in the last place, measured against quadruple precision by tests/kernel:
 //
-//     sincos   1.6 ulp in double and 2.5 in float for |x| up to Elementary::reach (within a turn: 1.5
-//              and 1.6); beyond, the C library's function, lane by lane. sin(-0) is +0
+//     sincos   1.6 ulp in double, 2.5 in float for |x| up to Elementary::reach (1.5 and 1.6 within
+//              a turn); beyond, the C library's function, lane by lane. sin(-0) is +0
 //     atan2    2.1 ulp; signs of zeros and infinities as in C
 //
-// On CUDA both are the toolkit's own functions (2 ulp). The coefficients come from tools/minimax.py.
+// On CUDA both are the toolkit's own functions (2 ulp). The coefficients are made by
+// tools/minimax.py.
 #pragma once
 
 #include "lane.hpp"
@@ -30,12 +31,10 @@ struct Elementary<double> {
                                        0x1.a01a019c5c394p-16, -0x1.27e4f7cd31c51p-22,
                                        0x1.1ee9c335b8673p-29, -0x1.8f99cbaf4f1e0p-37};
   // atan t = t + t^3 A(t^2),  |t| <= tan(pi/8)
-  static constexpr double arc[11] = {-0x1.555555555553cp-2, 0x1.9999999995603p-3,
-                                     -0x1.249249229d7ccp-3, 0x1.c71c70df9a06fp-4,
-                                     -0x1.745cf81c614d3p-4, 0x1.3b110b6185da8p-4,
-                                     -0x1.10eb184d5a3f7p-4, 0x1.df05ffcab7e42p-5,
-                                     -0x1.9ca8081e47d87p-5, 0x1.37673445829bbp-5,
-                                     -0x1.2474886b16ed3p-6};
+  static constexpr double arc[11] = {
+      -0x1.555555555553cp-2, 0x1.9999999995603p-3, -0x1.249249229d7ccp-3, 0x1.c71c70df9a06fp-4,
+      -0x1.745cf81c614d3p-4, 0x1.3b110b6185da8p-4, -0x1.10eb184d5a3f7p-4, 0x1.df05ffcab7e42p-5,
+      -0x1.9ca8081e47d87p-5, 0x1.37673445829bbp-5, -0x1.2474886b16ed3p-6};
   static constexpr double quarter_pi = 0x1.921fb54442d18p-1;  // 0..4 times it is exact
   static constexpr double quarter_pi_rest = 0x1.1a62633145c07p-55;
   static constexpr double tan_eighth_pi = 0x1.a827999fcef32p-2;
@@ -114,8 +113,8 @@ SUPPLE_INLINE void sincos(const L& x, L& s, L& c) {
   }
 }
 
-// The angle of the vector (x, y), in [-pi, pi]; atan2(0, x > 0) = 0 and atan2(0, 0) = 0, with the signs
-// of C's function.
+// The angle of the vector (x, y), in [-pi, pi]; atan2(0, x > 0) = 0 and atan2(0, 0) = 0, with the
+// signs of C's function.
 template <class L>
 SUPPLE_INLINE L atan2(const L& y, const L& x) {
   using T = scalar_t<L>;

@@ -1,22 +1,22 @@
 // What a lane is: a number on which every formula of the kernel runs.
 //
-// A lane is a plain `double` or `float` (one problem, or one CUDA thread), or a `Pack<T, W>` of W of
-// them (W problems side by side in SIMD registers). All three share one interface:
+// A lane is a plain `double` or `float` (one problem, or one CUDA thread), or a `Pack<T, W>` of W
+// of them (W problems side by side in SIMD registers). All three share one interface:
 //
 //     + - * /   < <= > >= ==   fma(a, b, c)   sqrt  abs  min  max  copysign
 //     select(mask, a, b)   any(mask)   all(mask)   get(a, i)   set(a, i, x)
 //     scalar_t<L>   mask_t<L>   width<L>
 //
 // All knowledge of the machine is in this file: no other header has an #if. Compile with
-// -ffp-contract=off: products are fused only where the kernel says fma, so that a lane of a pack gives
-// the same bits as a lone scalar on the same instruction set.
+// -ffp-contract=off: products are fused only where the kernel says fma, so that a lane of a pack
+// gives the same bits as a lone scalar on the same instruction set.
 //
 // Accuracy: + - * / sqrt are correctly rounded. fma is fused where the target has the instruction
 // (AVX2+FMA, AVX-512, NEON, CUDA) and a product and a sum, each rounded, on baseline x86-64.
 #pragma once
 
-// A kernel header may be compiled for several instruction sets into one binary. The inline namespace
-// keeps their symbols apart; the linker would otherwise keep one copy, of any of them.
+// A kernel header may be compiled for several instruction sets into one binary. The inline
+// namespace keeps their symbols apart; the linker would otherwise keep one copy, of any of them.
 #ifndef SUPPLE_ISA
 #define SUPPLE_ISA portable
 #endif
@@ -52,7 +52,8 @@ struct Number<double> {
   static constexpr double epsilon = 0x1p-52;
   static constexpr double tiny = 0x1p-1022;  // smallest normal number
   static constexpr double huge = 0x1p1023;
-  static constexpr double round_magic = 0x1.8p52;  // x + magic - magic rounds |x| < 2^51 to an integer
+  static constexpr double round_magic =
+      0x1.8p52;  // x + magic - magic rounds |x| < 2^51 to an integer
   static constexpr double scale_target = 0x1p500;  // 2^16 squares of twice this do not overflow
   static constexpr Bits sign = 0x8000000000000000ull;
   static constexpr Bits exponent = 0x7ff0000000000000ull;
@@ -118,8 +119,8 @@ SUPPLE_INLINE double from_bits(Number<double>::Bits a) { return __builtin_bit_ca
 SUPPLE_INLINE float from_bits(Number<float>::Bits a) { return __builtin_bit_cast(float, a); }
 #endif
 
-// The library's own sine and cosine: used on CUDA, and on a CPU only for arguments too large for the
-// kernel's range reduction.
+// The library's own sine and cosine: used on CUDA, and on a CPU only for arguments too large for
+// the kernel's range reduction.
 #if defined(__CUDA_ARCH__)
 inline constexpr bool native_elementary = true;
 SUPPLE_INLINE void native_sincos(double x, double& s, double& c) { ::sincos(x, &s, &c); }
@@ -161,7 +162,9 @@ SUPPLE_INLINE void set(double& a, int, double x) { a = x; }
 SUPPLE_INLINE void set(float& a, int, float x) { a = x; }
 
 // 2^e of a normal |a| = m 2^e, 1 <= m < 2; 0 for zero and subnormal numbers.
-SUPPLE_INLINE double power_of_two(double a) { return from_bits(bits(a) & Number<double>::exponent); }
+SUPPLE_INLINE double power_of_two(double a) {
+  return from_bits(bits(a) & Number<double>::exponent);
+}
 SUPPLE_INLINE float power_of_two(float a) { return from_bits(bits(a) & Number<float>::exponent); }
 
 // (s, c) = sine and cosine of r -> of r + k pi/2, with k the integer in the low bits of `magic_k`,
@@ -203,11 +206,11 @@ SUPPLE_INLINE V vector_fma(V a, V b, V c) {
   return d;
 }
 
-#define SUPPLE_REGISTER(name, T, bytes, native, root, fused)                \
-  typedef T name __attribute__((vector_size(bytes)));                        \
-  SUPPLE_INLINE name vector_sqrt(name a) { return (name)root((native)a); }  \
-  SUPPLE_INLINE name vector_fma(name a, name b, name c) {                    \
-    return (name)fused((native)a, (native)b, (native)c);                     \
+#define SUPPLE_REGISTER(name, T, bytes, native, root, fused)               \
+  typedef T name __attribute__((vector_size(bytes)));                      \
+  SUPPLE_INLINE name vector_sqrt(name a) { return (name)root((native)a); } \
+  SUPPLE_INLINE name vector_fma(name a, name b, name c) {                  \
+    return (name)fused((native)a, (native)b, (native)c);                   \
   }
 #if defined(__FMA__)
 SUPPLE_REGISTER(Double2, double, 16, __m128d, _mm_sqrt_pd, _mm_fmadd_pd)
@@ -288,7 +291,9 @@ struct Register {
   friend SUPPLE_INLINE Register fma(Register a, Register b, Register c) {
     return of(vector_fma(a.v, b.v, c.v));
   }
-  friend SUPPLE_INLINE Register select(Mask m, Register a, Register b) { return of(m.v ? a.v : b.v); }
+  friend SUPPLE_INLINE Register select(Mask m, Register a, Register b) {
+    return of(m.v ? a.v : b.v);
+  }
   friend SUPPLE_INLINE Register abs(Register a) {
     return of(Vector(BitVector(a.v) & ~Number<T>::sign));
   }
@@ -317,8 +322,8 @@ struct Lane<Register<T, W>> {
   static constexpr int width = W;
 };
 
-// Two lanes types side by side: a pack wider than a register. The halves are independent work, which
-// hides the latency of one register.
+// Two lanes types side by side: a pack wider than a register. The halves are independent work,
+// which hides the latency of one register.
 template <class H>
 struct Pair {
   using T = typename Lane<H>::Scalar;

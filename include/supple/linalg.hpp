@@ -3,13 +3,13 @@
 // A matrix is a row-major array of lanes, a[i * columns + j]; every lane holds a matrix of its own.
 // Sizes are `int`, or `Fixed<6>` where they are known when compiling, which unrolls the loops.
 //
-// Range: QR and SVD first scale by a power of two, so that no square overflows in up to 2^16 entries.
-// What is shorter than 1e-304 of the largest entry (1e-34 in float) is zero. Results that are too large
-// for a number are infinite, as sigma of a matrix full of the largest one. Cholesky never squares an
-// entry.
+// Range: QR and SVD first scale by a power of two, so that no square overflows in up to 2^16
+// entries. What is shorter than 1e-304 of the largest entry (1e-34 in float) is zero. Results that
+// are too large for a number are infinite, as sigma of a matrix full of the largest one. Cholesky
+// never squares an entry.
 //
-// Lanes do not see each other: a lane that has converged is left untouched while its neighbours go on,
-// so its bits do not depend on them.
+// Lanes do not see each other: a lane that has converged is left untouched while its neighbours go
+// on, so its bits do not depend on them.
 #pragma once
 
 #include "lane.hpp"
@@ -45,11 +45,11 @@ SUPPLE_FN L scale_to_range(int count, L* a) {
 
 // ---- Cholesky ----------------------------------------------------------------------------------
 
-// A = C C^T of a symmetric positive semidefinite A (n x n; the lower triangle is read and replaced).
-// A pivot that is zero to working precision, relative to its own diagonal entry, gives a zero column
-// instead of a division by zero; C C^T is then A to the square root of working precision (to working
-// precision if A has lost rank exactly). Returns where all pivots were positive: A has full rank, or
-// has lost it by less than rounding errors show.
+// A = C C^T of a symmetric positive semidefinite A (n x n; the lower triangle is read and
+// replaced). A pivot that is zero to working precision, relative to its own diagonal entry, gives a
+// zero column instead of a division by zero; C C^T is then A to the square root of working
+// precision (to working precision if A has lost rank exactly). Returns where all pivots were
+// positive: A has full rank, or has lost it by less than rounding errors show.
 template <class L, class N>
 SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
   using T = scalar_t<L>;
@@ -92,9 +92,10 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
 
 // ---- Householder QR ----------------------------------------------------------------------------
 
-// A = Q R, m x n of any shape, k = min(m, n). On return R is on and above the diagonal of a, and below
-// it lie the reflectors v_j (v_j[j] = 1 not stored): Q = H_0 ... H_{k-1}, H_j = I - tau_j v_j v_j^T.
-// A column that is already zero needs no reflector (tau = 0): Q is orthogonal and Q R = A at any rank.
+// A = Q R, m x n of any shape, k = min(m, n). On return R is on and above the diagonal of a, and
+// below it lie the reflectors v_j (v_j[j] = 1 not stored): Q = H_0 ... H_{k-1}, H_j = I - tau_j v_j
+// v_j^T. A column that is already zero needs no reflector (tau = 0): Q is orthogonal and Q R = A at
+// any rank.
 template <class L, class M, class N>
 SUPPLE_FN void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
   const L unscale = scale_to_range(m * n, a);
@@ -147,9 +148,9 @@ SUPPLE_FN void qr_times(M m, N n, const L* a, const L* tau, L* b) {
   for (int j = (m < n ? int(m) : int(n)) - 1; j >= 0; --j) reflect(m, n, a, tau, j, b);
 }
 
-// The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, x is its
-// first n entries. Where R has a zero on its diagonal that component of x is zero. Returns where all
-// of the diagonal is nonzero.
+// The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, x is
+// its first n entries. Where R has a zero on its diagonal that component of x is zero. Returns
+// where all of the diagonal is nonzero.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
   qr_transpose_times(m, n, a, tau, b);
@@ -168,8 +169,8 @@ SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
 // ---- one-sided Jacobi SVD ----------------------------------------------------------------------
 
 // Makes a zero or vanished vector of an orthonormal list whole again: vectors[i] (length n, rows of
-// `list`) becomes, where `missing`, a unit vector orthogonal to the others before it. Starts from the
-// coordinate axis farthest from their span, projected twice (once is not enough near the span).
+// `list`) becomes, where `missing`, a unit vector orthogonal to the others before it. Starts from
+// the coordinate axis farthest from their span, projected twice (once is not enough near the span).
 template <class L>
 SUPPLE_FN void complete(int i, int n, L* list, const mask_t<L>& missing) {
   L best(-1), pick(0);
@@ -196,8 +197,8 @@ SUPPLE_FN void complete(int i, int n, L* list, const mask_t<L>& missing) {
 }
 
 // One rotation that makes rows x and y (length n) orthogonal and puts the longer first, the same
-// rotation applied to rows p and q (length r); where the rows change places, so do *a and *b. Returns
-// where anything was rotated.
+// rotation applied to rows p and q (length r); where the rows change places, so do *a and *b.
+// Returns where anything was rotated.
 template <class L>
 SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
@@ -248,9 +249,10 @@ SUPPLE_INLINE mask_t<L> is_null(const L& square) {
   return square <= L(4 * Number<scalar_t<L>>::tiny);
 }
 
-// Zeroes null rows, and each row that a sweep has left shorter than the rounding errors of what it was.
-// Such a row lies in the span of the others (a column is zero, or two are alike): it would shrink in
-// every sweep and never turn orthogonal. `squares` (k) keeps the squared lengths between the sweeps.
+// Zeroes null rows, and each row that a sweep has left shorter than the rounding errors of what it
+// was. Such a row lies in the span of the others (a column is zero, or two are alike): it would
+// shrink in every sweep and never turn orthogonal. `squares` (k) keeps the squared lengths between
+// the sweeps.
 template <class L>
 SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
   using T = scalar_t<L>;
@@ -265,8 +267,8 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
 }
 
 // The SVD of k rows of length n >= k. On return rows is V^T (k x n, orthonormal rows), sigma (k) is
-// sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma) V^T.
-// With turned = nullptr only sigma is wanted and rows is left as working space.
+// sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma)
+// V^T. With turned = nullptr only sigma is wanted and rows is left as working space.
 template <class L, class K, class N>
 SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
                         L* SUPPLE_RESTRICT turned) {
@@ -302,8 +304,8 @@ SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT si
   }
 }
 
-// A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, downwards), v (n x k),
-// with orthonormal columns at any rank. `work` has m * n lanes; a is left alone.
+// A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, downwards), v (n x
+// k), with orthonormal columns at any rank. `work` has m * n lanes; a is left alone.
 template <class L, class M, class N>
 SUPPLE_FN void svd(M m, N n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT u,
                    L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT v, L* SUPPLE_RESTRICT work) {

@@ -264,7 +264,7 @@ NB_MODULE(_core, m) {
           [](const PyChain& c, nb::handle q, int threads, nb::object out) {
             return c.evaluate(q, {}, threads, {.poses = true}, {.poses = std::move(out)}).poses;
           },
-          "q"_a, "threads"_a, "out"_a.none() = nb::none(),
+          "q"_a.none(), "threads"_a, "out"_a.none() = nb::none(),
           SUPPLE_SIG("poses", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
       .def(
           "jacobian",
@@ -272,7 +272,7 @@ NB_MODULE(_core, m) {
             return c.evaluate(q, {}, threads, {.jacobian = true}, {.jacobian = std::move(out)})
                 .jacobian;
           },
-          "q"_a, "threads"_a, "out"_a.none() = nb::none(),
+          "q"_a.none(), "threads"_a, "out"_a.none() = nb::none(),
           SUPPLE_SIG("jacobian", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
       .def(
           "poses_and_jacobian",
@@ -281,7 +281,8 @@ NB_MODULE(_core, m) {
                                      {.poses = std::move(poses), .jacobian = std::move(jacobian)});
             return nb::make_tuple(std::move(out.poses), std::move(out.jacobian));
           },
-          "q"_a, "threads"_a, "poses"_a.none() = nb::none(), "jacobian"_a.none() = nb::none(),
+          "q"_a.none(), "threads"_a, "poses"_a.none() = nb::none(),
+          "jacobian"_a.none() = nb::none(),
           SUPPLE_SIG("poses_and_jacobian",
                      "threads: int, " SUPPLE_OUT("poses") ", " SUPPLE_OUT("jacobian"),
                      "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
@@ -290,20 +291,20 @@ NB_MODULE(_core, m) {
           [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
             return c.evaluate(q, qd, threads, {.drift = true}).drift;
           },
-          "q"_a, "qd"_a, "threads"_a,
+          "q"_a.none(), "qd"_a.none(), "threads"_a,
           SUPPLE_SIG("drift", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
       .def(
           "singular_values",
           [](const PyChain& c, nb::handle q, int threads) {
             return c.evaluate(q, {}, threads, {.sigma = true}).sigma;
           },
-          "q"_a, "threads"_a, SUPPLE_SIG("singular_values", "threads: int", SUPPLE_ARRAY))
+          "q"_a.none(), "threads"_a, SUPPLE_SIG("singular_values", "threads: int", SUPPLE_ARRAY))
       .def(
           "manipulability",
           [](const PyChain& c, nb::handle q, int threads) {
             return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
           },
-          "q"_a, "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY));
+          "q"_a.none(), "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "isa.hpp"
 
 #include <atomic>
-#include <cstdlib>
 #include <stdexcept>
 
 #include "isa_list.hpp"  // written by CMake from isa.txt: SUPPLE_ISA_LIST(X) is X(baseline) X(avx2) ...
@@ -46,13 +45,8 @@ const Kernels& named(const std::string& name) {
                               "' is not one this machine and build have: " + known);
 }
 
-const Kernels* chosen() {
-  const char* forced = std::getenv("SUPPLE_ISA");
-  return forced && *forced ? &named(forced) : available().back();
-}
-
 std::atomic<const Kernels*>& current() {
-  static std::atomic<const Kernels*> kernels{chosen()};
+  static std::atomic<const Kernels*> kernels{available().back()};
   return kernels;
 }
 

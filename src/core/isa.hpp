@@ -1,4 +1,4 @@
-// Which instruction set runs: chosen when the module is loaded, or forced by SUPPLE_ISA.
+// Which instruction set runs: the best that the machine has, or the one that `use_isa` named.
 #pragma once
 
 #include <string>

@@ -150,7 +150,7 @@ void write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_
   }
 }
 
-// Configurations first .. first + lanes, one in each lane. Returns false if an input is not finite.
+// Configurations first .. first + lanes, one in each lane. Returns false if an input is not finite, or a result.
 template <class L, class T>
 bool block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
            const Workspace<L>& space) {
@@ -179,6 +179,10 @@ bool block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t firs
     }
     if (request.drift) write_drift(chain, request, frame, space, pose.p, in, space.drift + 6 * i);
   }
+  if (request.drift) {  // squares of speeds: the one result that may overflow
+    for (int k = 0; k < 6 * f; ++k) sound = sound & finite(space.drift[k]);
+    if (!all(sound)) return false;
+  }
   if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
   if (request.jacobian)
     store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
@@ -196,10 +200,12 @@ std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request<T>& request, std::
     const std::ptrdiff_t left = end - first;
     const int lanes = left < width<L> ? int(left) : width<L>;
     if (block(chain, request, first, lanes, space)) continue;
-    for (std::ptrdiff_t i = first * chain.coordinates;; ++i) {
+    const std::ptrdiff_t n = chain.coordinates;
+    for (std::ptrdiff_t i = first * n; i < (first + lanes) * n; ++i) {
       const bool sound = finite(request.q[i]) && (!request.qd || finite(request.qd[i]));
-      if (!sound) return i / chain.coordinates;
+      if (!sound) return i / n;
     }
+    return first;  // the result overflowed, or another thread has written to q in between
   }
   return -1;
 }

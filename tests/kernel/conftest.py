@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab import LANES, Lane
+from lab import LANES, Lane, compiled, instruction_sets
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _libraries() -> None:
+    """Compiles before the first test: an error is then met once, not by every test."""
+    for isa in instruction_sets():
+        compiled(isa)
 
 
 @pytest.fixture(scope="session", params=LANES, ids=str)

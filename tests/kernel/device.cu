@@ -1,6 +1,6 @@
 // Every header and every main function of the kernel in device code: compiled, never run, by
-// tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare names:
-// it knows no folders, and tells files apart (#pragma once) by name alone.
+// tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare
+// names: it knows no folders, and tells files apart (#pragma once) by name alone.
 #include "elementary.hpp"
 #include "kinematics.hpp"
 #include "lane.hpp"
@@ -77,14 +77,14 @@ __global__ void numbers(const T* x, T* y) {
   T s, c;
   sincos(x[i], s, c);
   const T angle = atan2(s, c);
-  y[i] = select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)),
-                power_of_two(x[i]));
+  y[i] =
+      select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
 }
 
-#define INSTANTIATE(T)                                                                   \
-  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);      \
-  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);              \
-  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);          \
+#define INSTANTIATE(T)                                                              \
+  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*); \
+  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);         \
+  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);     \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

@@ -1,5 +1,5 @@
-// The kernel's lanes behind a C interface, for the tests: compiled by lab.py for each instruction set.
-// A function is named by what it does and its lane, e.g. svd_f64x4: double, four to a pack.
+// The kernel's lanes behind a C interface, for the tests: compiled by lab.py for each instruction
+// set. A function is named by what it does and its lane, e.g. svd_f64x4: double, four to a pack.
 //
 // Batches are C-ordered, numbers with the batch axis last, matrices with it first. Neighbours in a
 // batch are neighbours in a pack; a last pack that is not full repeats the last element.
@@ -35,14 +35,14 @@ L number(const mask_t<L>& mask) {
 }
 
 // A function of lanes x[0], x[1], ... with results y[0], y[1], ...
-#define LAB_FUNCTION(name, in, out, ...)         \
-  struct name {                                  \
-    static constexpr int in_rows = in;           \
-    static constexpr int out_rows = out;         \
-    template <class L>                           \
-    void operator()(const L* x, L* y) const {    \
-      __VA_ARGS__;                               \
-    }                                            \
+#define LAB_FUNCTION(name, in, out, ...)      \
+  struct name {                               \
+    static constexpr int in_rows = in;        \
+    static constexpr int out_rows = out;      \
+    template <class L>                        \
+    void operator()(const L* x, L* y) const { \
+      __VA_ARGS__;                            \
+    }                                         \
   };
 
 namespace function {
@@ -99,8 +99,8 @@ void cholesky_batch(long count, int n, const T* a, const T* b, T* factor, T* x, 
   }
 }
 
-// a (m, n) -> r (m, n, reflectors below the diagonal) and q (m, m), and b (m) -> projected = Q^T b (m);
-// for m >= n, x (n) = the least-squares solution, full: 1 where the diagonal of R has no zero.
+// a (m, n) -> r (m, n, reflectors below the diagonal) and q (m, m), and b (m) -> projected = Q^T b
+// (m); for m >= n, x (n) = the least-squares solution, full: 1 where the diagonal of R has no zero.
 template <class L, class T = scalar_t<L>>
 void qr_batch(long count, int m, int n, const T* a, const T* b, T* r, T* q, T* projected, T* x,
               T* full) {
@@ -162,43 +162,43 @@ void singular_values_batch(long count, int m, int n, const T* a, T* sigma) {
 
 using namespace supple;
 
-#define LAB_EXPORT_FUNCTION(name, lane, T, ...)                         \
-  extern "C" void name##_##lane(long count, const T* in, T* out) {      \
-    map<__VA_ARGS__>(count, in, out, function::name{});                 \
+#define LAB_EXPORT_FUNCTION(name, lane, T, ...)                    \
+  extern "C" void name##_##lane(long count, const T* in, T* out) { \
+    map<__VA_ARGS__>(count, in, out, function::name{});            \
   }
 
-#define LAB_EXPORT_MATRICES(lane, T, ...)                                                      \
-  extern "C" void cholesky_##lane(long count, int n, const T* a, const T* b, T* c, T* x,       \
-                                  T* full) {                                                   \
-    cholesky_batch<__VA_ARGS__>(count, n, a, b, c, x, full);                                   \
-  }                                                                                            \
-  extern "C" void qr_##lane(long count, int m, int n, const T* a, const T* b, T* r, T* q,      \
-                            T* projected, T* x, T* full) {                                     \
-    qr_batch<__VA_ARGS__>(count, m, n, a, b, r, q, projected, x, full);                        \
-  }                                                                                            \
-  extern "C" void svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v) {     \
-    svd_batch<__VA_ARGS__>(count, m, n, a, u, sigma, v);                                       \
-  }                                                                                            \
+#define LAB_EXPORT_MATRICES(lane, T, ...)                                                       \
+  extern "C" void cholesky_##lane(long count, int n, const T* a, const T* b, T* c, T* x,        \
+                                  T* full) {                                                    \
+    cholesky_batch<__VA_ARGS__>(count, n, a, b, c, x, full);                                    \
+  }                                                                                             \
+  extern "C" void qr_##lane(long count, int m, int n, const T* a, const T* b, T* r, T* q,       \
+                            T* projected, T* x, T* full) {                                      \
+    qr_batch<__VA_ARGS__>(count, m, n, a, b, r, q, projected, x, full);                         \
+  }                                                                                             \
+  extern "C" void svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v) {      \
+    svd_batch<__VA_ARGS__>(count, m, n, a, u, sigma, v);                                        \
+  }                                                                                             \
   extern "C" void svd_of_six_rows_##lane(long count, int n, const T* a, T* u, T* sigma, T* v) { \
-    svd_batch<__VA_ARGS__>(count, Fixed<6>{}, n, a, u, sigma, v);                              \
-  }                                                                                            \
-  extern "C" void singular_values_##lane(long count, int m, int n, const T* a, T* sigma) {     \
-    singular_values_batch<__VA_ARGS__>(count, m, n, a, sigma);                                 \
+    svd_batch<__VA_ARGS__>(count, Fixed<6>{}, n, a, u, sigma, v);                               \
+  }                                                                                             \
+  extern "C" void singular_values_##lane(long count, int m, int n, const T* a, T* sigma) {      \
+    singular_values_batch<__VA_ARGS__>(count, m, n, a, sigma);                                  \
   }
 
-#define LAB_EXPORT(lane, T, ...)                              \
-  LAB_EXPORT_FUNCTION(arithmetic, lane, T, __VA_ARGS__)       \
-  LAB_EXPORT_FUNCTION(fused, lane, T, __VA_ARGS__)            \
-  LAB_EXPORT_FUNCTION(root, lane, T, __VA_ARGS__)             \
-  LAB_EXPORT_FUNCTION(signs, lane, T, __VA_ARGS__)            \
-  LAB_EXPORT_FUNCTION(extremes, lane, T, __VA_ARGS__)         \
-  LAB_EXPORT_FUNCTION(exponent, lane, T, __VA_ARGS__)         \
-  LAB_EXPORT_FUNCTION(comparisons, lane, T, __VA_ARGS__)      \
-  LAB_EXPORT_FUNCTION(selection, lane, T, __VA_ARGS__)        \
-  LAB_EXPORT_FUNCTION(masks, lane, T, __VA_ARGS__)            \
-  LAB_EXPORT_FUNCTION(finiteness, lane, T, __VA_ARGS__)       \
-  LAB_EXPORT_FUNCTION(circle, lane, T, __VA_ARGS__)           \
-  LAB_EXPORT_FUNCTION(angle, lane, T, __VA_ARGS__)            \
+#define LAB_EXPORT(lane, T, ...)                         \
+  LAB_EXPORT_FUNCTION(arithmetic, lane, T, __VA_ARGS__)  \
+  LAB_EXPORT_FUNCTION(fused, lane, T, __VA_ARGS__)       \
+  LAB_EXPORT_FUNCTION(root, lane, T, __VA_ARGS__)        \
+  LAB_EXPORT_FUNCTION(signs, lane, T, __VA_ARGS__)       \
+  LAB_EXPORT_FUNCTION(extremes, lane, T, __VA_ARGS__)    \
+  LAB_EXPORT_FUNCTION(exponent, lane, T, __VA_ARGS__)    \
+  LAB_EXPORT_FUNCTION(comparisons, lane, T, __VA_ARGS__) \
+  LAB_EXPORT_FUNCTION(selection, lane, T, __VA_ARGS__)   \
+  LAB_EXPORT_FUNCTION(masks, lane, T, __VA_ARGS__)       \
+  LAB_EXPORT_FUNCTION(finiteness, lane, T, __VA_ARGS__)  \
+  LAB_EXPORT_FUNCTION(circle, lane, T, __VA_ARGS__)      \
+  LAB_EXPORT_FUNCTION(angle, lane, T, __VA_ARGS__)       \
   LAB_EXPORT_MATRICES(lane, T, __VA_ARGS__)
 
 LAB_EXPORT(f64x1, double, double)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).with_name("lab.cpp")
-FLAGS = (
-    ["-std=c++20", "-O2", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+FLAGS = shlex.split(
+    "-std=c++20 -O2 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror -fPIC -shared"
 )
 WIDTHS = (1, 2, 4, 8, 16)
 # Whether fma is fused; on an architecture that isa.txt does not name it may be either.

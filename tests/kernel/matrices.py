@@ -111,7 +111,7 @@ def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
     Rounding relative to the norm of a[i]; and, where results are subnormal, half of the smallest
     number in every entry.
     """
-    c, m, n = a.shape
+    m, n = a.shape[1:]
     (unit,) = normalised(a)
     exponent = np.frexp(np.abs(a).max(axis=(1, 2)))[1]
     grid = np.ldexp(float(np.finfo(lane.dtype).smallest_subnormal), -exponent)

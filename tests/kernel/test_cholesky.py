@@ -65,18 +65,19 @@ def test_factors_and_solves_with_and_without_rank(lane: Lane, n: int) -> None:
     assert np.isfinite(x).all()
     assert np.all(wrong_product <= BOUND * n * lane.eps)
     assert np.all(wrong_solution <= BOUND * n * lane.eps)
-    for name, whole in zip(matrices, full, strict=True):
-        if name in ("full", "full again", "big", "small"):
-            assert whole
-        elif "zero" in name.split() and name != "sums to zero":
-            assert not whole
+    said = dict(zip(matrices, full, strict=True))
+    assert all(said[name] for name in ("full", "full again", "big", "small"))
+    lost = ["zero", "zero row", "zero first row", "big, zero row"]
+    if n >= 6:  # where n is smaller, rounding may leave a pivot of n eps
+        lost += ["repeated rows", "small, repeated rows"]
+    assert not any(said[name] for name in lost)
 
 
 @sizes
 @pytest.mark.parametrize("smallest", SMALLEST)
 def test_approaching_a_singularity(lane: Lane, n: int, smallest: float) -> None:
-    # While all pivots are positive the factor is exact to rounding. A pivot that is dropped may take
-    # with it off-diagonal entries of up to its square root.
+    # While all pivots are positive the factor is exact to rounding. A pivot that is dropped may
+    # take with it off-diagonal entries of up to its square root.
     rng = np.random.default_rng(n)
     sigma = np.append(np.linspace(2, 1, n - 1), smallest)
     a = np.stack([gram(from_spectrum(rng, n, n, sigma), lane.dtype) for _ in range(10)])

@@ -1,4 +1,4 @@
-"""Laws of lane arithmetic: correctly rounded, the same in every lane, NaN and signed zeros as in C."""
+"""Laws of lane arithmetic: correctly rounded in every lane, NaN and signed zeros as in C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def hard_numbers(dtype: np.dtype) -> np.ndarray:
     """Both signs of: zero, the ends of the subnormal and normal ranges, one and its neighbours."""
     info = np.finfo(dtype)
     one = dtype.type(1)
-    numbers = [0, info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny, info.max]
+    numbers = [0.0, info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny, info.max]
     numbers += [1, np.nextafter(one, one + one), np.nextafter(one, -one), 3, 1 / info.eps, np.inf]
     return np.array([*numbers, *(-x for x in numbers), np.nan], dtype)
 

@@ -47,20 +47,20 @@ def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, in
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (6, 6), (12, 6), (64, 20)], ids=str)
 @pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6, 1e-9])
 def test_least_squares(lane: Lane, shape: tuple[int, int], smallest: float) -> None:
-    # Backward stable: x is the exact solution of a problem as near as rounding, so that A^T times the
-    # residual is as small as rounding times |A| (|A| |x| + |b|).
+    # Backward stable: x is the exact solution of a problem as near as rounding, so that A^T times
+    # the residual is as small as rounding times |A| (|A| |x| + |b|).
     m, n = shape
     name = f"one {smallest:g}"
     a = np.stack([hard(m, n, lane.dtype, seed)[name] for seed in range(9)])
     b = np.random.default_rng(8).standard_normal((9, m)).astype(lane.dtype)
     x, full = lane.qr(a, b)[3:]
-    assert full.all()
+    assert full.all() or smallest < m * lane.eps
     A, x, b = a.astype(np.float64), x.astype(np.float64), b.astype(np.float64)
     residual = b - np.einsum("cij,cj->ci", A, x)
     norm = np.linalg.norm(A, axis=(1, 2))
     scale = norm * (norm * np.linalg.norm(x, axis=1) + np.linalg.norm(b, axis=1))
     gradient = np.linalg.norm(np.einsum("cij,ci->cj", A, residual), axis=1)
-    assert np.all(gradient <= BOUND * m * lane.eps * scale)
+    assert np.all((gradient <= BOUND * m * lane.eps * scale)[full])
 
 
 def test_a_zero_on_the_diagonal_is_said_and_gives_a_zero(lane: Lane) -> None:

@@ -15,7 +15,7 @@ laws = settings(max_examples=120, deadline=None, derandomize=True)
 
 
 def turn(R_after: Array, R_before: Array) -> Array:
-    """The small rotation vector (3,) from one rotation to another, in world axes: sin of its angle."""
+    """Axis times sine of the angle (3,) of a small rotation, in world axes."""
     R = R_after @ R_before.T
     return np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
 
@@ -28,7 +28,7 @@ def moved(T_after: Array, T_before: Array) -> Array:
 
 
 def difference_tolerance(tree: Tree, qd: Array, order: int) -> float:
-    """Of a central difference of something with `order` derivatives in it: truncation + rounding."""
+    """What truncation and rounding leave of a central difference, the `order`-th derivative."""
     speed = tree.speed(qd)
     return H**2 * speed ** (order + 2) * tree.reach + tree.rounding * speed ** (order - 1) / H
 

@@ -53,7 +53,7 @@ class Tree:
     @property
     def rounding(self) -> float:
         """What a chain of all the joints may lose [m or 1]: a few eps times the reach each."""
-        return 8 * (len(self.robot.description.joints) + 1) * np.finfo(float).eps * self.reach
+        return 4 * (len(self.robot.description.joints) + 1) * np.finfo(float).eps * self.reach
 
     @staticmethod
     def gain(joint: Joint) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -56,8 +56,16 @@ class Mimic:
             object.__setattr__(self, key, number)
 
 
+class _Remade:
+    """Pickled by its values and made anew from them: arrays stay read-only."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        values = tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return (type(self), values)
+
+
 @dataclass(frozen=True, eq=False)
-class Joint:
+class Joint(_Remade):
     """One joint between two links, and where it lies.
 
         T_parent_child(q) = origin @ motion(axis, q) @ tail
@@ -105,7 +113,7 @@ class Joint:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class Frame(_Remade):
     """A named frame fixed to a link: `placement` is T_link_frame (4, 4) [m]."""
 
     name: str

@@ -12,8 +12,8 @@ import numpy as np
 
 from supple.describe._pose import Array, from_wxyz, motion, translation
 from supple.describe._source import PathOrText, Source, read_source
-from supple.describe._weld import names_to_weld, welded
 from supple.describe.description import Description, Frame, Joint, Kind, Mimic
+from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, MissingExtraError, shown
 
 _MAX_DEPTH = 400

@@ -12,8 +12,8 @@ import numpy as np
 from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
 from supple.describe._source import PathOrText, read_source
 from supple.describe._validate import refuse_duplicates, refuse_roots
-from supple.describe._weld import names_to_weld, welded
 from supple.describe.description import Description, Joint, Kind, Mimic
+from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, listed, shown, unknown
 
 _MAX_DEPTH = 100

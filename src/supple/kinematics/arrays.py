@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from supple.errors import InputError, shown
 
 FloatArray = NDArray[np.floating[Any]]
+
+_ROUNDING = 1e-14  # of a product of rotations: what is no farther off is one
 
 
 def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
@@ -27,11 +29,13 @@ def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
     except ValueError as error:
         raise InputError(f"{expected}; given: {shown(given)} ({error})") from None
     if array.dtype.kind not in "iuf":
-        raise InputError(f"{expected}; given: {shown(given)} of type {array.dtype}")
+        what = "an array" if array is given else shown(given)
+        raise InputError(f"{expected}; given: {what} of type {array.dtype}")
     if array.ndim == 0 or array.shape[-1] != width:
         raise InputError(f"{expected}; given: an array of shape {array.shape}")
     dtype = np.float32 if array.dtype.type is np.float32 else np.float64
-    return np.require(array, dtype, ("C_CONTIGUOUS", "ALIGNED"))
+    with np.errstate(over="ignore"):  # what becomes infinite is refused by name
+        return np.require(array, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 
 def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
@@ -46,7 +50,8 @@ def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
         raise InputError(
             f"qd must have the shape of q, {q.shape}, or broadcast to it; given: {qd.shape}"
         ) from None
-    return np.array(wide, dtype=q.dtype, order="C")
+    with np.errstate(over="ignore"):  # what becomes infinite is refused by name
+        return np.array(wide, dtype=q.dtype, order="C")
 
 
 def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
@@ -59,7 +64,9 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
             index = (*np.unravel_index(row, array.shape[:-1]), column)
             place = ", ".join(str(int(i)) for i in index)
             raise InputError(f"{name} must be finite; given: {name}[{place}] = {values[column]}")
-    raise InputError("q and qd must be finite")
+    raise InputError(
+        f"q and qd must be finite, and small enough that the result is; given: row {row} is not"
+    )
 
 
 def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:
@@ -74,7 +81,7 @@ def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
 
 
 def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return `given` as a new float64 pose (4, 4).
+    """Return `given` as a new float64 pose (4, 4), its rotation made orthonormal.
 
     Raises:
         InputError: another shape, not finite, or not a rotation and a translation.
@@ -94,27 +101,38 @@ def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
         raise InputError(
             f"{expected}; given: a matrix that is off by {off:.1e}, det {np.linalg.det(R):.3f}"
         )
+    # Newton's iteration for the nearest rotation: 1e-6 -> 1e-12 -> rounding.
+    for _ in range(2 if off > _ROUNDING else 0):
+        R[...] = R @ (1.5 * np.eye(3) - 0.5 * R.T @ R)
+    T[3] = 0.0, 0.0, 0.0, 1.0
     return T
 
 
-_ALL_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+def finite(given: float, what: str) -> float:
+    """Return `given` as a float.
+
+    Raises:
+        InputError: not a number, or not a finite one.
+    """
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        value = np.nan
+    if not np.isfinite(value):
+        raise InputError(f"{what} must be a finite number; given: {shown(given)}")
+    return value
 
 
-def thread_count(given: int | None) -> int:
-    """Return the number of threads asked for; SUPPLE_THREADS, or all cores, if None."""
-    if given is None:
-        return _DEFAULT_THREADS
-    if type(given) is not int or given < 1:
-        raise InputError(f"threads must be a whole number from 1 on; given: {shown(given)}")
-    return given
+def names_of(given: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """Return the names given as one string or as several.
 
-
-def _threads_of(environment: str) -> int:
-    if not environment:
-        return _ALL_THREADS or 1
-    if not environment.isdecimal() or int(environment) < 1:
-        raise InputError(f"SUPPLE_THREADS must be a whole number from 1 on; given: {environment!r}")
-    return int(environment)
-
-
-_DEFAULT_THREADS = _threads_of(os.environ.get("SUPPLE_THREADS", ""))
+    Raises:
+        InputError: no name at all, or something that is not one.
+    """
+    try:
+        names = (given,) if isinstance(given, str) else tuple(given)
+    except TypeError:
+        names = ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{what} must be a name or a sequence of names; given: {shown(given)}")
+    return names

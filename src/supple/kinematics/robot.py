@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.describe import Description, Frame
-from supple.describe._weld import names_to_weld, welded
-from supple.errors import InputError, unknown
-from supple.kinematics.arrays import FloatArray, pose, thread_count
+from supple.describe.weld import names_to_weld, welded
+from supple.errors import InputError, shown, unknown
+from supple.kinematics.arrays import FloatArray, finite, names_of, pose
 from supple.kinematics.chain import AXES_BODY, AXES_WORLD, Matrix, chain
+from supple.kinematics.environment import thread_count
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
@@ -42,36 +43,53 @@ class Robot:
 
     Attributes:
         name: Of the robot.
+        dof: Number of coordinates n.
         joint_names: Names of the n coordinates.
-        frames: Names of all frames: links first, root first, then extra frames.
-        tips: Names of the end frames.
         lower, upper: Position limits (n,) [rad or m], infinite where there are none.
         max_speed: Speed limits (n,) [rad/s or m/s], infinite where there are none.
         prismatic: Which coordinates are lengths (n,), bool.
+        frames: Names of all frames: links first, root first, then extra frames.
+        tips: Names of the end frames.
+        base: Pose (4, 4) of the root link in the world [m].
+        description: The joints, links and frames it was made from, as plain data.
     """
 
-    __slots__ = ("_base", "_chains", "_description", "_tree", "tips")
-
-    _base: Matrix
-    _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
-    _description: Description
-    _tree: Tree
+    name: str
+    dof: int
+    joint_names: tuple[str, ...]
+    lower: Matrix
+    upper: Matrix
+    max_speed: Matrix
+    prismatic: NDArray[np.bool_]
+    frames: tuple[str, ...]
     tips: tuple[str, ...]
+    base: Matrix
+    description: Description
+    _tree: Tree
+    _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Stand the described robot at `base`: the pose (4, 4) of its root link in the world."""
         placed = np.eye(4) if base is None else pose(base, "base")
         placed.flags.writeable = False
+        folded = tree(description, placed)
         parents = {joint.parent for joint in description.joints}
         leaves = tuple(link for link in description.links if link not in parents)
-        for name, value in {
-            "_base": placed,
-            "_description": description,
-            "_tree": tree(description, placed),
-            "_chains": {},
-            "tips": description.tips or leaves,
-        }.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            name=description.name,
+            dof=len(folded.names),
+            joint_names=folded.names,
+            lower=folded.lower,
+            upper=folded.upper,
+            max_speed=folded.max_speed,
+            prismatic=folded.prismatic,
+            frames=tuple(folded.frames),
+            tips=description.tips or leaves,
+            base=placed,
+            description=description,
+            _tree=folded,
+            _chains={},
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Robot does not change: cannot set {name!r}")
@@ -80,52 +98,9 @@ class Robot:
         raise AttributeError(f"a Robot does not change: cannot delete {name!r}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_stand, (self._description, self._base))
+        return (_stand, (self.description, self.base))
 
     # ---- what it is ----------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:  # noqa: D102 (attributes are documented in the class)
-        return self._description.name
-
-    @property
-    def dof(self) -> int:
-        """Number of coordinates n."""
-        return len(self._tree.names)
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:  # noqa: D102
-        return self._tree.names
-
-    @property
-    def frames(self) -> tuple[str, ...]:  # noqa: D102
-        return tuple(self._tree.frames)
-
-    @property
-    def lower(self) -> Matrix:  # noqa: D102
-        return self._tree.lower
-
-    @property
-    def upper(self) -> Matrix:  # noqa: D102
-        return self._tree.upper
-
-    @property
-    def max_speed(self) -> Matrix:  # noqa: D102
-        return self._tree.max_speed
-
-    @property
-    def prismatic(self) -> Matrix:  # noqa: D102
-        return self._tree.prismatic
-
-    @property
-    def base(self) -> Matrix:
-        """Pose (4, 4) of the root link in the world [m]."""
-        return self._base
-
-    @property
-    def description(self) -> Description:
-        """The joints, links and frames it was made from, as plain data."""
-        return self._description
 
     def __repr__(self) -> str:
         return f"Robot({self.name!r}: {self.dof} coordinates, {len(self.frames)} frames)"
@@ -154,16 +129,13 @@ class Robot:
         """
         values = dict(joints) if isinstance(joints, Mapping) else {}
         names = names_to_weld(values or joints, self.joint_names)
-        for name, value in values.items():
-            if not np.isfinite(value):
-                raise InputError(f"joint {name!r} must be frozen at a finite value; given: {value}")
-        still = {name: float(values.get(name, 0.0)) for name in names}
-        described = replace(self._description, joints=welded(self._description.joints, still))
-        return Robot(described, base=self._base)
+        still = {name: finite(values.get(name, 0.0), f"the value of {name!r}") for name in names}
+        described = replace(self.description, joints=welded(self.description.joints, still))
+        return Robot(described, base=self.base)
 
     def with_base(self, base: ArrayLike) -> Robot:
         """Return the robot standing at `base`: the pose (4, 4) of its root link in the world."""
-        return Robot(self._description, base=base)
+        return Robot(self.description, base=pose(base, "base"))
 
     def with_frame(self, name: str, parent: str, placement: ArrayLike) -> Robot:
         """Return the robot with one more frame, at `placement` (4, 4) [m] in the frame `parent`."""
@@ -171,11 +143,11 @@ class Robot:
         if at is None:
             raise unknown("frame", parent, self.frames)
         placed = pose(placement, "placement")
-        for frame in self._description.frames:
+        for frame in self.description.frames:
             if frame.name == parent:
                 parent, placed = frame.link, frame.placement @ placed
-        frames = (*self._description.frames, Frame(name, parent, placed))
-        return Robot(replace(self._description, frames=frames), base=self._base)
+        frames = (*self.description.frames, Frame(name, parent, placed))
+        return Robot(replace(self.description, frames=frames), base=self.base)
 
     def with_tool(
         self, placement: ArrayLike, *, parent: str | None = None, name: str = "tool"
@@ -195,7 +167,7 @@ class Robot:
         tips = tuple(name if tip == parent else tip for tip in self.tips)
         if name not in tips:
             tips = (*tips, name)
-        return Robot(replace(mounted.description, tips=tips), base=self._base)
+        return Robot(replace(mounted.description, tips=tips), base=self.base)
 
     # ---- configurations ------------------------------------------------------------------------
 
@@ -206,14 +178,15 @@ class Robot:
     def random(self, rng: np.random.Generator | int, *shape: int) -> Matrix:
         """Return uniform random configurations (*shape, n) inside the limits.
 
-        Where a joint has no limits: angles in ±π [rad], lengths in ±1 [m].
+        Where a joint has no limits: angles in ±π [rad], lengths in ±1 [m]. Where it has only one:
+        within 2π or 2 m of it.
         """
         rng = np.random.default_rng(rng)
         reach = np.where(self.prismatic, 1.0, np.pi)
-        finite = np.isfinite(self.lower) & np.isfinite(self.upper)
-        low = np.where(finite, self.lower, np.maximum(self.lower, -reach))
-        high = np.where(finite, self.upper, np.minimum(self.upper, reach))
-        return rng.uniform(low, np.maximum(low, high), size=(*shape, self.dof))
+        low = np.where(np.isfinite(self.upper), self.upper - 2 * reach, -reach)
+        low = np.where(np.isfinite(self.lower), self.lower, low)
+        high = np.where(np.isfinite(self.upper), self.upper, low + 2 * reach)
+        return rng.uniform(low, high, size=(*shape, self.dof))
 
     # ---- kinematics ----------------------------------------------------------------------------
 
@@ -275,7 +248,12 @@ class Robot:
         chain = self._chain(frame, axes)
         if out is None:
             return chain.poses_and_jacobian(q, thread_count(threads))
-        poses, jacobian = out
+        try:
+            poses, jacobian = out
+        except (TypeError, ValueError):
+            raise InputError(
+                f"out must be a pair of arrays (poses, jacobian); given: {shown(out)}"
+            ) from None
         return chain.poses_and_jacobian(q, thread_count(threads), poses, jacobian)
 
     def drift(
@@ -337,14 +315,15 @@ class Robot:
         rows: Sequence[str] | None = None,
         axes: str = "world",
         threads: int | None = None,
-    ) -> FloatArray:
+    ) -> FloatArray | np.floating[Any]:
         """Return Yoshikawa's manipulability w, (...): the product of the singular values.
 
             w = sqrt(det(J Jᵀ))     or sqrt(det(Jᵀ J)), where J has more rows than columns
 
         Zero at a singularity. Arguments as in `singular_values`.
         """
-        return self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
+        w = self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
+        return w if w.ndim else w[()]
 
     # ---- chains --------------------------------------------------------------------------------
 
@@ -357,17 +336,16 @@ class Robot:
             return self._new_chain(frame, axes, rows)
 
     def _new_chain(self, frame: FrameNames, axes: str, rows: Sequence[str] | None) -> _core.Chain:
-        names = self.tips if frame is None else (frame,) if isinstance(frame, str) else tuple(frame)
+        names = self.tips if frame is None else names_of(frame, "frame")
         stack = len(self.tips) > 1 if frame is None else not isinstance(frame, str)
-        if not names:
-            raise InputError("frame= must name at least one frame; given: none")
-        picked = ROWS if rows is None else tuple(rows)
-        if not picked:
-            raise InputError(f"rows= must name at least one of {ROWS}; given: none")
+        picked = ROWS if rows is None else names_of(rows, "rows")
         for row in picked:
             if row not in ROWS:
                 raise unknown("row", row, ROWS)
-        key = (None if frame is None else names if stack else names[0], axes, rows and picked)
+        if not isinstance(axes, str):
+            raise InputError(f"axes must be the name of a frame; given: {shown(axes)}")
+        which = None if frame is None else names if stack else names[0]
+        key = (which, axes, None if rows is None else picked)
         made = self._chains.get(key)
         if made is None:
             known = self._tree.frames

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.describe import Description
 from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint
@@ -17,7 +19,7 @@ class Tree:
     joints: tuple[MovingJoint, ...]
     frames: dict[str, FixedFrame]
     names: tuple[str, ...]  # of the coordinates
-    prismatic: Matrix  # (n,) bool
+    prismatic: NDArray[np.bool_]  # (n,)
     lower: Matrix  # (n,)
     upper: Matrix  # (n,)
     max_speed: Matrix  # (n,)
@@ -55,14 +57,13 @@ def tree(description: Description, base: Matrix) -> Tree:
         joints=tuple(moving),
         frames=frames,
         names=tuple(coordinate),
-        prismatic=_fixed([j.kind == "prismatic" for j in independent]),
-        lower=_fixed([j.lower for j in independent]),
-        upper=_fixed([j.upper for j in independent]),
-        max_speed=_fixed([j.max_speed for j in independent]),
+        prismatic=_fixed(np.array([j.kind == "prismatic" for j in independent])),
+        lower=_fixed(np.array([j.lower for j in independent])),
+        upper=_fixed(np.array([j.upper for j in independent])),
+        max_speed=_fixed(np.array([j.max_speed for j in independent])),
     )
 
 
-def _fixed(values: list[float] | list[bool]) -> Matrix:
-    array = np.array(values)
+def _fixed(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array

@@ -1,0 +1,255 @@
+"""What cannot be computed is refused: the error says what was given, expected, and there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from calls import calls
+
+import supple
+
+PANDA = supple.load("panda")
+Q = PANDA.neutral()
+CALLS = calls(PANDA)
+
+
+class Hostile:
+    """Nothing that NumPy would take for numbers."""
+
+    def __repr__(self) -> str:
+        return "Hostile"
+
+
+# What is given as q -> what the message says of it.
+NOT_COORDINATES = {
+    "too short": (np.zeros(6), r"shape \(6,\)"),
+    "too long": (np.zeros((3, 8)), r"shape \(3, 8\)"),
+    "transposed": (np.zeros((7, 3)), r"shape \(7, 3\)"),
+    "a number": (0.5, r"shape \(\)"),
+    "an empty list": ([], r"shape \(0,\)"),
+    "an empty array": (np.zeros((7, 0)), r"shape \(7, 0\)"),
+    "ragged": ([[0.0] * 7, [0.0] * 6], "inhomogeneous"),
+    "complex": (np.zeros(7, complex), "complex128"),
+    "complex list": ([1j] * 7, "complex128"),
+    "text": ("0 0 0 0 0 0 0", "<U13"),
+    "texts": (["0"] * 7, "<U1"),
+    "bytes": (b"0000000", r"\|S7"),
+    "truths": (np.zeros(7, bool), "bool"),
+    "objects": (np.zeros(7, object), "object"),
+    "fractions": ([None] * 7, "object"),
+    "nothing": (None, "None"),
+    "dates": (np.zeros(7, "M8[s]"), "datetime64"),
+    "a record": (np.zeros(7, [("a", float)]), "'a'"),
+    "a dictionary": ({"panda_joint1": 0.0}, "panda_joint1"),
+    "a set": (set(range(7)), r"\{0, 1"),
+    "another thing": (Hostile(), "Hostile"),
+    "numbers too large for any type": ([10**400] * 7, "object"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_COORDINATES)
+def test_what_is_no_array_of_coordinates(case: str) -> None:
+    given, said = NOT_COORDINATES[case]
+    expected = r"must be an array of real numbers of shape \(7,\) or \(\.\.\., 7\)"
+    for what, call in CALLS.items():
+        if what.startswith("drift"):
+            continue
+        with pytest.raises(supple.InputError, match=rf"^q {expected}; given: .*{said}"):
+            call(given)
+    with pytest.raises(supple.InputError, match=rf"^q {expected}; given: .*{said}"):
+        PANDA.drift(given, Q)  # type: ignore[arg-type]
+    with pytest.raises(supple.InputError, match=rf"^qd {expected}; given: .*{said}"):
+        PANDA.drift(Q, given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("q", "qd"),
+    [((7,), (2, 7)), ((3, 7), (4, 7)), ((3, 7), (3, 3, 7)), ((3, 4, 7), (3, 7)), ((0, 7), (2, 7))],
+)
+def test_speeds_of_another_shape(q: tuple[int, ...], qd: tuple[int, ...]) -> None:
+    said = rf"shape of q, {re.escape(str(q))}.*given: {re.escape(str(qd))}"
+    with pytest.raises(supple.InputError, match=said):
+        PANDA.drift(np.zeros(q), np.zeros(qd))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("shape", "place"),
+    [((), (4,)), ((1,), (0, 6)), ((3,), (2, 0)), ((5, 9), (3, 8, 1)), ((5000,), (4321, 3))],
+)
+def test_the_first_number_that_is_not_finite_is_named(
+    shape: tuple[int, ...], place: tuple[int, ...], dtype: type, value: float
+) -> None:
+    q = np.zeros((*shape, 7), dtype)
+    q[place] = value
+    q.reshape(-1)[-1] = q.reshape(-1)[-1] if place[-1] == 6 else np.nan  # a later one
+    where = ", ".join(map(str, place))
+    for what, call in CALLS.items():
+        if what.startswith("drift"):
+            continue
+        with pytest.raises(supple.InputError, match=rf"^q must .* q\[{where}\] = {value}"):
+            call(q, threads=3)
+    fine = np.zeros_like(q)
+    with pytest.raises(supple.InputError, match=rf"^q must be finite.* q\[{where}\] = {value}"):
+        PANDA.drift(q, fine)
+    with pytest.raises(supple.InputError, match=rf"^qd must be finite.* qd\[{where}\] = {value}"):
+        PANDA.drift(fine, q)
+
+
+def test_a_number_that_becomes_infinite_in_single_precision_is_refused() -> None:
+    with pytest.raises(supple.InputError, match=r"qd\[0\] = inf"):
+        PANDA.drift(np.zeros(7, np.float32), np.full(7, 1e300))
+
+
+@pytest.mark.parametrize("largest", [1e100, 1e300, np.finfo(np.float64).max])
+def test_any_finite_angle_has_a_pose(largest: float) -> None:
+    for q in (np.full(7, largest), np.full((9, 7), -largest)):
+        for what, call in CALLS.items():
+            assert np.isfinite(call(q)).all(), what
+    q = np.full((9, 7), 5e-324)
+    assert all(np.isfinite(call(q)).all() for call in CALLS.values())
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, False, "2", 2.0, 1.5, [2], np.float64(2), b"2"])
+def test_a_number_of_threads_is_a_whole_one(threads: object) -> None:
+    said = re.escape(repr(threads))
+    for call in CALLS.values():
+        with pytest.raises(
+            supple.InputError, match=rf"threads must be .* from 1 on; given: {said}"
+        ):
+            call(Q, threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 3, np.int64(2), np.uint8(2), 10**6, 10**30])
+def test_any_whole_number_of_threads_will_do(threads: int) -> None:
+    q = PANDA.random(0, 3000)
+    assert (PANDA.fk(q, threads=threads) == PANDA.fk(q)).all()
+
+
+# ---- names -------------------------------------------------------------------------------------
+
+
+def test_an_unknown_frame_is_answered_with_the_nearest() -> None:
+    for call in (
+        lambda: PANDA.fk(Q, "panda_hnad"),
+        lambda: PANDA.fk(Q, ["panda_link1", "panda_hnad"]),
+        lambda: PANDA.jacobian(Q, "panda_hnad"),
+        lambda: PANDA.drift(Q, Q, "panda_hnad"),
+        lambda: PANDA.singular_values(Q, "panda_hnad"),
+        lambda: PANDA.with_frame("new", "panda_hnad", np.eye(4)),
+        lambda: PANDA.with_tool(np.eye(4), parent="panda_hnad"),
+    ):
+        with pytest.raises(
+            supple.UnknownNameError, match=r"'panda_hnad'; did you mean 'panda_hand'"
+        ):
+            call()
+
+
+def test_an_unknown_frame_for_axes() -> None:
+    said = "axes= 'wrold'; did you mean 'world'.*There is: 'world', 'body', 'panda_link0'"
+    with pytest.raises(supple.UnknownNameError, match=said):
+        PANDA.jacobian(Q, axes="wrold")
+    with pytest.raises(supple.UnknownNameError, match=said):
+        PANDA.drift(Q, Q, axes="wrold")
+    with pytest.raises(supple.UnknownNameError, match=said):
+        PANDA.singular_values(Q, axes="wrold")
+
+
+def test_an_unknown_row() -> None:
+    said = "unknown row 'rw'.*There is: 'x', 'y', 'z', 'rx', 'ry', 'rz'"
+    for rows in (("x", "rw"), ["rw"], "rw"):
+        with pytest.raises(supple.UnknownNameError, match=said):
+            PANDA.singular_values(Q, rows=rows)
+        with pytest.raises(supple.UnknownNameError, match=said):
+            PANDA.manipulability(Q, rows=rows)
+
+
+def test_an_unknown_joint() -> None:
+    said = "unknown joint 'panda_jonit1'; did you mean 'panda_joint1'"
+    for joints in ("panda_jonit1", ["panda_jonit1"], {"panda_jonit1": 0.3}):
+        with pytest.raises(supple.UnknownNameError, match=said):
+            PANDA.freeze(joints)
+
+
+@pytest.mark.parametrize(
+    "given", [[], (), 5, True, [5], [None], [["panda_hand"]], b"ab", Hostile()]
+)
+def test_what_is_no_name(given: object) -> None:
+    shown = re.escape(repr(given))
+    for what, call in {
+        "frame": lambda: PANDA.fk(Q, given),
+        "rows": lambda: PANDA.singular_values(Q, rows=given),
+    }.items():
+        with pytest.raises(supple.InputError, match=rf"^{what} must be a name .*given: {shown}"):
+            call()
+    with pytest.raises(supple.InputError, match=rf"^axes must be the name .*given: {shown}"):
+        PANDA.jacobian(Q, axes=given)  # type: ignore[arg-type]
+
+
+def test_one_row_by_its_name() -> None:
+    for row in ("x", "ry"):
+        assert PANDA.singular_values(Q, rows=row) == PANDA.singular_values(Q, rows=[row])
+
+
+# ---- out ---------------------------------------------------------------------------------------
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+NOT_OUT: dict[str, Callable[[tuple[int, ...]], object]] = {
+    "another shape": lambda shape: np.zeros((*shape, 1)),
+    "too small": lambda shape: np.zeros(shape[1:]),
+    "too large": lambda shape: np.zeros((shape[0] + 1, *shape[1:])),
+    "single precision": lambda shape: np.zeros(shape, np.float32),
+    "whole numbers": lambda shape: np.zeros(shape, int),
+    "Fortran order": lambda shape: np.zeros(shape, order="F"),
+    "strided": lambda shape: np.zeros((2 * shape[0], *shape[1:]))[::2],
+    "read-only": lambda shape: read_only(np.zeros(shape)),
+    "a list": lambda shape: np.zeros(shape).tolist(),
+    "a subclass": lambda shape: np.zeros(shape).view(np.recarray),
+    "a number": lambda shape: 5,
+}
+
+
+@pytest.mark.parametrize("case", NOT_OUT)
+def test_what_cannot_take_the_result(case: str) -> None:
+    q = PANDA.random(0, 5)
+    for call, shape in ((PANDA.fk, (5, 4, 4)), (PANDA.jacobian, (5, 6, 7))):
+        said = rf"out must be .* of shape {re.escape(str(shape))}, float64; given: "
+        with pytest.raises(supple.InputError, match=said):
+            call(q, out=NOT_OUT[case](shape))  # type: ignore[operator]
+    T, J = np.zeros((5, 4, 4)), np.zeros((5, 6, 7))
+    with pytest.raises(supple.InputError, match=r"out must be .*\(5, 6, 7\)"):
+        PANDA.fk_jacobian(q, out=(T, NOT_OUT[case](J.shape)))  # type: ignore[arg-type]
+    with pytest.raises(supple.InputError, match=r"out must be .*\(5, 4, 4\)"):
+        PANDA.fk_jacobian(q, out=(NOT_OUT[case](T.shape), J))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("out", [5, (), np.zeros((5, 4, 4)), (None,)])
+def test_out_of_both_is_a_pair(out: object) -> None:
+    with pytest.raises(supple.InputError, match="out must be a pair of arrays"):
+        PANDA.fk_jacobian(PANDA.random(0, 5), out=out)  # type: ignore[arg-type]
+
+
+def test_more_axes_than_an_array_can_have() -> None:
+    most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+    deep = np.zeros((1,) * (most - 1) + (7,))
+    with pytest.raises(ValueError, match=r"axes|dimension"):
+        PANDA.fk(deep)
+    assert PANDA.manipulability(deep).shape == (1,) * (most - 1)
+
+
+@pytest.mark.parametrize(("dtype", "speed"), [(np.float64, 1e200), (np.float32, 1e30)])
+def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) -> None:
+    robot = supple.load("panda")
+    q, qd = robot.random(0, 5).astype(dtype), np.zeros((5, 7), dtype)
+    qd[3] = speed
+    with pytest.raises(supple.InputError, match="small enough"):
+        robot.drift(q, qd)

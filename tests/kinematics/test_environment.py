@@ -1,0 +1,101 @@
+"""What `import supple` brings along, and what the environment can tell it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from supple import _core
+
+OPTIONAL = ("matplotlib", "viser", "ray", "mujoco", "cuda", "cupy", "yourdfpy", "trimesh", "scipy")
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run some Python in a process of its own."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("SUPPLE_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_import_brings_no_optional_package() -> None:
+    code = f"import supple, sys; print([m for m in {OPTIONAL} if m in sys.modules])"
+    done = python(code)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_import_prints_nothing() -> None:
+    done = python("import supple; robot = supple.load('panda'); robot.fk(robot.neutral())")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("isa", _core.isas())
+def test_the_environment_forces_an_instruction_set(isa: str) -> None:
+    done = python("import supple; print(supple._core.isa())", SUPPLE_ISA=isa)
+    assert done.stdout.strip() == isa, done.stderr
+
+
+def test_the_best_instruction_set_is_used_unasked() -> None:
+    for environment in ({}, {"SUPPLE_ISA": ""}):
+        done = python("import supple; print(supple._core.isa())", **environment)
+        assert done.stdout.strip() == _core.isas()[-1], done.stderr
+
+
+def test_an_unknown_instruction_set_is_refused() -> None:
+    done = python("import supple", SUPPLE_ISA="mmx")
+    last = done.stderr.strip().splitlines()[-1]
+    there_is = ", ".join(repr(isa) for isa in _core.isas())
+    assert done.returncode == 1
+    assert last == (
+        "supple.errors.InputError: SUPPLE_ISA must name an instruction set of this machine and "
+        f"build, one of {there_is}; given: 'mmx'"
+    )
+
+
+def test_the_kernel_refuses_an_unknown_instruction_set() -> None:
+    before = _core.isa()
+    with pytest.raises(ValueError, match=f"'mmx'.*{before}"):
+        _core.use_isa("mmx")
+    assert _core.isa() == before
+
+
+@pytest.mark.parametrize("threads", ["1", "3", "1000000000000"])
+def test_the_environment_sets_the_number_of_threads(threads: str) -> None:
+    code = (
+        "import supple, os; robot = supple.load('panda'); q = robot.random(0, 4000)\n"
+        "print((robot.fk(q) == robot.fk(q, threads=1)).all())"
+    )
+    done = python(code, SUPPLE_THREADS=threads)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_so_many_threads_run(threads: int) -> None:
+    code = (
+        "import supple, os, threading, time\n"
+        "robot = supple.load('panda'); q = robot.random(0, 60000)\n"
+        "idle = len(os.listdir('/proc/self/task'))\n"
+        "worker = threading.Thread(target=robot.manipulability, args=(q,)); worker.start()\n"
+        "most = 0\n"
+        "while worker.is_alive(): most = max(most, len(os.listdir('/proc/self/task')))\n"
+        "print(most - idle)"
+    )
+    done = python(code, SUPPLE_THREADS=str(threads), OPENBLAS_NUM_THREADS="1")
+    assert done.stdout.strip() == str(threads), done.stderr
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5", "²"])
+def test_a_number_of_threads_that_is_none_is_refused(threads: str) -> None:
+    done = python("import supple", SUPPLE_THREADS=threads, PYTHONIOENCODING="utf-8")
+    last = done.stderr.strip().splitlines()[-1]
+    expected = "SUPPLE_THREADS must be a whole number from 1 on"
+    assert last == f"supple.errors.InputError: {expected}; given: '{threads}'"

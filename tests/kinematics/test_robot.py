@@ -1,0 +1,310 @@
+"""Robots made from robots, and what a Robot says of itself."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from calls import calls, mimicking
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees import Tree, trees
+from trees import pose as some_pose
+
+import supple
+from supple.describe import Description, Joint
+
+Array = np.ndarray
+laws = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@pytest.fixture(params=["panda", "double_y", "stanford", "mimicking"])
+def robot(request: pytest.FixtureRequest) -> supple.Robot:
+    return mimicking() if request.param == "mimicking" else supple.load(request.param)
+
+
+def limited(*limits: tuple[float, float], kind: str = "revolute") -> supple.Robot:
+    """A chain of joints with these limits."""
+    joints = [
+        Joint(f"joint{i}", kind, f"link{i}", f"link{i + 1}", lower=low, upper=high)  # type: ignore[arg-type]
+        for i, (low, high) in enumerate(limits)
+    ]
+    return supple.Robot(Description("limited", tuple(joints)))
+
+
+# ---- it does not change ------------------------------------------------------------------------
+
+
+def test_it_does_not_change(robot: supple.Robot) -> None:
+    for name in ("name", "dof", "lower", "tips", "_base", "anything"):
+        with pytest.raises(AttributeError, match=name):
+            setattr(robot, name, 1)
+    with pytest.raises(AttributeError, match="tips"):
+        del robot.tips
+
+
+def test_its_arrays_do_not_change(robot: supple.Robot) -> None:
+    for name in ("lower", "upper", "max_speed", "prismatic", "base"):
+        array = getattr(robot, name)
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+def test_the_base_given_is_copied() -> None:
+    base = np.eye(4)
+    robot = supple.load("panda").with_base(base)
+    base[0, 3] = 5.0
+    assert robot.base[0, 3] == 0.0
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda robot: pickle.loads(pickle.dumps(robot))]
+)
+def test_a_copy_gives_the_same_bits(
+    copied: Callable[[supple.Robot], supple.Robot], robot: supple.Robot, rng: np.random.Generator
+) -> None:
+    robot = robot.with_base(some_pose(rng)).with_frame("extra", robot.frames[-1], some_pose(rng))
+    robot.fk(robot.neutral())  # what it has cached must not be in the way
+    twin = copied(robot)
+    for name in ("name", "dof", "joint_names", "frames", "tips"):
+        assert getattr(twin, name) == getattr(robot, name)
+    for name in ("lower", "upper", "max_speed", "prismatic", "base"):
+        assert (getattr(twin, name) == getattr(robot, name)).all()
+        assert not getattr(twin, name).flags.writeable
+    q = robot.random(rng, 5)
+    there, here = calls(twin), calls(robot)
+    assert all(there[what](q).tobytes() == here[what](q).tobytes() for what in here)
+    for ours in (*twin.description.joints, *twin.description.frames):
+        for value in vars(ours).values():
+            assert not isinstance(value, np.ndarray) or not value.flags.writeable
+
+
+def test_it_tells_what_it_is(robot: supple.Robot) -> None:
+    assert (
+        repr(robot) == f"Robot('{robot.name}': {robot.dof} coordinates, {len(robot.frames)} frames)"
+    )
+    lines = robot.summary().splitlines()
+    assert len(lines) == 1 + robot.dof
+    assert all(tip in lines[0] for tip in robot.tips)
+    assert all(name in line for name, line in zip(robot.joint_names, lines[1:], strict=True))
+
+
+# ---- freeze ------------------------------------------------------------------------------------
+
+
+@laws
+@given(trees(), st.data())
+def test_freezing_is_inserting_a_constant(tree: Tree, data: st.DataObject) -> None:
+    robot, q = tree.robot, tree.q.copy()
+    if robot.dof == 1:
+        return
+    names = st.sampled_from(robot.joint_names)
+    some = data.draw(st.lists(names, min_size=1, max_size=robot.dof - 1, unique=True))
+    values = {name: data.draw(st.sampled_from((0.0, -0.7, np.pi / 2))) for name in some}
+    frozen = robot.freeze(values)
+    assert frozen.joint_names == tuple(n for n in robot.joint_names if n not in some)
+    assert frozen.frames == robot.frames
+    assert frozen.tips == robot.tips
+    free = [i for i, name in enumerate(robot.joint_names) if name not in some]
+    assert (frozen.lower == robot.lower[free]).all()
+    for name, value in values.items():
+        q[robot.joint_names.index(name)] = value
+    T, J = robot.fk_jacobian(q, robot.frames)
+    T_frozen, J_frozen = frozen.fk_jacobian(q[free], robot.frames)
+    assert abs(T - T_frozen).max() <= tree.rounding
+    assert abs(J[..., free] - J_frozen).max() <= tree.rounding * max(1.0, abs(J).max())
+
+
+def test_freezing_by_name_is_freezing_at_zero() -> None:
+    panda = supple.load("panda")
+    third = panda.joint_names[2]
+    expected = panda.freeze({third: 0.0})
+    q = panda.freeze(third).random(0)
+    for frozen in (panda.freeze(third), panda.freeze([third]), panda.freeze((third,))):
+        assert frozen.dof == 6
+        assert (frozen.fk(q) == expected.fk(q)).all()
+    assert panda.freeze([]).dof == panda.freeze({}).dof == 7
+
+
+def test_what_mimics_a_frozen_joint_stands_still(rng: np.random.Generator) -> None:
+    robot = mimicking()
+    q = robot.random(rng)
+    frozen = robot.freeze({"joint0": q[0]})
+    assert frozen.dof == robot.dof - 1
+    assert abs(frozen.fk(q[1:], robot.frames) - robot.fk(q, robot.frames)).max() < 1e-14
+    # joint3 turned with joint0 and nothing else: its branch now hangs on joint1 and joint2 alone.
+    assert abs(frozen.jacobian(q[1:], "link4")[:, 2:]).max() == 0.0
+
+
+def test_freezing_everything_is_refused(robot: supple.Robot) -> None:
+    with pytest.raises(supple.DescriptionError, match="none of them moves"):
+        robot.freeze(robot.joint_names)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, "a", None, [1, 2]])
+def test_freezing_at_no_number_is_refused(value: object) -> None:
+    panda = supple.load("panda")
+    with pytest.raises(supple.InputError, match=r"panda_joint1.*finite number"):
+        panda.freeze({"panda_joint1": value})  # type: ignore[dict-item]
+
+
+# ---- base, frames, tools -----------------------------------------------------------------------
+
+
+@laws
+@given(trees(), st.integers(0, 2**32 - 1))
+def test_a_base_moves_the_whole_robot(tree: Tree, seed: int) -> None:
+    base = some_pose(np.random.default_rng(seed))
+    moved = tree.robot.with_base(base)
+    change = base @ np.linalg.inv(tree.robot.base)
+    few = tree.rounding * 4
+    expected = change @ tree.robot.fk(tree.q, tree.frames)
+    assert abs(moved.fk(tree.q, tree.frames) - expected).max() <= few
+    assert abs(moved.fk(tree.q, tree.frames[0]) - base).max() == 0.0
+    J = tree.robot.jacobian(tree.q, tree.frames, axes="body")
+    J_moved = moved.jacobian(tree.q, tree.frames, axes="body")
+    assert abs(J_moved - J).max() <= few * max(1.0, abs(J).max())
+
+
+@laws
+@given(trees(), st.data())
+def test_a_frame_is_its_parent_times_its_placement(tree: Tree, data: st.DataObject) -> None:
+    parent = data.draw(st.sampled_from(tree.frames))
+    placement = some_pose(np.random.default_rng(data.draw(st.integers(0, 99))))
+    robot = tree.robot.with_frame("new", parent, placement)
+    assert robot.frames == (*tree.frames, "new")
+    assert robot.tips == tree.robot.tips
+    expected = robot.fk(tree.q, parent) @ placement
+    assert abs(robot.fk(tree.q, "new") - expected).max() <= 2 * tree.rounding
+    # A frame on that frame, too.
+    robot = robot.with_frame("newer", "new", placement)
+    assert abs(robot.fk(tree.q, "newer") - expected @ placement).max() <= 2 * tree.rounding
+
+
+def test_a_tool_becomes_the_end_frame(rng: np.random.Generator) -> None:
+    panda, placement = supple.load("panda"), some_pose(rng)
+    q = panda.random(rng)
+    held = panda.with_tool(placement)
+    assert held.tips == ("tool",)
+    assert abs(held.fk(q) - panda.fk(q) @ placement).max() < 1e-15
+    assert panda.with_tool(placement, name="pen").tips == ("pen",)
+    again = held.with_tool(placement, name="tip of the tool")
+    assert again.tips == ("tip of the tool",)
+    assert abs(again.fk(q) - panda.fk(q) @ placement @ placement).max() < 1e-15
+
+
+def test_a_tool_on_one_of_several_ends(rng: np.random.Generator) -> None:
+    robot, placement = supple.load("y"), some_pose(rng)
+    with pytest.raises(supple.InputError, match=r"E0.*E1"):
+        robot.with_tool(placement)
+    assert robot.with_tool(placement, parent="E0").tips == ("tool", "E1")
+    assert robot.with_tool(placement, parent=robot.frames[2]).tips == ("E0", "E1", "tool")
+
+
+def test_a_rotation_in_single_precision_is_made_exact(rng: np.random.Generator) -> None:
+    rough = some_pose(rng).astype(np.float32)
+    robot = supple.load("panda").with_base(rough).with_tool(rough)
+    R = robot.fk(robot.neutral())[:3, :3]
+    assert abs(R.T @ R - np.eye(3)).max() < 1e-14
+    assert abs(robot.base - rough).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (np.eye(3), r"\(3, 3\)"),
+        (np.zeros((2, 4, 4)), r"\(2, 4, 4\)"),
+        (np.zeros((4, 4)), "off by"),
+        (np.diag([1.0, 1, -1, 1]), "det -1"),
+        (np.diag([2.0, 2, 2, 1]), "off by"),
+        (np.eye(4) * [1, 1, 1, 2], "off by"),
+        (np.full((4, 4), np.nan), "not finite"),
+        ("pose", "pose"),
+        (7, r"shape \(\)"),
+        (None, r"shape \(\)"),
+    ],
+)
+def test_what_is_no_pose_is_refused(given: object, said: str) -> None:
+    panda = supple.load("panda")
+    with pytest.raises(supple.InputError, match=rf"^base must be a pose.*{said}"):
+        panda.with_base(given)  # type: ignore[arg-type]
+    with pytest.raises(supple.InputError, match=rf"^placement must be a pose.*{said}"):
+        panda.with_frame("new", "panda_hand", given)  # type: ignore[arg-type]
+    with pytest.raises(supple.InputError, match=rf"^placement must be a pose.*{said}"):
+        panda.with_tool(given)  # type: ignore[arg-type]
+
+
+def test_a_name_stands_for_one_frame() -> None:
+    panda = supple.load("panda")
+    for taken in ("panda_hand", panda.frames[-1], panda.frames[0]):
+        with pytest.raises(supple.DescriptionError, match=taken):
+            panda.with_frame(taken, "panda_hand", np.eye(4))
+
+
+# ---- configurations ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+def test_configurations_are_inside_the_limits(kind: str) -> None:
+    inf = np.inf
+    ends = [(-1, 2), (0.5, 0.7), (-3, -2), (1, 1), (-inf, inf), (-inf, -10), (10, inf), (-inf, 0.1)]
+    robot = limited(*ends, kind=kind)
+    neutral = robot.neutral()
+    assert neutral.tolist() == [0, 0.5, -2, 1, 0, -10, 10, 0]
+    q = robot.random(1, 4000)
+    assert q.shape == (4000, 8)
+    assert np.isfinite(q).all()
+    assert (q >= robot.lower).all()
+    assert (q <= robot.upper).all()
+    # All of the range, half of it, is used; what has no limits turns once or slides a metre.
+    bound = np.pi if kind == "revolute" else 1.0
+    assert abs(q[:, 4]).max() <= bound
+    width = np.array([3, 0.2, 1, 0, *[2 * bound] * 4])
+    assert (q.max(axis=0) - q.min(axis=0) >= 0.99 * width).all()
+
+
+def test_random_configurations_repeat_with_their_seed() -> None:
+    panda = supple.load("panda")
+    assert (panda.random(7, 2, 3) == panda.random(np.random.default_rng(7), 2, 3)).all()
+    assert panda.random(7).shape == (7,)
+    assert panda.random(7, 0, 3).shape == (0, 3, 7)
+    rng = np.random.default_rng(7)
+    assert (panda.random(rng) != panda.random(rng)).all()
+
+
+# ---- frames ------------------------------------------------------------------------------------
+
+
+def test_one_name_several_names_or_none() -> None:
+    one, several = supple.load("panda"), supple.load("double_y")
+    q = one.random(0, 3)
+    tip = one.tips[0]
+    assert one.fk(q).shape == one.fk(q, tip).shape == (3, 4, 4)
+    assert one.fk(q, [tip]).shape == one.fk(q, (tip,)).shape == (3, 1, 4, 4)
+    assert (one.fk(q, [tip])[:, 0] == one.fk(q)).all()
+    assert one.jacobian(q, [tip, one.frames[2], tip]).shape == (3, 3, 6, 7)
+    q = several.random(0, 3)
+    assert several.fk(q).shape == (3, 4, 4, 4)
+    assert several.jacobian(q).shape == (3, 4, 6, 25)
+    assert several.drift(q, q).shape == (3, 4, 6)
+    assert several.singular_values(q).shape == (3, 24)
+    assert several.manipulability(q).shape == (3,)
+    assert (several.fk(q) == several.fk(q, several.tips)).all()
+    assert (several.fk(q) == several.fk(q, list(several.tips))).all()
+    assert (several.fk(q) == several.fk(q, np.array(several.tips))).all()
+    assert (several.fk(q, iter(several.tips)) == several.fk(q)).all()  # type: ignore[arg-type]
+
+
+def test_the_order_asked_for_is_the_order_given(robot: supple.Robot) -> None:
+    q = robot.random(0)
+    backwards = robot.frames[::-1]
+    assert abs(robot.fk(q, backwards) - robot.fk(q, robot.frames)[::-1]).max() < 1e-14
+
+
+def test_the_first_frame_is_the_root_in_the_world(rng: np.random.Generator) -> None:
+    robot = supple.load("panda").with_base(some_pose(rng))
+    q = robot.random(rng, 3)
+    assert (robot.fk(q, robot.frames[0]) == robot.base).all()

@@ -1,0 +1,89 @@
+"""One robot, many Python threads: the same bits, and the interpreter goes on meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from calls import mimicking
+
+import supple
+
+THREADS = 8
+
+
+def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> list[bytes]:
+    """The bits of all results for one frame."""
+    T, J = robot.fk_jacobian(q, frame, axes=axes, threads=2)
+    drift = robot.drift(q, q, frame, axes=axes, threads=2)
+    sigma = robot.singular_values(q, frame, axes=axes, threads=2)
+    return [result.tobytes() for result in (T, J, drift, sigma)]
+
+
+@pytest.mark.parametrize("size", [(), (100,), (1100,)], ids=str)
+@pytest.mark.parametrize("name", ["double_y", "mimicking"])
+def test_a_robot_is_shared_between_threads(name: str, size: tuple[int, ...]) -> None:
+    # A robot lays out what it needs for a frame when first asked: here by all threads at once.
+    make = mimicking if name == "mimicking" else lambda: supple.load(name)
+    serial, shared = make(), make()
+    q = serial.random(0, *size)
+    jobs = [
+        (frame, axes) for frame in serial.frames for axes in ("world", "body", serial.frames[3])
+    ]
+    expected = {job: everything(serial, q, *job) for job in jobs}
+    barrier = threading.Barrier(THREADS)
+
+    def work(thread: int) -> bool:
+        barrier.wait()
+        mine = np.roll(np.arange(len(jobs)), thread // 2)  # two threads at a time at the same job
+        return all(everything(shared, q, *jobs[i]) == expected[jobs[i]] for i in mine)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert all(pool.map(work, range(THREADS)))
+
+
+def test_errors_stay_in_their_thread() -> None:
+    robot = supple.load("panda")
+    fine = robot.random(0, 600)
+    bad = fine.copy()
+    bad[431, 2] = np.nan
+    expected = robot.fk(fine)
+
+    def work(thread: int) -> bool:
+        for _ in range(20):
+            if thread % 2:
+                assert (robot.fk(fine, threads=2) == expected).all()
+                continue
+            with pytest.raises(supple.InputError, match=r"q\[431, 2\] = nan"):
+                robot.fk(bad, threads=2)
+        return True
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert all(pool.map(work, range(THREADS)))
+
+
+def test_the_interpreter_runs_during_a_large_batch() -> None:
+    robot = supple.load("panda")
+    q = robot.random(0, 100_000)
+    robot.manipulability(q[:100])
+    span: list[float] = []
+
+    def work() -> None:
+        span.append(time.perf_counter())
+        robot.manipulability(q, threads=1)
+        span.append(time.perf_counter())
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    ticks = []
+    while worker.is_alive():
+        ticks.append(time.perf_counter())
+        time.sleep(1e-4)
+    worker.join()
+    # Held all along, the lock would let this thread run before and after the call, not within.
+    begin, end = span
+    third = (end - begin) / 3
+    assert sum(begin + third < tick < end - third for tick in ticks) > 3
