@@ -6,8 +6,8 @@
 //              a turn); beyond, the C library's function, lane by lane. sin(-0) is +0
 //     atan2    2.1 ulp; signs of zeros and infinities as in C
 //
-// On CUDA both are the toolkit's own functions (2 ulp). The coefficients are made by
-// tools/minimax.py.
+// On CUDA both are the toolkit's own functions (up to 3 ulp by its manual). The coefficients are
+// made by tools/minimax.py.
 #pragma once
 
 #include "lane.hpp"

@@ -150,7 +150,8 @@ void write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_
   }
 }
 
-// Configurations first .. first + lanes, one in each lane. Returns false if an input is not finite, or a result.
+// Configurations first .. first + lanes, one in each lane. Returns false if an input or a result is
+// not finite.
 template <class L, class T>
 bool block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
            const Workspace<L>& space) {
