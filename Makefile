@@ -39,6 +39,7 @@ format: $(VENV)/lint-tools
 	$(BIN)/clang-format -i $$(git ls-files '*.hpp' '*.cpp' '*.cu')
 
 bench: $(VENV)/installed $(VENV)/test-tools
+	$(PIP) install --group bench
 	$(BIN)/python bench/kinematics.py
 
 clean:
