@@ -230,6 +230,28 @@ class PyChain {
   Ints rows_;
 };
 
+// The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.
+nb::object lambda2(int rule, const Doubles& parameters, nb::handle sigma, nb::handle gamma,
+                   nb::handle history, int values) {
+  if (rule < 0 || rule > int(Rule::optimal_newton) || parameters.size() > 4 || values < 1 ||
+      values > 64) {
+    throw nb::value_error("no such rule, too many parameters, or not 1 to 64 singular values");
+  }
+  const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");
+  if (!s.same_rows(g) || !s.same_rows(h)) throw nb::value_error("rows that do not match");
+  nb::object out = s.result({}, {});
+  const auto run = [&]<class T>(const Kernel<T>& kernel) {
+    Damping<T> damping{Rule(rule), {}};
+    for (std::size_t i = 0; i < parameters.size(); ++i) damping.p[i] = T(parameters[i]);
+    const DampingRequest<T> request{s.count(),   values,      damping,        s.data<T>(),
+                                    g.data<T>(), h.data<T>(), data_of<T>(out)};
+    nb::gil_scoped_release release;
+    kernel.damp(request, 0, request.count);
+  };
+  s.is_double() ? run(isa().f64) : run(isa().f32);
+  return out;
+}
+
 // Types for the stub: nanobind knows only that these are Python objects.
 #define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 #define SUPPLE_SIG(name, more, result) \
@@ -251,6 +273,12 @@ NB_MODULE(_core, m) {
       "lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
       "Lanes of a batch in double and in single precision.",
       nb::sig("def lane_widths() -> tuple[int, int]"));
+
+  m.def("lambda2", &lambda2, "rule"_a, "parameters"_a, "sigma"_a, "gamma"_a, "history"_a, "values"_a,
+        "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
+        nb::sig("def lambda2(rule: int, parameters: collections.abc.Sequence[float], sigma: "
+                "numpy.typing.ArrayLike, gamma: numpy.typing.ArrayLike, history: "
+                "numpy.typing.ArrayLike, values: int) -> " SUPPLE_ARRAY));
 
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,

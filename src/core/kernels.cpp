@@ -4,6 +4,7 @@
 // the copies of the other instruction sets (tests/test_symbols.py looks).
 #include "kernels.hpp"
 
+#include "supple/damping.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/linalg.hpp"
 
@@ -224,6 +225,25 @@ std::ptrdiff_t run(const Chain<T>& chain, const Request<T>& request, std::ptrdif
   return run_lanes<Pack<T, batch_width<T>>>(chain, request, begin, end, memory);
 }
 
+// A spectrum has at most this many singular values.
+constexpr int most_values = 64;
+
+template <class T>
+void damp(const DampingRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  using L = Pack<T, batch_width<T>>;
+  const int k = request.values;
+  L sigma[most_values], gamma[most_values], history[3];
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const int lanes = end - first < width<L> ? int(end - first) : width<L>;
+    load(k, lanes, request.sigma + first * k, sigma);
+    load(k, lanes, request.gamma + first * k, gamma);
+    load(3, lanes, request.history + first * 3, history);
+    const Spectrum<L> spectrum{k, sigma, gamma, history[0], history[1], history[2]};
+    const L result = lambda2(request.damping, spectrum);
+    store(1, lanes, &result, request.lambda2 + first);
+  }
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
@@ -237,8 +257,8 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
     batch_width<double>,
     batch_width<float>,
-    {&scratch<double>, &run<double>},
-    {&scratch<float>, &run<float>},
+    {&scratch<double>, &run<double>, &damp<double>},
+    {&scratch<float>, &run<float>, &damp<float>},
 };
 
 }  // namespace supple

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "supple/damping.hpp"
 #include "supple/robot.hpp"
 
 namespace supple {
@@ -30,6 +31,18 @@ struct Request {
   int row_count;
 };
 
+// A damping rule on `count` spectra of `values` singular values each. Arrays are C-ordered.
+template <class T>
+struct DampingRequest {
+  std::ptrdiff_t count;
+  int values;
+  Damping<T> damping;
+  const T* sigma;    // (count, values), each row downwards
+  const T* gamma;    // (count, values)
+  const T* history;  // (count, 3): ‖e‖², manipulability before or negative, ‖J - J before‖
+  T* lambda2;        // (count,)
+};
+
 template <class T>
 struct Kernel {
   // Bytes of 64-byte aligned working memory that one call of `run` needs.
@@ -37,6 +50,7 @@ struct Kernel {
   // Configurations begin..end. Returns the first one with a non-finite input, or -1.
   std::ptrdiff_t (*run)(const Chain<T>&, const Request<T>&, std::ptrdiff_t begin,
                         std::ptrdiff_t end, void* scratch);
+  void (*damp)(const DampingRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end);
 };
 
 struct Kernels {

@@ -1,0 +1,170 @@
+// Every damping rule of the literature: spectrum -> λ².
+//
+// The damped step is q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e; per singular direction the gain is σ/(σ² + λ²). A rule
+// chooses λ². Its twin in Python, src/supple/motion/damping.py, reads like the paper and cites it;
+// tests/motion ties the two together.
+#pragma once
+
+#include "lane.hpp"
+
+// (no inline namespace: plain data has one layout on every instruction set)
+namespace supple {
+
+enum class Rule : int {
+  constant,             // λ0²
+  manipulability,       // λ0², w_t
+  manipulability_rate,  // λ0², ratio_t, λ1², w_t
+  error,                // λ0²
+  speed_bound,          // θ̇max
+  tracking_bound,       // ΔR
+  condition_bound,      // κ
+  region,               // λmax², ε
+  mayorga_condition,    // λ0², κ, λmax²
+  mayorga_rank,         // λ0², λmax²
+  optimal,              // Δ
+  optimal_newton,       // Δ
+};
+
+template <class T>
+struct Damping {
+  Rule rule;
+  T p[4];  // in the order of the comments above
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// What a rule may look at: the singular values of J, sorted downwards, the components of the task
+// vector along the left singular vectors, and what is remembered of the step before.
+template <class L>
+struct Spectrum {
+  int count;       // of singular values: min(m, n)
+  const L* sigma;  // (count,)
+  const L* gamma;  // (count,): uᵢᵀe
+  L error2;        // ‖e‖²
+  L before;        // manipulability one step before, negative if there was none
+  L change;        // ‖J - J one step before‖, Frobenius; zero if there was none
+};
+
+template <class L>
+SUPPLE_INLINE L manipulability(int count, const L* sigma) {
+  L product = sigma[0];
+  for (int i = 1; i < count; ++i) product = product * sigma[i];
+  return product;
+}
+
+// Singular values up to this are zero to working precision.
+template <class L>
+SUPPLE_INLINE L rank_floor(const L& largest) {
+  return largest * L(16 * Number<scalar_t<L>>::epsilon);
+}
+
+template <class L>
+SUPPLE_INLINE L square(const L& a) {
+  return a * a;
+}
+
+// λ0²(1 - w/w_t)² below the threshold, else 0.
+template <class L>
+SUPPLE_INLINE L fading(const L& peak, const L& w, const L& threshold) {
+  return select(w < threshold, peak * square(L(1) - w / threshold), L(0));
+}
+
+// The smallest λ² whose step is no longer than `bound`, by Newton's method on 1/φ, or on φ itself if
+// `plain`, where φ(λ²) is the length of the step (Deo & Walker 1995, eqs. 10 to 18). Both functions are
+// such that iterates rise towards the root from below. The aim is a hair under the bound and the search
+// ends when the bound itself is met, so that the step is never longer.
+// With s = σ/σ₁ and μ = λ²/σ₁²:  φ = (1/σ₁) √Σ (sγ/(s² + μ))²,  skipping what is zero in rank.
+template <class L>
+SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool plain,
+                            L* iterations = nullptr) {
+  using T = scalar_t<L>;
+  constexpr int most_iterations = 200;
+  const L* sigma = spectrum.sigma;
+  const mask_t<L> some = sigma[0] > L(0);
+  const L largest = select(some, sigma[0], L(1));
+  const L aim = bound * L(T(1) - T(64) * Number<T>::epsilon);
+  L mu(0), count(0);
+  mask_t<L> open = some & (bound > L(0));
+  for (int k = 0; k <= most_iterations; ++k) {
+    L sum(0), slope(0);
+    for (int i = 0; i < spectrum.count; ++i) {
+      const L s = select(sigma[i] > rank_floor(largest), sigma[i] / largest, L(0));
+      const L denominator = fma(s, s, mu);
+      const L inverse = select(s > L(0), L(1) / select(s > L(0), denominator, L(1)), L(0));
+      const L term = square(s * spectrum.gamma[i] * inverse);
+      sum = sum + term;
+      slope = fma(term, inverse, slope);
+    }
+    // φ = √sum / σ₁ and φ' = -slope / √sum / σ₁.
+    const L length = sqrt(sum) / largest;
+    open = open & (length > bound);
+    if (!any(open) || k == most_iterations) break;
+    const L excess = (length - aim) * select(open, sum / select(open, slope, L(1)), L(0));
+    mu = select(open, mu + excess / (plain ? select(open, length, L(1)) : aim), mu);
+    count = select(open, count + L(1), count);
+  }
+  if (iterations) *iterations = count;
+  return mu * square(largest);
+}
+
+template <class L, class T>
+SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
+  const L p0(damping.p[0]), p1(damping.p[1]), p2(damping.p[2]), p3(damping.p[3]);
+  const int count = spectrum.count;
+  const L largest = spectrum.sigma[0], least = spectrum.sigma[count - 1];
+  switch (damping.rule) {
+    case Rule::constant:
+      return p0;
+    case Rule::manipulability:
+      return fading(p0, manipulability(count, spectrum.sigma), p1);
+    case Rule::manipulability_rate: {
+      const L w = manipulability(count, spectrum.sigma);
+      const mask_t<L> known = spectrum.before > L(0);
+      const L ratio = w / select(known, spectrum.before, L(1));
+      const L rate = select(known & (ratio < p1), p0 * (L(1) - ratio), L(0));
+      return max(max(rate, L(0)), fading(p2, w, p3));
+    }
+    case Rule::error:
+      return p0 * spectrum.error2;
+    case Rule::speed_bound: {
+      const L inverse = L(1) / p0;
+      const L between = least * (inverse - least);
+      const L below = square(inverse * L(T(0.5)));
+      return select(least >= inverse, L(0), select(least + least >= inverse, between, below));
+    }
+    case Rule::tracking_bound: {
+      L smallest = largest;
+      for (int i = 1; i < count; ++i) {
+        smallest = select(spectrum.sigma[i] > rank_floor(largest), spectrum.sigma[i], smallest);
+      }
+      return square(smallest) * (p0 / (L(1) - p0));
+    }
+    case Rule::condition_bound:
+      return max(L(0), (square(largest) - p0 * square(least)) / (p0 - L(1)));
+    case Rule::region:
+      return select(least < p1, p0 * (L(1) - square(least / p1)), L(0));
+    case Rule::mayorga_condition: {
+      const L l = square(largest) / p1;  // times the square of the least singular value
+      const L floor = square(least);
+      const mask_t<L> regular = floor >= l;
+      const L ratio = l / select(floor > L(0), floor, L(1)) - L(1);
+      const L raised = select(floor > L(0), min(p0 * square(ratio), p2), p2);
+      return select(regular, L(0), raised);
+    }
+    case Rule::mayorga_rank: {
+      const mask_t<L> regular = spectrum.change <= least;
+      const L ratio = spectrum.change / select(least > L(0), least, L(1)) - L(1);
+      const L raised = select(least > L(0), min(p0 * square(ratio), p1), p1);
+      return select(regular, L(0), raised);
+    }
+    case Rule::optimal:
+      return optimal_lambda2(spectrum, p0, false);
+    case Rule::optimal_newton:
+      return optimal_lambda2(spectrum, p0, true);
+  }
+  return L(0);
+}
+
+}  // namespace supple::inline SUPPLE_ISA

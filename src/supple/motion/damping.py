@@ -1,0 +1,519 @@
+"""Every damping rule of the literature: a Linearization -> λ².
+
+The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e;  along each singular direction its gain is
+σ/(σ² + λ²), at most 1/(2λ). A rule is a small frozen class that is called with a `Linearization`
+and returns `lambda2`, or any callable of yours that does. The papers write λ², α², ρ² or, Deo &
+Walker, plain λ for what is `lambda2` here.
+
+Each class's `__call__` is the paper's formula. `kernel` gives the same rule to the compiled code
+(`include/supple/damping.hpp`), which runs it on batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+
+from supple.errors import InputError, shown
+from supple.kinematics import Robot
+from supple.kinematics.robot import FrameNames
+from supple.motion.linearization import EPSILON, RANK_FLOOR, Array, Linearization
+
+Rows: TypeAlias = Sequence[str] | None
+SAMPLES = 512  # configurations that `for_robot` looks at
+
+
+class Rule(IntEnum):
+    """The kernel's name of a rule, in the order of `include/supple/damping.hpp`."""
+
+    CONSTANT = 0
+    MANIPULABILITY = 1
+    MANIPULABILITY_RATE = 2
+    ERROR = 3
+    SPEED_BOUND = 4
+    TRACKING_BOUND = 5
+    CONDITION_BOUND = 6
+    REGION = 7
+    MAYORGA_CONDITION = 8
+    MAYORGA_RANK = 9
+    OPTIMAL = 10
+    OPTIMAL_NEWTON = 11
+
+
+class DampingRule(Protocol):
+    """What a damped step takes: anything that makes lambda2 of a linearization."""
+
+    def __call__(self, linearization: Linearization, /) -> float:
+        """Return lambda2, finite and not negative."""
+        ...
+
+
+# What a parameter may be: from .. below .., in words.
+_NOT_NEGATIVE: dict[str, Any] = {"range": (0.0, math.inf, "a finite number, not negative")}
+_POSITIVE: dict[str, Any] = {"range": (math.ulp(0.0), math.inf, "a finite number above 0")}
+_FRACTION: dict[str, Any] = {"range": (math.ulp(0.0), 1.0, "a number between 0 and 1")}
+_ABOVE_ONE: dict[str, Any] = {"range": (1.0 + EPSILON, math.inf, "a finite number above 1")}
+
+
+@dataclass(frozen=True)
+class KernelRule:
+    """A rule that the kernel knows too: its numbers, in order, are the kernel's parameters."""
+
+    rule: ClassVar[Rule]
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if "range" not in each.metadata:
+                continue
+            value, (low, high, words) = getattr(self, each.name), each.metadata["range"]
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not low <= value < high
+            ):
+                name = f"{type(self).__name__}: {each.name}"
+                raise InputError(f"{name} must be {words}; given: {shown(value)}")
+
+    def __call__(self, linearization: Linearization) -> float:
+        """Return lambda2: the paper's formula."""
+        raise NotImplementedError
+
+    @property
+    def kernel(self) -> tuple[int, tuple[float, ...]]:
+        """The rule's number and parameters, for the compiled code."""
+        numbers = (getattr(self, f.name) for f in fields(self) if "range" in f.metadata)
+        return int(self.rule), tuple(float(number) for number in numbers)
+
+
+@dataclass(frozen=True)
+class Constant(KernelRule):
+    """The same damping everywhere:  lambda2.
+
+    Accuracy is lost everywhere too: each direction of the task is short by λ²/(σ² + λ²).
+
+    References:
+        Wampler 1986, eqs. (34)-(37); Deo & Walker 1995, section 3, method 1.
+    """
+
+    rule = Rule.CONSTANT
+    lambda2: float = field(metadata=_NOT_NEGATIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        return self.lambda2
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Constant:
+        """The damping that keeps gains under those of the robot's regular configurations."""
+        return cls(Scale.of(robot, frame, rows).lambda2)
+
+
+@dataclass(frozen=True)
+class Manipulability(KernelRule):
+    """Damp only where the manipulability is small.
+
+        lambda2 = lambda2_max (1 - w/threshold)²  if w < threshold, else 0      w = sqrt(det(J Jᵀ))
+
+    Zero away from singularities and continuous at the edge. The threshold has the units of w, so it
+    depends on the robot's size: `for_robot` takes it from the robot itself.
+
+    References:
+        Nakamura & Hanafusa 1986; Deo & Walker 1995, section 3, method 2.
+    """
+
+    rule = Rule.MANIPULABILITY
+    lambda2_max: float = field(metadata=_NOT_NEGATIVE)
+    threshold: float = field(metadata=_POSITIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        w = linearization.manipulability
+        return self.lambda2_max * (1 - w / self.threshold) ** 2 if w < self.threshold else 0.0
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Manipulability:
+        """Damp the tenth of all configurations that is nearest to singularities."""
+        scale = Scale.of(robot, frame, rows)
+        return cls(scale.lambda2, scale.manipulability)
+
+
+@dataclass(frozen=True)
+class ManipulabilityRate(KernelRule):
+    """Damp while the manipulability falls fast, and a little where it is small.
+
+        lambda2 = lambda2_max (1 - w/w_before)  if w/w_before < ratio, else 0
+
+    As printed the rule says nothing at the first step, where w_before is zero, while the robot is
+    held at a singularity or when it leaves one. So the larger of this and of the manipulability
+    rule with `floor_lambda2` and `floor_threshold` is taken, which bounds the motion there.
+
+    References:
+        Kelmar & Khosla 1988; Deo & Walker 1995, section 3, method 3.
+    """
+
+    rule = Rule.MANIPULABILITY_RATE
+    lambda2_max: float = field(metadata=_NOT_NEGATIVE)
+    ratio: float = field(metadata=_POSITIVE)
+    floor_lambda2: float = field(metadata=_NOT_NEGATIVE)
+    floor_threshold: float = field(metadata=_POSITIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        floor = Manipulability(self.floor_lambda2, self.floor_threshold)(linearization)
+        before = linearization.before.manipulability if linearization.before else 0.0
+        if before <= 0:
+            return floor
+        ratio = linearization.manipulability / before
+        return max(floor, self.lambda2_max * (1 - ratio) if ratio < self.ratio else 0.0)
+
+    @classmethod
+    def for_robot(
+        cls, robot: Robot, frame: FrameNames = None, rows: Rows = None
+    ) -> ManipulabilityRate:
+        """Act when a step takes more than a hundredth of the manipulability."""
+        scale = Scale.of(robot, frame, rows)
+        return cls(scale.lambda2, 0.99, scale.lambda2, scale.manipulability)
+
+
+@dataclass(frozen=True)
+class ErrorDamped(KernelRule):
+    """Damping that grows with the task error:  lambda2 = gain ‖e‖².
+
+    Vanishes as the target is reached; large errors far from any singularity are damped as well.
+
+    References:
+        Chan & Lawrence 1988; Deo & Walker 1995, eq. (5).
+    """
+
+    rule = Rule.ERROR
+    gain: float = field(metadata=_NOT_NEGATIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        return self.gain * float(linearization.e @ linearization.e)
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> ErrorDamped:
+        """The full damping of `Constant.for_robot` at an error of a tenth of the reach."""
+        scale = Scale.of(robot, frame, rows)
+        return cls(scale.lambda2 / (0.1 * scale.reach) ** 2)
+
+
+@dataclass(frozen=True)
+class SpeedBound(KernelRule):
+    """The least damping that keeps  ‖q̇‖ <= max_gain ‖e‖  for every e.
+
+        lambda2 = 0                        if σ >= 1/max_gain,   σ the least singular value
+                  σ/max_gain - σ²          if σ >= 1/(2 max_gain)
+                  1/(4 max_gain²)          below
+
+    The papers print only the first two cases; without the third the bound fails at small σ, where
+    the gain σ/(σ² + λ²) peaks between singular values.
+
+    References:
+        Maciejewski & Klein 1988, eq. (14); Deo & Walker 1995, eq. (6), with the third case added.
+    """
+
+    rule = Rule.SPEED_BOUND
+    max_gain: float = field(metadata=_POSITIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        sigma, edge = linearization.sigma_min, 1 / self.max_gain
+        if sigma >= edge:
+            return 0.0
+        return sigma * (edge - sigma) if 2 * sigma >= edge else edge**2 / 4
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> SpeedBound:
+        """The gain that nine tenths of all configurations keep by themselves."""
+        return cls(1 / Scale.of(robot, frame, rows).sigma)
+
+
+@dataclass(frozen=True)
+class TrackingBound(KernelRule):
+    """The most damping that keeps the relative tracking error within max_error.
+
+        lambda2 = σ_r² max_error/(1 - max_error)         σ_r the smallest singular value above zero
+
+    Speaks of the part of e that the robot can do: what lies outside the range of J is lost anyway.
+
+    References:
+        Maciejewski & Klein 1988, eq. (16); Deo & Walker 1995, eq. (7).
+    """
+
+    rule = Rule.TRACKING_BOUND
+    max_error: float = field(default=0.05, metadata=_FRACTION)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        rank = max(1, linearization.rank)
+        return float(linearization.sigma[rank - 1]) ** 2 * self.max_error / (1 - self.max_error)
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> TrackingBound:
+        """A relative error of 0.05: it has no scale."""
+        return cls()
+
+
+@dataclass(frozen=True)
+class ConditionBound(KernelRule):
+    """The least damping that keeps the condition number of J Jᵀ + λ² I within max_condition.
+
+        lambda2 = max(0, (σ_1² - max_condition σ_n²)/(max_condition - 1))
+
+    References:
+        Maciejewski & Klein 1988, eq. (18); Deo & Walker 1995, eq. (8), where max(0, .) is missing.
+    """
+
+    rule = Rule.CONDITION_BOUND
+    max_condition: float = field(metadata=_ABOVE_ONE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        large, small = float(linearization.sigma[0]) ** 2, linearization.sigma_min**2
+        return max(0.0, (large - self.max_condition * small) / (self.max_condition - 1))
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> ConditionBound:
+        """The condition that nine tenths of all configurations keep by themselves."""
+        scale = Scale.of(robot, frame, rows)
+        return cls(1.01 * (scale.largest / scale.sigma) ** 2)
+
+
+@dataclass(frozen=True)
+class Region(KernelRule):
+    """Damp inside a region around singularities, losing accuracy in a direction of your choice.
+
+        lambda2 = lambda2_max (1 - (σ/size)²)            if σ < size, else 0
+        w       = 1 - (1 - min_weight) sqrt(1 - (σ/size)²)  likewise, else 1
+
+    A step weights the task by W = I + (w - 1) d dᵀ, so that the direction d gives way first. σ is
+    the least singular value of the unweighted J. Without a direction the weight is not used.
+
+    Attributes:
+        lambda2_max: Damping at the singularity.
+        size: The least singular value at the edge of the region.
+        direction: d (m,), made a unit vector; None for no weighting.
+        min_weight: w at the singularity, above 0.
+
+    References:
+        Chiaverini, Egeland & Kanestrom 1991; Deo & Walker 1995, section 3, method 6.
+    """
+
+    rule = Rule.REGION
+    lambda2_max: float = field(metadata=_NOT_NEGATIVE)
+    size: float = field(metadata=_POSITIVE)
+    direction: tuple[float, ...] | None = None
+    min_weight: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.min_weight <= 1:
+            raise InputError(f"Region: min_weight must be in (0, 1]; given: {self.min_weight}")
+        if self.direction is not None:
+            d = np.asarray(self.direction, dtype=float)
+            if d.ndim != 1 or not np.isfinite(d).all() or not d.any():
+                raise InputError(f"Region: direction must be a vector; given: {self.direction}")
+            object.__setattr__(self, "direction", tuple(float(x) for x in d / np.linalg.norm(d)))
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        return self.lambda2_max * self._depth(linearization)
+
+    def weight(self, linearization: Linearization) -> Array:
+        """The task weight W (m, m)."""
+        m = len(linearization.e)
+        if self.direction is None:
+            return np.eye(m)
+        if len(self.direction) != m:
+            raise InputError(f"Region: direction must have {m} entries; given: {self.direction}")
+        w = 1 - (1 - self.min_weight) * math.sqrt(self._depth(linearization))
+        return np.eye(m) + (w - 1) * np.outer(self.direction, self.direction)
+
+    def _depth(self, linearization: Linearization) -> float:
+        """From 0 at the edge of the region to 1 at the singularity."""
+        sigma = linearization.sigma_min
+        return 1 - (sigma / self.size) ** 2 if sigma < self.size else 0.0
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Region:
+        """A region that holds a tenth of all configurations."""
+        scale = Scale.of(robot, frame, rows)
+        return cls(scale.lambda2, scale.sigma)
+
+
+@dataclass(frozen=True)
+class MayorgaCondition(KernelRule):
+    """Damp where the condition number is above a threshold.
+
+        lambda2 = lambda2_0 (1 - l)²  if l > 1, else 0            l = cond(J Jᵀ)/max_condition
+
+    As printed it is circular (cond depends on λ) and unbounded: here cond is that of the undamped
+    matrix and lambda2 is capped at lambda2_max.
+
+    References:
+        Mayorga, Wong & Milano 1992; Deo & Walker 1995, section 3, method 7, first form.
+    """
+
+    rule = Rule.MAYORGA_CONDITION
+    lambda2_0: float = field(metadata=_NOT_NEGATIVE)
+    max_condition: float = field(metadata=_ABOVE_ONE)
+    lambda2_max: float = field(metadata=_NOT_NEGATIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        large, small = float(linearization.sigma[0]) ** 2, linearization.sigma_min**2
+        if large <= small * self.max_condition:
+            return 0.0
+        l = large / small / self.max_condition if small > 0 else math.inf  # noqa: E741
+        return min(self.lambda2_0 * (1 - l) ** 2, self.lambda2_max)
+
+    @classmethod
+    def for_robot(
+        cls, robot: Robot, frame: FrameNames = None, rows: Rows = None
+    ) -> MayorgaCondition:
+        """Act beyond the condition that nine tenths of all configurations keep by themselves."""
+        scale = Scale.of(robot, frame, rows)
+        return cls(scale.lambda2, 1.01 * (scale.largest / scale.sigma) ** 2, scale.lambda2)
+
+
+@dataclass(frozen=True)
+class MayorgaRank(KernelRule):
+    """Damp where the next step may lose rank.
+
+        lambda2 = lambda2_0 (1 - l)²  if l > 1, else 0            l = ‖J - J_before‖/σ_min
+
+    A change of J that is smaller than σ_min cannot make it singular. Capped at lambda2_max, since l
+    is unbounded. Zero at the first step.
+
+    References:
+        Mayorga, Wong & Milano 1992; Deo & Walker 1995, section 3, method 7, second form.
+    """
+
+    rule = Rule.MAYORGA_RANK
+    lambda2_0: float = field(metadata=_NOT_NEGATIVE)
+    lambda2_max: float = field(metadata=_NOT_NEGATIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        change, sigma = linearization.change, linearization.sigma_min
+        if change <= sigma:
+            return 0.0
+        l = change / sigma if sigma > 0 else math.inf  # noqa: E741
+        return min(self.lambda2_0 * (1 - l) ** 2, self.lambda2_max)
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> MayorgaRank:
+        """Damping on the robot's own scale."""
+        lambda2 = Scale.of(robot, frame, rows).lambda2
+        return cls(lambda2, lambda2)
+
+
+@dataclass(frozen=True)
+class Optimal(KernelRule):
+    """The least damping that keeps  ‖q̇‖ <= max_speed,  strictly and at every configuration.
+
+        lambda2 = 0 if the pseudoinverse obeys, else the root of
+        φ(lambda2) = max_speed,         φ = sqrt(Σ (σ_i γ_i/(σ_i² + lambda2))²),  γ = Uᵀe
+
+    Found by Newton's method on 1/φ, which takes two or three steps at any distance from a
+    singularity, or on φ itself (`newton=True`), whose number of steps grows with that distance.
+    Singular values that are zero to working precision ask for no motion. Minimises ‖e - J q̇‖ among
+    all q̇ within the bound.
+
+    Attributes:
+        max_speed: The bound Δ on the norm of q̇ [rad/s and m/s mixed].
+        newton: Solve φ = Δ instead of 1/φ = 1/Δ.
+
+    References:
+        Deo & Walker 1995, eqs. (9)-(18).
+    """
+
+    rule = Rule.OPTIMAL
+    max_speed: float = field(metadata=_POSITIVE)
+    newton: bool = False
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        return self.solve(linearization)[0]
+
+    def solve(self, linearization: Linearization) -> tuple[float, int]:
+        """Return lambda2 and the number of Newton steps it took."""
+        largest = float(linearization.sigma[0])
+        if largest == 0:
+            return 0.0, 0
+        s = linearization.sigma[: linearization.rank] / largest
+        a = s * linearization.gamma[: len(s)]
+        # A hair under the bound, so that rounding does not end the search above it.
+        aim = self.max_speed * (1 - 64 * EPSILON)
+        mu = 0.0  # lambda2 / largest²
+        for iteration in range(_MOST_ITERATIONS):  # noqa: B007 (it is returned)
+            terms = (a / (s**2 + mu)) ** 2
+            phi = math.sqrt(terms.sum()) / largest
+            if phi <= self.max_speed:
+                break
+            over_slope = terms.sum() / (terms / (s**2 + mu)).sum()  # φ/|φ'|
+            mu += (phi - aim) * over_slope / (phi if self.newton else aim)
+        return mu * largest**2, iteration
+
+    @property
+    def kernel(self) -> tuple[int, tuple[float, ...]]:  # noqa: D102
+        rule = Rule.OPTIMAL_NEWTON if self.newton else Rule.OPTIMAL
+        return int(rule), (float(self.max_speed),)
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Optimal:
+        """The slowest joint's speed limit, so that every joint keeps its own; else 1 rad/s."""
+        speeds = robot.max_speed[np.isfinite(robot.max_speed)]
+        return cls(float(speeds.min()) if len(speeds) else 1.0)
+
+
+_MOST_ITERATIONS = 201
+
+RULES = (
+    Constant,
+    Manipulability,
+    ManipulabilityRate,
+    ErrorDamped,
+    SpeedBound,
+    TrackingBound,
+    ConditionBound,
+    Region,
+    MayorgaCondition,
+    MayorgaRank,
+    Optimal,
+)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is small for a robot, so that nobody tunes λ by hand.
+
+    Taken from random configurations inside the limits, the same ones every time.
+
+    Attributes:
+        sigma: The least singular value that a tenth of all configurations fall below.
+        manipulability: Likewise.
+        largest: The median of the largest singular value.
+        reach: The farthest that the frames get from the robot's base [m].
+    """
+
+    sigma: float
+    manipulability: float
+    largest: float
+    reach: float
+
+    @property
+    def lambda2(self) -> float:
+        """Damping whose largest gain, 1/(2λ), is the gain 1/sigma at the edge of the tenth."""
+        return (self.sigma / 2) ** 2
+
+    @classmethod
+    def of(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Scale:
+        """Look at the Jacobian of some rows of some frames of a robot."""
+        q = robot.random(0, SAMPLES)
+        sigma = robot.singular_values(q, frame, rows=rows)
+        # Rows that the robot can never move (out of the plane of a planar arm) are no singularity.
+        free = sigma[:, sigma.max(axis=0) > RANK_FLOOR * sigma.max()]
+        away = robot.fk(q, frame)[..., :3, 3] - robot.base[:3, 3]
+        return cls(
+            sigma=float(np.quantile(free[:, -1], 0.1)),
+            manipulability=float(np.quantile(free.prod(axis=1), 0.1)),
+            largest=float(np.median(free[:, 0])),
+            reach=float(np.linalg.norm(away, axis=-1).max()),
+        )

@@ -1,0 +1,124 @@
+"""J and e at one configuration, and what they tell on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.errors import InputError, shown
+
+Array = NDArray[np.float64]
+
+EPSILON = float(np.finfo(np.float64).eps)
+RANK_FLOOR = 16 * EPSILON  # a singular value is zero if it is not above this times the largest
+
+
+@dataclass(frozen=True, eq=False)
+class Linearization:
+    """A task near one configuration:  e ≈ J q̇ dt,  or  ẋ = J q̇.
+
+    Everything that damping rules and steps look at: the singular value decomposition
+    J = U diag(sigma) Vᵀ, computed when first asked for, and what follows from it.
+
+    Attributes:
+        J: Task Jacobian (m, n).
+        e: Task error or velocity (m,), in the units of J's rows.
+        before: The linearization one step before, for the rules that compare; None at the start.
+        rows: A name for each row, as "x of hand"; empty if there are none.
+    """
+
+    J: Array
+    e: Array
+    before: Linearization | None = None
+    rows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        J, e = _numbers(self.J, "J"), _numbers(self.e, "e")
+        if J.ndim != 2 or 0 in J.shape or e.shape != J.shape[:1]:
+            raise InputError(
+                f"J must be (m, n) and e (m,) with m, n >= 1; given: {J.shape} and {e.shape}"
+            )
+        if self.rows and len(self.rows) != len(e):
+            raise InputError(f"rows must name {len(e)} rows; given: {shown(self.rows)}")
+        # What came before what came before is not kept: a chain of them would never end.
+        before = None if self.before is None else Linearization(self.before.J, self.before.e)
+        for name, value in (("J", J), ("e", e), ("before", before)):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def _svd(self) -> tuple[Array, Array, Array]:
+        U, sigma, Vt = np.linalg.svd(self.J, full_matrices=False)
+        return U, sigma, Vt.T
+
+    @property
+    def U(self) -> Array:
+        """Left singular vectors (m, k), k = min(m, n): directions of the task."""
+        return self._svd[0]
+
+    @property
+    def sigma(self) -> Array:
+        """Singular values (k,), largest first."""
+        return self._svd[1]
+
+    @property
+    def V(self) -> Array:
+        """Right singular vectors (n, k): directions of the joints."""
+        return self._svd[2]
+
+    @cached_property
+    def gamma(self) -> Array:
+        """Components of e along the left singular vectors (k,): Uᵀe."""
+        return self.U.T @ self.e
+
+    @property
+    def sigma_min(self) -> float:
+        """The smallest singular value; zero at a singularity."""
+        return float(self.sigma[-1])
+
+    @property
+    def rank(self) -> int:
+        """How many singular values are not zero to working precision."""
+        return int((self.sigma > RANK_FLOOR * self.sigma[0]).sum())
+
+    @property
+    def manipulability(self) -> float:
+        """The product of the singular values: sqrt(det(J Jᵀ)) where m <= n."""
+        return float(np.prod(self.sigma))
+
+    @property
+    def condition(self) -> float:
+        """The largest singular value over the smallest; infinite at a singularity."""
+        return float("inf") if self.sigma_min == 0 else float(self.sigma[0] / self.sigma_min)
+
+    @property
+    def change(self) -> float:
+        """How far J is from the one before, in the Frobenius norm; zero at the start."""
+        return 0.0 if self.before is None else float(np.linalg.norm(self.J - self.before.J))
+
+
+def _numbers(given: ArrayLike, name: str) -> Array:
+    try:
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers; given: {shown(given)}") from None
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite; given: {shown(given)}")
+    array.flags.writeable = False
+    return array
+
+
+def stacked(parts: Sequence[Linearization]) -> Linearization:
+    """Several tasks of the same robot as one: rows below each other."""
+    if not parts:
+        raise InputError("at least one linearization is needed; given: none")
+    before = [part.before for part in parts if part.before is not None]
+    return Linearization(
+        J=np.concatenate([part.J for part in parts]),
+        e=np.concatenate([part.e for part in parts]),
+        before=stacked(before) if len(before) == len(parts) else None,
+        rows=tuple(row for part in parts for row in part.rows),
+    )
