@@ -71,11 +71,11 @@ SUPPLE_INLINE L fading(const L& peak, const L& w, const L& threshold) {
   return select(w < threshold, peak * square(L(1) - w / threshold), L(0));
 }
 
-// The smallest λ² whose step is no longer than `bound`, by Newton's method on 1/φ, or on φ itself if
-// `plain`, where φ(λ²) is the length of the step (Deo & Walker 1995, eqs. 10 to 18). Both functions are
-// such that iterates rise towards the root from below. The aim is a hair under the bound and the search
-// ends when the bound itself is met, so that the step is never longer.
-// With s = σ/σ₁ and μ = λ²/σ₁²:  φ = (1/σ₁) √Σ (sγ/(s² + μ))²,  skipping what is zero in rank.
+// The smallest λ² whose step is no longer than `bound`, by Newton's method on 1/φ, or on φ itself
+// if `plain`, where φ(λ²) is the length of the step (Deo & Walker 1995, eqs. 10 to 18). Both
+// functions are such that iterates rise towards the root from below. The aim is a hair under the
+// bound and the search ends when the bound itself is met, so that the step is never longer. With s
+// = σ/σ₁ and μ = λ²/σ₁²:  φ = (1/σ₁) √Σ (sγ/(s² + μ))²,  skipping what is zero in rank.
 template <class L>
 SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool plain,
                             L* iterations = nullptr) {

@@ -252,6 +252,40 @@ nb::object lambda2(int rule, const Doubles& parameters, nb::handle sigma, nb::ha
   return out;
 }
 
+// The kernel's twin of the steps of supple/motion/step.py, on a batch. J comes as (..., m n).
+nb::tuple steps(int method, double parameter, int group, double max_error, int error_group,
+                double max_angle, int rule, const Doubles& parameters, nb::handle J, nb::handle e,
+                nb::handle history, int rows, int columns, int threads) {
+  if (method < 0 || method > int(Method::selective_soft) || rule < 0 ||
+      rule > int(Rule::optimal_newton) || parameters.size() > 4 || group < 1 || error_group < 1 ||
+      rows < 1 || columns < 1) {
+    throw nb::value_error("no such method or rule, or sizes that are not positive");
+  }
+  const Batch j(J, rows * columns, "J"), task(e, rows, "e"), past(history, 2, "history");
+  if (!j.same_rows(task) || !j.same_rows(past)) throw nb::value_error("rows that do not match");
+  nb::object dq = j.result({}, {columns}), lambda2 = j.result({}, {});
+  std::ptrdiff_t bad = -1;
+  const auto run = [&]<class T>(const Kernel<T>& kernel) {
+    Step<T> how{Method(method), T(parameter), group,           T(max_error),
+                error_group,    T(max_angle), {Rule(rule), {}}};
+    for (std::size_t i = 0; i < parameters.size(); ++i) how.damping.p[i] = T(parameters[i]);
+    const StepRequest<T> request{j.count(),          rows,           columns,        how,
+                                 j.data<T>(),        task.data<T>(), past.data<T>(), data_of<T>(dq),
+                                 data_of<T>(lambda2)};
+    const std::size_t bytes = kernel.step_scratch(request);
+    nb::gil_scoped_release release;
+    std::mutex guard;
+    parallel(request.count, grain, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+      Scratch scratch(bytes);
+      const std::ptrdiff_t found = kernel.step(request, begin, end, scratch.get());
+      const std::lock_guard lock(guard);
+      if (found >= 0 && (bad < 0 || found < bad)) bad = found;
+    });
+  };
+  j.is_double() ? run(isa().f64) : run(isa().f32);
+  return nb::make_tuple(std::move(dq), std::move(lambda2), bad);
+}
+
 // Types for the stub: nanobind knows only that these are Python objects.
 #define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 #define SUPPLE_SIG(name, more, result) \
@@ -274,11 +308,23 @@ NB_MODULE(_core, m) {
       "Lanes of a batch in double and in single precision.",
       nb::sig("def lane_widths() -> tuple[int, int]"));
 
-  m.def("lambda2", &lambda2, "rule"_a, "parameters"_a, "sigma"_a, "gamma"_a, "history"_a, "values"_a,
-        "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
+  m.def("lambda2", &lambda2, "rule"_a, "parameters"_a, "sigma"_a, "gamma"_a, "history"_a,
+        "values"_a, "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
         nb::sig("def lambda2(rule: int, parameters: collections.abc.Sequence[float], sigma: "
                 "numpy.typing.ArrayLike, gamma: numpy.typing.ArrayLike, history: "
                 "numpy.typing.ArrayLike, values: int) -> " SUPPLE_ARRAY));
+
+  m.def("steps", &steps, "method"_a, "parameter"_a, "group"_a, "max_error"_a, "error_group"_a,
+        "max_angle"_a, "rule"_a, "parameters"_a, "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a,
+        "threads"_a,
+        "dq, lambda2 and the first row that is not finite (or -1) of a batch of steps.",
+        nb::sig(
+            "def steps(method: int, parameter: float, group: int, max_error: float, error_group: "
+            "int, max_angle: "
+            "float, rule: int, parameters: collections.abc.Sequence[float], J: "
+            "numpy.typing.ArrayLike, e: numpy.typing.ArrayLike, history: "
+            "numpy.typing.ArrayLike, rows: int, columns: int, threads: int) -> tuple[" SUPPLE_ARRAY
+            ", " SUPPLE_ARRAY ", int]"));
 
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,

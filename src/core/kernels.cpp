@@ -7,6 +7,7 @@
 #include "supple/damping.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/linalg.hpp"
+#include "supple/step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -244,6 +245,39 @@ void damp(const DampingRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t
   }
 }
 
+template <class T>
+std::size_t step_memory(const StepRequest<T>& request) {
+  using L = Pack<T, batch_width<T>>;
+  const int m = request.rows, n = request.columns;
+  return sizeof(L) * std::size_t(m * n + m + n + 2 + step_scratch(m, n));
+}
+
+template <class T>
+std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
+                     void* memory) {
+  using L = Pack<T, batch_width<T>>;
+  const int m = request.rows, n = request.columns;
+  L* J = static_cast<L*>(memory);
+  L *e = J + m * n, *dq = e + m, *history = dq + n, *scratch = history + 2;
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const int lanes = end - first < width<L> ? int(end - first) : width<L>;
+    load(m * n, lanes, request.J + first * m * n, J);
+    load(m, lanes, request.e + first * m, e);
+    load(2, lanes, request.history + first * 2, history);
+    mask_t<L> sound = L(0) == L(0);
+    for (int i = 0; i < m * n + m; ++i) sound = sound & finite(J[i]);
+    if (!all(sound)) {
+      for (int i = 0; i < lanes; ++i) {
+        if (!get(sound, i)) return first + i;
+      }
+    }
+    const L damping = step(request.step, m, n, J, e, history[0], history[1], dq, scratch);
+    store(n, lanes, dq, request.dq + first * n);
+    store(1, lanes, &damping, request.lambda2 + first);
+  }
+  return -1;
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
@@ -257,8 +291,8 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
     batch_width<double>,
     batch_width<float>,
-    {&scratch<double>, &run<double>, &damp<double>},
-    {&scratch<float>, &run<float>, &damp<float>},
+    {&scratch<double>, &run<double>, &damp<double>, &step_memory<double>, &steps<double>},
+    {&scratch<float>, &run<float>, &damp<float>, &step_memory<float>, &steps<float>},
 };
 
 }  // namespace supple

@@ -5,6 +5,7 @@
 
 #include "supple/damping.hpp"
 #include "supple/robot.hpp"
+#include "supple/step.hpp"
 
 namespace supple {
 
@@ -43,6 +44,19 @@ struct DampingRequest {
   T* lambda2;        // (count,)
 };
 
+// A step for each of `count` Jacobians (rows, columns) and task vectors. Arrays are C-ordered.
+template <class T>
+struct StepRequest {
+  std::ptrdiff_t count;
+  int rows, columns;
+  Step<T> step;
+  const T* J;        // (count, rows, columns)
+  const T* e;        // (count, rows)
+  const T* history;  // (count, 2): manipulability before or negative, ‖J - J before‖
+  T* dq;             // (count, columns)
+  T* lambda2;        // (count,)
+};
+
 template <class T>
 struct Kernel {
   // Bytes of 64-byte aligned working memory that one call of `run` needs.
@@ -51,6 +65,10 @@ struct Kernel {
   std::ptrdiff_t (*run)(const Chain<T>&, const Request<T>&, std::ptrdiff_t begin,
                         std::ptrdiff_t end, void* scratch);
   void (*damp)(const DampingRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end);
+  std::size_t (*step_scratch)(const StepRequest<T>&);
+  // Returns the first row with a non-finite input, or -1.
+  std::ptrdiff_t (*step)(const StepRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
+                         void* scratch);
 };
 
 struct Kernels {

@@ -9,19 +9,41 @@ from supple.errors import (
     UnknownNameError,
 )
 from supple.kinematics import Robot, dh, load, mjcf, urdf
+from supple.motion import (
+    DLS,
+    SDLS,
+    ClampAngle,
+    ClampError,
+    Linearization,
+    Pseudoinverse,
+    Transpose,
+    TruncatedSVD,
+    damping,
+    steps,
+)
 
 __all__ = [
+    "DLS",
+    "SDLS",
+    "ClampAngle",
+    "ClampError",
     "Description",
     "DescriptionError",
     "InputError",
+    "Linearization",
     "MissingExtraError",
+    "Pseudoinverse",
     "Robot",
     "SuppleError",
+    "Transpose",
+    "TruncatedSVD",
     "UnknownNameError",
     "__version__",
+    "damping",
     "dh",
     "load",
     "mjcf",
+    "steps",
     "urdf",
 ]
 

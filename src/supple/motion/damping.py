@@ -65,6 +65,7 @@ class KernelRule:
     """A rule that the kernel knows too: its numbers, in order, are the kernel's parameters."""
 
     rule: ClassVar[Rule]
+    spectral: ClassVar[bool] = True  # whether it looks at singular values
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -101,6 +102,7 @@ class Constant(KernelRule):
     """
 
     rule = Rule.CONSTANT
+    spectral = False
     lambda2: float = field(metadata=_NOT_NEGATIVE)
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
@@ -188,6 +190,7 @@ class ErrorDamped(KernelRule):
     """
 
     rule = Rule.ERROR
+    spectral = False
     gain: float = field(metadata=_NOT_NEGATIVE)
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102

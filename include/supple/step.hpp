@@ -1,0 +1,256 @@
+// Every step that needs no memory: (J, e) -> q̇.
+//
+// The twins in Python, src/supple/motion/step.py, read like the papers and cite them; tests/motion
+// ties the two together.
+#pragma once
+
+#include "damping.hpp"
+#include "lane.hpp"
+#include "linalg.hpp"
+
+namespace supple {
+
+enum class Method : int {
+  transpose,        // -
+  pseudoinverse,    // -
+  truncated,        // threshold relative to the largest singular value
+  damped_svd,       // -
+  damped_cholesky,  // -
+  damped_qr,        // -
+  selective,        // largest angle
+  selective_soft,   // largest angle
+};
+
+template <class T>
+struct Step {
+  Method method;
+  T p;                 // in the order of the comments above
+  int group;           // rows of one effector, for what looks at effectors one by one
+  T max_error;         // each effector's error is shortened to this; infinite: left alone
+  int error_group;     // rows of one effector in that
+  T max_angle;         // q̇ is scaled so that no entry is larger; infinite: left alone
+  Damping<T> damping;  // of the damped methods
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n).
+template <class L, class M, class N>
+SUPPLE_FN void factor(M m, N n, const L* J, L* u, L* sigma, L* v) {
+  if (int(m) <= int(n)) {
+    for (int i = 0; i < m * n; ++i) v[i] = J[i];
+    svd_rows(m, n, v, sigma, u);
+    return;
+  }
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) u[j * m + i] = J[i * n + j];
+  }
+  svd_rows(n, m, u, sigma, v);
+}
+
+// Jᵀ x
+template <class L>
+SUPPLE_FN void transpose_times(int m, int n, const L* J, const L* x, L* result) {
+  for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
+  for (int i = 1; i < m; ++i) {
+    for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
+  }
+}
+
+template <class L>
+SUPPLE_INLINE L length(int n, const L* x, int stride = 1) {
+  L sum = x[0] * x[0];
+  for (int i = 1; i < n; ++i) sum = fma(x[i * stride], x[i * stride], sum);
+  return sqrt(sum);
+}
+
+// Shortens what one effector is off to at most `most` (Buss 2009, ClampMag).
+template <class L>
+SUPPLE_FN void clamp_error(int m, int group, const L& most, L* e) {
+  for (int first = 0; first < m; first += group) {
+    const int rows = m - first < group ? m - first : group;
+    const L size = length(rows, e + first);
+    const mask_t<L> far = size > most;
+    const L factor = select(far, most / select(far, size, L(1)), L(1));
+    for (int i = 0; i < rows; ++i) e[first + i] = e[first + i] * factor;
+  }
+}
+
+template <class L>
+SUPPLE_INLINE L largest_entry(int n, const L* x) {
+  L most(0);
+  for (int i = 0; i < n; ++i) most = max(most, abs(x[i]));
+  return most;
+}
+
+// Scales the whole vector so that no entry is larger than `most`.
+template <class L>
+SUPPLE_FN void clamp_entries(int n, const L& most, L* x) {
+  const L size = largest_entry(n, x);
+  const mask_t<L> far = size > most;
+  const L factor = select(far, most / select(far, size, L(1)), L(1));
+  for (int i = 0; i < n; ++i) x[i] = x[i] * factor;
+}
+
+// q̇ = α Jᵀe with the α that makes J q̇ come nearest to e (Buss 2009, section 3). Zero where Jᵀe is
+// nothing but rounding errors.
+template <class L>
+SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
+  transpose_times(m, n, J, e, dq);
+  L along(0), square(0);
+  for (int i = 0; i < m; ++i) {
+    const L back = dot(n, J + i * n, dq);
+    along = fma(e[i], back, along);
+    square = fma(back, back, square);
+  }
+  const mask_t<L> some = length(n, dq) > rank_floor(length(m * n, J)) * length(m, e);
+  const L alpha = select(some, along / select(some, square, L(1)), L(0));
+  for (int j = 0; j < n; ++j) dq[j] = dq[j] * alpha;
+}
+
+// Selectively damped least squares: each singular direction is limited by how far its joints may
+// turn before the effectors have moved more than was asked (Buss & Kim 2005).
+template <class L>
+SUPPLE_FN void selective_step(int m, int n, int group, const L* J, const L* u, const L* sigma,
+                              const L* v, const L* gamma, const L& most, bool soft, L* reaches,
+                              L* dq) {
+  const int k = m < n ? m : n;
+  // How far each joint moves the effectors: the sum over effectors of the lengths of its columns.
+  for (int j = 0; j < n; ++j) {
+    reaches[j] = L(0);
+    for (int first = 0; first < m; first += group) {
+      const int rows = m - first < group ? m - first : group;
+      reaches[j] = reaches[j] + length(rows, J + first * n + j, n);
+    }
+    dq[j] = L(0);
+  }
+  for (int i = 0; i < k; ++i) {
+    const L *ui = u + i * m, *vi = v + i * n;
+    const mask_t<L> some = sigma[i] > rank_floor(sigma[0]);
+    const L inverse = select(some, L(1) / select(some, sigma[i], L(1)), L(0));
+    L asked(0), moved(0);
+    for (int first = 0; first < m; first += group) {
+      asked = asked + length(m - first < group ? m - first : group, ui + first);
+    }
+    for (int j = 0; j < n; ++j) moved = fma(abs(vi[j]), reaches[j], moved);
+    moved = moved * inverse;
+    const mask_t<L> less = asked < moved;
+    const L limit = most * select(less, asked / select(less, moved, L(1)), L(1));
+    const L along = gamma[i] * inverse;
+    const L size = abs(along) * largest_entry(n, vi);
+    const L over = soft ? limit + size : max(limit, size);
+    const L scale = along * select(over > L(0), limit / select(over > L(0), over, L(1)), L(0));
+    for (int j = 0; j < n; ++j) dq[j] = fma(scale, vi[j], dq[j]);
+  }
+  clamp_entries(n, most, dq);
+}
+
+// Adds λ² to the diagonal of J Jᵀ or JᵀJ, whichever is smaller, and solves by Cholesky.
+template <class L>
+SUPPLE_FN void damped_cholesky(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* x,
+                               L* dq) {
+  if (m <= n) {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j <= i; ++j) A[i * m + j] = dot(n, J + i * n, J + j * n);
+      A[i * m + i] = A[i * m + i] + lambda2;
+      x[i] = e[i];
+    }
+    cholesky(m, A);
+    cholesky_solve(m, A, x);
+    transpose_times(m, n, J, x, dq);
+    return;
+  }
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j <= i; ++j) {
+      L sum = J[i] * J[j];
+      for (int r = 1; r < m; ++r) sum = fma(J[r * n + i], J[r * n + j], sum);
+      A[i * n + j] = sum;
+    }
+    A[i * n + i] = A[i * n + i] + lambda2;
+  }
+  transpose_times(m, n, J, e, dq);
+  cholesky(n, A);
+  cholesky_solve(n, A, dq);
+}
+
+// The least-squares solution of [J; λI] q̇ = [e; 0], which keeps J's condition instead of squaring
+// it (Wampler 1986). `A` has (m + n) n entries, `tau` n, `b` m + n.
+template <class L>
+SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* tau, L* b,
+                         L* dq) {
+  const L lambda = sqrt(lambda2);
+  for (int i = 0; i < m * n; ++i) A[i] = J[i];
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < n; ++j) A[(m + i) * n + j] = i == j ? lambda : L(0);
+  }
+  for (int i = 0; i < m + n; ++i) b[i] = i < m ? e[i] : L(0);
+  qr(m + n, n, A, tau);
+  qr_solve(m + n, n, A, tau, b);
+  for (int j = 0; j < n; ++j) dq[j] = b[j];
+}
+
+// Lanes of working memory that `step` needs.
+SUPPLE_FN int step_scratch(int m, int n) { return (m + n) * (m + n) * 4; }
+
+// One step. `before` and `change` are those of a Spectrum. Returns λ², zero for undamped methods.
+template <class L, class T>
+SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
+                 const L& change, L* dq, L* scratch) {
+  const int k = m < n ? m : n;
+  const auto take = [&scratch](int count) {
+    L* piece = scratch;
+    scratch += count;
+    return piece;
+  };
+  L *e = take(m), *u = take(k * m), *v = take(k * n), *sigma = take(k), *gamma = take(k);
+  for (int i = 0; i < m; ++i) e[i] = error[i];
+  if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
+
+  L damping(0);
+  if (how.method == Method::transpose) {
+    transpose_step(m, n, J, e, dq);
+  } else {
+    const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
+                        how.method == Method::damped_qr;
+    // Where the rule needs the singular values there is no point in another factorization.
+    const Rule rule = how.damping.rule;
+    const bool direct = damped && how.method != Method::damped_svd &&
+                        (rule == Rule::error || (rule == Rule::constant && how.damping.p[0] > 0));
+    if (direct) {
+      sigma[0] = gamma[0] = L(0);
+    } else {
+      factor(m, n, J, u, sigma, v);
+      for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
+    }
+    if (damped) {
+      const Spectrum<L> spectrum{direct ? 1 : k, sigma, gamma, dot(m, e, e), before, change};
+      damping = lambda2(how.damping, spectrum);
+    }
+    if (direct && how.method == Method::damped_cholesky) {
+      L *A = take(k * k), *x = take(m);
+      damped_cholesky(m, n, J, e, damping, A, x, dq);
+    } else if (direct) {
+      L *A = take((m + n) * n), *tau = take(n), *b = take(m + n);
+      damped_qr(m, n, J, e, damping, A, tau, b, dq);
+    } else if (how.method == Method::selective || how.method == Method::selective_soft) {
+      selective_step(m, n, how.group, J, u, sigma, v, gamma, L(how.p),
+                     how.method == Method::selective_soft, take(n), dq);
+    } else {
+      const L floor =
+          max(rank_floor(sigma[0]), how.method == Method::truncated ? sigma[0] * L(how.p) : L(0));
+      for (int j = 0; j < n; ++j) dq[j] = L(0);
+      for (int i = 0; i < k; ++i) {
+        const mask_t<L> some = sigma[i] > floor;
+        const L denominator = select(some, fma(sigma[i], sigma[i], damping), L(1));
+        const L along = select(some, sigma[i] / denominator * gamma[i], L(0));
+        for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
+      }
+    }
+  }
+  if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
+  return damping;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

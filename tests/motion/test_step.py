@@ -1,0 +1,274 @@
+"""Laws of the steps, and that the kernel's are the same as Python's."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import supple
+from supple import _core
+from supple.motion import damping
+from supple.motion.linearization import Linearization
+from supple.motion.step import (
+    DLS,
+    SDLS,
+    ClampAngle,
+    ClampError,
+    Pseudoinverse,
+    Step,
+    Transpose,
+    TruncatedSVD,
+    steps,
+)
+
+Array = NDArray[np.float64]
+
+RULES = [
+    damping.Constant(0.04),
+    damping.Constant(0.0),
+    damping.Manipulability(0.04, 0.5),
+    damping.ManipulabilityRate(0.04, 0.9, 0.01, 0.5),
+    damping.ErrorDamped(0.3),
+    damping.SpeedBound(3.0),
+    damping.TrackingBound(0.1),
+    damping.ConditionBound(50.0),
+    damping.Region(0.04, 0.3),
+    damping.MayorgaCondition(1e-4, 50.0, 0.04),
+    damping.MayorgaRank(0.01, 0.04),
+    damping.Optimal(0.7),
+    damping.Optimal(0.7, newton=True),
+]
+UNDAMPED: list[Step] = [
+    Transpose(),
+    Pseudoinverse(),
+    TruncatedSVD(0.1),
+    SDLS(),
+    SDLS(soft=True, max_angle=0.2),
+    ClampError(Pseudoinverse(), 0.4),
+    ClampAngle(ClampError(SDLS(), 0.3, group=2), 0.05),
+]
+DAMPED: list[Step] = [
+    DLS(rule, method) for rule, method in itertools.product(RULES, ("svd", "cholesky", "qr"))
+]
+STEPS = [*UNDAMPED, *DAMPED, ClampAngle(ClampError(DLS(RULES[0]), 0.4), 0.1)]
+SHAPES = [(1, 1), (2, 2), (2, 3), (3, 2), (6, 5), (6, 6), (6, 7), (3, 7), (12, 25)]
+
+
+def samples(shape: tuple[int, int], rng: np.random.Generator) -> tuple[Array, Array]:
+    """Jacobians (B, m, n) of chosen spectra and task vectors (B, m): singular, repeated, zero."""
+    m, n = shape
+    k = min(shape)
+    spectra = [np.ones(k), np.zeros(k), np.r_[np.ones(k - 1), 0.0]]
+    for least in (0.3, 0.1, 1e-2, 1e-3, 1e-6, 1e-9):
+        spectra.append(np.geomspace(1.5, least, k) if k > 1 else np.array([least]))
+    J, e = [], []
+    for sigma in spectra:
+        U = np.linalg.qr(rng.normal(size=(m, k)))[0]
+        V = np.linalg.qr(rng.normal(size=(n, k)))[0]
+        for task in (rng.normal(size=m), U[:, -1], U[:, 0], np.zeros(m)):
+            J.append(U * sigma @ V.T)
+            e.append(task)
+    return np.array(J), np.array(e)
+
+
+def distinct(J: Array) -> bool:
+    """Whether the singular values above zero differ: only then are their vectors unique."""
+    sigma = np.linalg.svd(J, compute_uv=False)
+    sigma = sigma[sigma > 1e-12 * sigma[0]]
+    return bool((sigma[1:] < 0.99 * sigma[:-1]).all())
+
+
+def amplification(J: Array) -> float:
+    """How much rounding errors of J, relative to it, may grow in q̇ relative to e."""
+    sigma = np.linalg.svd(J, compute_uv=False)
+    sigma = sigma[sigma > 1e-12 * max(sigma[0], 1e-300)]
+    if not len(sigma):
+        return 1.0
+    return float(sigma[0] / sigma[-1] ** 2)
+
+
+@pytest.mark.parametrize("isa", _core.isas())
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], isa: str) -> None:
+    J, e = samples(shape, np.random.default_rng(shape[0] * 100 + shape[1]))
+    chosen = _core.isa()
+    _core.use_isa(isa)
+    try:
+        there, lambda2 = steps(step, J, e)
+    finally:
+        _core.use_isa(chosen)
+    assert np.isfinite(there).all()
+    assert np.isfinite(lambda2).all()
+    for i in range(len(J)):
+        if "SDLS" in str(step) and not distinct(J[i]):
+            continue  # the step then depends on the singular vectors chosen among equals
+        here = step(Linearization(J[i], e[i]))
+        bound = 1e-14 * max(shape) * amplification(J[i]) * max(1.0, np.linalg.norm(e[i]))
+        np.testing.assert_allclose(there[i], here, rtol=1e-9, atol=max(bound, 1e-12))
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step) -> None:
+    rng = np.random.default_rng(1)
+    U, V = (
+        np.linalg.qr(rng.normal(size=(50, 6, 6)))[0],
+        np.linalg.qr(rng.normal(size=(50, 7, 6)))[0],
+    )
+    J = (U * np.geomspace(2, 0.5, 6) @ V.transpose(0, 2, 1)).astype(np.float32)
+    e = rng.normal(size=(50, 6)).astype(np.float32)
+    there, lambda2 = steps(step, J, e)
+    assert there.dtype == lambda2.dtype == np.float32
+    here = steps(step, J.astype(float), e.astype(float))[0]
+    np.testing.assert_allclose(there, here, atol=3e-5)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 513, 1200])
+def test_a_row_does_not_depend_on_the_others(count: int) -> None:
+    rng = np.random.default_rng(2)
+    J, e = rng.normal(size=(count, 6, 7)), rng.normal(size=(count, 6))
+    J[::3, 2] = J[::3, 1]  # every third has lost a rank
+    step = DLS(damping.Optimal(0.7))
+    dq, lambda2 = steps(step, J, e)
+    again = [steps(step, J, e, threads=t)[0].tobytes() for t in (1, 2, 3)]
+    assert set(again) == {dq.tobytes()}
+    for i in range(0, count, 97):
+        one = steps(step, J[i], e[i])
+        assert one[0].tobytes() == dq[i].tobytes()
+        assert one[1] == lambda2[i]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("step", DAMPED, ids=str)
+def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, int]) -> None:
+    """(JᵀJ + λ²) q̇ = Jᵀe, to the backward error of each way to solve it."""
+    for J, e in zip(*samples(shape, np.random.default_rng(3)), strict=True):
+        lin = Linearization(J, e)
+        lambda2 = step.rule(lin)
+        dq = step(lin)
+        # Of the stacked matrix [J; λ]; Cholesky of J Jᵀ + λ² goes by way of z = (J Jᵀ + λ²)⁻¹ e.
+        size = np.linalg.norm(J) + np.sqrt(lambda2)
+        scale = size * (size * np.linalg.norm(dq) + np.linalg.norm(e))
+        if step.method == "cholesky" and lambda2 > 0:
+            scale += size**3 * np.linalg.norm(e) / (lin.sigma_min**2 + lambda2)
+        off = J.T @ (J @ dq) + lambda2 * dq - J.T @ e
+        assert np.linalg.norm(off) <= 4e-15 * max(shape) * scale
+        if lambda2 > 0:
+            rounding = 1 + 4e-15 * scale / size / max(np.linalg.norm(e), 1e-300)
+            assert np.linalg.norm(dq) <= np.linalg.norm(e) / (2 * np.sqrt(lambda2)) * rounding
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_damped_tends_to_the_pseudoinverse(shape: tuple[int, int]) -> None:
+    """‖q̇_λ - q̇_0‖ <= λ²/σ_min² ‖q̇_0‖."""
+    rng = np.random.default_rng(4)
+    J, e = rng.normal(size=shape), rng.normal(size=shape[0])
+    lin, exact = Linearization(J, e), np.linalg.pinv(J) @ e
+    for lambda2 in 10.0 ** -np.arange(0, 15, 2):
+        off = np.linalg.norm(DLS(damping.Constant(lambda2))(lin) - exact)
+        bound = lambda2 / lin.sigma_min**2 + 1e-14 * lin.condition
+        assert off <= bound * np.linalg.norm(exact)
+
+
+def test_wamplers_theorem_3() -> None:
+    """‖J q̇_α - J q̇_0‖/‖e‖ <= α²/(σ_r² + α²), also where J has lost rank."""
+    rng = np.random.default_rng(5)
+    for shape in SHAPES:
+        for J, e in zip(*samples(shape, rng), strict=True):
+            lin = Linearization(J, e)
+            if not lin.rank or not e.any():
+                continue
+            exact = J @ Pseudoinverse()(lin)
+            for alpha2 in (1e-6, 1e-3, 0.1, 1.0):
+                change = np.linalg.norm(J @ DLS(damping.Constant(alpha2))(lin) - exact)
+                bound = alpha2 / (lin.sigma[lin.rank - 1] ** 2 + alpha2)
+                rounding = 4e-15 * lin.sigma[0] / lin.sigma[lin.rank - 1]
+                assert change / np.linalg.norm(e) <= bound + rounding
+
+
+def test_transpose_step_comes_nearest_along_its_direction() -> None:
+    rng = np.random.default_rng(6)
+    for J, e in zip(*samples((6, 7), rng), strict=True):
+        dq = Transpose()(Linearization(J, e))
+        best = np.linalg.norm(J @ dq - e)
+        for factor in (0.9, 1.1):
+            assert np.linalg.norm(J @ (factor * dq) - e) >= best - 1e-12
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("rows", [3, 6, 12])
+def test_selective_steps_keep_their_limits(soft: bool, rows: int) -> None:
+    rng = np.random.default_rng(7)
+    step = SDLS(max_angle=0.5, soft=soft)
+    for J, e in zip(*samples((rows, 7), rng), strict=True):
+        assert np.abs(step(Linearization(J, 100 * e))).max() <= 0.5 * (1 + 1e-12)
+
+
+def test_selective_step_of_one_effector_by_its_definition() -> None:
+    """One effector: N_i = 1, M_i = Σ_j |v_ji| ‖J_j‖/σ_i, and each φ_i is cut alone."""
+    rng = np.random.default_rng(8)
+    for J, e in zip(*samples((3, 7), rng), strict=True):
+        U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
+        total = np.zeros(7)
+        for u, s, v in zip(U.T, sigma, Vt, strict=True):
+            if s <= 1e-14 * sigma[0]:
+                continue
+            gamma = np.pi / 4 * min(1, 1 / (np.abs(v) @ np.linalg.norm(J, axis=0) / s))
+            phi = u @ e / s * v
+            total += phi if abs(phi).max() <= gamma else phi * gamma / abs(phi).max()
+        if abs(total).max() > np.pi / 4:
+            total *= np.pi / 4 / abs(total).max()
+        np.testing.assert_allclose(SDLS()(Linearization(J, e)), total, rtol=1e-9, atol=1e-9)
+
+
+def test_clamps() -> None:
+    rng = np.random.default_rng(9)
+    J, e = rng.normal(size=(6, 7)), np.r_[3.0, 4.0, 0.0, 0.03, 0.0, 0.04]
+    near = np.r_[0.3, 0.4, 0.0, 0.03, 0.0, 0.04]
+    clamped = ClampError(Pseudoinverse(), 0.5)(Linearization(J, e))
+    np.testing.assert_allclose(clamped, Pseudoinverse()(Linearization(J, near)), atol=1e-12)
+    free = Pseudoinverse()(Linearization(J, e))
+    cut = ClampAngle(Pseudoinverse(), 0.1)(Linearization(J, e))
+    assert np.abs(cut).max() == pytest.approx(0.1)
+    np.testing.assert_allclose(cut / np.linalg.norm(cut), free / np.linalg.norm(free))
+
+
+def test_a_rule_of_the_users_own() -> None:
+    rng = np.random.default_rng(10)
+    lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))
+    mine = DLS(lambda linearization: 0.1 * float(linearization.sigma_min))
+    np.testing.assert_allclose(mine(lin), DLS(damping.Constant(0.1 * lin.sigma_min))(lin))
+    with pytest.raises(supple.InputError, match=r"CONTRIBUTING"):
+        steps(mine, lin.J, lin.e)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "much", None])
+def test_a_rule_that_returns_nonsense_is_named(wrong: object) -> None:
+    lin = Linearization(np.eye(2), np.ones(2))
+    with pytest.raises(supple.InputError, match="lambda2"):
+        DLS(lambda linearization: wrong)(lin)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DLS(damping.Constant(1.0), "lu"),  # type: ignore[arg-type]
+        lambda: DLS(0.1),  # type: ignore[arg-type]
+        lambda: TruncatedSVD(1.5),
+        lambda: SDLS(max_angle=-1.0),
+        lambda: SDLS(group=0),
+        lambda: ClampError(Transpose(), np.nan),
+        lambda: ClampAngle(Transpose(), "1"),  # type: ignore[arg-type]
+        lambda: steps(Transpose(), np.ones((2, 3)), np.ones(3)),
+        lambda: steps(Transpose(), np.ones((2, 3), complex), np.ones(2)),
+        lambda: steps(Transpose(), np.full((4, 2, 3), np.nan), np.ones((4, 2))),
+        lambda: steps(Transpose(), np.ones((0, 3)), np.ones(0)),
+        lambda: steps(print, np.ones((2, 3)), np.ones(2)),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_input_is_refused(make: object) -> None:
+    with pytest.raises(supple.InputError, match="given"):
+        make()  # type: ignore[operator]
