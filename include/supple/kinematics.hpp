@@ -167,17 +167,11 @@ template <class L, class T, class Column>
 SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
                             const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
   for (int s = frame.support_begin; s < frame.support_end; ++s) {
-    const int j = chain.support[s];
+    const int j = chain.support[s].joint;
     const Joint<T>& joint = chain.joint[j];
     Twist<L> twist = partial_velocity(joint, joint_poses[j], p);
     if (joint.scale != T(1)) twist = {twist.v * L(joint.scale), twist.w * L(joint.scale)};
-    bool first = true;
-    if (chain.mimics) {
-      for (int t = frame.support_begin; t < s; ++t) {
-        first &= chain.joint[chain.support[t]].coordinate != joint.coordinate;
-      }
-    }
-    column(joint.coordinate, twist, first);
+    column(joint.coordinate, twist, chain.support[s].first);
   }
 }
 
@@ -205,7 +199,7 @@ SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
   Rates<L> body{zero, zero, zero, zero};
   Vec3<L> point = zero;
   for (int s = frame.support_begin; s < frame.support_end; ++s) {
-    const int j = chain.support[s];
+    const int j = chain.support[s].joint;
     const Joint<T>& joint = chain.joint[j];
     const Pose<L>& at = joint_poses[j];
     body = carried(body, at.p - point);

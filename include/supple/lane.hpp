@@ -89,6 +89,7 @@ inline constexpr int width = Lane<L>::width;
 
 SUPPLE_INLINE bool any(bool mask) { return mask; }
 SUPPLE_INLINE bool all(bool mask) { return mask; }
+SUPPLE_INLINE bool get(bool mask, int) { return mask; }
 
 #if defined(__CUDA_ARCH__)
 SUPPLE_INLINE double fma(double a, double b, double c) { return ::fma(a, b, c); }

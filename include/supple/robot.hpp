@@ -42,15 +42,23 @@ struct Frame {
   T position[3];                   // [m] in the joint's frame
 };
 
+// A joint that moves a frame. `first` is false where another joint before it has the same
+// coordinate.
+struct Support {
+  int joint;
+  bool first;
+};
+
 template <class T>
 struct Chain {
   int coordinates;  // length of q
   int joints, frames;
-  bool mimics;  // some coordinate moves several joints of the chain
-  bool phases;  // some joint has a phase other than zero
+  bool mimics;   // some coordinate moves several joints of the chain
+  bool phases;   // some joint has a phase other than zero
+  bool lengths;  // some joint slides, or mimics another: its displacement may be out of bounds
   const Joint<T>* joint;
   const Frame<T>* frame;
-  const int* support;
+  const Support* support;
 };
 
 }  // namespace supple

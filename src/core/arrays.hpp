@@ -16,6 +16,23 @@ namespace nb = nanobind;
 template <class T>
 inline constexpr int numpy_type = sizeof(T) == sizeof(double) ? NPY_DOUBLE : NPY_FLOAT;
 
+// Calls a function of supple/kinematics/arrays.py: what is rare, or an error, is said in Python.
+template <class... Args>
+nb::object call(const char* function, Args&&... args) {
+  return nb::module_::import_("supple.kinematics.arrays")
+      .attr(function)(std::forward<Args>(args)...);
+}
+
+// Whether two contiguous arrays share memory; false if one of them is no array.
+inline bool overlap(nb::handle a, nb::handle b) {
+  if (!a.is_valid() || !b.is_valid()) return false;
+  if (!PyArray_Check(a.ptr()) || !PyArray_Check(b.ptr())) return false;
+  auto *x = reinterpret_cast<PyArrayObject*>(a.ptr()),
+       *y = reinterpret_cast<PyArrayObject*>(b.ptr());
+  const char *p = PyArray_BYTES(x), *q = PyArray_BYTES(y);
+  return p < q + PyArray_NBYTES(y) && q < p + PyArray_NBYTES(x);
+}
+
 // A C-contiguous array of float64 or float32 whose last axis is known to be `width` long.
 class Batch {
  public:
@@ -26,8 +43,7 @@ class Batch {
       array_ = nb::borrow(given);
       return;
     }
-    const nb::object convert = nb::module_::import_("supple.kinematics.arrays").attr("coordinates");
-    array_ = convert(given, width, name);
+    array_ = call("coordinates", given, width, name);
     if (!fits(array_.ptr(), width)) throw nb::type_error("coordinates() returned no fitting array");
   }
 
@@ -45,6 +61,8 @@ class Batch {
     return static_cast<const T*>(PyArray_DATA(array()));
   }
   nb::handle object() const { return array_; }
+  bool overlaps(nb::handle other) const { return overlap(array_, other); }
+  void copy() { array_ = nb::steal(PyArray_NewCopy(array(), NPY_CORDER)); }
 
   // An array of shape (leading axes..., tail...) and this one's type: `out` if one is given, else
   // new.
@@ -53,7 +71,10 @@ class Batch {
     int axes = 0;
     for (; axes < leading(); ++axes) shape[axes] = PyArray_DIM(array(), axes);
     for (int size : tail) {
-      if (axes == NPY_MAXDIMS) throw nb::value_error("too many axes");
+      if (axes == NPY_MAXDIMS) {
+        call("refuse_axes", axes);
+        throw nb::value_error("too many axes");
+      }
       shape[axes++] = size;
     }
     if (out.is_valid() && !out.is_none()) return checked(out, axes, shape);
@@ -79,8 +100,7 @@ class Batch {
         !PyArray_ISCARRAY(given)) {
       nb::list expected;
       for (int i = 0; i < axes; ++i) expected.append(shape[i]);
-      const nb::object refuse = nb::module_::import_("supple.kinematics.arrays").attr("refuse_out");
-      refuse(out, nb::tuple(expected), array_.attr("dtype"));
+      call("refuse_out", out, nb::tuple(expected), array_.attr("dtype"));
     }
     return nb::borrow(out);
   }

@@ -37,21 +37,46 @@ class Scratch {
   std::unique_ptr<void, Free> heap_;
 };
 
-// Configurations that a thread takes at least: below, starting it costs more than it saves.
+// Rows that a thread takes at least: below, starting it costs more than it saves.
 constexpr std::ptrdiff_t grain = 512;
+// Rows that a thread takes at most before Ctrl-C is looked for.
+constexpr std::ptrdiff_t patience = 1 << 16;
+
+// Runs work(begin, end) over a batch, on threads and without the interpreter's lock. It returns the
+// first row that it could not do, or -1, and so does this.
+template <class Work>
+std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work) {
+  const std::ptrdiff_t chunk = patience * std::max(threads, 1);
+  for (std::ptrdiff_t first = 0; first < count; first += chunk) {
+    std::ptrdiff_t bad = -1;
+    {
+      nb::gil_scoped_release release;
+      std::mutex guard;
+      parallel(std::min(chunk, count - first), grain, threads,
+               [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+                 const std::ptrdiff_t found = work(first + begin, first + end);
+                 const std::lock_guard lock(guard);
+                 if (found >= 0 && (bad < 0 || found < bad)) bad = found;
+               });
+    }
+    if (bad >= 0) return bad;
+    if (PyErr_CheckSignals()) throw nb::python_error();
+  }
+  return -1;
+}
 
 // A chain in one precision, owning its memory.
 template <class T>
 struct OwnedChain {
   std::vector<Joint<T>> joints;
   std::vector<Frame<T>> frames;
-  std::vector<int> support;
+  std::vector<Support> support;
   int coordinates = 0;
-  bool mimics = false, phases = false;
+  bool mimics = false, phases = false, lengths = false;
 
   Chain<T> view() const {
-    return {coordinates, int(joints.size()), int(frames.size()), mimics,
-            phases,      joints.data(),      frames.data(),      support.data()};
+    return {coordinates, int(joints.size()), int(frames.size()), mimics,        phases,
+            lengths,     joints.data(),      frames.data(),      support.data()};
   }
 };
 
@@ -91,6 +116,8 @@ OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, con
     copy(rotation, 9 * std::size_t(j), 9, joint.rotation);
     copy(position, 3 * std::size_t(j), 3, joint.position);
     chain.mimics |= ++uses.at(joint.coordinate) > 1;
+    chain.lengths |=
+        joint.motion == Motion::prismatic || joint.scale != T(1) || joint.offset != T(0);
     if (joint.parent >= 0 && joint.parent != j - 1) chain.joints[joint.parent].branches = true;
     chain.joints.push_back(joint);
   }
@@ -100,7 +127,12 @@ OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, con
     if (frame.joint >= 0) chain.joints[frame.joint].branches = true;
     Ints path;
     for (int j = frame.joint; j >= 0; j = parent[j]) path.push_back(j);
-    chain.support.insert(chain.support.end(), path.rbegin(), path.rend());
+    std::vector<bool> seen(coordinates, false);
+    for (auto j = path.rbegin(); j != path.rend(); ++j) {
+      const int c = coordinate[*j];
+      chain.support.push_back({*j, !seen[c]});
+      seen[c] = true;
+    }
     frame.support_end = int(chain.support.size());
     copy(frame_rotation, 9 * f, 9, frame.rotation);
     copy(frame_position, 3 * f, 3, frame.position);
@@ -145,7 +177,8 @@ class PyChain {
 
   Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted,
                    Outputs out = {}) const {
-    const Batch batch(q, f64_.coordinates, "q");
+    Batch batch(q, f64_.coordinates, "q");
+    if (batch.overlaps(out.poses) || batch.overlaps(out.jacobian)) batch.copy();
     return batch.is_double()
                ? evaluate(batch, qd, threads, wanted, std::move(out), f64_.view(), isa().f64)
                : evaluate(batch, qd, threads, wanted, std::move(out), f32_.view(), isa().f32);
@@ -165,6 +198,9 @@ class PyChain {
     result(wanted.drift, out.drift, {6}, {f, 6});
     result(wanted.sigma, out.sigma, {sigmas}, {sigmas});
     result(wanted.manipulability, out.manipulability, {}, {});
+    if (wanted.poses && wanted.jacobian && overlap(out.poses, out.jacobian)) {
+      call("refuse_shared_out");
+    }
     std::unique_ptr<Batch> speed;
     if (wanted.drift) speed = std::make_unique<Batch>(paired(q, qd, n));
 
@@ -189,15 +225,13 @@ class PyChain {
   static Batch paired(const Batch& q, nb::handle qd, int n) {
     Batch speed(qd, n, "qd");
     if (speed.same_rows(q)) return speed;
-    const nb::object match = nb::module_::import_("supple.kinematics.arrays").attr("matched");
-    return Batch(match(q.object(), speed.object()), n, "qd");
+    return Batch(call("matched", q.object(), speed.object()), n, "qd");
   }
 
   [[noreturn]] static void refuse(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
-    const nb::object refusal =
-        nb::module_::import_("supple.kinematics.arrays").attr("refuse_nonfinite");
-    refusal(q.object(), speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
-    throw nb::value_error("a non-finite input");
+    call("refuse_nonfinite", q.object(),
+         speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
+    throw nb::value_error("a number out of bounds");
   }
 
   template <class T>
@@ -209,17 +243,10 @@ class PyChain {
       Scratch scratch(bytes);
       return kernel.run(chain, request, 0, request.count, scratch.get());
     }
-    nb::gil_scoped_release release;
-    std::vector<std::ptrdiff_t> bad;
-    std::mutex guard;
-    parallel(request.count, grain, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+    return over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
       Scratch scratch(bytes);
-      const std::ptrdiff_t found = kernel.run(chain, request, begin, end, scratch.get());
-      if (found < 0) return;
-      const std::lock_guard lock(guard);
-      bad.push_back(found);
+      return kernel.run(chain, request, begin, end, scratch.get());
     });
-    return bad.empty() ? -1 : *std::min_element(bad.begin(), bad.end());
   }
 
   OwnedChain<double> f64_;
@@ -245,8 +272,10 @@ nb::object lambda2(int rule, const Doubles& parameters, nb::handle sigma, nb::ha
     for (std::size_t i = 0; i < parameters.size(); ++i) damping.p[i] = T(parameters[i]);
     const DampingRequest<T> request{s.count(),   values,      damping,        s.data<T>(),
                                     g.data<T>(), h.data<T>(), data_of<T>(out)};
-    nb::gil_scoped_release release;
-    kernel.damp(request, 0, request.count);
+    over_batch(request.count, 1, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+      kernel.damp(request, begin, end);
+      return std::ptrdiff_t(-1);
+    });
   };
   s.is_double() ? run(isa().f64) : run(isa().f32);
   return out;
@@ -273,13 +302,9 @@ nb::tuple steps(int method, double parameter, int group, double max_error, int e
                                  j.data<T>(),        task.data<T>(), past.data<T>(), data_of<T>(dq),
                                  data_of<T>(lambda2)};
     const std::size_t bytes = kernel.step_scratch(request);
-    nb::gil_scoped_release release;
-    std::mutex guard;
-    parallel(request.count, grain, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+    bad = over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
       Scratch scratch(bytes);
-      const std::ptrdiff_t found = kernel.step(request, begin, end, scratch.get());
-      const std::lock_guard lock(guard);
-      if (found >= 0 && (bad < 0 || found < bad)) bad = found;
+      return kernel.step(request, begin, end, scratch.get());
     });
   };
   j.is_double() ? run(isa().f64) : run(isa().f32);

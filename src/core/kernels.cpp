@@ -131,9 +131,10 @@ void write_drift(const Chain<T>& chain, const Request<T>& request, const Frame<T
   put(drift + 3, 1, rate.b);
 }
 
+// Returns where the product is finite.
 template <class L, class T>
-void write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
-                 const Workspace<L>& space) {
+mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first,
+                      int lanes, const Workspace<L>& space) {
   const int n = chain.coordinates, m = request.row_count;
   for (int r = 0; r < m; ++r) {
     for (int c = 0; c < n; ++c) space.stacked[r * n + c] = space.jacobian[request.rows[r] * n + c];
@@ -145,27 +146,43 @@ void write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_
     singular_values(m, n, space.stacked, space.sigma, space.work);
   }
   if (request.sigma) store(k, lanes, space.sigma, request.sigma + first * k);
-  if (request.manipulability) {
-    L product = space.sigma[0];
-    for (int i = 1; i < k; ++i) product = product * space.sigma[i];
-    store(1, lanes, &product, request.manipulability + first);
-  }
+  if (!request.manipulability) return L(0) == L(0);
+  const L product = manipulability(k, space.sigma);
+  store(1, lanes, &product, request.manipulability + first);
+  return finite(product);
 }
 
-// Configurations first .. first + lanes, one in each lane. Returns false if an input or a result is
-// not finite.
+// Displacements up to here keep every number that is made of them finite.
+template <class T>
+constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
+
+// Where all inputs are finite, and all displacements within bounds.
 template <class L, class T>
-bool block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
-           const Workspace<L>& space) {
+mask_t<L> within_bounds(const Chain<T>& chain, const Workspace<L>& space, bool speeds) {
+  mask_t<L> sound = L(0) == L(0);
+  for (int k = 0; k < chain.coordinates; ++k) {
+    sound = sound & finite(space.q[k]);
+    if (speeds) sound = sound & finite(space.qd[k]);
+  }
+  if (!chain.lengths) return sound;
+  for (int j = 0; j < chain.joints; ++j) {
+    const L d = displacement(chain.joint[j], space.q);
+    const bool slides = chain.joint[j].motion == Motion::prismatic;
+    sound = sound & (slides ? abs(d) <= L(longest<T>) : finite(d));
+  }
+  return sound;
+}
+
+// Configurations first .. first + lanes, one in each lane. Returns in which of them all went well:
+// inputs and results are finite.
+template <class L, class T>
+mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
+                const Workspace<L>& space) {
   const int n = chain.coordinates, f = request.frames;
   load(n, lanes, request.q + first * n, space.q);
-  mask_t<L> sound = L(0) == L(0);
-  for (int k = 0; k < n; ++k) sound = sound & finite(space.q[k]);
-  if (request.drift) {
-    load(n, lanes, request.qd + first * n, space.qd);
-    for (int k = 0; k < n; ++k) sound = sound & finite(space.qd[k]);
-  }
-  if (!all(sound)) return false;
+  if (request.drift) load(n, lanes, request.qd + first * n, space.qd);
+  mask_t<L> sound = within_bounds(chain, space, request.drift != nullptr);
+  if (!all(sound)) return sound;
 
   forward(chain, space.q, space.joint_poses);
   Pose<L> reference;
@@ -182,16 +199,18 @@ bool block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t firs
     }
     if (request.drift) write_drift(chain, request, frame, space, pose.p, in, space.drift + 6 * i);
   }
-  if (request.drift) {  // squares of speeds: the one result that may overflow
+  if (request.drift) {  // squares of speeds may overflow
     for (int k = 0; k < 6 * f; ++k) sound = sound & finite(space.drift[k]);
-    if (!all(sound)) return false;
+    if (!all(sound)) return sound;
   }
   if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
   if (request.jacobian)
     store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
   if (request.drift) store(6 * f, lanes, space.drift, request.drift + first * 6 * f);
-  if (request.sigma || request.manipulability) write_sigma(chain, request, first, lanes, space);
-  return true;
+  if (request.sigma || request.manipulability) {
+    return write_sigma(chain, request, first, lanes, space);
+  }
+  return sound;
 }
 
 template <class L, class T>
@@ -202,13 +221,10 @@ std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request<T>& request, std::
   for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
     const std::ptrdiff_t left = end - first;
     const int lanes = left < width<L> ? int(left) : width<L>;
-    if (block(chain, request, first, lanes, space)) continue;
-    const std::ptrdiff_t n = chain.coordinates;
-    for (std::ptrdiff_t i = first * n; i < (first + lanes) * n; ++i) {
-      const bool sound = finite(request.q[i]) && (!request.qd || finite(request.qd[i]));
-      if (!sound) return i / n;
+    const mask_t<L> sound = block(chain, request, first, lanes, space);
+    for (int i = 0; i < lanes && !all(sound); ++i) {
+      if (!get(sound, i)) return first + i;
     }
-    return first;  // the result overflowed, or another thread has written to q in between
   }
   return -1;
 }

@@ -61,7 +61,8 @@ template <class T>
 struct Kernel {
   // Bytes of 64-byte aligned working memory that one call of `run` needs.
   std::size_t (*scratch)(const Chain<T>&, const Request<T>&);
-  // Configurations begin..end. Returns the first one with a non-finite input, or -1.
+  // Configurations begin..end. Returns the first one with an input or a result out of bounds, or
+  // -1.
   std::ptrdiff_t (*run)(const Chain<T>&, const Request<T>&, std::ptrdiff_t begin,
                         std::ptrdiff_t end, void* scratch);
   void (*damp)(const DampingRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -26,10 +27,17 @@ void parallel(std::ptrdiff_t count, std::ptrdiff_t grain, int threads, Work&& wo
       failures[i] = std::current_exception();
     }
   };
-  std::vector<std::jthread> workers;
-  for (std::ptrdiff_t i = 1; i < pieces; ++i) workers.emplace_back(guarded, i);
+  std::vector<std::thread> workers;
+  workers.reserve(pieces);
+  std::ptrdiff_t next = 1;
+  try {
+    for (; next < pieces; ++next) workers.emplace_back(guarded, next);
+  } catch (const std::system_error&) {
+    // No more threads to be had: the rest is done here.
+  }
   guarded(0);
-  workers.clear();  // joins
+  for (; next < pieces; ++next) guarded(next);
+  for (std::thread& worker : workers) worker.join();
   for (const auto& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 from calls import calls
 
 import supple
+from supple.describe import Description, Joint, Mimic
 
 PANDA = supple.load("panda")
 Q = PANDA.neutral()
@@ -251,5 +253,66 @@ def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) ->
     robot = supple.load("panda")
     q, qd = robot.random(0, 5).astype(dtype), np.zeros((5, 7), dtype)
     qd[3] = speed
-    with pytest.raises(supple.InputError, match="small enough"):
+    with pytest.raises(supple.InputError, match=r"small enough .*given: q\[3\]"):
         robot.drift(q, qd)
+
+
+def sliding() -> supple.Robot:
+    """Two joints that slide, the second following the first and a third of its own."""
+    joints = (
+        Joint("turn", "revolute", "a", "b", axis=np.array([1.0, 0.0, 0.0])),
+        Joint("slide", "prismatic", "b", "c"),
+        Joint("follow", "prismatic", "c", "d", mimic=Mimic("slide", 1e6, 0.5)),
+        Joint("twist", "continuous", "d", "e", mimic=Mimic("turn", -1e9)),
+        Joint("last", "prismatic", "e", "f"),
+    )
+    return supple.Robot(Description("sliding", joints))
+
+
+@pytest.mark.parametrize("what", [name for name in calls(sliding()) if name != "drift"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_finite_coordinate_gives_what_is_not(what: str, dtype: type) -> None:
+    robot = sliding()
+    most = float(np.finfo(dtype).max)
+    values = [0.0, 1.0, -1e14, 1e20, 1e37, 1e99, 1e200, most / 2, -most]
+    for q in itertools.product([v for v in values if abs(v) <= most], repeat=3):
+        try:
+            result = calls(robot)[what](np.array(q, dtype))
+        except supple.InputError:
+            continue
+        assert all(np.isfinite(part).all() for part in np.atleast_1d(result))
+
+
+def test_an_out_that_overlaps_the_input_is_written_all_the_same() -> None:
+    robot = supple.load("panda")
+    memory = np.zeros(64 * 42)
+    q = memory[: 64 * 7].reshape(64, 7)
+    q[:] = robot.random(1, 64)
+    expected = robot.jacobian(q.copy())
+    assert (robot.jacobian(q, out=memory.reshape(64, 6, 7)) == expected).all()
+
+
+def test_two_outs_that_overlap_are_refused() -> None:
+    robot, memory = supple.load("panda"), np.zeros(100 * 58)
+    out = memory[: 64 * 16].reshape(64, 4, 4), memory[32 : 32 + 64 * 42].reshape(64, 6, 7)
+    with pytest.raises(supple.InputError, match="share memory"):
+        robot.fk_jacobian(robot.random(0, 64), out=out)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda robot: supple.Robot(None),
+        lambda robot: supple.Robot("panda"),
+        lambda robot: robot.with_frame("x", ["panda_hand"], np.eye(4)),
+        lambda robot: robot.with_tool(np.eye(4), parent=["panda_hand"]),
+        lambda robot: robot.random(0, -1),
+        lambda robot: robot.random("seed"),
+        lambda robot: robot.fk(np.zeros((1,) * 63 + (7,))),
+        lambda robot: robot.fk(np.ma.masked_array(np.zeros(7), [True] + [False] * 6)),
+        lambda robot: robot.with_base(np.diag([1.0, 1.0, 1.001, 1.0])),
+    ],
+)
+def test_it_is_refused_in_the_projects_own_words(make: Callable[[supple.Robot], object]) -> None:
+    with pytest.raises(supple.SuppleError):
+        make(supple.load("panda"))

@@ -20,7 +20,7 @@ _INCH = 0.0254
 
 
 def builtin(name: str) -> Description:
-    """The built-in robot of this name; `names()` lists them.
+    """The built-in robot of this name; `supple.describe.builtin_names()` lists them.
 
     Raises:
         UnknownNameError: there is no such robot; the message lists those there are.

@@ -24,10 +24,12 @@ def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
         InputError: not numbers, complex numbers, or another shape; says which was expected.
     """
     expected = f"{name} must be an array of real numbers of shape ({width},) or (..., {width})"
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise InputError(f"{expected}; given: a masked array with masked entries")
     try:
         array = np.asarray(given)
-    except ValueError as error:
-        raise InputError(f"{expected}; given: {shown(given)} ({error})") from None
+    except Exception as error:  # whatever an object's own conversion raises
+        raise InputError(f"{expected}; given: {shown(given)} ({error})") from error
     if array.dtype.kind not in "iuf":
         what = "an array" if array is given else shown(given)
         raise InputError(f"{expected}; given: {what} of type {array.dtype}")
@@ -55,7 +57,7 @@ def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
 
 
 def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
-    """Raise the error for the first NaN or infinity, found in row `row` of the flattened batch."""
+    """Raise the error for what is wrong in row `row` of the flattened batch."""
     for name, array in (("q", q), ("qd", qd)):
         if array is None:
             continue
@@ -64,9 +66,26 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
             index = (*np.unravel_index(row, array.shape[:-1]), column)
             place = ", ".join(str(int(i)) for i in index)
             raise InputError(f"{name} must be finite; given: {name}[{place}] = {values[column]}")
-    raise InputError(
-        f"q and qd must be finite, and small enough that the result is; given: row {row} is not"
+    place = str([int(i) for i in np.unravel_index(row, q.shape[:-1])]) if q.ndim > 1 else ""
+    given = ", ".join(
+        f"{name}{place} = {shown(array.reshape(-1, array.shape[-1])[row].tolist())}"
+        for name, array in (("q", q), ("qd", qd))
+        if array is not None
     )
+    raise InputError(
+        "q and qd must be small enough that the result is finite (lengths within 1e100, in float32 "
+        f"1e15); given: {given}"
+    )
+
+
+def refuse_axes(axes: int) -> NoReturn:
+    """Raise the error for a result with more axes than NumPy has."""
+    raise InputError(f"q must have fewer leading axes: NumPy has at most {axes}; given: too many")
+
+
+def refuse_shared_out() -> NoReturn:
+    """Raise the error for two results that would be written into the same memory."""
+    raise InputError("out must be two arrays of their own; given: arrays that share memory")
 
 
 def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:

@@ -32,9 +32,11 @@ def thread_count(given: int | None) -> int:
 
 def _default_threads(asked: str) -> int:
     if asked:
-        if not asked.isdecimal() or int(asked) < 1:
-            raise InputError(f"SUPPLE_THREADS must be a whole number from 1 on; given: {asked!r}")
-        return min(int(asked), _MOST_THREADS)
+        if not asked.isdecimal() or not asked.strip("0"):
+            raise InputError(
+                f"SUPPLE_THREADS must be a whole number from 1 on; given: {shown(asked)}"
+            )
+        return min(int(asked), _MOST_THREADS) if len(asked) < 10 else _MOST_THREADS
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return cores or 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from typing import ParamSpec
 
 from supple import describe
@@ -21,6 +22,8 @@ def _standing(reader: Callable[P, describe.Description], name: str) -> Callable[
 
     read.__name__ = read.__qualname__ = name
     read.__module__ = __name__
+    read.__annotations__ = {**reader.__annotations__, "return": "Robot"}
+    read.__signature__ = signature(reader).replace(return_annotation="Robot")  # type: ignore[attr-defined]
     return read
 
 

@@ -70,6 +70,11 @@ class Robot:
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Stand the described robot at `base`: the pose (4, 4) of its root link in the world."""
+        if not isinstance(description, Description):
+            raise InputError(
+                "Robot takes a Description (supple.load, urdf, mjcf and dh make robots of names, "
+                f"files and tables); given: {shown(description)}"
+            )
         placed = np.eye(4) if base is None else pose(base, "base")
         placed.flags.writeable = False
         folded = tree(description, placed)
@@ -125,7 +130,7 @@ class Robot:
 
         Args:
             joints: Names of joints to fix at zero, or a mapping from name to value [rad or m].
-                Joints that mimic a frozen one stand still too.
+                Joints that mimic a frozen one stand still too. Limits do not bind these values.
         """
         values = dict(joints) if isinstance(joints, Mapping) else {}
         names = names_to_weld(values or joints, self.joint_names)
@@ -139,8 +144,7 @@ class Robot:
 
     def with_frame(self, name: str, parent: str, placement: ArrayLike) -> Robot:
         """Return the robot with one more frame, at `placement` (4, 4) [m] in the frame `parent`."""
-        at = self._tree.frames.get(parent)
-        if at is None:
+        if not isinstance(parent, str) or parent not in self._tree.frames:
             raise unknown("frame", parent, self.frames)
         placed = pose(placement, "placement")
         for frame in self.description.frames:
@@ -181,12 +185,18 @@ class Robot:
         Where a joint has no limits: angles in ±π [rad], lengths in ±1 [m]. Where it has only one:
         within 2π or 2 m of it.
         """
-        rng = np.random.default_rng(rng)
+        try:
+            share = np.random.default_rng(rng).random(size=(*shape, self.dof))
+        except (TypeError, ValueError) as error:
+            given = f"random({shown(rng)}, {', '.join(map(shown, shape))})"
+            raise InputError(
+                f"random takes a generator or a seed and sizes from 0 on; given: {given} ({error})"
+            ) from None
         reach = np.where(self.prismatic, 1.0, np.pi)
         low = np.where(np.isfinite(self.upper), self.upper - 2 * reach, -reach)
         low = np.where(np.isfinite(self.lower), self.lower, low)
         high = np.where(np.isfinite(self.upper), self.upper, low + 2 * reach)
-        return rng.uniform(low, high, size=(*shape, self.dof))
+        return (1 - share) * low + share * high
 
     # ---- kinematics ----------------------------------------------------------------------------
 
@@ -205,7 +215,7 @@ class Robot:
             frame: A frame's name, or several; the end frames if left out.
             threads: How many to use at most; all cores if left out.
             out: An array of the result's shape and type to write into: large batches need no new
-                memory then.
+                memory then. If an error is raised, part of it may have been written.
         """
         return self._chain(frame).poses(q, thread_count(threads), out)
 

@@ -195,8 +195,9 @@ class SDLS:
         γ_i = max_angle min(1, N_i/M_i)      N_i = Σ_k ‖u_i,k‖      M_i = Σ_j |v_ji| Σ_k ‖J_k,j‖/σ_i
 
     and the sum of all limited to max_angle. Where singular values coincide the step depends on
-    which of the equal directions the decomposition happens to choose. An effector is `group` rows of the task: three of
-    position, or three of orientation, which take part like effectors of their own.
+    which of the equal directions the decomposition happens to choose. An effector is `group` rows
+    of the task: three of position, or three of orientation, which take part like effectors of their
+    own.
 
     Attributes:
         max_angle: γ_max [rad].
