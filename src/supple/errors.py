@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 _MAX_LISTED = 20
 _MAX_SHOWN = 80
+_MAX_COMPARED = 1000  # names, and of each at most _MAX_SHOWN characters: comparing is slow
 
 
 class SuppleError(Exception):
@@ -52,7 +53,14 @@ def unknown(kind: str, given: object, available: Iterable[str]) -> UnknownNameEr
     `kind` is a noun such as "robot" or "joint"; raise the returned error.
     """
     names = list(available)
-    close = get_close_matches(given, names, n=3) if isinstance(given, str) else []
+    close = _nearest(given, names) if isinstance(given, str) else []
     hint = f"; did you mean {' or '.join(shown(name) for name in close)}?" if close else "."
     there_is = f"There is: {listed(names)}." if names else f"There is no {kind} at all."
     return UnknownNameError(f"unknown {kind} {shown(given)}{hint} {there_is}")
+
+
+def _nearest(given: str, names: list[str]) -> list[str]:
+    """At most three names that look like the one given, whatever their case."""
+    short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_SHOWN]
+    by_lower = {name.lower(): name for name in reversed(short)}
+    return [by_lower[low] for low in get_close_matches(given[:_MAX_SHOWN].lower(), by_lower, n=3)]

@@ -32,6 +32,13 @@ def test_unknown_cuts_long_lists_and_names() -> None:
     assert len(message) < 1000
 
 
+def test_unknown_does_not_compare_without_end() -> None:
+    names = [f"{'x' * 20_000}{i}" for i in range(500)] + ["arm"]
+    message = str(errors.unknown("joint", "x" * 20_000, names))
+    assert "did you mean" not in message
+    assert "did you mean 'arm'?" in str(errors.unknown("joint", "Arms", names))
+
+
 @pytest.mark.parametrize("given", [None, 3, ["a"], b"a"])
 def test_unknown_takes_anything(given: object) -> None:
     assert repr(given) in str(errors.unknown("joint", given, ["a"]))

@@ -228,6 +228,20 @@ def test_what_mujoco_refuses_is_refused_in_its_words() -> None:
         mjcf("<mujoco/>")
 
 
+@pytest.mark.parametrize("far", ["1e13", "1e308", "inf", "nan"])
+@pytest.mark.parametrize(
+    "inside",
+    ['pos="{0} {0} 0"><joint pos="{0} {0} {0}" axis="1 1 1" ref="1"/>',
+     '><joint type="slide" axis="1 1 0" ref="{0}"/>',
+     '><joint/><site name="s" pos="{0} 0 0"/>'],
+    ids=["pos", "ref", "site"],
+)  # fmt: skip
+def test_absurd_lengths_are_refused(inside: str, far: str) -> None:
+    text = f'<body euler="10 20 30" {inside.format(far)}{MASS}</body>'
+    with pytest.raises(DescriptionError, match=r"lies farther than 1e.12 m|not finite"):
+        mjcf(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+
+
 def test_an_unknown_joint_cannot_be_welded() -> None:
     with pytest.raises(UnknownNameError, match="unknown joint 'tlit'; did you mean 'tilt'"):
         mjcf(HARD, fixed=["tlit"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 import time
 
 import numpy as np
@@ -93,6 +94,29 @@ def test_mimic_of_a_mimic_is_composed() -> None:
     assert (follower.mimic.multiplier, follower.mimic.offset) == (-6.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("second", "third", "message"),
+    [
+        (Mimic("a", math.nan), Mimic("b"), "'b': the mimic of 'a' must be finite .*=nan, offset=0"),
+        (Mimic("a", 1, math.inf), Mimic("b"), "'b': the mimic of 'a' .* multiplier=1, offset=inf"),
+        (Mimic("a", -2e12), Mimic("b"), "'b': the mimic of 'a' .* at most 1e.12, given .*=-2e.12"),
+        (Mimic("a", 1e7), Mimic("b", 1e7), "'c': the mimic of 'a' .* given multiplier=1e.14"),
+        (Mimic("a", 1, 1e7), Mimic("b", 1e7), "'c': the mimic of 'a' .* offset=1e.14"),
+        (Mimic("a", 1e300), Mimic("b", 1e300), "'b': the mimic of 'a' .* given multiplier=1e.300"),
+    ],
+)
+def test_absurd_mimics_are_refused_also_when_composed(
+    second: Mimic, third: Mimic, message: str
+) -> None:
+    joints = (
+        turn("c", "2", "3", mimic=third),
+        turn("a", "0", "1"),
+        turn("b", "1", "2", mimic=second),
+    )
+    with pytest.raises(DescriptionError, match=message):
+        Description("r", joints)
+
+
 def test_long_chains_are_read_without_recursion() -> None:
     n = 10_000
     last = n - 1
@@ -110,6 +134,7 @@ def test_long_chains_are_read_without_recursion() -> None:
 nan_pose = np.full((4, 4), math.nan)
 mirror = np.diag((1.0, 1.0, -1.0, 1.0))
 scaled = np.diag((2.0, 1.0, 1.0, 1.0))
+far = np.eye(4) - 1e13 * np.eye(4)[1][:, None] * np.eye(4)[3]
 projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
 
 
@@ -123,22 +148,29 @@ projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
         ({"origin": 1e200 * scaled}, "'j': origin: last row"),
         ({"tail": projective}, "'j': tail: last row is not 0 0 0 1"),
         ({"origin": np.eye(3)}, r"'j': origin: expected shape \(4, 4\), given shape \(3, 3\)"),
-        ({"origin": "here"}, "'j': origin: expected numbers, given 'here'"),
-        ({"axis": (0, 0, 0)}, "'j': axis: is zero"),
-        ({"axis": (0, math.nan, 1)}, "'j': axis: holds values that are not finite"),
+        ({"origin": "here"}, "'j': origin: expected real numbers, given 'here'"),
+        ({"origin": 1j * np.eye(4)}, "'j': origin: expected real numbers, given array"),
+        ({"origin": [[10**400] * 4] * 4}, "'j': origin: expected real numbers"),
+        ({"tail": far}, "'j': tail: lies farther than 1e.12 m, given 1 0 0 0; 0 1 0 -1e.13; 0 0"),
+        ({"axis": (0, 0, 0)}, "'j': axis: is zero, expected a direction, given 0 0 0"),
+        ({"axis": (0, math.nan, 1)}, "'j': axis: holds .* not finite, given 0 nan 1"),
         ({"axis": (1, 0)}, r"'j': axis: expected shape \(3,\)"),
         ({"lower": 1, "upper": -1}, "'j': the lower limit is above .* lower=1, upper=-1"),
+        ({"lower": np.complex128(1)}, "'j': lower: expected a number, given"),
+        ({"upper": 10**400}, "'j': upper: expected a number, given 1000"),
         ({"lower": math.nan}, "'j': limits must be numbers"),
         ({"lower": math.inf}, "'j': no position lies between"),
         ({"max_speed": 0}, "'j': max_speed must be positive or infinite, given 0"),
         ({"max_speed": -1}, "'j': max_speed"),
         ({"max_speed": math.nan}, "'j': max_speed"),
         ({"kind": "continuous", "lower": -1}, "'j': a continuous joint has no limits"),
-        ({"kind": "helical"}, "'j': unknown kind 'helical'; there is: 'revolute'"),
+        ({"kind": "helical"}, "'j': unknown kind 'helical'. There is: 'revolute'"),
+        ({"kind": "revolut"}, "'j': unknown kind 'revolut'; did you mean 'revolute'"),
+        ({"kind": ["revolute"]}, "'j': unknown kind .'revolute'"),
         ({"kind": "fixed"}, "has 1 joints and none of them moves"),
         ({"mimic": Mimic("j")}, "'j' mimics itself"),
         ({"mimic": Mimic("jj")}, "'j' mimics an unknown joint 'jj'; did you mean 'j'"),
-        ({"mimic": Mimic("j", math.nan)}, "'j': mimic must be finite, given multiplier=nan"),
+        ({"mimic": "k"}, "'j': mimic: expected a Mimic or None, given 'k'"),
         ({"name": ""}, "joint name: expected a non-empty string, given ''"),
         ({"child": None}, "link name: expected a non-empty string, given None"),
     ],
@@ -190,6 +222,13 @@ def test_joints_that_make_no_tree_are_refused(joints: tuple[Joint, ...], message
         ((Frame("f", "a", mirror),), (), "frame 'f': placement: rotation is left-handed"),
         ((Frame("tool", "b"),), ("tol",), "unknown frame 'tol'; did you mean 'tool'"),
         ((), ("b", "b"), "two tips are named 'b'"),
+        (None, (), "frames: expected a sequence of Frame, given None"),
+        (("f",), (), "frames: expected a sequence of Frame, given 'f' among them"),
+        ((Frame("f", ["a"]),), (), "link of frame 'f': expected a non-empty string, given .'a'"),  # type: ignore[arg-type]
+        ((Frame("f", "a", far),), (), "frame 'f': placement: lies farther than 1e.12 m"),
+        ((), None, "tips: expected a sequence of str, given None"),
+        ((), (["b"],), "tips: expected a sequence of str, given .'b'. among them"),
+        ((), "b", "tips: expected a sequence of str, given the single string 'b'"),
     ],
 )
 def test_frames_and_tips_that_are_wrong_are_refused(
@@ -197,3 +236,29 @@ def test_frames_and_tips_that_are_wrong_are_refused(
 ) -> None:
     with pytest.raises(DescriptionError, match=message):
         Description("r", (turn("j", "a", "b"),), frames, tips)
+
+
+@pytest.mark.parametrize("joints", [None, 3, "joints", ("a",), (None,)])
+def test_joints_that_are_no_joints_are_refused(joints: object) -> None:
+    with pytest.raises(DescriptionError, match="joints: expected a sequence of Joint, given"):
+        Description("r", joints)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("joint", [None, 3, ["a"]])
+def test_a_mimic_of_no_name_is_refused(joint: object) -> None:
+    with pytest.raises(DescriptionError, match="mimic: expected a joint's name, given"):
+        Mimic(joint)  # type: ignore[arg-type]
+
+
+def test_a_pickled_description_is_the_same_and_read_only() -> None:
+    tree = random_tree(3)
+    follower = turn("f", tree.links[-1], "end", mimic=Mimic("joint1", 2.0, 0.5))
+    robot = Description("r", (*tree.joints, follower), (Frame("tool", "end"),), ("tool",))
+    again = pickle.loads(pickle.dumps(robot))
+    assert (again.name, again.links, again.tips) == (robot.name, robot.links, robot.tips)
+    assert again.joints[-1].mimic.__dict__ == robot.joints[-1].mimic.__dict__
+    for one, two in zip(robot.joints, again.joints, strict=True):
+        for key in ("origin", "axis", "tail"):
+            assert np.array_equal(getattr(one, key), getattr(two, key))
+            assert not getattr(two, key).flags.writeable
+    assert not again.frames[0].placement.flags.writeable

@@ -17,11 +17,12 @@ _QUARTERS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
 def cos_sin(angle: float) -> tuple[float, float]:
     """Cosine and sine of an angle [rad], exactly 0 or ±1 at multiples of 90°.
 
-    A double is within rounding of k pi/2 or it is not: 1.5707963 stays what it is.
+    Two full turns either way; beyond, a multiple is no longer told from its neighbours. A double
+    is within rounding of k pi/2 or it is not: 1.5707963 stays what it is.
     """
     if math.isfinite(angle):
         k = round(angle / (math.pi / 2))
-        if abs(angle - k * (math.pi / 2)) <= 2 * _EPS * max(1.0, abs(angle)):
+        if abs(k) <= 8 and abs(angle - k * (math.pi / 2)) <= 4 * _EPS:
             return _QUARTERS[k % 4]
         return math.cos(angle), math.sin(angle)
     return math.nan, math.nan

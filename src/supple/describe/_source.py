@@ -17,7 +17,6 @@ from supple.errors import DescriptionError, InputError, listed, shown
 PathOrText: TypeAlias = "str | os.PathLike[str]"
 
 MAX_BYTES = 16_000_000
-MAX_ELEMENTS = 200_000
 
 # What the root element says about a file that came to the wrong reader.
 _OTHER_ROOTS = {
@@ -25,6 +24,24 @@ _OTHER_ROOTS = {
     "mujoco": "this is an MJCF file: read it with supple.mjcf",
     "sdf": "this is an SDF file, which supple does not read: convert it to URDF",
 }
+
+
+@dataclass
+class Budget:
+    """How much may be read, and how much has been: one for a file and all that it includes."""
+
+    max_elements: int
+    max_depth: int
+    elements: int = 0
+    bytes: int = 0
+
+    def spend(self, label: str, size: int) -> None:
+        """Count the bytes of one more file, before they are read."""
+        before = " and the files before it are" if self.bytes else " is"
+        self.bytes += size
+        if self.bytes > MAX_BYTES:
+            limit = f"at most {MAX_BYTES / 1e6:.0f} MB are read"
+            raise DescriptionError(f"{label}{before} {self.bytes / 1e6:.1f} MB; {limit}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,26 +54,26 @@ class Source:
     root: Element
 
 
-def read_source(source: PathOrText, *, root: str, max_depth: int) -> Source:
+def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: int = 0) -> Source:
     """Read a path, or a text that starts with "<", and check its XML.
 
     Refused with a DescriptionError, before any other parser sees it: what is missing, not a
     regular file, unreadable, empty or above 16 MB; XML that is not well-formed, declares a
-    document type or entities, has another root element, nests deeper than max_depth or has more
-    than 200,000 elements.
+    document type or entities, has another root element (if one is asked for), nests too deep
+    (counted from `depth`) or has too many elements.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         label, path, data = "the given text", None, _encoded(source)
+        budget.spend(label, len(data))
     elif isinstance(source, str | os.PathLike):
-        label, path, data = _loaded(source)
+        label, path, data = _loaded(source, budget)
     else:
         raise InputError(f"expected a path or a text of XML, given {shown(source)}.")
 
-    if len(data) > MAX_BYTES:
-        raise _too_large(label, len(data))
     if not data.strip():
-        raise DescriptionError(f"{label} is empty; expected XML with a <{root}> element.")
-    return Source(label, data, path, _Checker(label, root, max_depth).checked(data))
+        expected = f"XML with a <{root}> element" if root else "XML"
+        raise DescriptionError(f"{label} is empty; expected {expected}.")
+    return Source(label, data, path, _Checker(label, budget, root, depth).checked(data))
 
 
 def _encoded(text: str) -> bytes:
@@ -68,8 +85,8 @@ def _encoded(text: str) -> bytes:
         raise DescriptionError(f"the given text is not valid Unicode: {error}.") from error
 
 
-def _loaded(source: str | os.PathLike[str]) -> tuple[str, Path, bytes]:
-    """Label, path and at most one byte too many of a file."""
+def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, bytes]:
+    """Label, path and bytes of a file that the budget allows."""
     try:
         path = Path(source)
         label = _label(path)
@@ -78,10 +95,9 @@ def _loaded(source: str | os.PathLike[str]) -> tuple[str, Path, bytes]:
             raise DescriptionError(f"{label} is a directory; expected a file.")
         if not stat.S_ISREG(status.st_mode):
             raise DescriptionError(f"{label} is not a regular file.")
-        if status.st_size > MAX_BYTES:
-            raise _too_large(label, status.st_size)
+        budget.spend(label, status.st_size)
         with path.open("rb") as file:
-            return label, path, file.read(MAX_BYTES + 1)
+            return label, path, file.read(status.st_size)
     except FileNotFoundError as error:
         problem = f"no such file: {_label(Path(source))}{_nearby(Path(source))}."
         raise DescriptionError(problem) from error
@@ -107,23 +123,17 @@ def _nearby(path: Path) -> str:
     return f"; its folder has {listed(close)}" if close else ""
 
 
-def _too_large(label: str, size: int) -> DescriptionError:
-    limit = f"at most {MAX_BYTES / 1e6:.0f} MB are read"
-    return DescriptionError(f"{label} is {size / 1e6:.1f} MB; {limit}.")
-
-
 class _Checker:
     """One pass of expat over the bytes: refuses what is not plain XML, builds the elements.
 
     Names keep their prefix ("xacro:macro"): an unbound one, common in robot files, is no error.
     """
 
-    def __init__(self, label: str, root: str, max_depth: int) -> None:
+    def __init__(self, label: str, budget: Budget, root: str, depth: int) -> None:
         self.label = label
+        self.budget = budget
         self.expected = root
-        self.max_depth = max_depth
-        self.depth = 0
-        self.elements = 0
+        self.depth = depth
         self.builder = TreeBuilder()
 
     def checked(self, data: bytes) -> Element:
@@ -155,7 +165,7 @@ class _Checker:
         )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if self.elements == 0 and name != self.expected:
+        if self.expected and name != self.expected:
             hint = _OTHER_ROOTS.get(name, "is it a robot file?")
             raise self._error(
                 f"has the root element <{shown(name)[1:-1]}>, expected <{self.expected}>; {hint}"
@@ -165,12 +175,13 @@ class _Checker:
                 f"has the element <{shown(name)[1:-1]}>: it is xacro; expand it first, "
                 "xacro arm.urdf.xacro > arm.urdf"
             )
+        self.expected = ""  # it is asked of the root only
         self.depth += 1
-        self.elements += 1
-        if self.depth > self.max_depth:
-            raise self._error(f"nests elements deeper than {self.max_depth}")
-        if self.elements > MAX_ELEMENTS:
-            raise self._error(f"has more than {MAX_ELEMENTS} elements")
+        self.budget.elements += 1
+        if self.depth > self.budget.max_depth:
+            raise self._error(f"nests elements deeper than {self.budget.max_depth}")
+        if self.budget.elements > self.budget.max_elements:
+            raise self._error(f"has more than {self.budget.max_elements} elements")
         self.builder.start(name, attributes)
 
     def _end(self, name: str) -> None:

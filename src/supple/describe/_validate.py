@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
 _ORTHONORMAL = 1e-6  # how far from a rotation a file may be before it is refused
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
+_HUGE = 1e12  # no length [m] nor mimic reaches it: a kernel in float32 must not overflow
+
+
+def real(value: object, what: str) -> Array:
+    """The value as an array of float64, whatever its shape; nothing imaginary is dropped."""
+    try:
+        array = np.asarray(value)
+        if np.iscomplexobj(array):
+            raise TypeError("complex")
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DescriptionError(f"{what}: expected real numbers, given {shown(value)}.") from error
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
@@ -29,14 +41,16 @@ def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) ->
         *(("joint name", joint.name) for joint in joints),
         *(("link name", link) for joint in joints for link in (joint.parent, joint.child)),
         *(("frame name", frame.name) for frame in frames),
+        *((f"link of frame {shown(frame.name)}", frame.link) for frame in frames),
     ]
     for what, name in names:
         if not isinstance(name, str) or not name:
             raise DescriptionError(f"{what}: expected a non-empty string, given {shown(name)}.")
     refuse_duplicates("joint", [joint.name for joint in joints])
     for joint in joints:
-        if joint.kind not in KINDS:
-            problem = f"unknown kind {shown(joint.kind)}; there is: {listed(KINDS)}."
+        kind: object = joint.kind
+        if not isinstance(kind, str) or kind not in KINDS:
+            problem = unknown("kind", kind, KINDS)
             raise DescriptionError(f"joint {shown(joint.name)}: {problem}")
     if not any(joint.moves for joint in joints):
         raise DescriptionError(
@@ -150,14 +164,16 @@ def _check_limits(joint: Joint, name: str) -> None:
 
 def _poses(T: Array, what: Sequence[str]) -> Array:
     """Check poses (n, 4, 4) and make their rotations orthonormal to machine precision."""
-    _refuse(~np.isfinite(T).all(axis=(1, 2)), what, "holds values that are not finite")
-    _refuse((T[:, 3] != (0.0, 0.0, 0.0, 1.0)).any(axis=1), what, "last row is not 0 0 0 1")
+    _refuse(~np.isfinite(T).all(axis=(1, 2)), what, "holds values that are not finite", T)
+    _refuse((T[:, 3] != (0.0, 0.0, 0.0, 1.0)).any(axis=1), what, "last row is not 0 0 0 1", T)
+    too_far = (abs(T[:, :3, 3]) > _HUGE).any(axis=1)
+    _refuse(too_far, what, f"lies farther than {_HUGE:g} m", T)
     R = T[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
         residual = abs(R.swapaxes(1, 2) @ R - np.eye(3)).max(axis=(1, 2))
         problem = f"rotation is not orthonormal within {_ORTHONORMAL:g}"
-        _refuse(~(residual <= _ORTHONORMAL), what, problem)
-    _refuse(np.linalg.det(R) < 0, what, "rotation is left-handed (a mirror image)")
+        _refuse(~(residual <= _ORTHONORMAL), what, problem, T)
+    _refuse(np.linalg.det(R) < 0, what, "rotation is left-handed (a mirror image)", T)
 
     # Newton's iteration for the nearest rotation: 1e-6 -> 1e-12 -> rounding.
     for _ in range(2):
@@ -171,9 +187,9 @@ def _poses(T: Array, what: Sequence[str]) -> Array:
 def _unit(axes: Array, names: Sequence[str]) -> Array:
     """Check axes (n, 3) and make them unit vectors to machine precision."""
     what = [f"{name}: axis" for name in names]
-    _refuse(~np.isfinite(axes).all(axis=1), what, "holds values that are not finite")
+    _refuse(~np.isfinite(axes).all(axis=1), what, "holds values that are not finite", axes)
     size = abs(axes).max(axis=1, keepdims=True)
-    _refuse(size[:, 0] < 1e-9, what, "is zero; expected a direction")
+    _refuse(size[:, 0] < 1e-9, what, "is zero, expected a direction", axes)
     axes = axes / np.where(abs(size - 1) < 0.5, 1.0, size)  # no overflow in the norm
     norm = np.linalg.norm(axes, axis=1, keepdims=True)
     return _snapped(np.where(abs(norm - 1) > _ROUNDING, axes / norm, axes))
@@ -185,10 +201,13 @@ def _snapped(values: Array) -> Array:
     return np.where(abs(values - nearest) <= _ROUNDING, nearest + 0.0, values)
 
 
-def _refuse(bad: npt.ArrayLike, what: Sequence[str], why: str) -> None:
-    """Refuse the first of the things that are bad (n,)."""
+def _refuse(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array) -> None:
+    """Refuse the first of the things (n, ...) that are bad (n,), and show it."""
     if np.any(bad):
-        raise DescriptionError(f"{what[int(np.argmax(bad))]}: {why}.")
+        first = int(np.argmax(bad))
+        rows = np.atleast_2d(given[first])
+        text = "; ".join(" ".join(f"{value:g}" for value in row) for row in rows)
+        raise DescriptionError(f"{what[first]}: {why}, given {text}.")
 
 
 def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:
@@ -206,8 +225,7 @@ def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:
             path[at.name] = at.mimic
             at = _followed(at, at.mimic, by_name)
         for name, mimic in reversed(path.items()):
-            above = resolved.get(mimic.joint)
-            resolved[name] = mimic if above is None else _composed(mimic, above)
+            resolved[name] = _composed(name, mimic, resolved.get(mimic.joint))
     return tuple(
         replace(joint, mimic=resolved[joint.name]) if joint.mimic is not None else joint
         for joint in joints
@@ -219,9 +237,6 @@ def _followed(joint: Joint, mimic: Mimic, by_name: dict[str, Joint]) -> Joint:
     name = f"joint {shown(joint.name)}"
     if not joint.moves:
         raise DescriptionError(f"{name} is fixed and cannot mimic {shown(mimic.joint)}.")
-    if not (math.isfinite(mimic.multiplier) and math.isfinite(mimic.offset)):
-        numbers = f"multiplier={mimic.multiplier:g}, offset={mimic.offset:g}"
-        raise DescriptionError(f"{name}: mimic must be finite, given {numbers}.")
     if mimic.joint not in by_name:
         problem = unknown("joint", mimic.joint, by_name)
         weld = f"Correct it, or weld the follower: fixed=[{shown(joint.name)}]."
@@ -237,14 +252,22 @@ def _followed(joint: Joint, mimic: Mimic, by_name: dict[str, Joint]) -> Joint:
     return followed
 
 
-def _composed(mimic: Mimic, above: Mimic) -> Mimic:
-    """A mimic of a mimic: m (m' q + o') + o."""
-    return replace(
-        mimic,
-        joint=above.joint,
-        multiplier=mimic.multiplier * above.multiplier,
-        offset=mimic.multiplier * above.offset + mimic.offset,
-    )
+def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
+    """A mimic of a mimic, m (m' q + o') + o, if it stays within reason."""
+    if above is not None:
+        mimic = replace(
+            mimic,
+            joint=above.joint,
+            multiplier=mimic.multiplier * above.multiplier,
+            offset=mimic.multiplier * above.offset + mimic.offset,
+        )
+    if not (abs(mimic.multiplier) <= _HUGE and abs(mimic.offset) <= _HUGE):
+        numbers = f"multiplier={mimic.multiplier:g}, offset={mimic.offset:g}"
+        raise DescriptionError(
+            f"joint {shown(name)}: the mimic of {shown(mimic.joint)} must be finite and at most "
+            f"{_HUGE:g}, given {numbers}."
+        )
+    return mimic
 
 
 def with_clean_placements(frames: Sequence[Frame], links: Sequence[str]) -> tuple[Frame, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from supple.describe._pose import Array
 from supple.errors import DescriptionError, shown
 
 Kind: TypeAlias = Literal["revolute", "continuous", "prismatic", "fixed"]
+_Thing = TypeVar("_Thing")
 
 
 def _identity() -> Array:
@@ -25,10 +26,7 @@ def _z() -> Array:
 
 def _frozen(value: object, shape: tuple[int, ...], what: str) -> Array:
     """A read-only float64 copy of the value, of exactly this shape."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DescriptionError(f"{what}: expected numbers, given {shown(value)}.") from error
+    array = _validate.real(value, what).copy()
     if array.shape != shape:
         raise DescriptionError(f"{what}: expected shape {shape}, given shape {array.shape}.")
     array.flags.writeable = False
@@ -37,9 +35,26 @@ def _frozen(value: object, shape: tuple[int, ...], what: str) -> Array:
 
 def _number(value: object, what: str) -> float:
     try:
+        if isinstance(value, complex | np.complexfloating):
+            raise TypeError("complex")
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DescriptionError(f"{what}: expected a number, given {shown(value)}.") from error
+
+
+def _all(kind: type[_Thing], given: object, what: str) -> tuple[_Thing, ...]:
+    """The things given, each of the kind."""
+    expected = f"{what}: expected a sequence of {kind.__name__}"
+    if isinstance(given, str):
+        raise DescriptionError(f"{expected}, given the single string {shown(given)}.")
+    try:
+        things: tuple[_Thing, ...] = tuple(given)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise DescriptionError(f"{expected}, given {shown(given)}.") from error
+    for thing in things:
+        if not isinstance(thing, kind):
+            raise DescriptionError(f"{expected}, given {shown(thing)} among them.")
+    return things
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +66,9 @@ class Mimic:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
+        joint: object = self.joint
+        if not isinstance(joint, str):
+            raise DescriptionError(f"mimic: expected a joint's name, given {shown(joint)}.")
         for key in ("multiplier", "offset"):
             number = _number(getattr(self, key), f"mimic of {shown(self.joint)}: {key}")
             object.__setattr__(self, key, number)
@@ -105,6 +123,10 @@ class Joint(_Remade):
         for key in ("lower", "upper", "max_speed"):
             number = _number(getattr(self, key), f"{what}: {key}")
             object.__setattr__(self, key, number)
+        mimic: object = self.mimic
+        if not isinstance(mimic, Mimic | None):
+            problem = f"expected a Mimic or None, given {shown(mimic)}"
+            raise DescriptionError(f"{what}: mimic: {problem}.")
 
     @property
     def moves(self) -> bool:
@@ -149,13 +171,14 @@ class Description:
     tips: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        joints, frames = tuple(self.joints), tuple(self.frames)
+        joints, frames = _all(Joint, self.joints, "joints"), _all(Frame, self.frames, "frames")
+        tips = _all(str, self.tips, "tips")
         _validate.check_names(self.name, joints, frames)
         joints = _validate.in_tree_order(joints)
         joints = _validate.with_resolved_mimics(_validate.with_clean_numbers(joints))
         object.__setattr__(self, "joints", joints)
         object.__setattr__(self, "frames", _validate.with_clean_placements(frames, self.links))
-        object.__setattr__(self, "tips", _validate.checked_tips(self.tips, self.links, frames))
+        object.__setattr__(self, "tips", _validate.checked_tips(tips, self.links, frames))
 
     def __repr__(self) -> str:
         moving = sum(joint.moves and joint.mimic is None for joint in self.joints)

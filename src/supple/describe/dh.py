@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from supple.describe._pose import Array, rotation_x, rotation_z, translation
+from supple.describe._validate import real
 from supple.describe.description import Description, Frame, Joint, Kind
 from supple.errors import DescriptionError, shown, unknown
 
@@ -80,11 +81,8 @@ def dh(
     links = _names("link_names", link_names, [f"link{i}" for i in range(n + 1)])
 
     chain = []
-    for i, (a, alpha, d, theta) in enumerate(rows):
-        # Turning about and sliding along z commute, so the constant part stays in one piece.
-        along_z = rotation_z(theta) @ translation(z=d)
-        along_x = rotation_x(alpha) @ translation(a)
-        before = first if i == 0 else np.eye(4)
+    for i, row in enumerate(rows):
+        origin, tail = _constants(row, convention)
         lower, upper = bounds[i]
         unlimited = kind_of[i] == "revolute" and np.isinf((lower, upper)).all()
         chain.append(
@@ -93,8 +91,8 @@ def dh(
                 kind="continuous" if unlimited else kind_of[i],
                 parent=links[i],
                 child=links[i + 1],
-                origin=before if convention == "standard" else before @ along_x @ along_z,
-                tail=along_z @ along_x if convention == "standard" else np.eye(4),
+                origin=_product(first, origin) if i == 0 else origin,
+                tail=tail,
                 lower=lower,
                 upper=upper,
                 max_speed=speeds[i],
@@ -106,13 +104,29 @@ def dh(
     return Description(name, tuple(chain), frames=(frame,), tips=("tool",))
 
 
+def _constants(row: Array, convention: str) -> tuple[Array, Array]:
+    """Origin and tail of the joint of one row.
+
+    Turning about and sliding along z commute, so the constant part stays in one piece.
+    """
+    a, alpha, d, theta = (float(value) for value in row)
+    along_z = _product(rotation_z(theta), translation(z=d))
+    along_x = _product(rotation_x(alpha), translation(a))
+    if convention == "standard":
+        return np.eye(4), _product(along_z, along_x)
+    return _product(along_x, along_z), np.eye(4)
+
+
+def _product(A: Array, B: Array) -> Array:
+    """A @ B without a warning: what overflows is refused by Description."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return A @ B
+
+
 def _numbers(what: str, given: object, default: object, *shapes: tuple[int, ...]) -> Array:
     """The option as a float64 array of one of the shapes (any shape when none is named)."""
     value = default if given is None else given
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DescriptionError(f"{what}: expected numbers, given {shown(value)}.") from error
+    array = real(value, what)
     if shapes and array.shape not in shapes:
         expected = " or ".join(str(shape) for shape in shapes)
         raise DescriptionError(f"{what}: expected shape {expected}, given shape {array.shape}.")
@@ -126,19 +140,26 @@ def _limits(given: npt.ArrayLike | None, n: int) -> Array:
 
 
 def _kinds(given: str | Sequence[str] | None, n: int) -> list[Kind]:
-    letters = ["revolute"] * n if given is None else list(given)
+    letters = ["revolute"] * n if given is None else _listed(given)
     if len(letters) != n:
         raise DescriptionError(f"kinds: expected {n}, one per joint, given {shown(given)}.")
-    for letter in letters:
-        if letter not in _KINDS:
-            raise DescriptionError(
-                f"kinds: expected 'R' (revolute) or 'P' (prismatic), given {shown(letter)}."
-            )
+    each: Iterable[object] = letters
+    for letter in each:
+        if not isinstance(letter, str) or letter not in _KINDS:
+            raise DescriptionError(f"kinds: {unknown('kind', letter, _KINDS)}")
     return [_KINDS[letter] for letter in letters]
 
 
 def _names(what: str, given: Sequence[str] | None, default: list[str]) -> list[str]:
-    names = default if given is None else list(given)
+    names = default if given is None else _listed(given)
     if isinstance(given, str) or len(names) != len(default):
         raise DescriptionError(f"{what}: expected {len(default)} names, given {shown(given)}.")
     return names
+
+
+def _listed(given: Iterable[str]) -> list[str]:
+    """The things given, none if it is no sequence at all."""
+    try:
+        return list(given)
+    except TypeError:
+        return []

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from supple.describe._include import check_included
 from supple.describe._pose import Array, from_wxyz, motion, translation
-from supple.describe._source import PathOrText, Source, read_source
+from supple.describe._source import Budget, PathOrText, Source, read_source
 from supple.describe.description import Description, Frame, Joint, Kind, Mimic
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, MissingExtraError, shown
 
 _MAX_DEPTH = 400
+_MAX_ELEMENTS = 20_000  # MuJoCo's time grows as the square of the siblings
 
 
 def mjcf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
@@ -36,7 +38,8 @@ def mjcf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
     - unnamed bodies and joints are called "body<id>" and "joint<id>".
 
     Args:
-        source: a path or the text itself; at most 16 MB, no document type.
+        source: a path or the text itself; with the files it includes at most 16 MB and 20,000
+            elements, no document type.
         fixed: names of joints to weld at qpos0; what mimics them stands still too.
 
     Raises:
@@ -44,8 +47,10 @@ def mjcf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
         UnknownNameError: a name in `fixed` that no joint has.
         MissingExtraError: MuJoCo is not installed.
     """
-    file = read_source(source, root="mujoco", max_depth=_MAX_DEPTH)
+    budget = Budget(max_elements=_MAX_ELEMENTS, max_depth=_MAX_DEPTH)
+    file = read_source(source, budget, root="mujoco")
     try:
+        check_included(file, budget)
         return _Reader(_compiled(file)).description(fixed)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
@@ -133,6 +138,7 @@ class _Reader:
             yield self._joint(j, parent, link, here, weld)
             parent, here = link, np.eye(4)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a Description refuses the result
     def _joint(self, j: int, parent: str, child: str, here: Array, weld: frozenset[str]) -> Joint:
         """One joint: turned about its anchor, q measured so that the drawn pose is at q = ref."""
         m, name = self.model, self.joints[j]

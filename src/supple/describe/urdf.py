@@ -10,13 +10,16 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
-from supple.describe._source import PathOrText, read_source
+from supple.describe._source import Budget, PathOrText, read_source
 from supple.describe._validate import refuse_duplicates, refuse_roots
 from supple.describe.description import Description, Joint, Kind, Mimic
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import DescriptionError, listed, shown, unknown
+from supple.errors import DescriptionError, shown, unknown
 
 _MAX_DEPTH = 100
+_MAX_ELEMENTS = 200_000
+_MAX_JOINTS = 5_000
+_MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
 _WELDABLE = ("floating", "planar")
 _TYPES = (*get_args(Kind), *_WELDABLE)
 
@@ -35,25 +38,36 @@ def urdf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
     - floating and planar joints are refused unless they are named in `fixed`.
 
     Args:
-        source: a path or the text itself; at most 16 MB, no document type, no xacro.
+        source: a path or the text itself; at most 16 MB and 5,000 joints, no document
+            type, no xacro.
         fixed: names of joints to weld at their zero; what mimics them stands still too.
 
     Raises:
         DescriptionError: a file that cannot be read, or a robot that is not a tree.
         UnknownNameError: a name in `fixed` that no joint has.
     """
-    file = read_source(source, root="robot", max_depth=_MAX_DEPTH)
+    budget = Budget(max_elements=_MAX_ELEMENTS, max_depth=_MAX_DEPTH)
+    file = read_source(source, budget, root="robot")
     try:
-        elements = file.root.findall("joint")
+        elements = _at_most(_MAX_JOINTS, file.root.findall("joint"))
+        links = _at_most(_MAX_JOINTS + 1, file.root.findall("link"))
         names = [_name(element) for element in elements]
         weld = names_to_weld(fixed, names)
         joints = [_joint(name, e, weld) for name, e in zip(names, elements, strict=True)]
-        _check_links([_name(element) for element in file.root.findall("link")], joints)
+        _check_links([_name(element) for element in links], joints)
         still = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
         return Description(name, still)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
+
+
+def _at_most(limit: int, elements: list[Element]) -> list[Element]:
+    """The elements, of one kind, if they are not too many."""
+    if len(elements) > limit:
+        many = f"{len(elements)} <{elements[0].tag}> elements"
+        raise DescriptionError(f"{many} are too many: at most {limit} are read.")
+    return elements
 
 
 def _name(element: Element) -> str:
@@ -67,8 +81,7 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
     """One joint; floating and planar ones must be about to be welded."""
     kind = element.get("type", "")
     if kind not in _TYPES:
-        problem = f"unknown type {shown(kind)}; there is: {listed(_TYPES)}."
-        raise DescriptionError(f"joint {shown(name)}: {problem}")
+        raise DescriptionError(f"joint {shown(name)}: {unknown('type', kind, _TYPES)}")
     if kind in _WELDABLE and name not in weld:
         raise DescriptionError(
             f"joint {shown(name)} is {kind}, which is more than one coordinate; "
@@ -85,8 +98,8 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
         kind="fixed" if kind in _WELDABLE else kind,  # type: ignore[arg-type]
         parent=_Part(element, "parent", required=True).name("link"),
         child=_Part(element, "child", required=True).name("link"),
-        origin=_pose(origin.numbers("xyz", 3), origin.numbers("rpy", 3)),
-        axis=np.array(_Part(element, "axis").numbers("xyz", 3) or (1.0, 0.0, 0.0)),
+        origin=_pose(origin.vector("xyz"), origin.vector("rpy")),
+        axis=np.array(_Part(element, "axis").vector("xyz") or (1.0, 0.0, 0.0)),
         lower=lower or 0.0,
         upper=upper or 0.0,
         max_speed=limit.number("velocity") or math.inf,
@@ -119,14 +132,27 @@ class _Part:
         text = self._values.get(key)
         if text is None:
             return ()
+        if len(text) > _MAX_NUMBERS:
+            problem = f"{len(text)} characters are too many: at most {_MAX_NUMBERS} are read"
+            raise DescriptionError(f"{self._what} {key}: {problem}, given {shown(text)}.")
         try:
             numbers = [float(word) for word in text.split()]
         except ValueError:
+            numbers = []
+        if "_" in text:  # 1_0 is a number in Python only
             numbers = []
         if len(numbers) != count:
             expected = f"expected {count} number{'s' if count > 1 else ''}, given {shown(text)}"
             hint = "; expand the file with xacro first" if "${" in text else ""
             raise DescriptionError(f"{self._what} {key}: {expected}{hint}.")
+        return numbers
+
+    def vector(self, key: str) -> Sequence[float]:
+        """Three finite numbers, none if the attribute is missing."""
+        numbers = self.numbers(key, 3)
+        if not all(math.isfinite(number) for number in numbers):
+            given = f"given {shown(self._values[key])}"
+            raise DescriptionError(f"{self._what} {key}: expected finite numbers, {given}.")
         return numbers
 
     def number(self, key: str) -> float | None:
@@ -150,13 +176,13 @@ def _check_links(links: Sequence[str], joints: Iterable[Joint]) -> None:
     """Every link that a joint names is there, and every link hangs on a joint."""
     refuse_duplicates("link", links)
     known = set(links)
-    unconnected = dict.fromkeys(links)
+    unconnected, roots = dict.fromkeys(links), dict.fromkeys(links)
     for joint in joints:
         for tag, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in known:
                 what = f"joint {shown(joint.name)}: <{tag}>"
                 raise DescriptionError(f"{what} names an {unknown('link', link, links)}")
             unconnected.pop(link, None)
-    if unconnected and len(links) > 1:
-        connected = [link for link in links if link not in unconnected]
-        refuse_roots([*connected[:1], *unconnected])
+        roots.pop(joint.child, None)
+    if unconnected and len(roots) > 1:
+        refuse_roots(list(roots))

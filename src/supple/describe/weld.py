@@ -10,17 +10,24 @@ import numpy as np
 
 from supple.describe._pose import motion
 from supple.describe.description import Joint
-from supple.errors import InputError, shown, unknown
+from supple.errors import DescriptionError, InputError, shown, unknown
 
 
-def names_to_weld(fixed: str | Iterable[str], available: Sequence[str]) -> frozenset[str]:
-    """The names given as `fixed=`, each checked to exist; one plain string is one name."""
+def names_to_weld(
+    fixed: str | Iterable[str], available: Sequence[str], what: str = "fixed"
+) -> frozenset[str]:
+    """The names given as `fixed=`, each checked to exist; one plain string is one name.
+
+    `what` is the argument's name for the message, where it is another.
+    """
     try:
         names = (fixed,) if isinstance(fixed, str) else tuple(fixed)
     except TypeError as error:
-        raise InputError(f"fixed: expected names of joints, given {shown(fixed)}.") from error
-    for name in names:
-        if name not in available:
+        raise InputError(f"{what}: expected names of joints, given {shown(fixed)}.") from error
+    known = frozenset(available)
+    each: Iterable[object] = names
+    for name in each:
+        if not isinstance(name, str) or name not in known:
             raise unknown("joint", name, available)
     return frozenset(names)
 
@@ -41,7 +48,11 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint,
         name = todo.pop()
         for joint in followers.get(name, ()):
             if joint.mimic is not None and joint.name not in still:
-                still[joint.name] = joint.mimic.multiplier * still[name] + joint.mimic.offset
+                value = joint.mimic.multiplier * still[name] + joint.mimic.offset
+                if not math.isfinite(value):
+                    follows = f"joint {shown(joint.name)}, which follows {shown(name)},"
+                    raise DescriptionError(f"{follows} would stand still at {value:g}.")
+                still[joint.name] = value
                 todo.append(joint.name)
     return tuple(
         _fixed_at(joint, still[joint.name]) if joint.name in still else joint for joint in joints
@@ -51,8 +62,10 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint,
 def _fixed_at(joint: Joint, value: float) -> Joint:
     origin = joint.origin
     if value != 0:
-        length = float(np.linalg.norm(joint.axis))
-        origin = origin @ motion(joint.kind, joint.axis / (length or 1.0), value)
+        axis = joint.axis / (abs(joint.axis).max() or 1.0)  # no overflow in the norm
+        axis = axis / (float(np.linalg.norm(axis)) or 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # a Description refuses the result
+            origin = origin @ motion(joint.kind, axis, value)
     return replace(
         joint,
         kind="fixed",

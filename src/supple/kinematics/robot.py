@@ -133,7 +133,7 @@ class Robot:
                 Joints that mimic a frozen one stand still too. Limits do not bind these values.
         """
         values = dict(joints) if isinstance(joints, Mapping) else {}
-        names = names_to_weld(values or joints, self.joint_names)
+        names = names_to_weld(values or joints, self.joint_names, what="joints")
         still = {name: finite(values.get(name, 0.0), f"the value of {name!r}") for name in names}
         described = replace(self.description, joints=welded(self.description.joints, still))
         return Robot(described, base=self.base)
@@ -144,7 +144,7 @@ class Robot:
 
     def with_frame(self, name: str, parent: str, placement: ArrayLike) -> Robot:
         """Return the robot with one more frame, at `placement` (4, 4) [m] in the frame `parent`."""
-        if not isinstance(parent, str) or parent not in self._tree.frames:
+        if type(parent) is not str or parent not in self._tree.frames:
             raise unknown("frame", parent, self.frames)
         placed = pose(placement, "placement")
         for frame in self.description.frames:

@@ -1,0 +1,162 @@
+"""Files that an MJCF includes pass the same checks, within one budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supple.describe import mjcf
+from supple.errors import DescriptionError
+
+pytest.importorskip("mujoco")
+
+MASS = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+
+
+def body(name: str) -> str:
+    return f'<body name="{name}"><joint name="{name}"/>{MASS}</body>'
+
+
+def include(name: str) -> str:
+    return f'<include file="{name}"/>'
+
+
+def model(inside: str) -> str:
+    return f"<mujoco><worldbody>{inside}</worldbody></mujoco>"
+
+
+def written(folder: Path, **files: str) -> Path:
+    """Write each file, its name without .xml; the main one is called "main"."""
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.xml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return folder / "main.xml"
+
+
+def test_a_scene_includes_its_robot(tmp_path: Path) -> None:
+    scene = f'<mujoco>{include("robot.xml")}<worldbody><geom size="1"/></worldbody></mujoco>'
+    assert mjcf(written(tmp_path, main=scene, robot=model(body("arm")))).links == ("world", "arm")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("leaf.xml", "top"),
+        ("near.xml", "near"),
+        ("sub/near.xml", "near"),
+        (r"sub\near.xml", "near"),
+    ],
+)
+def test_names_are_looked_up_as_mujoco_does(tmp_path: Path, name: str, found: str) -> None:
+    path = written(
+        tmp_path,
+        main=model(include("sub/middle.xml")),
+        leaf=f"<m>{body('top')}</m>",
+        sub__middle=f"<m>{include(name)}</m>",
+        sub__leaf=f"<m>{body('sub')}</m>",
+        sub__near=f"<m>{body('near')}</m>",
+    )
+    assert mjcf(path).links == ("world", found)
+
+
+def test_a_text_includes_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, good=f"<m>{body('arm')}</m>", bad="<!DOCTYPE m><m><a/></m>")
+    monkeypatch.chdir(tmp_path)
+    assert mjcf(model(include("good.xml"))).links == ("world", "arm")
+    with pytest.raises(DescriptionError, match=r"the given text: .*bad.xml' declares a document"):
+        mjcf(model(include("bad.xml")))
+    with pytest.raises(DescriptionError, match=r"the given text: .*no such file: .*gone.xml"):
+        mjcf(model(include("gone.xml")))
+
+
+DEEP = f"{'<body>' * 250}{{}}{'</body>' * 250}"
+
+
+@pytest.mark.parametrize(
+    ("inner", "message"),
+    [
+        ("", "inner.xml' is empty; expected XML"),
+        ("<m>", "inner.xml' is not well-formed XML"),
+        ("<!DOCTYPE m><m><a/></m>", "inner.xml' declares a document type"),
+        (f"<m>{'<a>' * 400}{'</a>' * 400}</m>", "inner.xml' nests elements deeper than 400"),
+        (f"<m>{'<a/>' * 20_000}</m>", "inner.xml' has more than 20000 elements"),
+        (f"<m>{' ' * 16_000_000}</m>", "inner.xml' and the files before it are 16.0 MB; at most"),
+        (f"<m>{include('gone.xml')}</m>", "no such file: .*gone.xml'"),
+        (f"<m>{include('inner.xml')}</m>", "itself: 'main.xml' -> 'inner.xml' -> 'inner.xml'"),
+        (f"<m>{include('main.xml')}</m>", "within itself: 'main.xml' -> 'inner.xml' -> 'main.xml'"),
+        (f"<m>{include('.')}</m>", "is a directory; expected a file"),
+    ],
+    ids=["empty", "open", "doctype", "deep", "many", "large", "missing", "self", "cycle", "folder"],
+)
+@pytest.mark.parametrize(
+    "outer",
+    [
+        include("inner.xml"),
+        '<INCLUDE file="inner.xml"/>',
+        '<asset><model name="m" file="inner.xml"/></asset>',
+    ],
+    ids=["include", "capitals", "model"],
+)
+def test_what_is_wrong_inside_is_refused(
+    tmp_path: Path, outer: str, inner: str, message: str
+) -> None:
+    path = written(tmp_path, main=f"<mujoco>{outer}</mujoco>", inner=inner)
+    with pytest.raises(DescriptionError, match=rf"main.xml': <\w+> of .*{message}"):
+        mjcf(path)
+
+
+def test_the_budget_is_shared_by_all_files(tmp_path: Path) -> None:
+    third = f"<m>{'<geom/>' * 7_000}</m>"
+    main = f"<mujoco>{include('a.xml')}{include('b.xml')}{include('c.xml')}</mujoco>"
+    with pytest.raises(DescriptionError, match="has more than 20000 elements"):
+        mjcf(written(tmp_path, main=main, a=third, b=third, c=third))
+    large = f"<m>{' ' * 6_000_000}<a/></m>"
+    with pytest.raises(DescriptionError, match=r"and the files before it are 18.0 MB; at most 16"):
+        mjcf(written(tmp_path, main=main, a=large, b=large, c=large))
+
+
+def test_depth_adds_up_over_files(tmp_path: Path) -> None:
+    outer, inner = model(DEEP.format(include("inner.xml"))), f"<m>{DEEP.format('')}</m>"
+    with pytest.raises(DescriptionError, match=r"inner.xml' nests elements deeper than 400"):
+        mjcf(written(tmp_path, main=outer, inner=inner))
+
+
+def test_a_model_is_looked_up_from_its_own_folder(tmp_path: Path) -> None:
+    asset = '<asset><model name="m" file="sub/arm.xml"/></asset>'
+    attach = '<worldbody><attach model="m" body="arm" prefix="left_"/></worldbody>'
+    path = written(
+        tmp_path,
+        main=f"<mujoco>{asset}{attach}</mujoco>",
+        sub__arm=model(include("part.xml")),
+        sub__part=f"<m>{body('arm')}</m>",
+    )
+    assert mjcf(path).links == ("world", "left_arm")
+
+
+def test_too_many_files(tmp_path: Path) -> None:
+    path = written(tmp_path, main=model(include("a.xml") * 1001), a="<m><a/></m>")
+    with pytest.raises(DescriptionError, match="includes more than 1000 files"):
+        mjcf(path)
+
+
+def test_too_many_elements_for_mujoco() -> None:
+    with pytest.raises(DescriptionError, match="has more than 20000 elements"):
+        mjcf(model("<geom/>" * 20_000))
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<body/>" * 2001,
+        '<replicate count="2001"><body/></replicate>',
+        '<body><composite type="cable" count="50 50 1"/></body>',
+        '<replicate count="999999999999999999999"><body/></replicate>',
+    ],
+)
+def test_more_bodies_than_mujoco_can_take_are_refused(inside: str) -> None:
+    with pytest.raises(DescriptionError, match="at most 2000"):
+        mjcf(f"<mujoco><worldbody>{inside}</worldbody></mujoco>")

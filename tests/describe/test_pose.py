@@ -1,0 +1,43 @@
+"""Cosine and sine of the readers: exact at right angles, Python's own everywhere else."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from supple.describe._pose import cos_sin
+from supple.describe.weld import names_to_weld, welded
+from supple.errors import InputError, UnknownNameError
+
+
+@pytest.mark.parametrize("k", range(-8, 9))
+def test_right_angles_are_exact_however_they_were_made(k: int) -> None:
+    exact = ((1, 0), (0, 1), (-1, 0), (0, -1))[k % 4]
+    for angle in (k * (math.pi / 2), math.radians(90 * k), float(np.deg2rad(90 * k))):
+        assert cos_sin(angle) == exact
+
+
+@pytest.mark.parametrize(
+    "angle", [0.3, 1.5707963, math.pi / 2 + 1e-14, 5.5 * math.pi, 1e6, 2e15, 1e300]
+)
+def test_other_angles_are_not_touched(angle: float) -> None:
+    assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
+
+
+@pytest.mark.parametrize("k", [9, 12, 636_620, 10**15, 3 * 10**15 + 1])
+def test_far_multiples_are_not_snapped(k: int) -> None:
+    angle = k * (math.pi / 2)
+    assert cos_sin(angle) == (math.cos(angle), math.sin(angle))
+
+
+def test_names_to_weld_names_its_argument() -> None:
+    with pytest.raises(InputError, match=r"^fixed: expected names of joints, given None"):
+        names_to_weld(None, ["a"])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^joints: expected names of joints, given 3"):
+        names_to_weld(3, ["a"], what="joints")  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match=r"unknown joint .'a'"):
+        names_to_weld([["a"]], ["a"])  # type: ignore[list-item]
+    assert names_to_weld("ab", ["ab"]) == {"ab"}
+    assert welded((), {}) == ()
