@@ -63,6 +63,9 @@ def text() -> Iterator[Outcome]:
                 if not intrinsics or not any("!defined(__CUDACC__)" in c for c in conditions):
                     wrong.append(f"{header.name}:{number}: #include {rest} is a host header")
         yield f"text of {header.name}", "\n".join(wrong)
+    included = set(re.findall(r'#include "(\S+)"', DEVICE.read_text()))
+    missing = sorted({header.name for header in HEADERS} - included)
+    yield "device.cu includes all headers", "".join(f"{name} is missing\n" for name in missing)
 
 
 def instruction_sets() -> dict[str, list[str]]:

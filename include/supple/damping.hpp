@@ -49,15 +49,17 @@ struct Spectrum {
 
 template <class L>
 SUPPLE_INLINE L manipulability(int count, const L* sigma) {
-  L product = sigma[0];
-  for (int i = 1; i < count; ++i) product = product * sigma[i];
+  // The smallest first: zero times infinity cannot be.
+  L product = sigma[count - 1];
+  for (int i = count - 2; i >= 0; --i) product = product * sigma[i];
   return product;
 }
 
 // Singular values up to this are zero to working precision.
 template <class L>
 SUPPLE_INLINE L rank_floor(const L& largest) {
-  return largest * L(16 * Number<scalar_t<L>>::epsilon);
+  using T = scalar_t<L>;
+  return max(largest * L(16 * Number<T>::epsilon), L(Number<T>::tiny));
 }
 
 template <class L>
@@ -73,40 +75,51 @@ SUPPLE_INLINE L fading(const L& peak, const L& w, const L& threshold) {
 
 // The smallest λ² whose step is no longer than `bound`, by Newton's method on 1/φ, or on φ itself
 // if `plain`, where φ(λ²) is the length of the step (Deo & Walker 1995, eqs. 10 to 18). Both
-// functions are such that iterates rise towards the root from below. The aim is a hair under the
-// bound and the search ends when the bound itself is met, so that the step is never longer. With s
-// = σ/σ₁ and μ = λ²/σ₁²:  φ = (1/σ₁) √Σ (sγ/(s² + μ))²,  skipping what is zero in rank.
+// functions are such that iterates rise towards the root from below. The search aims a little
+// lower than where it ends, and ends a little under the bound: more than rounding can take away.
+// With s = σ/σ₁, c = |γ|/γ₁ (γ₁ the largest), β = bound σ₁/γ₁ and x = λ² bound/(σ₁γ₁), nothing
+// overflows:  φ/bound = √Σ (s c/(βs² + x))².  Skips what is zero in rank.
 template <class L>
 SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool plain,
                             L* iterations = nullptr) {
   using T = scalar_t<L>;
   constexpr int most_iterations = 200;
-  const L* sigma = spectrum.sigma;
-  const mask_t<L> some = sigma[0] > L(0);
-  const L largest = select(some, sigma[0], L(1));
-  const L aim = bound * L(T(1) - T(64) * Number<T>::epsilon);
-  L mu(0), count(0);
-  mask_t<L> open = some & (bound > L(0));
+  constexpr T epsilon = Number<T>::epsilon, end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon;
+  const L *sigma = spectrum.sigma, floor = rank_floor(sigma[0]);
+  L most(0);
+  for (int i = 0; i < spectrum.count; ++i) {
+    most = select(sigma[i] > floor, max(most, abs(spectrum.gamma[i])), most);
+  }
+  mask_t<L> open = (most > L(Number<T>::tiny)) & (bound > L(0));
+  const L largest = select(open, sigma[0], L(1)), unit = select(open, most / bound, L(1));
+  const L to_s = L(1) / largest, to_c = L(1) / select(open, most, L(1)), beta = largest / unit;
+  // No term alone may be above 1: λ² is at least this. (Plain Newton starts near zero, as printed.)
+  L x(0), count(0);
+  for (int i = 0; i < spectrum.count; ++i) {
+    const L s = sigma[i] * to_s, c = abs(spectrum.gamma[i]) * to_c;
+    x = select(sigma[i] > floor, max(x, s * (c - beta * s)), x);
+  }
+  if (plain) x = x * L(sizeof(T) == 8 ? T(0x1p-104) : T(0x1p-32));
   for (int k = 0; k <= most_iterations; ++k) {
     L sum(0), slope(0);
     for (int i = 0; i < spectrum.count; ++i) {
-      const L s = select(sigma[i] > rank_floor(largest), sigma[i] / largest, L(0));
-      const L denominator = fma(s, s, mu);
-      const L inverse = select(s > L(0), L(1) / select(s > L(0), denominator, L(1)), L(0));
-      const L term = square(s * spectrum.gamma[i] * inverse);
+      const mask_t<L> counts = sigma[i] > floor;
+      const L s = sigma[i] * to_s, c = abs(spectrum.gamma[i]) * to_c;
+      const L inverse = L(1) / select(counts, fma(beta * s, s, x), L(1));
+      const L term = select(counts, square(s * c * inverse), L(0));
       sum = sum + term;
       slope = fma(term, inverse, slope);
     }
-    // φ = √sum / σ₁ and φ' = -slope / √sum / σ₁.
-    const L length = sqrt(sum) / largest;
-    open = open & (length > bound);
+    // φ/bound = √sum, its derivative -slope/√sum.
+    const L length = sqrt(sum);
+    open = open & (length > L(end));
     if (!any(open) || k == most_iterations) break;
-    const L excess = (length - aim) * select(open, sum / select(open, slope, L(1)), L(0));
-    mu = select(open, mu + excess / (plain ? select(open, length, L(1)) : aim), mu);
+    const L excess = (length - L(aim)) * (sum / select(open, slope, L(1)));
+    x = select(open, x + excess / (plain ? select(open, length, L(1)) : L(aim)), x);
     count = select(open, count + L(1), count);
   }
   if (iterations) *iterations = count;
-  return mu * square(largest);
+  return x * unit * largest;
 }
 
 template <class L, class T>

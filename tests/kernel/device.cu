@@ -1,12 +1,14 @@
 // Every header and every main function of the kernel in device code: compiled, never run, by
 // tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare
 // names: it knows no folders, and tells files apart (#pragma once) by name alone.
+#include "damping.hpp"
 #include "elementary.hpp"
 #include "kinematics.hpp"
 #include "lane.hpp"
 #include "linalg.hpp"
 #include "robot.hpp"
 #include "se3.hpp"
+#include "step.hpp"
 
 namespace supple {
 
@@ -71,6 +73,15 @@ __global__ void least_squares(const T* a, const T* b, T* x, T* y, bool* full) {
   cholesky_solve(Fixed<rows>{}, normal, y);
 }
 
+// Any step with any damping rule, chosen at run time.
+template <class T>
+__global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2) {
+  T scratch[4 * (rows + columns) * (rows + columns)];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  lambda2[i] = step(how, rows, columns, J + rows * columns * i, e + rows * i, T(-1), T(0),
+                    dq + columns * i, scratch);
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -85,6 +96,7 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*); \
   template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);         \
   template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);     \
+  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);        \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from numbers import Real
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
-from supple.motion.linearization import EPSILON, RANK_FLOOR, Array, Linearization
+from supple.motion.linearization import EPSILON, RANK_FLOOR, Array, Linearization, numbers_of
 
 Rows: TypeAlias = Sequence[str] | None
 SAMPLES = 512  # configurations that `for_robot` looks at
@@ -60,6 +61,14 @@ _FRACTION: dict[str, Any] = {"range": (math.ulp(0.0), 1.0, "a number between 0 a
 _ABOVE_ONE: dict[str, Any] = {"range": (1.0 + EPSILON, math.inf, "a finite number above 1")}
 
 
+def _number(value: object) -> float:
+    """The same as a float; NaN, which is in no range, if it is none."""
+    try:
+        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return math.nan
+
+
 @dataclass(frozen=True)
 class KernelRule:
     """A rule that the kernel knows too: its numbers, in order, are the kernel's parameters."""
@@ -72,13 +81,11 @@ class KernelRule:
             if "range" not in each.metadata:
                 continue
             value, (low, high, words) = getattr(self, each.name), each.metadata["range"]
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not low <= value < high
-            ):
+            number = _number(value)
+            if not low <= number < high:
                 name = f"{type(self).__name__}: {each.name}"
                 raise InputError(f"{name} must be {words}; given: {shown(value)}")
+            object.__setattr__(self, each.name, number)
 
     def __call__(self, linearization: Linearization) -> float:
         """Return lambda2: the paper's formula."""
@@ -264,6 +271,8 @@ class ConditionBound(KernelRule):
 
         lambda2 = max(0, (σ_1² - max_condition σ_n²)/(max_condition - 1))
 
+    Where J has more rows than columns, that of JᵀJ + λ² I, which is the smaller one then.
+
     References:
         Maciejewski & Klein 1988, eq. (18); Deo & Walker 1995, eq. (8), where max(0, .) is missing.
     """
@@ -310,13 +319,16 @@ class Region(KernelRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.min_weight <= 1:
-            raise InputError(f"Region: min_weight must be in (0, 1]; given: {self.min_weight}")
+        if not 0 < _number(self.min_weight) <= 1:
+            given = shown(self.min_weight)
+            raise InputError(f"Region: min_weight must be a number in (0, 1]; given: {given}")
         if self.direction is not None:
-            d = np.asarray(self.direction, dtype=float)
-            if d.ndim != 1 or not np.isfinite(d).all() or not d.any():
-                raise InputError(f"Region: direction must be a vector; given: {self.direction}")
-            object.__setattr__(self, "direction", tuple(float(x) for x in d / np.linalg.norm(d)))
+            d = numbers_of(self.direction, "Region: direction")
+            if d.ndim != 1 or not d.any():
+                given = shown(self.direction)
+                raise InputError(f"Region: direction must be a vector, not zero; given: {given}")
+            d = d / np.abs(d).max()  # so that squares neither overflow nor vanish
+            object.__setattr__(self, "direction", tuple((d / np.linalg.norm(d)).tolist()))
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.lambda2_max * self._depth(linearization)
@@ -357,7 +369,7 @@ class MayorgaCondition(KernelRule):
     """
 
     rule = Rule.MAYORGA_CONDITION
-    lambda2_0: float = field(metadata=_NOT_NEGATIVE)
+    lambda2_0: float = field(metadata=_POSITIVE)
     max_condition: float = field(metadata=_ABOVE_ONE)
     lambda2_max: float = field(metadata=_NOT_NEGATIVE)
 
@@ -366,7 +378,7 @@ class MayorgaCondition(KernelRule):
         if large <= small * self.max_condition:
             return 0.0
         l = large / small / self.max_condition if small > 0 else math.inf  # noqa: E741
-        return min(self.lambda2_0 * (1 - l) ** 2, self.lambda2_max)
+        return min(self.lambda2_0 * (1 - l) * (1 - l), self.lambda2_max)
 
     @classmethod
     def for_robot(
@@ -391,7 +403,7 @@ class MayorgaRank(KernelRule):
     """
 
     rule = Rule.MAYORGA_RANK
-    lambda2_0: float = field(metadata=_NOT_NEGATIVE)
+    lambda2_0: float = field(metadata=_POSITIVE)
     lambda2_max: float = field(metadata=_NOT_NEGATIVE)
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
@@ -399,7 +411,7 @@ class MayorgaRank(KernelRule):
         if change <= sigma:
             return 0.0
         l = change / sigma if sigma > 0 else math.inf  # noqa: E741
-        return min(self.lambda2_0 * (1 - l) ** 2, self.lambda2_max)
+        return min(self.lambda2_0 * (1 - l) * (1 - l), self.lambda2_max)
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> MayorgaRank:
@@ -415,10 +427,11 @@ class Optimal(KernelRule):
         lambda2 = 0 if the pseudoinverse obeys, else the root of
         φ(lambda2) = max_speed,         φ = sqrt(Σ (σ_i γ_i/(σ_i² + lambda2))²),  γ = Uᵀe
 
-    Found by Newton's method on 1/φ, which takes two or three steps at any distance from a
-    singularity, or on φ itself (`newton=True`), whose number of steps grows with that distance.
-    Singular values that are zero to working precision ask for no motion. Minimises ‖e - J q̇‖ among
-    all q̇ within the bound.
+    Found by Newton's method on 1/φ from a lower bound, which takes a few steps at any distance from
+    a singularity, or on φ itself (`newton=True`) from near zero, whose number of steps grows with
+    that distance. Singular values that are zero to working precision ask for no motion. The result
+    is a little under the bound, by more than rounding takes away. Minimises ‖e - J q̇‖ among all q̇
+    within the bound.
 
     Attributes:
         max_speed: The bound Δ on the norm of q̇ [rad/s and m/s mixed].
@@ -432,27 +445,35 @@ class Optimal(KernelRule):
     max_speed: float = field(metadata=_POSITIVE)
     newton: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.newton, bool):
+            raise InputError(f"Optimal: newton must be True or False; given: {shown(self.newton)}")
+
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.solve(linearization)[0]
 
     def solve(self, linearization: Linearization) -> tuple[float, int]:
         """Return lambda2 and the number of Newton steps it took."""
-        largest = float(linearization.sigma[0])
-        if largest == 0:
+        sigma = linearization.sigma[: linearization.rank]
+        gamma = np.abs(linearization.gamma[: len(sigma)])
+        if not gamma.any():
             return 0.0, 0
-        s = linearization.sigma[: linearization.rank] / largest
-        a = s * linearization.gamma[: len(s)]
-        # A hair under the bound, so that rounding does not end the search above it.
-        aim = self.max_speed * (1 - 64 * EPSILON)
-        mu = 0.0  # lambda2 / largest²
+        # With σ, γ and φ relative to σ_1, the largest γ and Δ nothing overflows: lambda2 is then
+        # x times the unit, φ is sqrt(Σ (s c/(beta s² + x))²).
+        largest, unit = float(sigma[0]), float(gamma.max()) / self.max_speed
+        s, c, beta = sigma / largest, gamma / gamma.max(), largest / unit
+        # No term alone may be above 1: x is at least this. Newton starts near zero, as printed.
+        x = max(0.0, float((s * (c - beta * s)).max())) * (EPSILON**2 if self.newton else 1)
         for iteration in range(_MOST_ITERATIONS):  # noqa: B007 (it is returned)
-            terms = (a / (s**2 + mu)) ** 2
-            phi = math.sqrt(terms.sum()) / largest
-            if phi <= self.max_speed:
+            terms = (s * c / (beta * s**2 + x)) ** 2
+            phi = math.sqrt(terms.sum())
+            if phi <= 1 - 32 * EPSILON:
                 break
-            over_slope = terms.sum() / (terms / (s**2 + mu)).sum()  # φ/|φ'|
-            mu += (phi - aim) * over_slope / (phi if self.newton else aim)
-        return mu * largest**2, iteration
+            over_slope = terms.sum() / (terms / (beta * s**2 + x)).sum()  # φ/|φ'|
+            aim = 1 - 64 * EPSILON  # a little lower, so that rounding does not end the search
+            x += float((phi - aim) * over_slope / (phi if self.newton else aim))
+        return x * unit * largest, iteration
 
     @property
     def kernel(self) -> tuple[int, tuple[float, ...]]:  # noqa: D102

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +16,9 @@ from supple.errors import InputError, shown
 Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
-RANK_FLOOR = 16 * EPSILON  # a singular value is zero if it is not above this times the largest
+TINY = float(np.finfo(np.float64).tiny)
+RANK_FLOOR = 16 * EPSILON  # a singular value is zero if it is not above this times the largest,
+# or not a normal number
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,22 +41,28 @@ class Linearization:
     rows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        J, e = _numbers(self.J, "J"), _numbers(self.e, "e")
+        J, e = numbers_of(self.J, "J"), numbers_of(self.e, "e")
         if J.ndim != 2 or 0 in J.shape or e.shape != J.shape[:1]:
             raise InputError(
                 f"J must be (m, n) and e (m,) with m, n >= 1; given: {J.shape} and {e.shape}"
             )
         if self.rows and len(self.rows) != len(e):
             raise InputError(f"rows must name {len(e)} rows; given: {shown(self.rows)}")
-        # What came before what came before is not kept: a chain of them would never end.
-        before = None if self.before is None else Linearization(self.before.J, self.before.e)
+        before = self.before
+        if before is not None:
+            if not isinstance(before, Linearization) or before.J.shape != J.shape:
+                given = shown(before.J.shape if isinstance(before, Linearization) else before)
+                raise InputError(f"before must have a J of shape {J.shape}; given: {given}")
+            # What came before that is not kept: a chain of them would never end.
+            before = copy.copy(before)
+            object.__setattr__(before, "before", None)
         for name, value in (("J", J), ("e", e), ("before", before)):
             object.__setattr__(self, name, value)
 
     @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
         U, sigma, Vt = np.linalg.svd(self.J, full_matrices=False)
-        return U, sigma, Vt.T
+        return _read_only(U), _read_only(sigma), _read_only(Vt.T)
 
     @property
     def U(self) -> Array:
@@ -72,7 +82,7 @@ class Linearization:
     @cached_property
     def gamma(self) -> Array:
         """Components of e along the left singular vectors (k,): Uᵀe."""
-        return self.U.T @ self.e
+        return _read_only(self.U.T @ self.e)
 
     @property
     def sigma_min(self) -> float:
@@ -82,17 +92,17 @@ class Linearization:
     @property
     def rank(self) -> int:
         """How many singular values are not zero to working precision."""
-        return int((self.sigma > RANK_FLOOR * self.sigma[0]).sum())
+        return int((self.sigma > max(RANK_FLOOR * self.sigma[0], TINY)).sum())
 
     @property
     def manipulability(self) -> float:
         """The product of the singular values: sqrt(det(J Jᵀ)) where m <= n."""
-        return float(np.prod(self.sigma))
+        return math.prod(self.sigma[::-1].tolist())  # the smallest first: never 0 times infinity
 
     @property
     def condition(self) -> float:
         """The largest singular value over the smallest; infinite at a singularity."""
-        return float("inf") if self.sigma_min == 0 else float(self.sigma[0] / self.sigma_min)
+        return math.inf if self.sigma_min == 0 else float(self.sigma[0]) / self.sigma_min
 
     @property
     def change(self) -> float:
@@ -100,13 +110,21 @@ class Linearization:
         return 0.0 if self.before is None else float(np.linalg.norm(self.J - self.before.J))
 
 
-def _numbers(given: ArrayLike, name: str) -> Array:
+def numbers_of(given: ArrayLike, name: str) -> Array:
+    """A copy of what was given as an array of finite numbers that cannot be written to."""
     try:
-        array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers; given: {shown(given)}") from None
+        array = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{name} must be an array of numbers; given: {shown(given)}")
+    array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite; given: {shown(given)}")
+    return _read_only(array)
+
+
+def _read_only(array: Array) -> Array:
     array.flags.writeable = False
     return array
 
@@ -115,10 +133,14 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
     """Several tasks of the same robot as one: rows below each other."""
     if not parts:
         raise InputError("at least one linearization is needed; given: none")
+    columns = {part.J.shape[1] for part in parts}
+    if len(columns) > 1:
+        raise InputError(f"every J must have the same columns; given: {sorted(columns)}")
     before = [part.before for part in parts if part.before is not None]
+    named = all(part.rows for part in parts)
     return Linearization(
         J=np.concatenate([part.J for part in parts]),
         e=np.concatenate([part.e for part in parts]),
         before=stacked(before) if len(before) == len(parts) else None,
-        rows=tuple(row for part in parts for row in part.rows),
+        rows=tuple(row for part in parts for row in part.rows) if named else (),
     )

@@ -1,0 +1,291 @@
+"""The papers' damping rules, word for word: slow, in sixty digits, from the equations alone.
+
+Matrices are NumPy arrays of Decimal: what comes out is exact for the J that goes in, at any
+condition. Written from Deo & Walker 1995 (DW), Maciejewski & Klein 1988 (MK) and the repairs of
+their misprints, not from supple's code. λ² is `lambda2` throughout (DW print it as λ).
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+Array = np.ndarray
+P, R = ParamSpec("P"), TypeVar("R")
+EPS = np.finfo(float).eps
+ZERO_RANK = 16 * EPS  # what "zero" means for a singular value relative to the largest
+
+
+def sixty_digits(f: Callable[P, R]) -> Callable[P, R]:
+    """The function, computing with sixty digits."""
+
+    @wraps(f)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with decimal.localcontext() as context:
+            context.prec = 60
+            return f(*args, **kwargs)
+
+    return wrapped
+
+
+exact = np.vectorize(Decimal, otypes=[object])  # the floats themselves, digit for digit
+
+
+def norm(v: Array) -> Decimal:
+    return sum((x * x for x in v.ravel()), Decimal(0)).sqrt()
+
+
+def gram(J: Array) -> Array:
+    """J Jᵀ, or JᵀJ where J has more rows than columns."""
+    return J @ J.T if J.shape[0] <= J.shape[1] else J.T @ J
+
+
+def eliminated(A: Array, b: Array) -> tuple[Array, Decimal]:
+    """The solution of A x = b and det A, by Gaussian elimination with row exchanges."""
+    A, b, det = A.copy(), b.copy(), Decimal(1)
+    n = len(A)
+    for i in range(n):
+        p = i + int(np.argmax(np.abs(A[i:, i])))
+        if p != i:
+            A[[i, p]], b[[i, p]], det = A[[p, i]], b[[p, i]], -det
+        det *= A[i, i]
+        if det == 0:
+            return b, det
+        for k in range(i + 1, n):
+            factor = A[k, i] / A[i, i]
+            A[k, i:] -= factor * A[i, i:]
+            b[k] -= factor * b[i]
+    for i in reversed(range(n)):
+        b[i] = (b[i] - A[i, i + 1 :] @ b[i + 1 :]) / A[i, i]
+    return b, det
+
+
+def eigenvalues(A: Array) -> Array:
+    """Of a symmetric matrix, upwards, by Jacobi's rotations."""
+    A = A.copy()
+    n = len(A)
+    for _ in range(60):
+        away = max((abs(A[i, k]) for i in range(n) for k in range(i)), default=Decimal(0))
+        if away <= Decimal("1e-40") * np.abs(np.diagonal(A)).max():
+            break
+        for i in range(n):
+            for k in range(i):
+                if A[i, k] == 0:
+                    continue
+                theta = (A[k, k] - A[i, i]) / (2 * A[i, k])
+                t = 1 / (abs(theta) + (theta * theta + 1).sqrt())
+                t = t if theta >= 0 else -t
+                c = 1 / (t * t + 1).sqrt()
+                s = t * c
+                A[i], A[k] = c * A[i] - s * A[k], s * A[i] + c * A[k]
+                A[:, i], A[:, k] = c * A[:, i] - s * A[:, k], s * A[:, i] + c * A[:, k]
+    return np.sort(np.diagonal(A))
+
+
+@sixty_digits
+def damped_step(J: Array, e: Array, lambda2: Decimal) -> Array:
+    """Jᵀ(J Jᵀ + λ² I)⁻¹ e  (DW 4)."""
+    return J.T @ eliminated(J @ J.T + lambda2 * exact(np.eye(len(J))), e)[0]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """All that the rules but the optimal one look at."""
+
+    sigma: Array  # singular values, downwards
+    rank: int  # how many of them are not zero
+    w: Decimal  # sqrt(det(J Jᵀ))
+    w_before: Decimal | None
+    error2: Decimal  # ‖e‖²
+    change: Decimal  # ‖J - J before‖, Frobenius
+    blur: Decimal  # how far singular values may be off after a backward stable decomposition,
+    blur_w: Decimal  # and w,
+    blur_w_before: Decimal  # and w before
+
+    @property
+    def sigma_min(self) -> Decimal:
+        return self.sigma[-1]
+
+    @sixty_digits
+    def moved(self, first: int, others: int, before: int) -> Measures:
+        """As seen after rounding: signs (-1, 0, 1) of what is off in σ_1, in the others, before."""
+        shift = np.array([first] + [others] * (len(self.sigma) - 1)) * self.blur
+        w_before = self.w_before
+        if w_before is not None:
+            w_before = max(Decimal(0), w_before + before * self.blur_w_before)
+        w = max(Decimal(0), self.w + others * self.blur_w)
+        return replace(self, sigma=np.maximum(self.sigma + shift, 0), w=w, w_before=w_before)
+
+
+@cache
+@sixty_digits
+def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
+    """Of a J of floats: singular values, downwards; how far LAPACK's may be off; sqrt(det(J Jᵀ))
+    and how far the product of LAPACK's may be off.
+    """
+    J = exact(np.frombuffer(numbers).reshape(shape))
+    sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])
+    blur = 4 * max(shape) * Decimal(EPS) * sigma[0]
+    w = max(Decimal(0), eliminated(gram(J), gram(J)[0])[1]).sqrt()
+    return sigma, blur, w, np.prod(sigma + blur) - np.prod(sigma)
+
+
+@sixty_digits
+def measures(J: Array, e: Array, before: Array | None) -> Measures:
+    """Of a Jacobian, a task vector and the Jacobian one step before, in floats."""
+    sigma, blur, w, blur_w = decomposed(J.shape, J.tobytes())
+    first = J if before is None else before
+    _, _, w_before, blur_w_before = decomposed(first.shape, first.tobytes())
+    return Measures(
+        sigma=sigma,
+        rank=int((sigma > Decimal(ZERO_RANK) * sigma[0]).sum()),
+        w=w,
+        w_before=None if before is None else w_before,
+        error2=exact(e) @ exact(e),
+        change=norm(exact(J) - exact(first)),
+        blur=blur,
+        blur_w=blur_w,
+        blur_w_before=blur_w_before,
+    )
+
+
+# ---- DW section 3, methods 1 to 7 --------------------------------------------------------------
+
+
+def constant(m: Measures, lambda2: Decimal) -> Decimal:
+    """Method 1."""
+    return lambda2
+
+
+def manipulability(m: Measures, lambda0: Decimal, w_t: Decimal) -> Decimal:
+    """Method 2."""
+    return lambda0 * (1 - m.w / w_t) ** 2 if m.w < w_t else Decimal(0)
+
+
+def manipulability_rate(
+    m: Measures, lambda0: Decimal, ratio_t: Decimal, floor: Decimal, w_t: Decimal
+) -> Decimal:
+    """Method 3, and where it says nothing or nothing positive, method 2: whichever is larger."""
+    least = manipulability(m, floor, w_t)
+    if m.w_before is None or m.w_before == 0 or m.w / m.w_before >= ratio_t:
+        return least
+    return max(least, lambda0 * (1 - m.w / m.w_before))
+
+
+def error_damped(m: Measures, lambda0: Decimal) -> Decimal:
+    """Method 4, eq. (5)."""
+    return lambda0 * m.error2
+
+
+def speed_bound_as_printed(m: Measures, max_speed: Decimal) -> Decimal:
+    """Method 5, eq. (6), MK (14): only two cases."""
+    if m.sigma_min > 1 / max_speed:
+        return Decimal(0)
+    return m.sigma_min / max_speed - m.sigma_min**2
+
+
+def speed_bound(m: Measures, max_speed: Decimal) -> Decimal:
+    """MK (14) only "for those cases where σ_min > λ"; below, MK (10): λ = 1/(2 θ̇max)."""
+    if m.sigma_min < 1 / max_speed / 2:
+        return (1 / max_speed / 2) ** 2
+    return speed_bound_as_printed(m, max_speed)
+
+
+def tracking_bound(m: Measures, max_error: Decimal) -> Decimal:
+    """Eq. (7), MK (16)."""
+    return m.sigma[max(m.rank, 1) - 1] ** 2 * max_error / (1 - max_error)
+
+
+def condition_bound(m: Measures, k_max: Decimal) -> Decimal:
+    """Eq. (8), MK (18), with max(0, .)."""
+    return max(Decimal(0), (m.sigma[0] ** 2 - k_max * m.sigma_min**2) / (k_max - 1))
+
+
+def region(m: Measures, lambda_max: Decimal, size: Decimal) -> Decimal:
+    """Method 6."""
+    return (1 - (m.sigma_min / size) ** 2) * lambda_max if m.sigma_min < size else Decimal(0)
+
+
+def mayorga(l: Decimal | None, lambda0: Decimal, cap: Decimal) -> Decimal:  # noqa: E741
+    """Method 7 with a cap; l is None where it is infinite."""
+    if l is None:
+        return cap
+    return min(cap, lambda0 * (1 - l) ** 2) if l > 1 else Decimal(0)
+
+
+def mayorga_condition(m: Measures, lambda0: Decimal, k_max: Decimal, cap: Decimal) -> Decimal:
+    """First form: l is the condition number of the undamped matrix over the threshold."""
+    if m.sigma[0] == 0:
+        return Decimal(0)
+    l = None if m.sigma_min == 0 else (m.sigma[0] / m.sigma_min) ** 2 / k_max  # noqa: E741
+    return mayorga(l, lambda0, cap)
+
+
+def mayorga_rank(m: Measures, lambda0: Decimal, cap: Decimal) -> Decimal:
+    """Second form: l is the change of J over the least change that loses rank."""
+    if m.change == 0:
+        return Decimal(0)
+    return mayorga(None if m.sigma_min == 0 else m.change / m.sigma_min, lambda0, cap)
+
+
+FORMULAS: dict[str, Callable[..., Decimal]] = {
+    "Constant": constant,
+    "Manipulability": manipulability,
+    "ManipulabilityRate": manipulability_rate,
+    "ErrorDamped": error_damped,
+    "SpeedBound": speed_bound,
+    "TrackingBound": tracking_bound,
+    "ConditionBound": condition_bound,
+    "Region": region,
+    "MayorgaCondition": mayorga_condition,
+    "MayorgaRank": mayorga_rank,
+}
+
+
+@sixty_digits
+def lambda2(rule: Any, m: Measures) -> Decimal:
+    """By the transcription of a rule of supple.motion.damping, with that rule's parameters."""
+    return FORMULAS[type(rule).__name__](m, *(Decimal(p) for p in rule.kernel[1]))
+
+
+@sixty_digits
+def region_weight(m: Measures, size: float, w_min: float, d: Array) -> Array:
+    """Method 6: (w - 1)² = [1 - (σ/ε)²](w_min - 1)²,  W = I + (w - 1) d dᵀ  with ‖d‖ = 1."""
+    depth = max(Decimal(0), 1 - (m.sigma_min / Decimal(size)) ** 2)
+    w = 1 - (depth * (Decimal(w_min) - 1) ** 2).sqrt()
+    d = exact(d)
+    return exact(np.eye(len(d))) + (w - 1) * np.outer(d, d) / (d @ d)
+
+
+# ---- DW section 3.1 ----------------------------------------------------------------------------
+
+
+@sixty_digits
+def phi(J: Array, e: Array, lambda2: Decimal | float) -> Decimal:
+    """‖Jᵀ(J Jᵀ + λ² I)⁻¹ e‖  (DW 10), for floats J and e; λ² must not be zero."""
+    return norm(damped_step(exact(J), exact(e), Decimal(lambda2)))
+
+
+@sixty_digits
+def optimal(J: Array, e: Array, bound: Decimal) -> Decimal:
+    """The root of φ(λ²) = Δ by bisection; zero if φ is below Δ already for no λ² to speak of."""
+    if not J.any() or not e.any():
+        return Decimal(0)
+    high = norm(exact(J).T @ exact(e)) / bound  # φ(λ²) <= ‖Jᵀe‖/λ²
+    low = min(high, norm(exact(J)) ** 2) * Decimal("1e-44")
+    if high == 0 or phi(J, e, low) <= bound:
+        return Decimal(0)
+    while high / low - 1 > Decimal("1e-11"):
+        # Halves the decades first, then the interval.
+        middle = (low * high).sqrt() if high > 2 * low else (low + high) / 2
+        if phi(J, e, middle) > bound:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,69 @@
+"""The damping rules as the tests call them: each with parameters that act and hardly act."""
+
+from __future__ import annotations
+
+from supple.motion.damping import (
+    ConditionBound,
+    Constant,
+    ErrorDamped,
+    KernelRule,
+    Manipulability,
+    ManipulabilityRate,
+    MayorgaCondition,
+    MayorgaRank,
+    Optimal,
+    Region,
+    SpeedBound,
+    TrackingBound,
+)
+
+EVERY: tuple[KernelRule, ...] = (
+    Constant(0.0),
+    Constant(0.04),
+    Manipulability(0.04, 0.3),
+    Manipulability(1.0, 1e-4),
+    ManipulabilityRate(0.04, 0.99, 0.01, 0.1),
+    ManipulabilityRate(0.04, 1.5, 0.0, 1e-4),
+    ErrorDamped(2.0),
+    SpeedBound(0.7),
+    SpeedBound(5.0),
+    TrackingBound(),
+    TrackingBound(0.5),
+    ConditionBound(1.5),
+    ConditionBound(1e4),
+    Region(0.04, 0.3),
+    Region(1.0, 1e-3),
+    MayorgaCondition(0.01, 100.0, 0.04),
+    MayorgaCondition(1e-6, 2.0, 1.0),
+    MayorgaRank(0.01, 0.04),
+    MayorgaRank(1e-6, 1.0),
+    Optimal(0.5),
+    Optimal(20.0),
+    Optimal(0.5, newton=True),
+    Optimal(20.0, newton=True),
+)
+
+# The numbers that each class takes, with good values.
+NUMBERS: dict[type[KernelRule], dict[str, float]] = {
+    Constant: {"lambda2": 1.0},
+    Manipulability: {"lambda2_max": 1.0, "threshold": 1.0},
+    ManipulabilityRate: {
+        "lambda2_max": 1.0,
+        "ratio": 0.9,
+        "floor_lambda2": 1.0,
+        "floor_threshold": 1.0,
+    },
+    ErrorDamped: {"gain": 1.0},
+    SpeedBound: {"max_gain": 1.0},
+    TrackingBound: {"max_error": 0.5},
+    ConditionBound: {"max_condition": 10.0},
+    Region: {"lambda2_max": 1.0, "size": 1.0},
+    MayorgaCondition: {"lambda2_0": 1.0, "max_condition": 10.0, "lambda2_max": 1.0},
+    MayorgaRank: {"lambda2_0": 1.0, "lambda2_max": 1.0},
+    Optimal: {"max_speed": 1.0},
+}
+
+
+def key(value: object) -> str:
+    """A name for a test: the rule as it is written."""
+    return str(value).replace(" ", "")

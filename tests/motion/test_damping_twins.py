@@ -1,0 +1,155 @@
+"""Every damping rule in Python and in the kernel: the same λ², on every instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+from rules import EVERY, key
+from spectra import ZERO, hard_spectra, history, of_spectrum, random_spectra
+
+from supple import _core
+from supple.motion import Linearization
+from supple.motion.damping import (
+    ConditionBound,
+    Constant,
+    ErrorDamped,
+    KernelRule,
+    MayorgaCondition,
+    MayorgaRank,
+    Optimal,
+    SpeedBound,
+    TrackingBound,
+)
+
+Array = np.ndarray
+Batch = tuple[Array, Array, Array]  # sigma (c, k), gamma (c, k), history (c, 3)
+
+precisions = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+rules = pytest.mark.parametrize("rule", EVERY, ids=key)
+
+
+@pytest.fixture(params=_core.isas())
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each instruction set of this machine in turn; the one in use before comes back."""
+    before = _core.isa()
+    _core.use_isa(request.param)
+    yield request.param
+    _core.use_isa(before)
+
+
+@cache
+def hard(k: int, dtype: type) -> tuple[tuple[Linearization, ...], Batch]:
+    """Linearizations for Python, and the same as the kernel takes them."""
+    scales = (1e150, 1e-300) if dtype is np.float64 else (1e12, 1e-15)
+    lins = hard_spectra(k, *scales, dtype)
+    columns = ([x.sigma for x in lins], [x.gamma for x in lins], [history(x) for x in lins])
+    return lins, tuple(np.array(column, dtype) for column in columns)  # type: ignore[return-value]
+
+
+def kernel(rule: KernelRule, batch: Batch) -> Array:
+    return _core.lambda2(*rule.kernel, *batch, batch[0].shape[1])
+
+
+def in_rank(lin: Linearization, eps: float) -> Linearization:
+    """With what is zero in rank of another precision set to zero."""
+    sigma = np.where(lin.sigma > ZERO * eps * lin.sigma[0], lin.sigma, 0)
+    return of_spectrum(sigma, lin.gamma, lin.e[-1])
+
+
+def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> float:
+    """How far two evaluations of the formula may be apart: a few eps of the largest number that
+    another one is subtracted from.
+    """
+    p = rule.kernel[1]
+    if isinstance(rule, Constant | ErrorDamped | TrackingBound):
+        large = here
+    elif isinstance(rule, SpeedBound):
+        large = p[0] ** -2
+    elif isinstance(rule, ConditionBound):
+        large = float(lin.sigma[0]) ** 2 / (p[0] - 1)
+    elif isinstance(rule, MayorgaCondition | MayorgaRank):
+        large = here + np.sqrt(here * p[0]) + 16 * eps * p[0]  # λ0² l (l - 1)
+    else:
+        large = max(p[::2])  # λ0² (1 - ...)
+    return 16 * eps * large
+
+
+def speed(lin: Linearization, lambda2: float) -> float:
+    """φ; σ² + λ² neither overflows nor vanishes on the way."""
+    s, g = lin.sigma[lin.sigma > 0], lin.gamma[lin.sigma > 0]
+    return float(np.linalg.norm(g / (s + lambda2 / s)))
+
+
+@rules
+@precisions
+@pytest.mark.parametrize("k", [1, 2, 6, 7])
+def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
+    lins, batch = hard(k, dtype)
+    there = kernel(rule, batch)
+    assert there.dtype == dtype
+    assert np.isfinite(there).all()
+    assert (there >= 0).all()
+    eps = float(np.finfo(dtype).eps)
+    tiny = float(np.finfo(dtype).tiny)
+    for lin, value in zip(lins, there.tolist(), strict=True):
+        lin = in_rank(lin, eps) if rule.rule.name in ("OPTIMAL", "TRACKING_BOUND") else lin
+        here = rule(lin)
+        if isinstance(rule, Optimal):
+            # Both search until φ is within a few eps of the bound: φ is compared, not λ².
+            if min(here, value) > 1e3 * tiny:
+                assert speed(lin, value) == pytest.approx(speed(lin, here), rel=160 * eps)
+            elif max(here, value) > 1e3 * tiny:  # the pseudoinverse is at the bound
+                assert speed(lin, 0) == pytest.approx(rule.max_speed, rel=160 * eps)
+            continue
+        assert abs(value - here) <= rounds(rule, lin, here, eps) + tiny, (lin.sigma, lin.gamma)
+
+
+@rules
+@precisions
+def test_rows_do_not_see_each_other(rule: KernelRule, dtype: type, isa: str) -> None:
+    # In batches of any size, in any order: bit for bit.
+    _, batch = hard(6, dtype)
+    whole = kernel(rule, batch)
+    for size in (1, 2, 3, 5, 7, 8, 9, 15, 17, 33):
+        for first in (0, 1, 250):
+            part = tuple(x[first : first + size] for x in batch)
+            assert kernel(rule, part).tobytes() == whole[first : first + size].tobytes()
+    order = np.random.default_rng(3).permutation(len(whole))
+    shuffled = kernel(rule, tuple(x[order] for x in batch))  # type: ignore[arg-type]
+    assert shuffled.tobytes() == whole[order].tobytes()
+
+
+@rules
+@precisions
+def test_none_and_any_shape(rule: KernelRule, dtype: type, isa: str) -> None:
+    empty = tuple(np.zeros((0, n), dtype) for n in (6, 6, 3))
+    assert kernel(rule, empty).shape == (0,)
+    sigma, gamma, past = (x[:24].reshape(2, 3, 4, -1) for x in hard(6, dtype)[1])
+    assert _core.lambda2(*rule.kernel, sigma, gamma, past, 6).shape == (2, 3, 4)
+
+
+@rules
+def test_instruction_sets_agree(rule: KernelRule) -> None:
+    # Not in every bit: some have fused multiply-add. But φ and λ² as closely as above.
+    sigma, gamma = random_spectra(np.random.default_rng(5), 2000, 6)
+    past = np.tile([0.0, 0.7, 0.1], (2000, 1))
+    past[:, 0] = (gamma**2).sum(axis=1)
+    before, results = _core.isa(), []
+    for name in _core.isas():
+        _core.use_isa(name)
+        results.append(kernel(rule, (sigma, gamma, past)))
+    _core.use_isa(before)
+    for result in results[1:]:
+        assert np.allclose(result, results[0], rtol=1e-9, atol=1e-14)
+
+
+def test_what_the_kernel_does_not_take() -> None:
+    sigma = np.ones((3, 2))
+    for rule, parameters, values in ((-1, [1.0], 2), (12, [1.0], 2), (0, [1.0] * 5, 2), (0, [], 0)):
+        with pytest.raises(ValueError, match="no such rule"):
+            _core.lambda2(rule, parameters, sigma, sigma, np.zeros((3, 3)), values)
+    with pytest.raises(ValueError, match="rows that do not match"):
+        _core.lambda2(0, [1.0], sigma, sigma[:2], np.zeros((3, 3)), 2)

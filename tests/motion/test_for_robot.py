@@ -1,0 +1,111 @@
+"""Damping parameters from the robot's own scale."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import supple
+from supple.describe import builtin_names
+from supple.describe.dh import dh
+from supple.motion import Linearization
+from supple.motion.damping import (
+    RULES,
+    ConditionBound,
+    Constant,
+    ErrorDamped,
+    KernelRule,
+    Manipulability,
+    MayorgaCondition,
+    MayorgaRank,
+    Optimal,
+    Region,
+    Scale,
+    SpeedBound,
+)
+
+POSITION = ("x", "y", "z")
+ONLY_POSITIONS = ("planar2", "planar3", "y", "double_y")
+TABLE = [
+    (0.0, -math.pi / 2, 0.5, 0.0),
+    (0.4, 0.0, 0.1, 0.0),
+    (0.3, math.pi / 2, 0.0, 0.0),
+    (0.1, 0.0, 0.2, 0.0),
+]
+
+
+def rows_of(name: str) -> tuple[tuple[str, ...] | None, ...]:
+    """What may be asked of a built-in robot."""
+    return (POSITION,) if name in ONLY_POSITIONS else (None, POSITION, ("rx", "ry", "rz"))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
+    robot = supple.load(name)
+    for rows in rows_of(name):
+        made = rule.for_robot(robot, rows=rows)  # type: ignore[attr-defined]
+        assert type(made) is rule
+        numbers = made.kernel[1]
+        assert all(0 < number < math.inf for number in numbers)
+        assert made == rule.for_robot(robot, rows=rows)  # type: ignore[attr-defined]
+        assert made == rule.for_robot(supple.load(name), rows=rows)  # type: ignore[attr-defined]
+        # They are no rounding errors: the robot's size is about a metre.
+        assert all(1e-9 < number < 1e9 for number in numbers), numbers
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
+    robot = supple.load(name)
+    # Across its plane a planar arm never moves: no singularity.
+    rows = ("x", "y") if name.startswith("planar") else rows_of(name)[0]
+    J = robot.jacobian(robot.random(1, 400))
+    J = J.reshape(400, -1, J.shape[-1])
+    if rows is not None:
+        names = ["x", "y", "z", "rx", "ry", "rz"] * (J.shape[1] // 6)
+        J = J[:, [i for i, row in enumerate(names) if row in rows]]
+    lins = [Linearization(each, np.ones(len(each))) for each in J]
+    for rule in (Manipulability, SpeedBound, Region):
+        made = rule.for_robot(robot, rows=rows)
+        share = np.mean([made(lin) > 0 for lin in lins])
+        assert 0.04 <= share <= 0.17, rule  # 400 samples of a tenth: four standard deviations
+
+
+@pytest.mark.parametrize("s", [0.01, 3.0, 1000.0])
+def test_a_robot_of_another_size(s: float) -> None:
+    # Rows of position alone: singular values are lengths.
+    robot, scaled = (
+        supple.Robot(dh([(f * a, alpha, f * d, theta) for a, alpha, d, theta in TABLE]))
+        for f in (1.0, s)
+    )
+    for rule, powers in {
+        Constant: (2,),
+        Manipulability: (2, 3),
+        ErrorDamped: (0,),
+        SpeedBound: (-1,),
+        ConditionBound: (0,),
+        Region: (2, 1),
+        MayorgaCondition: (2, 0, 2),
+        MayorgaRank: (2, 2),
+    }.items():
+        one = np.array(rule.for_robot(robot, rows=POSITION).kernel[1])
+        other = np.array(rule.for_robot(scaled, rows=POSITION).kernel[1])
+        assert other == pytest.approx(one * s ** np.array(powers), rel=1e-9), rule
+    assert Scale.of(scaled, rows=POSITION).reach == pytest.approx(
+        s * Scale.of(robot, rows=POSITION).reach, rel=1e-12
+    )
+
+
+def test_frames_rows_and_bases_are_those_asked_for() -> None:
+    robot = supple.load("panda")
+    assert Scale.of(robot) != Scale.of(robot, "panda_link4")
+    assert Scale.of(robot) == Scale.of(robot, "panda_hand_tcp")
+    assert Scale.of(robot) != Scale.of(robot, rows=POSITION)
+    assert Scale.of(robot, ["panda_link4", "panda_hand_tcp"], POSITION).sigma > 0
+
+
+def test_the_optimal_bound_is_the_slowest_joints() -> None:
+    assert Optimal.for_robot(supple.load("panda")).max_speed == 2.175
+    assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # says nothing of speed

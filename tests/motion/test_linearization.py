@@ -1,0 +1,223 @@
+"""A linearization: laws of its decomposition, what follows from it, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import papers
+import pytest
+from spectra import EPS, SHAPES, samples
+
+from supple import InputError
+from supple.motion import Linearization
+from supple.motion.linearization import stacked
+
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+# ---- the decomposition -------------------------------------------------------------------------
+
+
+@shapes
+def test_factors_multiply_to_j_and_are_orthonormal(shape: tuple[int, int]) -> None:
+    m, n = shape
+    k = min(shape)
+    few = 4 * max(shape) * EPS
+    for sample in samples(shape):
+        lin = sample.linearization
+        assert (lin.U.shape, lin.sigma.shape, lin.V.shape) == ((m, k), (k,), (n, k))
+        assert (lin.sigma >= 0).all()
+        assert (np.diff(lin.sigma) <= 0).all()
+        assert abs(lin.U.T @ lin.U - np.eye(k)).max() <= few
+        assert abs(lin.V.T @ lin.V - np.eye(k)).max() <= few
+        remainder = lin.U * lin.sigma @ lin.V.T - sample.J
+        assert np.linalg.norm(remainder) <= few * np.linalg.norm(sample.J)
+        assert abs(lin.gamma - lin.U.T @ sample.e).max() <= few * np.linalg.norm(sample.e)
+        assert lin.sigma_min == lin.sigma[-1]
+
+
+@shapes
+def test_numbers_are_those_of_sixty_digits(shape: tuple[int, int]) -> None:
+    for sample in samples(shape)[:: 1 if shape != (12, 25) else 5]:
+        exact = papers.measures(sample.J, sample.e, sample.before)
+        lin = sample.linearization
+        assert abs(lin.sigma - exact.sigma.astype(float)).max() <= exact.blur
+        assert abs(lin.manipulability - float(exact.w)) <= float(exact.blur_w) * (1 + 1e-9)
+        assert lin.change == pytest.approx(float(exact.change), rel=1e-14)
+        assert lin.rank == exact.rank
+        if exact.sigma_min > 100 * exact.blur:
+            relative = float(exact.blur / exact.sigma_min)
+            expected = float(exact.sigma[0] / exact.sigma_min)
+            assert lin.condition == pytest.approx(expected, rel=2 * relative)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+def test_rank_and_condition_at_exact_singularities(lost: int) -> None:
+    for scale in (1e-300, 1e-9, 1.0, 1e150):
+        J = np.diag(np.append([3.0, 2.0, 1.0][: 3 - lost], np.zeros(lost))) * scale
+        lin = Linearization(J, np.ones(3))
+        assert lin.rank == 3 - lost
+        assert lin.condition == (math.inf if lost else pytest.approx(3, rel=1e-15))
+        assert lin.sigma_min == pytest.approx(0 if lost else scale, rel=1e-14)
+        assert (lin.manipulability == 0) == (lost > 0 or scale == 1e-300)
+
+
+def test_numbers_out_of_range_are_infinite_or_zero_and_never_nan() -> None:
+    # The smallest times the largest first would be zero times infinity.
+    lin = Linearization(np.diag([1e150, 1e150, 1e150, 0.0]), np.ones(4))
+    assert lin.manipulability == 0
+    assert lin.condition == math.inf
+    assert Linearization(np.diag([1e150] * 4), np.ones(4)).manipulability == math.inf
+    assert Linearization(np.diag([1e150, 1e-300]), np.ones(2)).condition == math.inf
+
+
+def test_a_number_is_zero_in_rank_by_its_size_relative_to_the_largest() -> None:
+    for scale in (1e-100, 1.0, 1e100):
+        for ratio, rank in ((1e-13, 2), (1e-14, 2), (1e-15, 1), (0.0, 1)):
+            assert Linearization(np.diag([1.0, ratio]) * scale, np.ones(2)).rank == rank
+    assert Linearization(np.zeros((3, 4)), np.ones(3)).rank == 0
+
+
+# ---- before ------------------------------------------------------------------------------------
+
+
+def test_change_is_how_far_j_has_moved() -> None:
+    J = np.arange(12.0).reshape(3, 4)
+    first = Linearization(J, np.ones(3))
+    assert first.change == 0
+    assert first.before is None
+    second = Linearization(J + np.eye(3, 4), np.ones(3), before=first)
+    assert second.change == pytest.approx(math.sqrt(3), rel=1e-15)
+    assert Linearization(J, np.zeros(3), before=first).change == 0
+
+
+def test_the_chain_is_cut() -> None:
+    last = None
+    for i in range(5):
+        last = Linearization(np.eye(2) * (i + 1), np.full(2, i), last)
+        if i:
+            assert last.before is not None
+            assert np.array_equal(last.before.J, np.eye(2) * i)
+            assert (last.before.e == i - 1).all()
+            assert last.before.before is None
+            assert last.before.manipulability == pytest.approx(i**2)
+
+
+def test_cutting_leaves_the_one_before_as_it_was() -> None:
+    first = Linearization(np.eye(2), np.ones(2))
+    second = Linearization(np.eye(2), np.ones(2), first)
+    third = Linearization(np.eye(2), np.ones(2), second)
+    assert second.before is not None
+    assert third.before is not second
+
+
+# ---- several tasks -----------------------------------------------------------------------------
+
+
+def test_stacked_puts_rows_below_each_other() -> None:
+    rng = np.random.default_rng(2)
+    first, second = (
+        Linearization(
+            rng.standard_normal((m, 7)),
+            rng.standard_normal(m),
+            Linearization(rng.standard_normal((m, 7)), rng.standard_normal(m)),
+            rows=tuple(f"row {i} of {m}" for i in range(m)),
+        )
+        for m in (3, 2)
+    )
+    both = stacked([first, second])
+    assert np.array_equal(both.J, np.vstack([first.J, second.J]))
+    assert np.array_equal(both.e, np.append(first.e, second.e))
+    assert both.rows == first.rows + second.rows
+    assert both.change == pytest.approx(math.hypot(first.change, second.change))
+    assert both.before is not None
+    assert (stacked([first]).J == first.J).all()
+    # Without a past, or without names, of one of them there is none of all.
+    new = Linearization(second.J, second.e)
+    assert stacked([first, new]).before is None
+    assert stacked([first, new]).rows == ()
+    assert stacked((first, new, second)).J.shape == (7, 7)
+
+
+def test_what_cannot_be_stacked() -> None:
+    with pytest.raises(InputError, match="at least one linearization is needed; given: none"):
+        stacked([])
+    wide, narrow = (Linearization(np.ones((2, n)), np.ones(2)) for n in (7, 6))
+    with pytest.raises(InputError, match=r"same columns; given: \[6, 7\]"):
+        stacked([wide, narrow])
+
+
+# ---- what is given -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("J", "e"),
+    [
+        (np.ones(3), np.ones(3)),
+        (np.ones((3, 4)), np.ones(4)),
+        (np.ones((3, 4)), np.ones((3, 1))),
+        (np.ones((3, 4)), 1.0),
+        (np.ones((1, 3, 4)), np.ones(3)),
+        (np.ones((0, 4)), np.ones(0)),
+        (np.ones((3, 0)), np.ones(3)),
+        ([], []),
+    ],
+)
+def test_wrong_shapes_are_named(J: object, e: object) -> None:
+    said = re.escape(f"given: {np.shape(J)} and {np.shape(e)}")
+    with pytest.raises(InputError, match=rf"J must be \(m, n\) and e \(m,\).*{said}"):
+        Linearization(J, e)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused(bad: float) -> None:
+    J, e = np.ones((3, 4)), np.ones(3)
+    J[1, 2] = e[2] = bad
+    with pytest.raises(InputError, match=r"^J must be finite; given: "):
+        Linearization(J, np.ones(3))
+    with pytest.raises(InputError, match=r"^e must be finite; given: "):
+        Linearization(np.ones((3, 4)), e)
+
+
+@pytest.mark.parametrize(
+    "bad", ["x", None, [["1", "2"]], [[1, 2], [3]], [[1j, 2]], np.array([[1j]]), [[None]], object()]
+)
+def test_what_is_no_array_of_numbers_is_refused(bad: object) -> None:
+    with pytest.raises(InputError, match=r"^J must be an array of numbers; given: "):
+        Linearization(bad, np.ones(1))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^e must be an array of numbers; given: "):
+        Linearization(np.ones((1, 2)), bad)  # type: ignore[arg-type]
+
+
+def test_a_past_of_another_task_is_refused() -> None:
+    past = Linearization(np.ones((1, 4)), np.ones(1))
+    with pytest.raises(InputError, match=r"before must .*shape \(3, 4\); given: \(1, 4\)"):
+        Linearization(np.ones((3, 4)), np.ones(3), past)
+    with pytest.raises(InputError, match=r"before must .*given: array"):
+        Linearization(np.ones((3, 4)), np.ones(3), np.ones((3, 4)))  # type: ignore[arg-type]
+
+
+def test_names_of_too_few_rows_are_refused() -> None:
+    with pytest.raises(InputError, match=r"rows must name 3 rows; given: \('x', 'y'\)"):
+        Linearization(np.ones((3, 4)), np.ones(3), rows=("x", "y"))
+
+
+def test_whole_numbers_and_lists_and_floats_will_do() -> None:
+    for J, e in (([[1, 2], [3, 4]], [5, 6]), (np.ones((2, 2), np.float32), np.ones(2, np.int8))):
+        lin = Linearization(J, e)  # type: ignore[arg-type]
+        assert lin.J.dtype == lin.e.dtype == np.float64
+
+
+def test_arrays_are_copies_that_cannot_be_written_to() -> None:
+    J, e = np.ones((2, 3)), np.ones(2)
+    lin = Linearization(J, e)
+    J[0, 0] = e[0] = 7
+    assert (lin.J == 1).all()
+    assert (lin.e == 1).all()
+    for array in (lin.J, lin.e, lin.U, lin.sigma, lin.V, lin.gamma):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    with pytest.raises(AttributeError):
+        lin.J = J  # type: ignore[misc]
