@@ -63,8 +63,10 @@ _ABOVE_ONE: dict[str, Any] = {"range": (1.0 + EPSILON, math.inf, "a finite numbe
 
 def _number(value: object) -> float:
     """The same as a float; NaN, which is in no range, if it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
     try:
-        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        return float(value)
     except OverflowError:
         return math.nan
 

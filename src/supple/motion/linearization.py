@@ -48,11 +48,12 @@ class Linearization:
             )
         if self.rows and len(self.rows) != len(e):
             raise InputError(f"rows must name {len(e)} rows; given: {shown(self.rows)}")
-        before = self.before
+        before: object = self.before
         if before is not None:
-            if not isinstance(before, Linearization) or before.J.shape != J.shape:
-                given = shown(before.J.shape if isinstance(before, Linearization) else before)
-                raise InputError(f"before must have a J of shape {J.shape}; given: {given}")
+            shape = before.J.shape if isinstance(before, Linearization) else None
+            if shape != J.shape:
+                said = f"before must be a linearization with a J of shape {J.shape}"
+                raise InputError(f"{said}; given: {shown(shape or before)}")
             # What came before that is not kept: a chain of them would never end.
             before = copy.copy(before)
             object.__setattr__(before, "before", None)
@@ -97,7 +98,8 @@ class Linearization:
     @property
     def manipulability(self) -> float:
         """The product of the singular values: sqrt(det(J Jᵀ)) where m <= n."""
-        return math.prod(self.sigma[::-1].tolist())  # the smallest first: never 0 times infinity
+        # The smallest first: zero times infinity cannot be.
+        return float(math.prod(self.sigma[::-1].tolist()))
 
     @property
     def condition(self) -> float:
