@@ -47,7 +47,7 @@ clean:
 
 # The build directory is kept, so a change of Python alone, or none, compiles nothing.
 $(VENV)/installed: $(VENV)/build-tools $(SOURCES)
-	$(PIP) install --no-build-isolation .
+	$(PIP) install --no-build-isolation --config-settings=cmake.define.SUPPLE_WERROR=ON .
 	@touch $@
 
 $(VENV)/build-tools: pyproject.toml

@@ -50,7 +50,9 @@ struct Workspace {
 template <class L, class T>
 void load(int n, int lanes, const T* rows, L* x) {
   for (int k = 0; k < n; ++k) {
-    for (int i = 0; i < width<L>; ++i) set(x[k], i, rows[(i < lanes ? i : lanes - 1) * n + k]);
+    L number(0);
+    for (int i = 0; i < width<L>; ++i) set(number, i, rows[(i < lanes ? i : lanes - 1) * n + k]);
+    x[k] = number;
   }
 }
 
