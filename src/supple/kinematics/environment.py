@@ -18,7 +18,7 @@ def thread_count(given: int | None) -> int:
         InputError: not a whole number, or less than 1.
     """
     if given is None:
-        return _DEFAULT_THREADS
+        return DEFAULT_THREADS
     if type(given) is int and 1 <= given <= _MOST_THREADS:
         return given
     try:
@@ -52,5 +52,5 @@ def _choose_instruction_set(asked: str) -> None:
     _core.use_isa(asked)
 
 
-_DEFAULT_THREADS = _default_threads(os.environ.get("SUPPLE_THREADS", ""))
+DEFAULT_THREADS = _default_threads(os.environ.get("SUPPLE_THREADS", ""))
 _choose_instruction_set(os.environ.get("SUPPLE_ISA", ""))

@@ -15,7 +15,7 @@ from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, shown, unknown
 from supple.kinematics.arrays import FloatArray, finite, names_of, pose
 from supple.kinematics.chain import AXES_BODY, AXES_WORLD, Matrix, chain
-from supple.kinematics.environment import thread_count
+from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
@@ -217,7 +217,11 @@ class Robot:
             out: An array of the result's shape and type to write into: large batches need no new
                 memory then. If an error is raised, part of it may have been written.
         """
-        return self._chain(frame).poses(q, thread_count(threads), out)
+        try:  # as in `_chain`, without the cost of a call
+            found = self._chains[frame, "world", None]
+        except (KeyError, TypeError):
+            found = self._chain(frame)
+        return found.poses(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
 
     def jacobian(
         self,
@@ -243,7 +247,11 @@ class Robot:
         References:
             Wampler 1986, eq. (6), Theorems 1 and 2.
         """
-        return self._chain(frame, axes).jacobian(q, thread_count(threads), out)
+        try:  # as in `_chain`, without the cost of a call
+            found = self._chains[frame, axes, None]
+        except (KeyError, TypeError):
+            found = self._chain(frame, axes)
+        return found.jacobian(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
 
     def fk_jacobian(
         self,
@@ -255,16 +263,20 @@ class Robot:
         out: tuple[FloatArray, FloatArray] | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Return what `fk` and `jacobian` return, in one pass; `out` is a pair of arrays."""
-        chain = self._chain(frame, axes)
+        try:  # as in `_chain`, without the cost of a call
+            found = self._chains[frame, axes, None]
+        except (KeyError, TypeError):
+            found = self._chain(frame, axes)
+        count = DEFAULT_THREADS if threads is None else thread_count(threads)
         if out is None:
-            return chain.poses_and_jacobian(q, thread_count(threads))
+            return found.poses_and_jacobian(q, count)
         try:
             poses, jacobian = out
         except (TypeError, ValueError):
             raise InputError(
                 f"out must be a pair of arrays (poses, jacobian); given: {shown(out)}"
             ) from None
-        return chain.poses_and_jacobian(q, thread_count(threads), poses, jacobian)
+        return found.poses_and_jacobian(q, count, poses, jacobian)
 
     def drift(
         self,
