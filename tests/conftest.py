@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from supple import _core
 
 RobotFiles = Callable[[str, str], Path]
 
@@ -31,3 +33,12 @@ def robot_files() -> RobotFiles:
         return file
 
     return find
+
+
+@pytest.fixture(params=_core.isas())
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each instruction set of this machine in turn; the one in use before comes back."""
+    before = _core.isa()
+    _core.use_isa(request.param)
+    yield request.param
+    _core.use_isa(before)

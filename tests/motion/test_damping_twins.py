@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -29,15 +28,6 @@ Batch = tuple[Array, Array, Array]  # sigma (c, k), gamma (c, k), history (c, 3)
 
 precisions = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 rules = pytest.mark.parametrize("rule", EVERY, ids=key)
-
-
-@pytest.fixture(params=_core.isas())
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each instruction set of this machine in turn; the one in use before comes back."""
-    before = _core.isa()
-    _core.use_isa(request.param)
-    yield request.param
-    _core.use_isa(before)
 
 
 @cache

@@ -22,9 +22,9 @@ from supple.motion.damping import (
     MayorgaRank,
     Optimal,
     Region,
-    Scale,
     SpeedBound,
 )
+from supple.motion.scale import Scale
 
 POSITION = ("x", "y", "z")
 ONLY_POSITIONS = ("planar2", "planar3", "y", "double_y")

@@ -12,21 +12,18 @@ Each class's `__call__` is the paper's formula. `kernel` gives the same rule to 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from numbers import Real
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
-from supple.motion.linearization import EPSILON, RANK_FLOOR, Array, Linearization, numbers_of
-
-Rows: TypeAlias = Sequence[str] | None
-SAMPLES = 512  # configurations that `for_robot` looks at
+from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
+from supple.motion.scale import Rows, Scale
 
 
 class Rule(IntEnum):
@@ -504,42 +501,3 @@ RULES = (
     MayorgaRank,
     Optimal,
 )
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What is small for a robot, so that nobody tunes λ by hand.
-
-    Taken from random configurations inside the limits, the same ones every time.
-
-    Attributes:
-        sigma: The least singular value that a tenth of all configurations fall below.
-        manipulability: Likewise.
-        largest: The median of the largest singular value.
-        reach: The farthest that the frames get from the robot's base [m].
-    """
-
-    sigma: float
-    manipulability: float
-    largest: float
-    reach: float
-
-    @property
-    def lambda2(self) -> float:
-        """Damping whose largest gain, 1/(2λ), is the gain 1/sigma at the edge of the tenth."""
-        return (self.sigma / 2) ** 2
-
-    @classmethod
-    def of(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Scale:
-        """Look at the Jacobian of some rows of some frames of a robot."""
-        q = robot.random(0, SAMPLES)
-        sigma = robot.singular_values(q, frame, rows=rows)
-        # Rows that the robot can never move (out of the plane of a planar arm) are no singularity.
-        free = sigma[:, sigma.max(axis=0) > RANK_FLOOR * sigma.max()]
-        away = robot.fk(q, frame)[..., :3, 3] - robot.base[:3, 3]
-        return cls(
-            sigma=float(np.quantile(free[:, -1], 0.1)),
-            manipulability=float(np.quantile(free.prod(axis=1), 0.1)),
-            largest=float(np.median(free[:, 0])),
-            reach=float(np.linalg.norm(away, axis=-1).max()),
-        )
