@@ -238,6 +238,23 @@ def test_clamps() -> None:
     np.testing.assert_allclose(cut / np.linalg.norm(cut), free / np.linalg.norm(free))
 
 
+def test_a_region_gives_way_in_its_direction_first() -> None:
+    """The step minimises ‖W(J q̇ - e)‖² + λ²‖q̇‖²; a smaller weight leaves more error along d."""
+    rng = np.random.default_rng(11)
+    U, V = np.linalg.qr(rng.normal(size=(3, 3)))[0], np.linalg.qr(rng.normal(size=(4, 3)))[0]
+    lin = Linearization(U * [1.0, 0.5, 0.01] @ V.T, rng.normal(size=3))
+    d, lost = np.array([0.6, 0.8, 0.0]), []
+    for least in (1.0, 0.5, 0.1):
+        rule = damping.Region(0.01, 0.2, tuple(d), least)
+        dq, W, lambda2 = DLS(rule)(lin), rule.weight(lin), rule(lin)
+        A = lin.J.T @ W @ W @ lin.J + lambda2 * np.eye(4)
+        np.testing.assert_allclose(dq, np.linalg.solve(A, lin.J.T @ W @ W @ lin.e), rtol=1e-9)
+        lost.append(abs(d @ (lin.J @ dq - lin.e)) / np.linalg.norm(lin.J @ dq - lin.e))
+    assert lost[0] < lost[1] < lost[2]
+    with pytest.raises(supple.InputError, match="without a direction"):
+        steps(DLS(rule), lin.J, lin.e)
+
+
 def test_a_rule_of_the_users_own() -> None:
     rng = np.random.default_rng(10)
     lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))

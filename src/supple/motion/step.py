@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics.environment import thread_count
-from supple.motion.damping import Constant, DampingRule, KernelRule
+from supple.motion.damping import Constant, DampingRule, KernelRule, Region
 from supple.motion.linearization import RANK_FLOOR, Array, Linearization
 
 FloatArray = NDArray[np.floating[Any]]
@@ -155,6 +155,9 @@ class DLS:
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         lambda2 = damping_of(self.rule, linearization)
+        if isinstance(self.rule, Region) and self.rule.direction is not None:
+            W = self.rule.weight(linearization)
+            linearization = Linearization(W @ linearization.J, W @ linearization.e)
         J, e = linearization.J, linearization.e
         m, n = J.shape
         if self.method == "svd" or lambda2 == 0 or getattr(self.rule, "spectral", False):
@@ -170,6 +173,8 @@ class DLS:
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
+        if isinstance(self.rule, Region) and self.rule.direction is not None:
+            raise InputError(f"a batch takes Region without a direction; given: {shown(self.rule)}")
         if not isinstance(self.rule, KernelRule):
             raise InputError(
                 "a batch takes the rules of supple.damping; given: "
