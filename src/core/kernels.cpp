@@ -16,6 +16,14 @@ namespace {
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
+// The first lane where a mask is false; lanes beyond `lanes` repeat the last one.
+template <class L>
+int first_false(const mask_t<L>& mask, int lanes) {
+  int i = 0;
+  while (i + 1 < lanes && get(mask, i)) ++i;
+  return i;
+}
+
 // The working memory of one block, cut from one piece of memory.
 template <class L>
 struct Workspace {
@@ -224,9 +232,7 @@ std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request<T>& request, std::
     const std::ptrdiff_t left = end - first;
     const int lanes = left < width<L> ? int(left) : width<L>;
     const mask_t<L> sound = block(chain, request, first, lanes, space);
-    for (int i = 0; i < lanes && !all(sound); ++i) {
-      if (!get(sound, i)) return first + i;
-    }
+    if (!all(sound)) return first + first_false<L>(sound, lanes);
   }
   return -1;
 }
@@ -284,12 +290,11 @@ std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::p
     load(2, lanes, request.history + first * 2, history);
     mask_t<L> sound = L(0) == L(0);
     for (int i = 0; i < m * n + m; ++i) sound = sound & finite(J[i]);
-    if (!all(sound)) {
-      for (int i = 0; i < lanes; ++i) {
-        if (!get(sound, i)) return first + i;
-      }
-    }
+    if (!all(sound)) return first + first_false<L>(sound, lanes);
     const L damping = step(request.step, m, n, J, e, history[0], history[1], dq, scratch);
+    sound = sound & finite(damping);
+    for (int j = 0; j < n; ++j) sound = sound & finite(dq[j]);
+    if (!all(sound)) return first + first_false<L>(sound, lanes);
     store(n, lanes, dq, request.dq + first * n);
     store(1, lanes, &damping, request.lambda2 + first);
   }

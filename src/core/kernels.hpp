@@ -67,7 +67,7 @@ struct Kernel {
                         std::ptrdiff_t end, void* scratch);
   void (*damp)(const DampingRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end);
   std::size_t (*step_scratch)(const StepRequest<T>&);
-  // Returns the first row with a non-finite input, or -1.
+  // Returns the first row with an input or a result that is not finite, or -1.
   std::ptrdiff_t (*step)(const StepRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
                          void* scratch);
 };

@@ -255,6 +255,18 @@ def test_a_region_gives_way_in_its_direction_first() -> None:
         steps(DLS(rule), lin.J, lin.e)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_a_batch_never_returns_what_is_not_finite(step: Step, scale: float) -> None:
+    J, e = samples((3, 4), np.random.default_rng(12))
+    try:
+        dq, lambda2 = steps(step, scale * J, e)
+    except supple.InputError:
+        return
+    assert np.isfinite(dq).all()
+    assert np.isfinite(lambda2).all()
+
+
 def test_a_rule_of_the_users_own() -> None:
     rng = np.random.default_rng(10)
     lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))

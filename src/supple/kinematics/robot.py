@@ -196,7 +196,7 @@ class Robot:
         low = np.where(np.isfinite(self.upper), self.upper - 2 * reach, -reach)
         low = np.where(np.isfinite(self.lower), self.lower, low)
         high = np.where(np.isfinite(self.upper), self.upper, low + 2 * reach)
-        return (1 - share) * low + share * high
+        return np.clip((1 - share) * low + share * high, low, high)
 
     # ---- kinematics ----------------------------------------------------------------------------
 

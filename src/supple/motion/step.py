@@ -344,7 +344,10 @@ def steps(
     )
     if bad >= 0:
         where = ", ".join(str(int(i)) for i in np.unravel_index(bad, lead)) if lead else ""
-        raise InputError(f"J and e must be finite; given: J[{where}] or e[{where}] is not")
+        raise InputError(
+            "J and e must be finite, and such that the step is; "
+            f"given: J[{where}] or e[{where}] is not"
+        )
     return dq, lambda2
 
 
