@@ -4,6 +4,11 @@
 
 #include <nanobind/nanobind.h>
 
+// NumPy's table of functions is filled in once, in bindings.cpp, and read everywhere.
+#define PY_ARRAY_UNIQUE_SYMBOL supple_numpy
+#ifndef SUPPLE_FILLS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 

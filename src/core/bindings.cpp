@@ -1,145 +1,24 @@
 // The extension module supple._core: converts arguments, chooses an instruction set, spreads
 // threads.
+#define SUPPLE_FILLS_NUMPY
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "arrays.hpp"
+#include "batch.hpp"
+#include "bindings.hpp"
+#include "chain.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
-#include "parallel.hpp"
 
 namespace supple {
 namespace {
-
-using namespace nb::literals;
-
-// 64-byte aligned working memory; small ones live in the object itself.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) {
-    if (bytes > sizeof(local_)) heap_.reset(::operator new(bytes, std::align_val_t{64}));
-  }
-  void* get() { return heap_ ? heap_.get() : local_; }
-
- private:
-  struct Free {
-    void operator()(void* p) const { ::operator delete(p, std::align_val_t{64}); }
-  };
-  alignas(64) unsigned char local_[16384];
-  std::unique_ptr<void, Free> heap_;
-};
-
-// Rows that a thread takes at least: below, starting it costs more than it saves.
-constexpr std::ptrdiff_t grain = 512;
-// Rows that a thread takes at most before Ctrl-C is looked for.
-constexpr std::ptrdiff_t patience = 1 << 16;
-
-// Runs work(begin, end) over a batch, on threads and without the interpreter's lock. It returns the
-// first row that it could not do, or -1, and so does this.
-template <class Work>
-std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work) {
-  const std::ptrdiff_t chunk = patience * std::max(threads, 1);
-  for (std::ptrdiff_t first = 0; first < count; first += chunk) {
-    std::ptrdiff_t bad = -1;
-    {
-      nb::gil_scoped_release release;
-      std::mutex guard;
-      parallel(std::min(chunk, count - first), grain, threads,
-               [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-                 const std::ptrdiff_t found = work(first + begin, first + end);
-                 const std::lock_guard lock(guard);
-                 if (found >= 0 && (bad < 0 || found < bad)) bad = found;
-               });
-    }
-    if (bad >= 0) return bad;
-    if (PyErr_CheckSignals()) throw nb::python_error();
-  }
-  return -1;
-}
-
-// A chain in one precision, owning its memory.
-template <class T>
-struct OwnedChain {
-  std::vector<Joint<T>> joints;
-  std::vector<Frame<T>> frames;
-  std::vector<Support> support;
-  int coordinates = 0;
-  bool mimics = false, phases = false, lengths = false;
-
-  Chain<T> view() const {
-    return {coordinates, int(joints.size()), int(frames.size()), mimics,        phases,
-            lengths,     joints.data(),      frames.data(),      support.data()};
-  }
-};
-
-using Doubles = std::vector<double>;
-using Ints = std::vector<int>;
-
-template <class T>
-OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
-                    const Ints& coordinate, const Doubles& scale, const Doubles& offset,
-                    const Doubles& phase, const Doubles& rotation, const Doubles& position,
-                    const Ints& frame_joint, const Doubles& frame_rotation,
-                    const Doubles& frame_position) {
-  OwnedChain<T> chain;
-  chain.coordinates = coordinates;
-  const int count = int(parent.size());
-  const auto copy = [](const Doubles& from, std::size_t at, int n, T* to) {
-    for (int i = 0; i < n; ++i) to[i] = T(from.at(at + i));
-  };
-  Ints uses(coordinates, 0);
-  for (int j = 0; j < count; ++j) {
-    Joint<T> joint{parent.at(j),
-                   Motion(motion.at(j)),
-                   Placement(placement.at(j)),
-                   coordinate.at(j),
-                   false,
-                   T(scale.at(j)),
-                   T(offset.at(j)),
-                   {},
-                   {},
-                   {}};
-    const bool root = joint.placement == Placement::root;
-    if (joint.parent >= j || joint.parent < -1 || root != (joint.parent == -1)) {
-      throw nb::value_error("a chain's joints come after their parents");
-    }
-    copy(phase, 2 * std::size_t(j), 2, joint.phase);
-    chain.phases |= joint.phase[0] != T(1) || joint.phase[1] != T(0);
-    copy(rotation, 9 * std::size_t(j), 9, joint.rotation);
-    copy(position, 3 * std::size_t(j), 3, joint.position);
-    chain.mimics |= ++uses.at(joint.coordinate) > 1;
-    chain.lengths |=
-        joint.motion == Motion::prismatic || joint.scale != T(1) || joint.offset != T(0);
-    if (joint.parent >= 0 && joint.parent != j - 1) chain.joints[joint.parent].branches = true;
-    chain.joints.push_back(joint);
-  }
-  for (std::size_t f = 0; f < frame_joint.size(); ++f) {
-    Frame<T> frame{frame_joint[f], int(chain.support.size()), 0, {}, {}};
-    if (frame.joint >= count) throw nb::value_error("a frame sits on a joint that is not there");
-    if (frame.joint >= 0) chain.joints[frame.joint].branches = true;
-    Ints path;
-    for (int j = frame.joint; j >= 0; j = parent[j]) path.push_back(j);
-    std::vector<bool> seen(coordinates, false);
-    for (auto j = path.rbegin(); j != path.rend(); ++j) {
-      const int c = coordinate[*j];
-      chain.support.push_back({*j, !seen[c]});
-      seen[c] = true;
-    }
-    frame.support_end = int(chain.support.size());
-    copy(frame_rotation, 9 * f, 9, frame.rotation);
-    copy(frame_position, 3 * f, 3, frame.position);
-    chain.frames.push_back(frame);
-  }
-  return chain;
-}
 
 // What one call of a chain shall compute.
 struct Wanted {
@@ -257,62 +136,6 @@ class PyChain {
   Ints rows_;
 };
 
-// The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.
-nb::object lambda2(int rule, const Doubles& parameters, nb::handle sigma, nb::handle gamma,
-                   nb::handle history, int values) {
-  if (rule < 0 || rule > int(Rule::optimal_newton) || parameters.size() > 4 || values < 1 ||
-      values > 64) {
-    throw nb::value_error("no such rule, too many parameters, or not 1 to 64 singular values");
-  }
-  const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");
-  if (!s.same_rows(g) || !s.same_rows(h)) throw nb::value_error("rows that do not match");
-  nb::object out = s.result({}, {});
-  const auto run = [&]<class T>(const Kernel<T>& kernel) {
-    Damping<T> damping{Rule(rule), {}};
-    for (std::size_t i = 0; i < parameters.size(); ++i) damping.p[i] = T(parameters[i]);
-    const DampingRequest<T> request{s.count(),   values,      damping,        s.data<T>(),
-                                    g.data<T>(), h.data<T>(), data_of<T>(out)};
-    over_batch(request.count, 1, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-      kernel.damp(request, begin, end);
-      return std::ptrdiff_t(-1);
-    });
-  };
-  s.is_double() ? run(isa().f64) : run(isa().f32);
-  return out;
-}
-
-// The kernel's twin of the steps of supple/motion/step.py, on a batch. J comes as (..., m n).
-nb::tuple steps(int method, double parameter, int group, double max_error, int error_group,
-                double max_angle, int rule, const Doubles& parameters, nb::handle J, nb::handle e,
-                nb::handle history, int rows, int columns, int threads) {
-  if (method < 0 || method > int(Method::selective_soft) || rule < 0 ||
-      rule > int(Rule::optimal_newton) || parameters.size() > 4 || group < 1 || error_group < 1 ||
-      rows < 1 || columns < 1) {
-    throw nb::value_error("no such method or rule, or sizes that are not positive");
-  }
-  const Batch j(J, rows * columns, "J"), task(e, rows, "e"), past(history, 2, "history");
-  if (!j.same_rows(task) || !j.same_rows(past)) throw nb::value_error("rows that do not match");
-  nb::object dq = j.result({}, {columns}), lambda2 = j.result({}, {});
-  std::ptrdiff_t bad = -1;
-  const auto run = [&]<class T>(const Kernel<T>& kernel) {
-    Step<T> how{Method(method), T(parameter), group,           T(max_error),
-                error_group,    T(max_angle), {Rule(rule), {}}};
-    for (std::size_t i = 0; i < parameters.size(); ++i) how.damping.p[i] = T(parameters[i]);
-    const StepRequest<T> request{j.count(),          rows,           columns,        how,
-                                 j.data<T>(),        task.data<T>(), past.data<T>(), data_of<T>(dq),
-                                 data_of<T>(lambda2)};
-    const std::size_t bytes = kernel.step_scratch(request);
-    bad = over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-      Scratch scratch(bytes);
-      return kernel.step(request, begin, end, scratch.get());
-    });
-  };
-  j.is_double() ? run(isa().f64) : run(isa().f32);
-  return nb::make_tuple(std::move(dq), std::move(lambda2), bad);
-}
-
-// Types for the stub: nanobind knows only that these are Python objects.
-#define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 #define SUPPLE_SIG(name, more, result) \
   nb::sig("def " name "(self, q: numpy.typing.ArrayLike, " more ") -> " result)
 #define SUPPLE_OUT(name) name ": " SUPPLE_ARRAY " | None = None"
@@ -333,23 +156,7 @@ NB_MODULE(_core, m) {
       "Lanes of a batch in double and in single precision.",
       nb::sig("def lane_widths() -> tuple[int, int]"));
 
-  m.def("lambda2", &lambda2, "rule"_a, "parameters"_a, "sigma"_a, "gamma"_a, "history"_a,
-        "values"_a, "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
-        nb::sig("def lambda2(rule: int, parameters: collections.abc.Sequence[float], sigma: "
-                "numpy.typing.ArrayLike, gamma: numpy.typing.ArrayLike, history: "
-                "numpy.typing.ArrayLike, values: int) -> " SUPPLE_ARRAY));
-
-  m.def("steps", &steps, "method"_a, "parameter"_a, "group"_a, "max_error"_a, "error_group"_a,
-        "max_angle"_a, "rule"_a, "parameters"_a, "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a,
-        "threads"_a,
-        "dq, lambda2 and the first row that is not finite (or -1) of a batch of steps.",
-        nb::sig(
-            "def steps(method: int, parameter: float, group: int, max_error: float, error_group: "
-            "int, max_angle: "
-            "float, rule: int, parameters: collections.abc.Sequence[float], J: "
-            "numpy.typing.ArrayLike, e: numpy.typing.ArrayLike, history: "
-            "numpy.typing.ArrayLike, rows: int, columns: int, threads: int) -> tuple[" SUPPLE_ARRAY
-            ", " SUPPLE_ARRAY ", int]"));
+  bind_motion(m);
 
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,

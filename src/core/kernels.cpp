@@ -6,6 +6,7 @@
 
 #include "supple/damping.hpp"
 #include "supple/kinematics.hpp"
+#include "supple/limits.hpp"
 #include "supple/linalg.hpp"
 #include "supple/step.hpp"
 
@@ -301,6 +302,44 @@ std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::p
   return -1;
 }
 
+template <class T>
+std::size_t limit_memory(const LimitRequest<T>& request) {
+  using L = Pack<T, batch_width<T>>;
+  const int m = request.rows, n = request.columns;
+  return sizeof(L) * std::size_t(m * n + 4 * n + 1 + limited_scratch(m, n));
+}
+
+template <class T>
+void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end, void* memory) {
+  using L = Pack<T, batch_width<T>>;
+  const int m = request.rows, n = request.columns;
+  L* J = static_cast<L*>(memory);
+  L *low = J + m * n, *high = low + n, *x = high + n, *side = x + n, *lambda2 = side + n;
+  L* const scratch = lambda2 + 1;
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const int lanes = end - first < width<L> ? int(end - first) : width<L>;
+    load(m * n, lanes, request.J + first * m * n, J);
+    load(n, lanes, request.low + first * n, low);
+    load(n, lanes, request.high + first * n, high);
+    load(n, lanes, request.dq + first * n, x);
+    load(1, lanes, request.lambda2 + first, lambda2);
+    L used = *lambda2;
+    if (request.scale) {
+      scale_into_box(n, low, high, L(request.bound), x, side);
+    } else {
+      used = limited_step(m, n, J, *lambda2, low, high, L(request.bound), x, side, scratch);
+    }
+    store(n, lanes, x, request.dq + first * n);
+    store(n, lanes, side, request.side + first * n);
+    store(1, lanes, &used, request.used + first);
+  }
+}
+
+template <class T>
+void box(const JointLimit<T>& limit, T q, T speed, T dt, T& low, T& high) {
+  joint_box(limit, q, speed, dt, low, high);
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
@@ -314,8 +353,10 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
     batch_width<double>,
     batch_width<float>,
-    {&scratch<double>, &run<double>, &damp<double>, &step_memory<double>, &steps<double>},
-    {&scratch<float>, &run<float>, &damp<float>, &step_memory<float>, &steps<float>},
+    {&scratch<double>, &run<double>, &damp<double>, &step_memory<double>, &steps<double>,
+     &limit_memory<double>, &limit<double>, &box<double>},
+    {&scratch<float>, &run<float>, &damp<float>, &step_memory<float>, &steps<float>,
+     &limit_memory<float>, &limit<float>, &box<float>},
 };
 
 }  // namespace supple

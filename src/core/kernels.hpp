@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "supple/damping.hpp"
+#include "supple/limits.hpp"
 #include "supple/robot.hpp"
 #include "supple/step.hpp"
 
@@ -57,6 +58,22 @@ struct StepRequest {
   T* lambda2;        // (count,)
 };
 
+// Steps (rows, columns) put inside boxes, and made no longer than `bound`. Arrays are C-ordered.
+template <class T>
+struct LimitRequest {
+  std::ptrdiff_t count;
+  int rows, columns;
+  T bound;
+  bool scale;        // keep the direction of motion
+  const T* J;        // (count, rows, columns)
+  const T* lambda2;  // (count,): of the step
+  const T* low;      // (count, columns)
+  const T* high;     // (count, columns)
+  T* dq;             // (count, columns): the step, replaced
+  T* side;           // (count, columns): -1, 0, 1
+  T* used;           // (count,): damping inside the box
+};
+
 template <class T>
 struct Kernel {
   // Bytes of 64-byte aligned working memory that one call of `run` needs.
@@ -70,6 +87,10 @@ struct Kernel {
   // Returns the first row with an input or a result that is not finite, or -1.
   std::ptrdiff_t (*step)(const StepRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
                          void* scratch);
+  std::size_t (*limit_scratch)(const LimitRequest<T>&);
+  void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
+  // Where the speed of a joint may be: `joint_box` of limits.hpp.
+  void (*box)(const JointLimit<T>&, T q, T speed, T dt, T& low, T& high);
 };
 
 struct Kernels {

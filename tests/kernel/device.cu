@@ -5,6 +5,7 @@
 #include "elementary.hpp"
 #include "kinematics.hpp"
 #include "lane.hpp"
+#include "limits.hpp"
 #include "linalg.hpp"
 #include "robot.hpp"
 #include "se3.hpp"
@@ -82,6 +83,16 @@ __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2)
                     dq + columns * i, scratch);
 }
 
+// A step inside a box, by the exact way and by scaling; the box of a joint.
+template <class T>
+__global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* side, T* lambda2) {
+  T scratch[4 * (rows + columns) * (rows + columns)], low[columns], high[columns];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int j = 0; j < columns; ++j) joint_box(limit, q[j], dq[j], T(0.01), low[j], high[j]);
+  lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, side, scratch);
+  scale_into_box(columns, low, high, T(1), dq, side);
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -97,6 +108,7 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);         \
   template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);     \
   template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);        \
+  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*); \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

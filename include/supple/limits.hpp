@@ -1,0 +1,348 @@
+// Limits that hold: where joint speeds may be, and the step inside that loses least.
+//
+// A step x0 that would leave the box low <= x <= high is replaced by the minimiser of
+//   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
+// If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two differ by a constant: the
+// result is the exact minimiser of the damped problem inside the box, not a clipped one.
+#pragma once
+
+#include "lane.hpp"
+#include "linalg.hpp"
+
+namespace supple {
+
+// What a joint may do. Infinite where it is free.
+template <class T>
+struct JointLimit {
+  T lower, upper;  // [rad or m]
+  T speed;         // [rad/s or m/s]
+  T acceleration;  // [rad/s² or m/s²]
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// The largest whole number that is not above a, where it is exact (below 2^51; in float 2^22).
+template <class L>
+SUPPLE_INLINE L whole(const L& a) {
+  const L magic(Number<scalar_t<L>>::round_magic), nearest = (a + magic) - magic;
+  return select(nearest > a, nearest - L(1), nearest);
+}
+
+// The largest speed from which a joint that slows down by `brake` = a dt in every step comes to
+// rest within `room` >= 0, this step included: with k steps of braking to come it travels
+// dt ((k + 1) v - brake k (k + 1)/2).
+template <class L>
+SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt) {
+  using T = scalar_t<L>;
+  const L steps = room / (brake * dt);
+  // the largest k with k (k + 1)/2 <= steps; where rounding takes one too many or too few the two
+  // formulas meet, so it does not matter
+  const L k = whole((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
+  return room / ((k + L(T(1))) * dt) + brake * k * L(T(0.5));
+}
+
+// Where the speed of one joint may be in the next step of length dt [s], given where it is and how
+// fast it went. Inside the limits and slow enough to brake, all of them hold; a joint outside them
+// comes back as fast as speed and acceleration allow, and one too fast to stop is stopped: position
+// and speed hold, the acceleration gives way.
+template <class L, class T>
+SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed, const L& dt,
+                         L& low, L& high) {
+  const L most(limit.speed), zero(0);
+  const L above = L(limit.upper) - q, below = q - L(limit.lower);
+  const L room_up = max(above, zero), room_down = max(below, zero);
+  L up = room_up / dt, down = room_down / dt;
+  const bool brakes = limit.acceleration < Number<T>::huge;
+  const L brake = L(limit.acceleration) * dt;
+  if (brakes) {
+    if (limit.upper < Number<T>::huge) up = braking_speed(room_up, brake, dt);
+    if (limit.lower > -Number<T>::huge) down = braking_speed(room_down, brake, dt);
+  }
+  high = min(most, up);
+  low = -min(most, down);
+  // Outside: back, at once or at full speed.
+  const mask_t<L> over = above < zero, under = below < zero;
+  const L back_down = max(above / dt, -most), back_up = min(-below / dt, most);
+  high = select(over, back_down, high);
+  low = select(over, min(low, back_down), low);
+  low = select(under, back_up, low);
+  high = select(under, max(high, back_up), high);
+  if (!brakes) return;
+  const L least = speed - brake, greatest = speed + brake;
+  high = select(over, max(high, least), high);
+  low = select(under, min(low, greatest), low);
+  // The nearest of what positions and speeds allow to what the acceleration does.
+  const L first = min(max(least, low), high), last = max(min(greatest, high), low);
+  low = first;
+  high = last;
+}
+
+// Scales x as a whole so that it lies in the box, where the box holds zero, and is no longer than
+// `bound`; entries whose box does not hold zero (a joint that must come back) are put into it.
+// Keeps the direction of motion. `side` tells which entries it was that needed it.
+template <class L>
+SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x, L* side) {
+  const L size = sqrt(dot(n, x, x));
+  L factor = select(size > bound, bound / select(size > bound, size, L(1)), L(1));
+  for (int j = 0; j < n; ++j) {
+    const mask_t<L> holds = (low[j] <= L(0)) & (high[j] >= L(0));
+    const L edge = abs(select(x[j] > L(0), high[j], low[j])), far = abs(x[j]);
+    const mask_t<L> out = holds & (far > edge);
+    side[j] = select(out, edge / select(out, far, L(1)), L(1));
+    factor = min(factor, side[j]);
+  }
+  for (int j = 0; j < n; ++j) {
+    const L scaled = x[j] * factor, put = min(max(scaled, low[j]), high[j]);
+    const mask_t<L> acted = ((side[j] < L(1)) & (side[j] <= factor)) | (put != scaled);
+    const L end = select(low[j] > L(0), L(-1), select(high[j] < L(0), L(1), copysign(L(1), x[j])));
+    side[j] = select(acted, end, L(0));
+    x[j] = put;
+  }
+}
+
+// How small a pivot of J_F J_Fᵀ + λ² may be for its Cholesky factor to be used, not QR; and the
+// least λ², relative to ‖J‖²: with none the entries that are left may not know where to go.
+template <class T>
+inline constexpr T well_conditioned = sizeof(T) == 8 ? T(1e-6) : T(1e-2);
+template <class T>
+inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
+
+// Where the other entries go when those that `side` (n) names sit at the ends of the box: d = x -
+// x0 (n) minimises ‖J d‖² + λ²‖d‖². `pull` (n) is the gradient there, over λ² or not, zero for
+// entries that are free and where it is nothing but rounding errors.
+template <class L>
+SUPPLE_FN void fill_in(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                       const L* x0, const L* side, L* d, L* pull, L* scratch) {
+  using T = scalar_t<L>;
+  L *A = scratch, *z = A + m * m, *right = z + m, *stacked = right + m, *b = stacked + (m + n) * n,
+    *tau = b + m + n;
+  const auto freed = [&](int i, int j) { return select(side[j] == L(0), J[i * n + j], L(0)); };
+  for (int j = 0; j < n; ++j) {
+    d[j] = select(side[j] < L(0), low[j] - x0[j], select(side[j] > L(0), high[j] - x0[j], L(0)));
+  }
+  // (J_F J_Fᵀ + λ²) z = -J_A d_A,  d_F = J_Fᵀ z
+  for (int i = 0; i < m; ++i) {
+    L sum(0);
+    for (int j = 0; j < n; ++j) sum = fma(-J[i * n + j], d[j], sum);
+    right[i] = z[i] = sum;
+    for (int k = 0; k <= i; ++k) {
+      sum = L(0);
+      for (int j = 0; j < n; ++j) sum = fma(freed(i, j), J[k * n + j], sum);
+      A[i * m + k] = sum;
+    }
+    A[i * m + i] = b[i] = A[i * m + i] + lambda2;
+  }
+  cholesky(m, A);
+  cholesky_solve(m, A, z);
+  mask_t<L> sound = L(0) == L(0);
+  for (int i = 0; i < m; ++i) {
+    sound = sound & (A[i * m + i] * A[i * m + i] > b[i] * L(well_conditioned<T>));
+  }
+  L scale(1), reach = sqrt(dot(m, z, z));
+  if (!all(sound)) {
+    // Too few free entries, or a singularity: [J_F; λ] d_F = [-J_A d_A; 0]
+    const L lambda = sqrt(lambda2);
+    L square(0);
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) stacked[i * n + j] = freed(i, j);
+      square = fma(right[i], right[i], square);
+      b[i] = right[i];
+    }
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < n; ++j) stacked[(m + i) * n + j] = i == j ? lambda : L(0);
+      b[m + i] = L(0);
+    }
+    qr(m + n, n, stacked, tau);
+    qr_solve(m + n, n, stacked, tau, b);
+    // z is what is left of the task, over λ²; not divided, so that it stays a number
+    for (int i = 0; i < m; ++i) {
+      L rest = right[i];
+      for (int j = 0; j < n; ++j) rest = fma(-freed(i, j), b[j], rest);
+      z[i] = select(sound, z[i], rest);
+    }
+    scale = select(sound, scale, lambda2);
+    reach = select(sound, reach, sqrt(square));
+  }
+  for (int j = 0; j < n; ++j) {
+    L along(0), column(0);
+    for (int i = 0; i < m; ++i) {
+      along = fma(J[i * n + j], z[i], along);
+      column = fma(J[i * n + j], J[i * n + j], column);
+    }
+    const mask_t<L> is_free = side[j] == L(0);
+    d[j] = select(is_free, select(sound, along, b[j]), d[j]);
+    const L gradient = fma(scale, d[j], -along);
+    const L noise = L(T(64) * Number<T>::epsilon) * (scale * abs(d[j]) + sqrt(column) * reach);
+    pull[j] = select(is_free | (abs(gradient) <= noise), L(0), gradient);
+  }
+}
+
+// Rounds in which `boxed_step` exchanges all entries on the wrong side at once.
+inline constexpr int block_rounds = 6;
+
+// Lanes of working memory that `boxed_step` needs.
+SUPPLE_FN int boxed_scratch(int m, int n) { return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n; }
+
+// The step inside a box: x (n) holds x0 and is replaced. `side` (n) is -1, 0 or 1 where an entry
+// sits at its low end, is free, or sits at its high end. Returns the damping that was used: λ², or
+// the little that it takes where λ² has less.
+//
+// A few rounds of block pivoting first: solve for the free entries and exchange all that are on the
+// wrong side, which is enough nearly always (Júdice & Pires 1994). Then the active-set method whose
+// cost falls in every round: go towards the minimiser of the free entries as far as the box allows,
+// and let go of one entry at a time (Stark & Parker 1995).
+template <class L>
+SUPPLE_FN L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                       L* x, L* side, L* scratch) {
+  using T = scalar_t<L>;
+  mask_t<L> open = L(0) != L(0);
+  for (int j = 0; j < n; ++j) {
+    side[j] = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
+    open = open | (side[j] != L(0));
+  }
+  if (!any(open)) return lambda2;
+  L *d = scratch, *pull = d + n, *x0 = pull + n, *rest = x0 + n;
+  L square(0);
+  for (int i = 0; i < m * n; ++i) square = fma(J[i], J[i], square);
+  const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
+  const L used = select(open, max(lambda2, least), lambda2);
+  for (int j = 0; j < n; ++j) x0[j] = x[j];
+  // To which end a free entry has gone beyond, or zero.
+  const auto beyond = [&](int j) {
+    const L at = x0[j] + d[j], slack = L(T(8) * Number<T>::epsilon) * (abs(x0[j]) + abs(d[j]));
+    const L end = select(at < low[j] - slack, L(-1), select(at > high[j] + slack, L(1), L(0)));
+    return select(side[j] == L(0), end, L(0));
+  };
+  const auto lets_go = [&](int j) { return (low[j] < high[j]) & (side[j] * pull[j] > L(0)); };
+
+  for (int round = 0; round < block_rounds; ++round) {
+    fill_in(m, n, J, used, low, high, x0, side, d, pull, rest);
+    mask_t<L> wrong = L(0) != L(0);
+    for (int j = 0; j < n; ++j) {
+      const L end = beyond(j);
+      const mask_t<L> exchanged = open & (lets_go(j) | (end != L(0)));
+      const L at = select(side[j] < L(0), low[j], select(side[j] > L(0), high[j], x0[j] + d[j]));
+      x[j] = select(open, min(max(at, low[j]), high[j]), x[j]);
+      side[j] = select(exchanged, end, side[j]);
+      wrong = wrong | exchanged;
+    }
+    open = open & wrong;
+    if (!any(open)) return used;
+  }
+
+  for (int j = 0; j < n; ++j) {  // from where it is, a point of the box
+    const L end = select(x[j] <= low[j], L(-1), select(x[j] >= high[j], L(1), L(0)));
+    side[j] = select(open, end, side[j]);
+  }
+  for (int round = 0; round < 10 * n + 40 && any(open); ++round) {
+    fill_in(m, n, J, used, low, high, x0, side, d, pull, rest);
+    L part(1), first(-1), strongest(0), leaving(-1);
+    for (int j = 0; j < n; ++j) {
+      const L end = beyond(j), number(static_cast<T>(j));
+      const L to = select(end < L(0), low[j], high[j]), way = x0[j] + d[j] - x[j];
+      const mask_t<L> stops = end != L(0);
+      const L share = max((to - x[j]) / select(stops, way, L(1)), L(0));
+      first = select(stops & (share < part), number, first);
+      part = select(stops, min(part, share), part);
+      const mask_t<L> stronger = lets_go(j) & (abs(pull[j]) > strongest);
+      leaving = select(stronger, number, leaving);
+      strongest = select(stronger, abs(pull[j]), strongest);
+    }
+    const mask_t<L> whole_way = first < L(0);
+    for (int j = 0; j < n; ++j) {
+      const mask_t<L> is_free = side[j] == L(0), met = first == L(static_cast<T>(j));
+      const L end = beyond(j), to = select(end < L(0), low[j], high[j]);
+      const L at = select(whole_way, x0[j] + d[j], fma(part, x0[j] + d[j] - x[j], x[j]));
+      const L inside = select(met, to, min(max(at, low[j]), high[j]));
+      x[j] = select(open & is_free, inside, x[j]);
+      const mask_t<L> freed = whole_way & (leaving == L(static_cast<T>(j)));
+      side[j] = select(open, select(met, end, select(freed, L(0), side[j])), side[j]);
+    }
+    open = open & !(whole_way & (leaving < L(0)));
+  }
+  return used;
+}
+
+// x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step, damped more.
+// `A` (m m) and `z` (m) are working memory.
+template <class L>
+SUPPLE_FN void damp_more(int m, int n, const L* J, const L& lambda2, const L& delta2, const L* x0,
+                         L* x, L* A, L* z) {
+  const L both = lambda2 + delta2;
+  for (int i = 0; i < m; ++i) {
+    for (int k = 0; k <= i; ++k) A[i * m + k] = dot(n, J + i * n, J + k * n);
+    A[i * m + i] = A[i * m + i] + both;
+    z[i] = dot(n, J + i * n, x0);
+  }
+  cholesky(m, A);
+  cholesky_solve(m, A, z);
+  const L share = select(both > L(0), delta2 / select(both > L(0), both, L(1)), L(0));
+  for (int j = 0; j < n; ++j) {
+    L kept = x0[j];
+    for (int i = 0; i < m; ++i) kept = fma(-J[i * n + j], z[i], kept);
+    x[j] = fma(-share, kept, x0[j]);
+  }
+}
+
+// Lanes of working memory that `limited_step` needs.
+SUPPLE_FN int limited_scratch(int m, int n) { return boxed_scratch(m, n) + m * m + m + 3 * n; }
+
+// The step inside a box and no longer than `bound`: as `boxed_step`, with as much more damping δ²
+// as it takes. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the bound is
+// taken. Where the box itself is farther from zero than the bound, the box holds.
+template <class L>
+SUPPLE_FN L limited_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                         const L& bound, L* x, L* side, L* scratch) {
+  using T = scalar_t<L>;
+  L* const x0 = scratch;
+  L *best = x0 + n, *sides = best + n, *A = sides + n, *z = A + m * m, *rest = z + m;
+  for (int j = 0; j < n; ++j) x0[j] = x[j];
+  L used = boxed_step(m, n, J, lambda2, low, high, x, side, rest);
+  L size = sqrt(dot(n, x, x));
+  mask_t<L> open = size > bound;
+  if (!any(open)) return used;
+  L unit(0);
+  for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
+  unit = max(unit, L(Number<T>::tiny));
+  // below: too little damping; above: enough, infinite until found
+  L below(0), above = L(Number<T>::huge), at_below = bound / size, at_above(1);
+  L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
+  const L aim = L(T(1) - T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4)));
+  mask_t<L> found = !open;
+  // Most damping there is: the point of the box that is nearest to zero.
+  for (int j = 0; j < n; ++j) best[j] = select(open, min(max(L(0), low[j]), high[j]), x[j]);
+  open = open & (dot(n, best, best) < bound * bound);
+  for (int round = 0; round < 80 && any(open); ++round) {
+    damp_more(m, n, J, lambda2, delta2, x0, x, A, z);
+    const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, sides, rest);
+    size = sqrt(dot(n, x, x));
+    const mask_t<L> enough = open & (size <= bound);
+    used = select(enough, tried, used);
+    for (int j = 0; j < n; ++j) {
+      best[j] = select(enough, x[j], best[j]);
+      side[j] = select(enough, sides[j], side[j]);
+    }
+    // bound/‖x‖ is nearly a straight line in δ²
+    const L ratio = bound / select(size > L(0), size, L(1));
+    found = found | enough;
+    above = select(enough, delta2, above);
+    at_above = select(enough, ratio, at_above);
+    below = select(open & !enough, delta2, below);
+    at_below = select(open & !enough, ratio, at_below);
+    open = open & !(enough & (size >= bound * aim));
+    const L step = (above - below) * (L(1) + (L(1) - aim) * L(T(0.5)) - at_below) /
+                   max(at_above - at_below, L(Number<T>::tiny));
+    // every third round halves the bracket: the line may hug one end
+    const L inside = (round % 3 == 2) ? L(T(0.5)) * (above - below) : step;
+    const L next =
+        below + min(max(inside, L(T(1e-3)) * (above - below)), L(T(0.999)) * (above - below));
+    delta2 = select(found, next, delta2 * L(T(8)));
+    open = open & !(found & (above - below <= L(T(4) * Number<T>::epsilon) * above));
+  }
+  for (int j = 0; j < n; ++j) x[j] = best[j];
+  return used;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,144 @@
+"""Limits that hold: position, speed and acceleration of each joint, and the norm of all speeds.
+
+At a configuration they become a box, low <= q̇ <= high, and a step that would leave it is replaced
+by the one inside that loses least (`include/supple/limits.hpp`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core
+from supple.errors import InputError, shown
+from supple.kinematics import Robot
+from supple.motion.linearization import Array
+
+Mode = Literal["exact", "scale"]
+MODES = ("exact", "scale")
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What the joints of a robot may do; infinite where they are free.
+
+    A joint inside its limits stays inside: it brakes early enough for its acceleration. A joint
+    outside comes back, as fast as its speed and acceleration allow. A joint that is too fast to
+    stop in time is stopped nevertheless: positions and speeds hold, accelerations give way.
+
+    Attributes:
+        lower, upper: Positions (n,) [rad or m].
+        max_speed: Speeds (n,), above 0 [rad/s or m/s].
+        max_acceleration: Accelerations (n,), above 0 [rad/s² or m/s²].
+        max_norm: Bound on the norm of all speeds, above 0 [rad/s and m/s mixed].
+        mode: "exact": the minimiser of the damped problem inside the box; some joints at their
+            limits, the others making up for them. "scale": all joints slowed down alike, so that
+            the direction of motion is kept, as teleoperators want it.
+    """
+
+    lower: Array
+    upper: Array
+    max_speed: Array
+    max_acceleration: Array
+    max_norm: float = math.inf
+    mode: Mode = "exact"
+
+    def __post_init__(self) -> None:
+        n = np.size(self.lower)
+        for name in ("lower", "upper", "max_speed", "max_acceleration"):
+            object.__setattr__(self, name, _bounds(getattr(self, name), n, name))
+        if not (self.lower <= self.upper).all():
+            j = int(np.argmin(self.lower <= self.upper))
+            given = f"{self.lower[j]} and {self.upper[j]} of joint {j}"
+            raise InputError(f"Limits: lower must not be above upper; given: {given}")
+        for name in ("max_speed", "max_acceleration"):
+            if not (getattr(self, name) > 0).all():
+                given = shown(getattr(self, name).tolist())
+                raise InputError(f"Limits: {name} must be above 0; given: {given}")
+        if isinstance(self.max_norm, bool) or not isinstance(self.max_norm, int | float):
+            raise InputError(f"Limits: max_norm must be a number; given: {shown(self.max_norm)}")
+        if not self.max_norm > 0:
+            raise InputError(f"Limits: max_norm must be above 0; given: {self.max_norm}")
+        if self.mode not in MODES:
+            raise InputError(f"Limits: mode must be one of {MODES}; given: {shown(self.mode)}")
+
+    @classmethod
+    def of(
+        cls,
+        robot: Robot,
+        *,
+        max_acceleration: ArrayLike = math.inf,
+        max_norm: float = math.inf,
+        speed: float = 1.0,
+        mode: Mode = "exact",
+    ) -> Limits:
+        """The robot's own, with speeds times `speed`; accelerations (n,) or one for all."""
+        if isinstance(speed, bool) or not isinstance(speed, int | float) or not speed > 0:
+            raise InputError(f"Limits: speed must be a number above 0; given: {shown(speed)}")
+        each = np.broadcast_to(np.asarray(max_acceleration, dtype=np.float64), robot.dof)
+        return cls(robot.lower, robot.upper, speed * robot.max_speed, each, max_norm, mode)
+
+    @classmethod
+    def none(cls, robot: Robot) -> Limits:
+        """No limits at all."""
+        free = np.full(robot.dof, math.inf)
+        return cls(-free, free, free, free)
+
+    def box(self, q: ArrayLike, qd: ArrayLike, dt: float) -> tuple[Array, Array]:
+        """Return where q̇ (n,) may be in the next step: low and high.
+
+        Args:
+            q: Where the joints are (n,).
+            qd: How fast they went in the step before (n,), for accelerations.
+            dt: Length of a step [s].
+        """
+        numbers = [self.lower, self.upper, self.max_speed, self.max_acceleration]
+        box = _core.joint_box(np.array([*numbers, q, qd], dtype=np.float64), dt)
+        return box[0], box[1]
+
+    def applied(
+        self, dq: ArrayLike, J: ArrayLike, lambda2: float, low: ArrayLike, high: ArrayLike
+    ) -> tuple[Array, Array, float]:
+        """Put a step inside a box and under `max_norm`.
+
+            minimise  ‖J (x - dq)‖² + λ² ‖x - dq‖²      low <= x <= high,  ‖x‖ <= max_norm
+
+        For a damped step dq this is the minimiser of its own problem, ‖J x - e‖² + λ²‖x‖².
+
+        Args:
+            dq: The step (n,).
+            J: Task Jacobian (m, n).
+            lambda2: The step's damping; zero for an undamped one.
+            low, high: The box (n,), low <= high.
+
+        Returns:
+            The step inside (n,); at which end each joint is (n,): -1, 0 or 1; the damping used.
+        """
+        matrix = np.ascontiguousarray(J, dtype=np.float64)
+        step, side, used = _core.limited(
+            matrix.reshape(-1),
+            np.asarray(dq, dtype=np.float64),
+            np.array([lambda2], dtype=np.float64),
+            np.asarray(low, dtype=np.float64),
+            np.asarray(high, dtype=np.float64),
+            self.max_norm,
+            self.mode == "scale",
+            *matrix.shape,
+            1,
+        )
+        return step, side, float(used)
+
+
+def _bounds(given: ArrayLike, n: int, name: str) -> Array:
+    try:
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(math.nan)
+    if array.ndim != 1 or len(array) != n or np.isnan(array).any():
+        raise InputError(f"Limits: {name} must be {n} numbers, not NaN; given: {shown(given)}")
+    array.flags.writeable = False
+    return array
