@@ -156,7 +156,8 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
     return;
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
-  Vec3<L> v{L(0), L(0), L(0)}, w;
+  const Vec3<L> zero{L(0), L(0), L(0)};
+  Vec3<L> v = zero, w = zero;
   if (task.goal == Goal::axis) {
     w = tilt(from_base_axes(at, {target[0], target[1], target[2]}));
   } else {
@@ -169,7 +170,9 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
                             {target[3], target[4], target[5]},
                             {target[6], target[7], target[8]}};
     v = from_base_axes(at, Vec3<L>{target[9], target[10], target[11]} - is.p);
-    w = from_base_axes(at, log(times_transpose(shall, is.R)));
+    bool turns = false;
+    each_row(task, [&](int, int c, T) { turns |= c >= 3; });
+    if (turns) w = from_base_axes(at, log(times_transpose(shall, is.R)));
   }
   const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
   each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
