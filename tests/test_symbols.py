@@ -28,14 +28,17 @@ MACHINE = HOST.get(os.uname().machine, "other")
 @pytest.mark.parametrize(
     ("isa", "flags"), [(isa, flags) for machine, isa, *flags in LINES if machine == MACHINE]
 )
-def test_kernels_share_no_weak_symbols(isa: str, flags: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["kernels.cpp", "kernels_tasks.cpp"])
+def test_kernels_share_no_weak_symbols(
+    source: str, isa: str, flags: list[str], tmp_path: Path
+) -> None:
     compiler, nm = os.environ.get("CXX", "g++"), shutil.which("nm")
     if not nm:
         pytest.skip("nm is not here")
     built = tmp_path / "kernels.o"
     common = ["-std=c++20", "-O1", "-fPIC", "-ffp-contract=off", f"-I{ROOT / 'include'}"]
-    source = ["-c", str(ROOT / "src/core/kernels.cpp"), "-o", str(built)]
-    subprocess.run([compiler, *common, f"-DSUPPLE_ISA={isa}", *flags, *source], check=True)
+    files = ["-c", str(ROOT / "src/core" / source), "-o", str(built)]
+    subprocess.run([compiler, *common, f"-DSUPPLE_ISA={isa}", *flags, *files], check=True)
     listed = subprocess.run([nm, "-C", str(built)], capture_output=True, text=True, check=True)
     weak = [line for line in listed.stdout.splitlines() if re.match(r"\S* +[WVu] ", line)]
     assert all(f"supple::{isa}::" in line for line in weak), weak

@@ -1,6 +1,7 @@
-// Vectors, rotations and poses on lanes.
+// Vectors, rotations and poses on lanes; rotation vectors.
 #pragma once
 
+#include "elementary.hpp"
 #include "lane.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -51,6 +52,64 @@ SUPPLE_INLINE Vec3<L> operator*(const Rotation<L>& R, const Vec3<L>& v) {
 template <class L>
 SUPPLE_INLINE Vec3<L> into(const Rotation<L>& R, const Vec3<L>& v) {
   return {dot(R.x, v), dot(R.y, v), dot(R.z, v)};
+}
+
+// A Bᵀ
+template <class L>
+SUPPLE_INLINE Rotation<L> times_transpose(const Rotation<L>& A, const Rotation<L>& B) {
+  return {A * Vec3<L>{B.x.x, B.y.x, B.z.x}, A * Vec3<L>{B.x.y, B.y.y, B.z.y},
+          A * Vec3<L>{B.x.z, B.y.z, B.z.z}};
+}
+
+// The rotation vector: axis times angle, the angle in [0, π]. Of the quaternion's sixteen products
+// (4 q qᵀ, linear in R) the row with the largest diagonal is q up to a factor, without a square
+// root; diagonals add up to 4, so it is never small, however far from a rotation R is. At a half
+// turn the axis is the one whose largest entry (the first of them, if several) is positive.
+template <class L>
+SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
+  using T = scalar_t<L>;
+  const L one(1);
+  const L ww = one + R.x.x + R.y.y + R.z.z, xx = one + R.x.x - R.y.y - R.z.z,
+          yy = one - R.x.x + R.y.y - R.z.z, zz = one - R.x.x - R.y.y + R.z.z;
+  const L wx = R.y.z - R.z.y, wy = R.z.x - R.x.z, wz = R.x.y - R.y.x;
+  const L xy = R.x.y + R.y.x, xz = R.x.z + R.z.x, yz = R.y.z + R.z.y;
+  L most = ww, w = ww;
+  Vec3<L> v{wx, wy, wz};
+  const auto take = [&](const L& diagonal, const L& scalar, const L& x, const L& y, const L& z) {
+    const mask_t<L> larger = diagonal > most;
+    most = select(larger, diagonal, most);
+    w = select(larger, scalar, w);
+    v = {select(larger, x, v.x), select(larger, y, v.y), select(larger, z, v.z)};
+  };
+  take(xx, wx, xx, xy, xz);
+  take(yy, wy, xy, yy, yz);
+  take(zz, wz, xz, yz, zz);
+
+  const mask_t<L> behind = w < L(0);
+  w = abs(w);
+  const L square = dot(v, v), size = sqrt(square);
+  const mask_t<L> some = square > L(Number<T>::tiny);
+  // angle/|v|, which tends to 2/w where v vanishes (w is the largest there)
+  const L angle = atan2(size, w) * L(2);
+  const L scale = select(some, angle, L(2)) / select(some, size, max(w, one));
+  return v * select(behind, -scale, scale);
+}
+
+// The rotation by a rotation vector: I + sin θ/θ [r] + (1 - cos θ)/θ² [r]², θ = |r| up to 1e150
+// (float: 1e18).
+template <class L>
+SUPPLE_FN Rotation<L> exp(const Vec3<L>& r) {
+  using T = scalar_t<L>;
+  const L square = dot(r, r), half = sqrt(square) * L(T(0.5));
+  const mask_t<L> some = square > L(Number<T>::tiny);
+  L s, c;
+  sincos(half, s, c);
+  const L k = select(some, s / select(some, half, L(1)), L(1));
+  const L odd = k * c, even = k * k * L(T(0.5)), rest = fma(-even, square, L(1));
+  const Vec3<L> t = r * even, u = r * odd;
+  return {{fma(t.x, r.x, rest), fma(t.x, r.y, u.z), fma(t.x, r.z, -u.y)},
+          {fma(t.y, r.x, -u.z), fma(t.y, r.y, rest), fma(t.y, r.z, u.x)},
+          {fma(t.z, r.x, u.y), fma(t.z, r.y, -u.x), fma(t.z, r.z, rest)}};
 }
 
 // The pose T_ab of a frame b in a frame a.

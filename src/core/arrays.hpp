@@ -4,11 +4,8 @@
 
 #include <nanobind/nanobind.h>
 
-// NumPy's table of functions is filled in once, in bindings.cpp, and read everywhere.
+// One table of NumPy's functions for all files: bindings.cpp fills it.
 #define PY_ARRAY_UNIQUE_SYMBOL supple_numpy
-#ifndef SUPPLE_FILLS_NUMPY
-#define NO_IMPORT_ARRAY
-#endif
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
@@ -17,6 +14,9 @@
 namespace supple {
 
 namespace nb = nanobind;
+
+// Types for the stub: nanobind knows only that these are Python objects.
+#define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 
 template <class T>
 inline constexpr int numpy_type = sizeof(T) == sizeof(double) ? NPY_DOUBLE : NPY_FLOAT;

@@ -1,15 +1,17 @@
-// Chains that own their memory, made of plain lists of numbers.
+// A robot's chain as the extension keeps it: in both precisions, with its kinematics on arrays.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+#include <memory>
 #include <vector>
 
-#include "supple/robot.hpp"
+#include "arrays.hpp"
+#include "batches.hpp"
+#include "isa.hpp"
 
 namespace supple {
-
-namespace nb = nanobind;
 
 // A chain in one precision, owning its memory.
 template <class T>
@@ -30,11 +32,11 @@ using Doubles = std::vector<double>;
 using Ints = std::vector<int>;
 
 template <class T>
-OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
-                    const Ints& coordinate, const Doubles& scale, const Doubles& offset,
-                    const Doubles& phase, const Doubles& rotation, const Doubles& position,
-                    const Ints& frame_joint, const Doubles& frame_rotation,
-                    const Doubles& frame_position) {
+inline OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion,
+                           const Ints& placement, const Ints& coordinate, const Doubles& scale,
+                           const Doubles& offset, const Doubles& phase, const Doubles& rotation,
+                           const Doubles& position, const Ints& frame_joint,
+                           const Doubles& frame_rotation, const Doubles& frame_position) {
   OwnedChain<T> chain;
   chain.coordinates = coordinates;
   const int count = int(parent.size());
@@ -86,5 +88,131 @@ OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion, con
   }
   return chain;
 }
+
+// What one call of a chain shall compute.
+struct Wanted {
+  bool poses = false, jacobian = false, drift = false, sigma = false, manipulability = false;
+};
+
+// Arrays to write into, where given; afterwards the results.
+struct Outputs {
+  nb::object poses{}, jacobian{}, drift{}, sigma{}, manipulability{};
+};
+
+class PyChain {
+ public:
+  // `frames` of the given frames are results, in one axis if `stack`; a further one is the axes'.
+  PyChain(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
+          const Ints& coordinate, const Doubles& scale, const Doubles& offset, const Doubles& phase,
+          const Doubles& rotation, const Doubles& position, const Ints& frame_joint,
+          const Doubles& frame_rotation, const Doubles& frame_position, int frames, bool stack,
+          int axes, Ints rows)
+      : f64_(build<double>(coordinates, parent, motion, placement, coordinate, scale, offset, phase,
+                           rotation, position, frame_joint, frame_rotation, frame_position)),
+        f32_(build<float>(coordinates, parent, motion, placement, coordinate, scale, offset, phase,
+                          rotation, position, frame_joint, frame_rotation, frame_position)),
+        frames_(frames),
+        stack_(stack),
+        axes_(axes),
+        rows_(std::move(rows)) {
+    if (frames < 1 || frames > int(frame_joint.size()) || axes >= int(frame_joint.size())) {
+      throw nb::value_error("a chain has at least one frame, and its axes are one of them");
+    }
+    for (int row : rows_) {
+      if (row < 0 || row >= 6 * frames) throw nb::value_error("a row beyond the stacked Jacobian");
+    }
+  }
+
+  Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted,
+                   Outputs out = {}) const {
+    Batch batch(q, f64_.coordinates, "q");
+    if (batch.overlaps(out.poses) || batch.overlaps(out.jacobian)) batch.copy();
+    return batch.is_double()
+               ? evaluate(batch, qd, threads, wanted, std::move(out), f64_.view(), isa().f64)
+               : evaluate(batch, qd, threads, wanted, std::move(out), f32_.view(), isa().f32);
+  }
+
+  template <class T>
+  const OwnedChain<T>& owned() const {
+    if constexpr (sizeof(T) == sizeof(double)) {
+      return f64_;
+    } else {
+      return f32_;
+    }
+  }
+  int frames() const { return int(f64_.frames.size()); }
+
+  // qd as an array with the rows and the type of q.
+  static Batch paired(const Batch& q, nb::handle qd, int n) {
+    Batch speed(qd, n, "qd");
+    if (speed.same_rows(q)) return speed;
+    return Batch(call("matched", q.object(), speed.object()), n, "qd");
+  }
+
+  [[noreturn]] static void refuse(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
+    call("refuse_nonfinite", q.object(),
+         speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
+    throw nb::value_error("a number out of bounds");
+  }
+
+ private:
+  template <class T>
+  Outputs evaluate(const Batch& q, nb::handle qd, int threads, Wanted wanted, Outputs out,
+                   const Chain<T>& chain, const Kernel<T>& kernel) const {
+    const int n = chain.coordinates, f = frames_, sigmas = std::min(int(rows_.size()), n);
+    const auto result = [&](bool want, nb::object& given, std::initializer_list<int> one,
+                            std::initializer_list<int> many) {
+      given = want ? q.result(given, stack_ ? many : one) : nb::object();
+    };
+    result(wanted.poses, out.poses, {4, 4}, {f, 4, 4});
+    result(wanted.jacobian, out.jacobian, {6, n}, {f, 6, n});
+    result(wanted.drift, out.drift, {6}, {f, 6});
+    result(wanted.sigma, out.sigma, {sigmas}, {sigmas});
+    result(wanted.manipulability, out.manipulability, {}, {});
+    if (wanted.poses && wanted.jacobian && overlap(out.poses, out.jacobian)) {
+      call("refuse_shared_out");
+    }
+    std::unique_ptr<Batch> speed;
+    if (wanted.drift) speed = std::make_unique<Batch>(paired(q, qd, n));
+
+    const Request<T> request{q.count(),
+                             f,
+                             axes_,
+                             q.data<T>(),
+                             speed ? speed->data<T>() : nullptr,
+                             data_of<T>(out.poses),
+                             data_of<T>(out.jacobian),
+                             data_of<T>(out.drift),
+                             data_of<T>(out.sigma),
+                             data_of<T>(out.manipulability),
+                             rows_.data(),
+                             int(rows_.size())};
+    const std::ptrdiff_t bad = run(chain, request, kernel, threads);
+    if (bad >= 0) refuse(q, speed.get(), bad);
+    return out;
+  }
+
+  template <class T>
+  static std::ptrdiff_t run(const Chain<T>& chain, const Request<T>& request,
+                            const Kernel<T>& kernel, int threads) {
+    if (request.count == 0) return -1;
+    const std::size_t bytes = kernel.scratch(chain, request);
+    if (request.count < 32) {  // sooner done than the interpreter's lock is given away
+      Scratch scratch(bytes);
+      return kernel.run(chain, request, 0, request.count, scratch.get());
+    }
+    return over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+      Scratch scratch(bytes);
+      return kernel.run(chain, request, begin, end, scratch.get());
+    });
+  }
+
+  OwnedChain<double> f64_;
+  OwnedChain<float> f32_;
+  int frames_;
+  bool stack_;
+  int axes_;
+  Ints rows_;
+};
 
 }  // namespace supple

@@ -3,7 +3,7 @@
 // Nothing here may instantiate a template of the standard library: the linker would merge it with
 // the copies of the other instruction sets (tests/test_symbols.py looks).
 #include "kernels.hpp"
-
+#include "lanes.hpp"
 #include "supple/damping.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/limits.hpp"
@@ -12,18 +12,6 @@
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
-
-// Lanes of a batch: two registers' worth hides latency where registers are plenty (isa.txt).
-template <class T>
-inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
-
-// The first lane where a mask is false; lanes beyond `lanes` repeat the last one.
-template <class L>
-int first_false(const mask_t<L>& mask, int lanes) {
-  int i = 0;
-  while (i + 1 < lanes && get(mask, i)) ++i;
-  return i;
-}
 
 // The working memory of one block, cut from one piece of memory.
 template <class L>
@@ -54,36 +42,6 @@ struct Workspace {
     return used * sizeof(L);
   }
 };
-
-// Lane i of x[k] <- rows[i * n + k]; lanes beyond `lanes` repeat the last one.
-template <class L, class T>
-void load(int n, int lanes, const T* rows, L* x) {
-  for (int k = 0; k < n; ++k) {
-    L number(0);
-    for (int i = 0; i < width<L>; ++i) set(number, i, rows[(i < lanes ? i : lanes - 1) * n + k]);
-    x[k] = number;
-  }
-}
-
-// rows[i * n + k] <- lane i of x[k]. Row after row, four numbers at a time: written in the order of
-// addresses, whole cache lines go to memory without being read first.
-template <class L, class T>
-void store(int n, int lanes, const L* x, T* rows) {
-  const T* const numbers = reinterpret_cast<const T*>(x);
-  const auto number = [numbers](int k, int i) { return numbers[k * width<L> + i]; };
-  for (int i = 0; i < lanes; ++i) {
-    T* row = rows + std::ptrdiff_t(i) * n;
-    int k = 0;
-    for (; k + 3 < n; k += 4) {
-      const T a = number(k, i), b = number(k + 1, i), c = number(k + 2, i), d = number(k + 3, i);
-      row[k] = a;
-      row[k + 1] = b;
-      row[k + 2] = c;
-      row[k + 3] = d;
-    }
-    for (; k < n; ++k) row[k] = number(k, i);
-  }
-}
 
 template <class L>
 SUPPLE_INLINE void put(L* matrix, int stride, const Vec3<L>& v) {
@@ -163,27 +121,6 @@ mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptr
   return finite(product);
 }
 
-// Displacements up to here keep every number that is made of them finite.
-template <class T>
-constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
-
-// Where all inputs are finite, and all displacements within bounds.
-template <class L, class T>
-mask_t<L> within_bounds(const Chain<T>& chain, const Workspace<L>& space, bool speeds) {
-  mask_t<L> sound = L(0) == L(0);
-  for (int k = 0; k < chain.coordinates; ++k) {
-    sound = sound & finite(space.q[k]);
-    if (speeds) sound = sound & finite(space.qd[k]);
-  }
-  if (!chain.lengths) return sound;
-  for (int j = 0; j < chain.joints; ++j) {
-    const L d = displacement(chain.joint[j], space.q);
-    const bool slides = chain.joint[j].motion == Motion::prismatic;
-    sound = sound & (slides ? abs(d) <= L(longest<T>) : finite(d));
-  }
-  return sound;
-}
-
 // Configurations first .. first + lanes, one in each lane. Returns in which of them all went well:
 // inputs and results are finite.
 template <class L, class T>
@@ -192,7 +129,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
   const int n = chain.coordinates, f = request.frames;
   load(n, lanes, request.q + first * n, space.q);
   if (request.drift) load(n, lanes, request.qd + first * n, space.qd);
-  mask_t<L> sound = within_bounds(chain, space, request.drift != nullptr);
+  mask_t<L> sound = within_bounds(chain, space.q, request.drift ? space.qd : nullptr);
   if (!all(sound)) return sound;
 
   forward(chain, space.q, space.joint_poses);
@@ -348,6 +285,7 @@ namespace supple {
 #define SUPPLE_TEXT(a) #a
 #define SUPPLE_NAME(a) SUPPLE_TEXT(a)
 
+extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
 extern const Kernels SUPPLE_KERNELS(SUPPLE_ISA);
 const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
@@ -357,6 +295,7 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
      &limit_memory<double>, &limit<double>, &box<double>},
     {&scratch<float>, &run<float>, &damp<float>, &step_memory<float>, &steps<float>,
      &limit_memory<float>, &limit<float>, &box<float>},
+    &SUPPLE_TASK_KERNELS(SUPPLE_ISA),
 };
 
 }  // namespace supple

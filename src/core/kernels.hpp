@@ -7,6 +7,7 @@
 #include "supple/limits.hpp"
 #include "supple/robot.hpp"
 #include "supple/step.hpp"
+#include "supple/task.hpp"
 
 namespace supple {
 
@@ -74,6 +75,36 @@ struct LimitRequest {
   T* used;           // (count,): damping inside the box
 };
 
+// Tasks at `count` configurations: their rows below each other, their targets and velocities side
+// by side. Arrays are C-ordered; outputs that are null are not computed.
+template <class T>
+struct TaskRequest {
+  std::ptrdiff_t count;
+  int tasks, rows, targets, velocities;  // the last three summed over all tasks
+  const Task<T>* task;
+  const T* q;         // (count, coordinates)
+  const T* target;    // (count, targets), for e
+  const T* qd;        // (count, coordinates), for drift
+  const T* velocity;  // (count, velocities), for command
+  T* J;               // (count, rows, coordinates)
+  T* e;               // (count, rows)
+  T* drift;           // (count, rows)
+  T* command;         // (count, rows)
+};
+
+template <class T>
+struct TaskKernel {
+  std::size_t (*scratch)(const Chain<T>&, const TaskRequest<T>&);
+  // Returns the first configuration with an input or a result out of bounds, or -1.
+  std::ptrdiff_t (*run)(const Chain<T>&, const TaskRequest<T>&, std::ptrdiff_t begin,
+                        std::ptrdiff_t end, void* scratch);
+};
+
+struct TaskKernels {
+  TaskKernel<double> f64;
+  TaskKernel<float> f32;
+};
+
 template <class T>
 struct Kernel {
   // Bytes of 64-byte aligned working memory that one call of `run` needs.
@@ -98,10 +129,12 @@ struct Kernels {
   int width_double, width_float;  // lanes of a batch
   Kernel<double> f64;
   Kernel<float> f32;
+  const TaskKernels* tasks;
 };
 
 // One table for each instruction set compiled in: kernels_baseline, kernels_avx2, ...
 #define SUPPLE_JOIN(a, b) a##b
 #define SUPPLE_KERNELS(isa) SUPPLE_JOIN(kernels_, isa)
+#define SUPPLE_TASK_KERNELS(isa) SUPPLE_JOIN(task_kernels_, isa)
 
 }  // namespace supple

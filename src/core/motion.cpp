@@ -1,17 +1,20 @@
 // Damping rules, steps and limits on batches: the kernel's twins of supple/motion.
+#define NO_IMPORT_ARRAY
+#include "motion.hpp"
+
 #include <nanobind/stl/vector.h>
 
 #include <vector>
 
 #include "arrays.hpp"
-#include "batch.hpp"
-#include "bindings.hpp"
+#include "batches.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
 
 namespace supple {
 namespace {
 
+using namespace nb::literals;
 using Doubles = std::vector<double>;
 
 // The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.

@@ -10,6 +10,7 @@
 #include "robot.hpp"
 #include "se3.hpp"
 #include "step.hpp"
+#include "task.hpp"
 
 namespace supple {
 
@@ -93,6 +94,19 @@ __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* si
   scale_into_box(columns, low, high, T(1), dq, side);
 }
 
+// J, e, J̇q̇ and a commanded velocity of any task.
+template <class T>
+__global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* target, T* J, T* rows) {
+  Pose<T> joint_poses[columns];
+  forward(chain, q, joint_poses);
+  task_jacobian(chain, task, joint_poses, J);
+  task_error(chain, task, joint_poses, q, target, rows);
+  task_drift(chain, task, joint_poses, q, rows + task.rows);
+  task_command(chain, task, joint_poses, target, rows + 2 * task.rows);
+  const Vec3<T> turn = log(exp(Vec3<T>{q[0], q[1], q[2]}));
+  rows[3 * task.rows] = dot(turn, turn);
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -103,12 +117,13 @@ __global__ void numbers(const T* x, T* y) {
       select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
 }
 
-#define INSTANTIATE(T)                                                              \
-  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*); \
-  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);         \
-  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);     \
-  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);        \
-  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*); \
+#define INSTANTIATE(T)                                                                 \
+  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);    \
+  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);            \
+  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);        \
+  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);           \
+  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*); \
+  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);   \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

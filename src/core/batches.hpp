@@ -1,10 +1,9 @@
-// A batch over threads: working memory, grain, Ctrl-C.
+// Rows of a batch over threads, with working memory for each.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <new>

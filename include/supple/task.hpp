@@ -1,0 +1,229 @@
+// Tasks: what a frame, an axis or the joints shall do, as rows of J and e.
+//
+// J q̇ is the rate of what the task looks at and e how far the target is away, so that J q̇ dt = e
+// goes there. Rows are multiplied by weights: W1 = diag(weight²) in Deo & Walker's eq. (2). The
+// twins in Python, src/supple/motion/task.py, read like the formulas; tests/motion ties the two
+// together.
+#pragma once
+
+#include "kinematics.hpp"
+
+// (no inline namespace: plain data has one layout on every instruction set)
+namespace supple {
+
+enum class Goal : int {
+  frame,    // the pose of a frame; its target: rotation columns x, y, z and position, 12 numbers
+  axis,     // the frame's z axis points along a direction; its target: that unit vector, 3 numbers
+  posture,  // some coordinates; its target: as many numbers
+};
+
+inline constexpr int task_world = -1;       // the base of targets that are given in the world
+inline constexpr int task_axes_base = -1;   // rows in the axes of the base
+inline constexpr int task_axes_frame = -2;  // rows in the axes of the frame itself
+
+// An axis goal has two rows, the rotations about the x and y axes of the frame itself: rows are
+// 3, 4 and axes is task_axes_frame.
+template <class T>
+struct Task {
+  Goal goal;
+  int frame;    // index of the frame in the chain
+  int base;     // index of the frame in whose coordinates the target is given, or task_world
+  int axes;     // index of the frame in whose axes rows are written, or one of task_axes_...
+  int rows;     // of J and e
+  int row[6];   // components of the twist: 0..5 = x y z rx ry rz
+  T weight[6];  // of each row
+  // of a posture: which coordinates (rows,), and their weights (rows,)
+  const int* coordinate;
+  const T* posture_weight;
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// How many numbers a task's target has.
+template <class T>
+SUPPLE_FN int target_size(const Task<T>& task) {
+  return task.goal == Goal::frame ? 12 : task.goal == Goal::axis ? 3 : task.rows;
+}
+
+// How many numbers a task's velocity has (see task_command).
+template <class T>
+SUPPLE_FN int velocity_size(const Task<T>& task) {
+  return task.goal == Goal::posture ? task.rows : 6;
+}
+
+// Calls with the task's row and what is asked of each: put(row of J and e, component, weight).
+template <class T, class Put>
+SUPPLE_INLINE void each_row(const Task<T>& task, Put&& put) {
+  for (int i = 0; i < task.rows; ++i) put(i, task.row[i], task.weight[i]);
+}
+
+// The poses in the world that a task looks at: of its frame, its base, and the axes of its rows.
+template <class L>
+struct TaskPoses {
+  Pose<L> frame, base;
+  Rotation<L> axes;
+  bool moved;   // the base is not the world
+  bool turned;  // the axes are not the base's
+};
+
+template <class L, class T>
+SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task,
+                                      const Pose<L>* joint_poses) {
+  const L o(0), i(1);
+  const Pose<L> world{{{i, o, o}, {o, i, o}, {o, o, i}}, {o, o, o}};
+  TaskPoses<L> at{frame_pose(chain.frame[task.frame], joint_poses), world, world.R,
+                  task.base != task_world, task.axes != task_axes_base};
+  if (at.moved) at.base = frame_pose(chain.frame[task.base], joint_poses);
+  at.axes = at.base.R;
+  if (task.axes == task_axes_frame) at.axes = at.frame.R;
+  if (task.axes >= 0) at.axes = frame_pose(chain.frame[task.axes], joint_poses).R;
+  return at;
+}
+
+// A vector of the world in the axes of the rows.
+template <class L>
+SUPPLE_INLINE Vec3<L> in_task_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
+  return at.moved || at.turned ? into(at.axes, v) : v;
+}
+
+// A vector of the base's axes in the axes of the rows.
+template <class L>
+SUPPLE_INLINE Vec3<L> from_base_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
+  return at.turned ? into(at.axes, at.moved ? at.base.R * v : v) : v;
+}
+
+// J (rows, coordinates), weighted. Relative to a base that moves: the twist of the frame less that
+// of the base at the frame's origin. Joints that carry both are left out, so their columns are
+// exactly zero.
+template <class L, class T>
+SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                             L* J) {
+  const int n = chain.coordinates;
+  for (int i = 0; i < task.rows * n; ++i) J[i] = L(0);
+  if (task.goal == Goal::posture) {
+    for (int i = 0; i < task.rows; ++i) {
+      J[i * n + task.coordinate[i]] = L(task.posture_weight[i]);
+    }
+    return;
+  }
+  const TaskPoses<L> at = task_poses(chain, task, joint_poses);
+  const auto add = [&](const Frame<T>& moved, T sign) {
+    jacobian(chain, moved, joint_poses, at.frame.p, [&](int column, const Twist<L>& twist, bool) {
+      const Vec3<L> v = in_task_axes(at, twist.v), w = in_task_axes(at, twist.w);
+      const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
+      each_row(task, [&](int i, int c, T weight) {
+        J[i * n + column] = fma(component[c], L(sign * weight), J[i * n + column]);
+      });
+    });
+  };
+  Frame<T> frame = chain.frame[task.frame];
+  if (task.base == task_world) return add(frame, T(1));
+  Frame<T> base = chain.frame[task.base];
+  while (frame.support_begin < frame.support_end && base.support_begin < base.support_end &&
+         chain.support[frame.support_begin].joint == chain.support[base.support_begin].joint) {
+    ++frame.support_begin;
+    ++base.support_begin;
+  }
+  add(frame, T(1));
+  add(base, T(-1));
+}
+
+// The rotation about x and y that takes z to a unit vector d the shortest way: angle (z × d)/|z ×
+// d|. Where d is -z: a half turn about x.
+template <class L>
+SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
+  using T = scalar_t<L>;
+  const L square = fma(d.x, d.x, d.y * d.y), sine = sqrt(square), angle = atan2(sine, d.z);
+  const mask_t<L> along = square <= L(Number<T>::tiny), opposite = along & (d.z < L(0));
+  const L scale = select(along, L(1), angle / select(along, L(1), sine));
+  return {select(opposite, angle, -d.y * scale), select(opposite, L(0), d.x * scale), L(0)};
+}
+
+// e (rows,), weighted: from where the frame is to where it shall be.
+//
+//   frame     [p* - p; log(R* Rᵀ)] in the base's coordinates, turned into the axes of the rows
+//   axis      angle · (z × d)/|z × d| in the frame's own axes, d the direction there
+//   posture   q* - q
+template <class L, class T>
+SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                          const L* q, const L* target, L* e) {
+  if (task.goal == Goal::posture) {
+    for (int i = 0; i < task.rows; ++i) {
+      e[i] = (target[i] - q[task.coordinate[i]]) * L(task.posture_weight[i]);
+    }
+    return;
+  }
+  const TaskPoses<L> at = task_poses(chain, task, joint_poses);
+  const Vec3<L> zero{L(0), L(0), L(0)};
+  Vec3<L> v = zero, w = zero;
+  if (task.goal == Goal::axis) {
+    w = tilt(from_base_axes(at, {target[0], target[1], target[2]}));
+  } else {
+    Pose<L> is = at.frame;
+    if (at.moved) {
+      is = {{into(at.base.R, is.R.x), into(at.base.R, is.R.y), into(at.base.R, is.R.z)},
+            into(at.base.R, is.p - at.base.p)};
+    }
+    const Rotation<L> shall{{target[0], target[1], target[2]},
+                            {target[3], target[4], target[5]},
+                            {target[6], target[7], target[8]}};
+    v = from_base_axes(at, Vec3<L>{target[9], target[10], target[11]} - is.p);
+    bool turns = false;
+    each_row(task, [&](int, int c, T) { turns |= c >= 3; });
+    if (turns) w = from_base_axes(at, log(times_transpose(shall, is.R)));
+  }
+  const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
+  each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
+}
+
+// J̇q̇ (rows,), weighted: the derivative of the rows of J q̇ when q̈ = 0. With the velocity u of the
+// frame relative to the base, in axes that turn at w_C:
+//
+//   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)        a_b of the base's point at the frame's origin
+//   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
+template <class L, class T>
+SUPPLE_FN void task_drift(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                          const L* qd, L* drift) {
+  if (task.goal == Goal::posture) {
+    for (int i = 0; i < task.rows; ++i) drift[i] = L(0);
+    return;
+  }
+  const TaskPoses<L> at = task_poses(chain, task, joint_poses);
+  const Vec3<L>& p = at.frame.p;
+  Rates<L> rate = rates(chain, chain.frame[task.frame], joint_poses, p, qd);
+  Vec3<L> spin{L(0), L(0), L(0)};
+  if (task.axes == task_axes_frame) spin = rate.w;
+  if (task.axes >= 0) spin = rates(chain, chain.frame[task.axes], joint_poses, p, qd).w;
+  if (at.moved) {
+    const Rates<L> base = rates(chain, chain.frame[task.base], joint_poses, p, qd);
+    if (!at.turned) spin = base.w;
+    rate.v = rate.v - base.v;
+    rate.w = rate.w - base.w;
+    rate.a = rate.a - base.a - cross(base.w, rate.v);
+    rate.b = rate.b - base.b;
+  }
+  const Vec3<L> a = in_task_axes(at, rate.a - cross(spin, rate.v));
+  const Vec3<L> b = in_task_axes(at, rate.b - cross(spin, rate.w));
+  const L component[6] = {a.x, a.y, a.z, b.x, b.y, b.z};
+  each_row(task, [&](int i, int c, T weight) { drift[i] = component[c] * L(weight); });
+}
+
+// The rows of a given velocity, weighted: of a frame the twist [v; w] in the axes of the rows; of
+// an axis the same in the axes of its base (v is not looked at); of a posture the coordinates'
+// speeds (rows,).
+template <class L, class T>
+SUPPLE_FN void task_command(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                            const L* velocity, L* rows) {
+  if (task.goal == Goal::posture) {
+    for (int i = 0; i < task.rows; ++i) rows[i] = velocity[i] * L(task.posture_weight[i]);
+    return;
+  }
+  Vec3<L> v{velocity[0], velocity[1], velocity[2]}, w{velocity[3], velocity[4], velocity[5]};
+  if (task.goal == Goal::axis) w = from_base_axes(task_poses(chain, task, joint_poses), w);
+  const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
+  each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,76 @@
+// What the batch loops share: rows of arrays in and out of lanes, and what is out of bounds. For
+// files that are compiled once for each instruction set.
+#pragma once
+
+#include <cstddef>
+
+#include "supple/kinematics.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// Lanes of a batch: two registers' worth hides latency where registers are plenty (isa.txt).
+template <class T>
+inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
+
+// The first lane where a mask is false; lanes beyond `lanes` repeat the last one.
+template <class L>
+int first_false(const mask_t<L>& mask, int lanes) {
+  int i = 0;
+  while (i + 1 < lanes && get(mask, i)) ++i;
+  return i;
+}
+
+// Lane i of x[k] <- rows[i * n + k]; lanes beyond `lanes` repeat the last one.
+template <class L, class T>
+void load(int n, int lanes, const T* rows, L* x) {
+  for (int k = 0; k < n; ++k) {
+    L number(0);
+    for (int i = 0; i < width<L>; ++i) set(number, i, rows[(i < lanes ? i : lanes - 1) * n + k]);
+    x[k] = number;
+  }
+}
+
+// rows[i * n + k] <- lane i of x[k]. Row after row, four numbers at a time: written in the order of
+// addresses, whole cache lines go to memory without being read first.
+template <class L, class T>
+void store(int n, int lanes, const L* x, T* rows) {
+  const T* const numbers = reinterpret_cast<const T*>(x);
+  const auto number = [numbers](int k, int i) { return numbers[k * width<L> + i]; };
+  for (int i = 0; i < lanes; ++i) {
+    T* row = rows + std::ptrdiff_t(i) * n;
+    int k = 0;
+    for (; k + 3 < n; k += 4) {
+      const T a = number(k, i), b = number(k + 1, i), c = number(k + 2, i), d = number(k + 3, i);
+      row[k] = a;
+      row[k + 1] = b;
+      row[k + 2] = c;
+      row[k + 3] = d;
+    }
+    for (; k < n; ++k) row[k] = number(k, i);
+  }
+}
+
+// Displacements up to here keep every number that is made of them finite.
+template <class T>
+constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
+
+// Where all inputs are finite, and all displacements within bounds. `qd` may be null.
+template <class L, class T>
+mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
+  mask_t<L> sound = L(0) == L(0);
+  for (int k = 0; k < chain.coordinates; ++k) {
+    sound = sound & finite(q[k]);
+    if (qd) sound = sound & finite(qd[k]);
+  }
+  if (!chain.lengths) return sound;
+  for (int j = 0; j < chain.joints; ++j) {
+    const L d = displacement(chain.joint[j], q);
+    const bool slides = chain.joint[j].motion == Motion::prismatic;
+    sound = sound & (slides ? abs(d) <= L(longest<T>) : finite(d));
+  }
+  return sound;
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
