@@ -8,23 +8,32 @@ from supple.errors import (
     SuppleError,
     UnknownNameError,
 )
-from supple.kinematics import Robot, dh, load, mjcf, urdf
+from supple.kinematics import Robot, dh, load, mjcf, pose, urdf
 from supple.motion import (
     DLS,
     SDLS,
+    AxisTask,
     ClampAngle,
     ClampError,
     Linearization,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
     Pseudoinverse,
+    Report,
     Transpose,
     TruncatedSVD,
     damping,
+    explain,
+    linearize,
     steps,
 )
 
 __all__ = [
     "DLS",
     "SDLS",
+    "AxisTask",
     "ClampAngle",
     "ClampError",
     "Description",
@@ -32,7 +41,12 @@ __all__ = [
     "InputError",
     "Linearization",
     "MissingExtraError",
+    "OrientationTask",
+    "PoseTask",
+    "PositionTask",
+    "PostureTask",
     "Pseudoinverse",
+    "Report",
     "Robot",
     "SuppleError",
     "Transpose",
@@ -41,8 +55,11 @@ __all__ = [
     "__version__",
     "damping",
     "dh",
+    "explain",
+    "linearize",
     "load",
     "mjcf",
+    "pose",
     "steps",
     "urdf",
 ]

@@ -2,5 +2,6 @@
 
 from supple.kinematics.load import dh, load, mjcf, urdf
 from supple.kinematics.robot import Robot
+from supple.kinematics.rotation import pose
 
-__all__ = ["Robot", "dh", "load", "mjcf", "urdf"]
+__all__ = ["Robot", "dh", "load", "mjcf", "pose", "urdf"]

@@ -114,17 +114,73 @@ def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
         raise InputError(f"{expected}; given: an array of shape {T.shape}")
     if not np.isfinite(T).all():
         raise InputError(f"{expected}; given: a matrix that is not finite")
-    R = T[:3, :3]
-    off = max(np.abs(R.T @ R - np.eye(3)).max(), np.abs(T[3] - (0, 0, 0, 1)).max())
-    if off > 1e-6 or np.linalg.det(R) < 0:
+    off = float(_off(T))
+    if off > 1e-6 or np.linalg.det(T[:3, :3]) < 0:
+        det = np.linalg.det(T[:3, :3])
+        raise InputError(f"{expected}; given: a matrix that is off by {off:.1e}, det {det:.3f}")
+    return _straightened(T)
+
+
+def poses(given: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Return `given` as new float64 poses (..., 4, 4), their rotations made orthonormal.
+
+    Raises:
+        InputError: another shape, not finite, or one that is not a rotation and a translation.
+    """
+    T = finite_array(given, (4, 4), name, batch=True)
+    few = 1e-5 if np.asarray(given).dtype == np.float32 else 1e-6
+    off = _off(T)
+    wrong = (off > few) | (np.linalg.det(T[..., :3, :3]) < 0)
+    if wrong.any():
+        where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else "a matrix that"
+        det = np.linalg.det(T[where][:3, :3])
         raise InputError(
-            f"{expected}; given: a matrix that is off by {off:.1e}, det {np.linalg.det(R):.3f}"
+            f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1; "
+            f"given: {place} is off by {off[where]:.1e}, det {det:.3f}"
         )
-    # Newton's iteration for the nearest rotation: 1e-6 -> 1e-12 -> rounding.
-    for _ in range(2 if off > _ROUNDING else 0):
-        R[...] = R @ (1.5 * np.eye(3) - 0.5 * R.T @ R)
-    T[3] = 0.0, 0.0, 0.0, 1.0
+    return _straightened(T)
+
+
+def _off(T: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far from poses (..., 4, 4) some matrices are: the largest entry (...)."""
+    R = T[..., :3, :3]
+    product = np.abs(R.swapaxes(-1, -2) @ R - np.eye(3)).max(axis=(-1, -2))
+    return np.maximum(product, np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1))
+
+
+def _straightened(T: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest poses, in place. Newton's iteration: 1e-6 -> 1e-12 -> rounding."""
+    for _ in range(2 if T.size and _off(T).max() > _ROUNDING else 0):
+        R = T[..., :3, :3]
+        T[..., :3, :3] = R @ (1.5 * np.eye(3) - 0.5 * R.swapaxes(-1, -2) @ R)
+    T[..., 3, :] = 0.0, 0.0, 0.0, 1.0
     return T
+
+
+def finite_array(
+    given: ArrayLike, shape: tuple[int, ...], name: str, *, batch: bool = False
+) -> NDArray[np.float64]:
+    """Return `given` as a new float64 array of a shape, or with leading axes before it if `batch`.
+
+    Raises:
+        InputError: not real numbers, another shape, or numbers that are not finite.
+    """
+    wide = f"(..., {', '.join(map(str, shape))})" if batch else str(shape)
+    expected = f"{name} must be finite real numbers of shape {wide}"
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # whatever an object's own conversion raises
+        raise InputError(f"{expected}; given: {shown(given)} ({error})") from error
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{expected}; given: {shown(given)}")
+    inner = array.shape[max(0, array.ndim - len(shape)) :] if batch else array.shape
+    if inner != shape:
+        raise InputError(f"{expected}; given: an array of shape {array.shape}")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise InputError(f"{expected}; given: {shown(given)}")
+    return array
 
 
 def finite(given: float, what: str) -> float:

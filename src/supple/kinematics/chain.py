@@ -138,7 +138,7 @@ def chain(
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     """Lay out one joint, turning the parent's frame if that makes the rotation a twist."""
     along_z = np.eye(4)
-    along_z[:3, :3] = _z_onto(joint.axis)
+    along_z[:3, :3] = z_onto(joint.axis)
     before = np.eye(4) if parent == WORLD else slots[parent].rest
     at = before @ joint.placement @ along_z
     slot = _Slot(
@@ -206,12 +206,12 @@ def _inverse(pose: Matrix) -> Matrix:
     return inverse
 
 
-def _z_onto(axis: Matrix) -> Matrix:
+def z_onto(axis: Matrix) -> Matrix:
     """A rotation (3, 3) that takes z to a unit vector; exact for the coordinate axes."""
     x, y, z = (float(c) for c in axis)
     if z < -0.5:  # far from -z the formula below is well conditioned: mirror
         flip = np.diag([1.0, -1.0, -1.0])
-        return flip @ _z_onto(flip @ axis)
+        return flip @ z_onto(flip @ axis)
     k = 1.0 / (1.0 + z)
     return np.array(
         [[1.0 - k * x * x, -k * x * y, x], [-k * x * y, 1.0 - k * y * y, y], [-x, -y, z]]

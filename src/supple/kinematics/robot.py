@@ -14,7 +14,7 @@ from supple.describe import Description, Frame
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, shown, unknown
 from supple.kinematics.arrays import FloatArray, finite, names_of, pose
-from supple.kinematics.chain import AXES_BODY, AXES_WORLD, Matrix, chain
+from supple.kinematics.chain import AXES_BODY, AXES_WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.tree import Tree, tree
 
@@ -386,6 +386,38 @@ class Robot:
             )
             self._chains[key] = made
         return made
+
+
+def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
+    """The kernel's chain for frames anywhere on a robot: those of `placed`, perhaps turned."""
+    return chain(
+        robot._tree.joints, frames, coordinates=robot.dof, stack=True, axes=AXES_WORLD, rows=[0]
+    )
+
+
+def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
+    """Where a frame sits on a robot.
+
+    Raises:
+        UnknownNameError: the robot has no such frame; lists those it has.
+    """
+    if not isinstance(frame, str) or frame not in robot._tree.frames:
+        raise unknown(what, frame, robot.frames)
+    return robot._tree.frames[frame]
+
+
+def only_tip(robot: Robot) -> str:
+    """The end frame of a robot that has just one.
+
+    Raises:
+        InputError: it has several; lists them.
+    """
+    if len(robot.tips) != 1:
+        raise InputError(
+            f"frame must name a frame: {robot.name} has several end frames, "
+            f"{', '.join(map(repr, robot.tips))}; given: none"
+        )
+    return robot.tips[0]
 
 
 def _stand(description: Description, base: Matrix) -> Robot:

@@ -90,11 +90,21 @@ class KernelRule:
         """Return lambda2: the paper's formula."""
         raise NotImplementedError
 
+    def reason(self, linearization: Linearization) -> str:
+        """Why lambda2 is what it is here, in one sentence."""
+        raise NotImplementedError
+
     @property
     def kernel(self) -> tuple[int, tuple[float, ...]]:
         """The rule's number and parameters, for the compiled code."""
         numbers = (getattr(self, f.name) for f in fields(self) if "range" in f.metadata)
         return int(self.rule), tuple(float(number) for number in numbers)
+
+
+def _because(what: str, value: float, limit: str, bound: float, lambda2: float) -> str:
+    """As "sigma_min 0.003 is below 1/(2 max_gain) = 0.1, so lambda2 = 0.01"."""
+    side = "below" if value < bound else "not below"
+    return f"{what} {value:.3g} is {side} {limit} = {bound:.3g}, so lambda2 = {lambda2:.3g}"
 
 
 @dataclass(frozen=True)
@@ -113,6 +123,9 @@ class Constant(KernelRule):
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.lambda2
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        return f"constant: lambda2 = {self.lambda2:.3g} everywhere"
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Constant:
@@ -140,6 +153,10 @@ class Manipulability(KernelRule):
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         w = linearization.manipulability
         return self.lambda2_max * (1 - w / self.threshold) ** 2 if w < self.threshold else 0.0
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        w, lambda2 = linearization.manipulability, self(linearization)
+        return "manipulability: " + _because("w", w, "threshold", self.threshold, lambda2)
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Manipulability:
@@ -176,6 +193,16 @@ class ManipulabilityRate(KernelRule):
         ratio = linearization.manipulability / before
         return max(floor, self.lambda2_max * (1 - ratio) if ratio < self.ratio else 0.0)
 
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        lambda2, past = self(linearization), linearization.before
+        name = "manipulability rate: "
+        if past is not None and past.manipulability > 0:
+            ratio = linearization.manipulability / past.manipulability
+            if ratio < self.ratio and lambda2 == self.lambda2_max * (1 - ratio):
+                return name + _because("w/w_before", ratio, "ratio", self.ratio, lambda2)
+        w = linearization.manipulability
+        return name + _because("w", w, "floor_threshold", self.floor_threshold, lambda2)
+
     @classmethod
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None
@@ -201,6 +228,10 @@ class ErrorDamped(KernelRule):
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.gain * float(linearization.e @ linearization.e)
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        lambda2, e = self(linearization), float(np.linalg.norm(linearization.e))
+        return f"error damped: the task vector is {e:.3g} long, so lambda2 = {lambda2:.3g}"
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> ErrorDamped:
@@ -233,6 +264,11 @@ class SpeedBound(KernelRule):
             return 0.0
         return sigma * (edge - sigma) if 2 * sigma >= edge else edge**2 / 4
 
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        sigma, edge, lambda2 = linearization.sigma_min, 1 / self.max_gain, self(linearization)
+        limit, bound = ("1/(2 max_gain)", edge / 2) if 2 * sigma < edge else ("1/max_gain", edge)
+        return "speed bound: " + _because("sigma_min", sigma, limit, bound, lambda2)
+
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> SpeedBound:
         """The gain that nine tenths of all configurations keep by themselves."""
@@ -258,6 +294,12 @@ class TrackingBound(KernelRule):
         rank = max(1, linearization.rank)
         return float(linearization.sigma[rank - 1]) ** 2 * self.max_error / (1 - self.max_error)
 
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        sigma, lambda2 = linearization.sigma[max(1, linearization.rank) - 1], self(linearization)
+        allowed = f"an error of {self.max_error:.3g} is allowed"
+        least = f"least sigma above 0 is {sigma:.3g}"
+        return f"tracking bound: {least} and {allowed}, so lambda2 = {lambda2:.3g}"
+
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> TrackingBound:
         """A relative error of 0.05: it has no scale."""
@@ -282,6 +324,12 @@ class ConditionBound(KernelRule):
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         large, small = float(linearization.sigma[0]) ** 2, linearization.sigma_min**2
         return max(0.0, (large - self.max_condition * small) / (self.max_condition - 1))
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        sigma, lambda2 = linearization.sigma_min, self(linearization)
+        bound = float(linearization.sigma[0]) / math.sqrt(self.max_condition)
+        limit = "sigma_max/sqrt(max_condition)"
+        return "condition bound: " + _because("sigma_min", sigma, limit, bound, lambda2)
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> ConditionBound:
@@ -347,6 +395,10 @@ class Region(KernelRule):
         sigma = linearization.sigma_min
         return 1 - (sigma / self.size) ** 2 if sigma < self.size else 0.0
 
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        sigma, lambda2 = linearization.sigma_min, self(linearization)
+        return "region: " + _because("sigma_min", sigma, "size", self.size, lambda2)
+
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Region:
         """A region that holds a tenth of all configurations."""
@@ -378,6 +430,12 @@ class MayorgaCondition(KernelRule):
             return 0.0
         l = large / small / self.max_condition if small > 0 else math.inf  # noqa: E741
         return min(self.lambda2_0 * (1 - l) * (1 - l), self.lambda2_max)
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        sigma, lambda2 = linearization.sigma_min, self(linearization)
+        bound = float(linearization.sigma[0]) / math.sqrt(self.max_condition)
+        limit = "sigma_max/sqrt(max_condition)"
+        return "Mayorga, condition: " + _because("sigma_min", sigma, limit, bound, lambda2)
 
     @classmethod
     def for_robot(
@@ -411,6 +469,13 @@ class MayorgaRank(KernelRule):
             return 0.0
         l = change / sigma if sigma > 0 else math.inf  # noqa: E741
         return min(self.lambda2_0 * (1 - l) * (1 - l), self.lambda2_max)
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        sigma, lambda2 = linearization.sigma_min, self(linearization)
+        limit = "the change of J"
+        return "Mayorga, rank: " + _because(
+            "sigma_min", sigma, limit, linearization.change, lambda2
+        )
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> MayorgaRank:
@@ -478,6 +543,13 @@ class Optimal(KernelRule):
     def kernel(self) -> tuple[int, tuple[float, ...]]:  # noqa: D102
         rule = Rule.OPTIMAL_NEWTON if self.newton else Rule.OPTIMAL
         return int(rule), (float(self.max_speed),)
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        some = slice(linearization.rank)
+        speed = float(np.linalg.norm(linearization.gamma[some] / linearization.sigma[some]))
+        lambda2, side = self(linearization), "above" if speed > self.max_speed else "within"
+        asked = f"undamped speed {speed:.3g} is {side} max_speed = {self.max_speed:.3g}"
+        return f"optimal: {asked}, so lambda2 = {lambda2:.3g}"
 
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Optimal:

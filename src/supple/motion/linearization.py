@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import InputError, shown
+from supple.motion.words import in_words
 
 Array = NDArray[np.float64]
 
@@ -33,12 +34,14 @@ class Linearization:
         e: Task error or velocity (m,), in the units of J's rows.
         before: The linearization one step before, for the rules that compare; None at the start.
         rows: A name for each row, as "x of hand"; empty if there are none.
+        q: The configuration (n,) it was made at; None if that is not known.
     """
 
     J: Array
     e: Array
     before: Linearization | None = None
     rows: tuple[str, ...] = ()
+    q: Array | None = None
 
     def __post_init__(self) -> None:
         J, e = numbers_of(self.J, "J"), numbers_of(self.e, "e")
@@ -48,6 +51,9 @@ class Linearization:
             )
         if self.rows and len(self.rows) != len(e):
             raise InputError(f"rows must name {len(e)} rows; given: {shown(self.rows)}")
+        q = None if self.q is None else numbers_of(self.q, "q")
+        if q is not None and q.shape != J.shape[1:]:
+            raise InputError(f"q must be {J.shape[1:]}, as J has columns; given: {q.shape}")
         before: object = self.before
         if before is not None:
             shape = before.J.shape if isinstance(before, Linearization) else None
@@ -57,7 +63,7 @@ class Linearization:
             # What came before that is not kept: a chain of them would never end.
             before = copy.copy(before)
             object.__setattr__(before, "before", None)
-        for name, value in (("J", J), ("e", e), ("before", before)):
+        for name, value in (("J", J), ("e", e), ("before", before), ("q", q)):
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -111,6 +117,14 @@ class Linearization:
         """How far J is from the one before, in the Frobenius norm; zero at the start."""
         return 0.0 if self.before is None else float(np.linalg.norm(self.J - self.before.J))
 
+    @property
+    def lost_direction(self) -> str:
+        """In words, the direction of the task that the robot can do least: U's last column.
+
+        As "translation along world x"; `supple.explain` says how nearly it is lost.
+        """
+        return in_words(self.U[:, -1], self.rows)
+
 
 def numbers_of(given: ArrayLike, name: str) -> Array:
     """A copy of what was given as an array of finite numbers that cannot be written to."""
@@ -145,4 +159,5 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         e=np.concatenate([part.e for part in parts]),
         before=stacked(before) if len(before) == len(parts) else None,
         rows=tuple(row for part in parts for row in part.rows) if named else (),
+        q=next((part.q for part in parts if part.q is not None), None),
     )

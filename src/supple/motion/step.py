@@ -262,13 +262,16 @@ class ClampError:
         _a_group(self, self.group)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        return self.step(self.clamped(linearization))
+
+    def clamped(self, linearization: Linearization) -> Linearization:
+        """What the inner step is given."""
         e = linearization.e.copy()
         for i in range(0, len(e), self.group):
             block = slice(i, i + self.group)
             size = float(np.linalg.norm(e[block]))
             e[block] *= _factor(size, self.max_error)
-        rows, before = linearization.rows, linearization.before
-        return self.step(Linearization(linearization.J, e, before, rows))
+        return replace(linearization, e=e)
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102

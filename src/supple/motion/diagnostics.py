@@ -1,0 +1,195 @@
+"""What is wrong near a singularity, in words: which direction is lost, what damping does to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, shown
+from supple.motion.damping import DampingRule
+from supple.motion.linearization import Array, Linearization, numbers_of
+from supple.motion.step import ClampError, Step, damping_of
+from supple.motion.words import in_words
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A singular direction of the task.
+
+    Attributes:
+        words: What it is, as "translation along world x".
+        sigma: Its singular value: how far the task moves for a joint motion of length 1.
+        asked: The component of the task vector e along it.
+        gain: Joint motion for a task of length 1 along it: σ/(σ² + λ²) if damped. None if no step
+            was given, or if one that is not damped is asked nothing here.
+        missed: The fraction of what is asked along it that the step leaves undone: λ²/(σ² + λ²) if
+            damped. 1 where the direction is lost. None likewise.
+    """
+
+    words: str
+    sigma: float
+    asked: float
+    gain: float | None = None
+    missed: float | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `explain` found; `str()` of it is meant to be read.
+
+    Attributes:
+        directions: All singular directions, the strongest first.
+        rank: How many are not lost to working precision.
+        rows: Of the task: those beyond the number of joints cannot be done at the same time.
+        columns: Joints.
+        manipulability: The product of the singular values.
+        condition: The largest over the smallest; infinite at a singularity.
+        lost: In words, each direction that is lost to working precision.
+        step: The name of the step; empty if none was given.
+        lambda2: The damping, None if the step has none.
+        reason: Why the damping rule chose it; empty if there is none.
+        speed: The length of the step, ‖q̇‖ [rad/s and m/s mixed]; None if none was given.
+        leak: How far a null-space motion moves the task, ‖J q̇‖/‖q̇‖; None if none was given.
+    """
+
+    directions: tuple[Direction, ...]
+    rank: int
+    rows: int
+    columns: int
+    manipulability: float
+    condition: float
+    lost: tuple[str, ...]
+    step: str = ""
+    lambda2: float | None = None
+    reason: str = ""
+    speed: float | None = None
+    leak: float | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def explain(
+    linearization: Linearization, step: Step | None = None, *, null: ArrayLike | None = None
+) -> Report:
+    """Say what a robot can hardly do here, and what a step makes of it.
+
+    Args:
+        linearization: J and e.
+        step: A step that is about to be taken with it.
+        null: A joint motion (n,) that is meant to leave the task alone: how far it does not.
+    """
+    lin = linearization
+    m, n = lin.J.shape
+    basis = _lost_directions(lin)
+    dq = None if step is None else numbers_of(step(lin), "the step's result")
+    rule, seen = (None, lin) if step is None else _damping_inside(step, lin)
+    lambda2 = None if rule is None else damping_of(rule, seen)
+    return Report(
+        directions=tuple(_direction(lin, i, basis, lambda2, dq) for i in range(len(lin.sigma))),
+        rank=lin.rank,
+        rows=m,
+        columns=n,
+        manipulability=lin.manipulability,
+        condition=lin.condition,
+        lost=tuple(in_words(u, lin.rows) for u in basis.T),
+        step="" if step is None else type(step).__name__,
+        lambda2=lambda2,
+        reason="" if rule is None or lambda2 is None else _reason(rule, seen, lambda2),
+        speed=None if dq is None else float(np.linalg.norm(dq)),
+        leak=None if null is None else leak(lin, null),
+    )
+
+
+def leak(linearization: Linearization, null: ArrayLike) -> float:
+    """How far a joint motion (n,) moves the task, relative to its length:  ‖J q̇‖/‖q̇‖.
+
+    Zero for a motion in the null space of J, and for none at all; at most the largest singular
+    value. Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
+    """
+    dq = numbers_of(null, "null")
+    if dq.shape != linearization.J.shape[1:]:
+        raise InputError(f"null must be {linearization.J.shape[1:]}; given: {shown(null)}")
+    largest = float(np.abs(dq).max())
+    if largest == 0:
+        return 0.0
+    unit = dq / largest  # so that squares neither overflow nor vanish
+    return float(np.linalg.norm(linearization.J @ unit) / np.linalg.norm(unit))
+
+
+def _lost_directions(lin: Linearization) -> Array:
+    """Unit vectors (m, lost) that span what J cannot do, each with as few rows as can be.
+
+    Where several directions are lost any mixture of them is a singular vector. Elimination with
+    pivots undoes the mixing: a planar arm loses z, rx and ry, not three sums of them.
+    """
+    A = lin.U[:, lin.rank :].T.copy()
+    for i in range(len(A)):
+        row, column = np.unravel_index(int(np.argmax(np.abs(A[i:]))), A[i:].shape)
+        A[[i, i + row]] = A[[i + row, i]]
+        A[i] /= A[i, column]
+        others = np.arange(len(A)) != i
+        A[others] -= np.outer(A[others, column], A[i])
+    return np.asarray((A / np.linalg.norm(A, axis=1, keepdims=True)).T)
+
+
+def _direction(
+    lin: Linearization, i: int, basis: Array, lambda2: float | None, dq: Array | None
+) -> Direction:
+    sigma, asked = float(lin.sigma[i]), float(lin.gamma[i])
+    u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
+    gain: float | None = None
+    missed: float | None = None
+    if i >= lin.rank and dq is not None:
+        gain, missed = 0.0, 1.0
+    elif lambda2 is not None:
+        gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)
+    elif dq is not None and abs(asked) > 1e-12 * np.linalg.norm(lin.e):
+        gain = float(lin.V[:, i] @ dq) / asked
+        missed = 1 - sigma * gain
+    return Direction(in_words(u, lin.rows), sigma, asked, gain, missed)
+
+
+def _damping_inside(step: Step, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
+    """The damping rule of a step, or of the step inside it, and what that one is given."""
+    if isinstance(step, ClampError):
+        return _damping_inside(step.step, step.clamped(lin))
+    inner, rule = getattr(step, "step", None), getattr(step, "rule", None)
+    if rule is None and callable(inner):
+        return _damping_inside(inner, lin)
+    return (rule if callable(rule) else None), lin
+
+
+def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
+    said = getattr(rule, "reason", None)
+    return str(said(lin)) if callable(said) else f"{shown(rule)}: lambda2 = {lambda2:.3g}"
+
+
+def _lines(report: Report) -> list[str]:
+    sizes = f"{report.rows} rows, {report.columns} joints, rank {report.rank}"
+    condition = "infinite" if math.isinf(report.condition) else f"{report.condition:.3g}"
+    lines = [f"{sizes}; manipulability {report.manipulability:.3g}, condition {condition}"]
+    lines += [f"lost: {words}" for words in report.lost]
+    if not report.lost:
+        weakest = report.directions[-1]
+        ratio = weakest.sigma / report.directions[0].sigma
+        share = f"{ratio:.2g} of the largest"
+        lines.append(f"weakest: {weakest.words} (sigma {weakest.sigma:.3g}, {share})")
+    if report.rows > report.columns:
+        more = report.rows - report.columns
+        lines.append(f"{more} more rows than joints: as many directions can never be done")
+    if report.reason:
+        lines.append(report.reason)
+    if report.speed is not None:
+        lines.append(f"{report.step}: joint speed {report.speed:.3g}")
+    lines.append(f"  {'sigma':>9} {'asked':>9} {'gain':>9} {'missed':>7}  direction")
+    for d in report.directions:
+        gain = "-" if d.gain is None else f"{d.gain:.3g}"
+        missed = "-" if d.missed is None else f"{d.missed:.1%}"
+        lines.append(f"  {d.sigma:9.3g} {d.asked:9.3g} {gain:>9} {missed:>7}  {d.words}")
+    if report.leak is not None:
+        lines.append(f"null-space motion leaks {report.leak:.3g} into the task")
+    return lines

@@ -1,0 +1,155 @@
+"""Tasks on a robot as the kernel takes them, and their rows on batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple import _core
+from supple.errors import InputError, shown
+from supple.kinematics import Robot
+from supple.kinematics.arrays import coordinates
+from supple.kinematics.chain import WORLD as WORLD_JOINT
+from supple.kinematics.chain import FixedFrame
+from supple.kinematics.environment import thread_count
+from supple.kinematics.robot import chain_of, placed
+from supple.motion.task import Task, TaskLike, as_tasks
+from supple.motion.task_rows import BODY, WORLD, Goal, TaskRows
+
+FloatArray = NDArray[np.floating[Any]]
+
+_BASE, _FRAME = -1, -2  # task_axes_base and task_axes_frame; -1 is task_world too
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Tasks of a robot, laid out for the kernel (`include/supple/task.hpp`).
+
+    Attributes:
+        robot: They are of.
+        tasks: In order; their rows are below each other.
+        rows: A name for each row.
+        kernel: The compiled form: a chain with every frame that the tasks look at, and the tasks.
+    """
+
+    robot: Robot
+    tasks: tuple[Task, ...]
+    rows: tuple[str, ...]
+    kernel: _core.Tasks
+
+    def targets(self, given: Sequence[ArrayLike]) -> NDArray[np.float64]:
+        """One target for each task -> the kernel's numbers (..., k), batch axes broadcast."""
+        if len(given) != len(self.tasks):
+            expected = f"one target for each of {len(self.tasks)} tasks"
+            raise InputError(f"targets must be {expected}; given: {len(given)}")
+        each = [t.targets(self.robot, g) for t, g in zip(self.tasks, given, strict=True)]
+        return _side_by_side(each, "targets")
+
+    def velocities(self, given: Sequence[ArrayLike]) -> NDArray[np.float64]:
+        """One velocity for each task -> the kernel's numbers (..., k), batch axes broadcast."""
+        if len(given) != len(self.tasks):
+            expected = f"one velocity for each of {len(self.tasks)} tasks"
+            raise InputError(f"velocities must be {expected}; given: {len(given)}")
+        each = [t.velocities(self.robot, g) for t, g in zip(self.tasks, given, strict=True)]
+        return _side_by_side(each, "velocities")
+
+
+@lru_cache(maxsize=64)
+def lay_out(robot: Robot, tasks: tuple[Task, ...]) -> Layout:
+    """Look up every frame that some tasks name and put the tasks into the kernel's form."""
+    frames: dict[tuple[str, bytes], FixedFrame] = {}
+
+    def index(name: str, rows: TaskRows | None = None) -> int:
+        turn = None if rows is None else rows.turn
+        at = FixedFrame(WORLD_JOINT, np.eye(4)) if name in ("", WORLD) else placed(robot, name)
+        if turn is not None:
+            turned = at.placement.copy()
+            turned[:3, :3] = turned[:3, :3] @ turn
+            at = FixedFrame(at.joint, turned)
+        key = (name, b"" if turn is None else turn.tobytes())
+        frames.setdefault(key, at)
+        return list(frames).index(key)
+
+    laid = [task.on(robot) for task in tasks]
+    heads: list[int] = []
+    for rows in laid:
+        axes = {None: _BASE, BODY: _FRAME}.get(rows.axes)
+        heads += [
+            int(rows.goal),
+            index("" if rows.goal == Goal.POSTURE else rows.frame, rows),
+            -1 if rows.base is None else index(rows.base),
+            index(rows.axes or WORLD) if axes is None else axes,
+        ]
+    return Layout(
+        robot=robot,
+        tasks=tasks,
+        rows=tuple(name for rows in laid for name in rows.names),
+        kernel=_core.Tasks(
+            chain=chain_of(robot, list(frames.values())),
+            heads=heads,
+            rows=[len(rows.picked) for rows in laid],
+            row=[i for rows in laid for i in rows.picked],
+            weight=[w for rows in laid for w in rows.weights],
+        ),
+    )
+
+
+def linearize(
+    robot: Robot,
+    tasks: TaskLike | Sequence[TaskLike],
+    q: ArrayLike,
+    targets: Any,
+    *,
+    threads: int | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return J (..., m, n) and e (..., m) of tasks for a batch of configurations q (..., n).
+
+    Runs in the kernel, on SIMD lanes and threads; the same numbers as `Task.linearize` called one
+    by one, to rounding. float32 in q gives float32 out.
+
+    Args:
+        robot: That shall do the tasks.
+        tasks: A task, a frame's name (for its pose), or a sequence of those.
+        q: Coordinates [rad or m].
+        targets: The target of the one task, or a sequence with one for each. Their batch axes are
+            those of q or broadcast to them.
+        threads: How many to use at most; all cores if left out.
+    """
+    layout = lay_out(robot, as_tasks(tasks))
+    at = coordinates(q, robot.dof, "q")
+    if isinstance(tasks, str | Task):
+        targets = (targets,)
+    elif not isinstance(targets, Sequence):
+        raise InputError(f"targets must be a sequence, one for each task; given: {shown(targets)}")
+    given = layout.targets(targets)
+    try:
+        wide = np.broadcast_to(given, (*at.shape[:-1], given.shape[-1]))
+    except ValueError:
+        raise InputError(
+            f"targets must have the batch axes of q, {at.shape[:-1]}, or broadcast to them; "
+            f"given: {given.shape[:-1]}"
+        ) from None
+    J, e, bad = layout.kernel.linearize(
+        at, np.array(wide, at.dtype, order="C"), thread_count(threads)
+    )
+    if bad >= 0:
+        where = [int(i) for i in np.unravel_index(bad, at.shape[:-1])] if at.ndim > 1 else ""
+        raise InputError(
+            "q and targets must be finite, and small enough that the result is; given: "
+            f"q{where} = {shown(at.reshape(-1, robot.dof)[bad].tolist())}"
+        )
+    return J, e
+
+
+def _side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:
+    try:
+        lead = np.broadcast_shapes(*(one.shape[:-1] for one in each))
+    except ValueError:
+        shapes = ", ".join(str(one.shape[:-1]) for one in each)
+        raise InputError(f"{name} must have batch axes that broadcast; given: {shapes}") from None
+    return np.concatenate([np.broadcast_to(one, (*lead, one.shape[-1])) for one in each], axis=-1)

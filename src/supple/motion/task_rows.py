@@ -1,0 +1,156 @@
+"""What a task asks of a robot, row by row: J and e as the formulas say.
+
+The kernel's twin is `include/supple/task.hpp`, which runs the same on batches and in a servo.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from supple.errors import unknown
+from supple.kinematics import Robot
+from supple.kinematics.robot import ROWS, only_tip, placed
+from supple.kinematics.rotation import log
+from supple.motion.linearization import Array
+from supple.motion.words import row_name
+
+BODY = "body"
+WORLD = "world"
+
+
+class Goal(IntEnum):
+    """The kernel's name of what a task looks at, in the order of `include/supple/task.hpp`."""
+
+    FRAME = 0
+    AXIS = 1
+    POSTURE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class TaskRows:
+    """A task on a robot, with every name looked up.
+
+    Attributes:
+        goal: A frame's pose, its axis, or a posture.
+        picked: Components 0..5 of the twist; of a posture, indices of coordinates.
+        weights: Of each row.
+        names: Of each row.
+        frame: The frame that moves; empty for a posture.
+        base: The frame in whose coordinates the target is given; None for the world.
+        axes: The frame in whose axes rows are written, "body" or "world"; None for the base's.
+        turn: A rotation (3, 3) that the frame is turned by in itself, so that z is the axis that
+            points; None for none.
+    """
+
+    goal: Goal
+    picked: tuple[int, ...]
+    weights: tuple[float, ...]
+    names: tuple[str, ...]
+    frame: str = ""
+    base: str | None = None
+    axes: str | None = None
+    turn: Array | None = None
+
+    def jacobian(self, robot: Robot, q: Array) -> Array:
+        """J (rows, n), weighted: in the base's coordinates R_bᵀ(v - v_b - w_b × (p - p_b)) and
+        R_bᵀ(w - w_b), turned into the axes of the rows.
+        """
+        W = np.array(self.weights)[:, None]
+        if self.goal == Goal.POSTURE:
+            return np.asarray(W * np.eye(robot.dof)[list(self.picked)])
+        v, w = np.split(robot.jacobian(q, self.frame).astype(np.float64), 2)
+        if self.base is not None:
+            v_b, w_b = np.split(robot.jacobian(q, self.base).astype(np.float64), 2)
+            p, p_b = (robot.fk(q, name)[:3, 3] for name in (self.frame, self.base))
+            v, w = v - v_b - np.cross(w_b, p - p_b, axis=0), w - w_b
+        C = self._axes(robot, q)
+        return np.asarray(W * np.vstack([C.T @ v, C.T @ w])[list(self.picked)])
+
+    def error(self, robot: Robot, q: Array, target: Array) -> Array:
+        """E (rows,), weighted; `target` has the kernel's numbers: 12, 3 or one for each row."""
+        W = np.array(self.weights)
+        if self.goal == Goal.POSTURE:
+            return np.asarray(W * (target - q[list(self.picked)]))
+        T_b = np.eye(4) if self.base is None else robot.fk(q, self.base)
+        R_b, C = T_b[:3, :3], self._axes(robot, q)
+        if self.goal == Goal.AXIS:
+            return np.asarray(W * tilt(C.T @ R_b @ target)[[c - 3 for c in self.picked]])
+        T = robot.fk(q, self.frame)
+        R, p = R_b.T @ T[:3, :3], R_b.T @ (T[:3, 3] - T_b[:3, 3])
+        shall = target.reshape(4, 3).T
+        e = np.concatenate([shall[:, 3] - p, log(shall[:, :3] @ R.T)])
+        return np.asarray(W * self._turned(robot, q, e)[list(self.picked)])
+
+    def command(self, robot: Robot, q: Array, velocity: Array) -> Array:
+        """The rows of a velocity, weighted: of a frame its twist (6,) in the axes of the rows, of
+        an axis that in the axes of the base, of a posture a speed for each row.
+        """
+        W = np.array(self.weights)
+        if self.goal == Goal.POSTURE:
+            return np.asarray(W * velocity)
+        twist = self._turned(robot, q, velocity) if self.goal == Goal.AXIS else velocity
+        return np.asarray(W * twist[list(self.picked)])
+
+    def _turned(self, robot: Robot, q: Array, twist: Array) -> Array:
+        """A twist (6,) of the base's axes in those of the rows."""
+        R = self._axes(robot, q).T @ self._rotation(robot, q, self.base)
+        return np.concatenate([R @ twist[:3], R @ twist[3:]])
+
+    def _axes(self, robot: Robot, q: Array) -> Array:
+        """The axes of the rows, a rotation (3, 3) in the world."""
+        if self.axes == BODY:
+            R = self._rotation(robot, q, self.frame)
+            return R if self.turn is None else np.asarray(R @ self.turn)
+        return self._rotation(robot, q, self.base if self.axes is None else self.axes)
+
+    @staticmethod
+    def _rotation(robot: Robot, q: Array, frame: str | None) -> Array:
+        return np.eye(3) if frame in (None, WORLD) else np.asarray(robot.fk(q, frame)[:3, :3])
+
+
+def rows_of_frame(
+    robot: Robot,
+    frame: str | None,
+    rows: Sequence[str],
+    weights: tuple[float, ...],
+    base: str | None,
+    axes: str | None,
+) -> TaskRows:
+    """Rows "x" to "rz" of a frame's twist, in some axes.
+
+    Raises:
+        UnknownNameError: a frame that the robot does not have.
+        InputError: no frame is named and the robot has several end frames.
+    """
+    frame = only_tip(robot) if frame is None else frame
+    placed(robot, frame)
+    if base is not None:
+        placed(robot, base, "frame for base=")
+    if axes not in (None, WORLD, BODY) and axes not in robot.frames:
+        raise unknown("frame for axes=", axes, (WORLD, BODY, *robot.frames))
+    written = frame if axes == BODY else axes or base or WORLD
+    return TaskRows(
+        goal=Goal.FRAME,
+        picked=tuple(ROWS.index(row) for row in rows),
+        weights=weights,
+        names=tuple(row_name(row, frame, base, written) for row in rows),
+        frame=frame,
+        base=base,
+        axes=None if axes == WORLD and base is None else axes,
+    )
+
+
+def tilt(d: Array) -> Array:
+    """The rotation vector (3,) that takes z to a unit vector d the shortest way.
+
+    angle (z × d)/|z × d|           where d is -z: a half turn about x
+    """
+    sine = math.hypot(d[0], d[1])
+    if sine <= 1e-150:
+        return np.array([math.pi if d[2] < 0 else -d[1], 0.0 if d[2] < 0 else d[0], 0.0])
+    return math.atan2(sine, d[2]) / sine * np.array([-d[1], d[0], 0.0])
