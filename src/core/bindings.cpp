@@ -12,6 +12,7 @@
 #include "isa.hpp"
 #include "kernels.hpp"
 #include "motion.hpp"
+#include "servo.hpp"
 #include "tasks.hpp"
 
 namespace supple {
@@ -95,6 +96,7 @@ NB_MODULE(_core, m) {
 
   bind_motion(m);
   bind_tasks(m);
+  bind_servo(m);
 }
 
 }  // namespace

@@ -286,6 +286,7 @@ namespace supple {
 #define SUPPLE_NAME(a) SUPPLE_TEXT(a)
 
 extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
+extern const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA);
 extern const Kernels SUPPLE_KERNELS(SUPPLE_ISA);
 const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
@@ -296,6 +297,7 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     {&scratch<float>, &run<float>, &damp<float>, &step_memory<float>, &steps<float>,
      &limit_memory<float>, &limit<float>, &box<float>},
     &SUPPLE_TASK_KERNELS(SUPPLE_ISA),
+    &SUPPLE_SERVO_KERNEL(SUPPLE_ISA),
 };
 
 }  // namespace supple

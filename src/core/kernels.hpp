@@ -6,6 +6,7 @@
 #include "supple/damping.hpp"
 #include "supple/limits.hpp"
 #include "supple/robot.hpp"
+#include "supple/servo.hpp"
 #include "supple/step.hpp"
 #include "supple/task.hpp"
 
@@ -124,17 +125,28 @@ struct Kernel {
   void (*box)(const JointLimit<T>&, T q, T speed, T dt, T& low, T& high);
 };
 
+// One step of a control loop, in double precision: whole, or with a step of one's own between
+// `look` and `act`. Nothing is allocated; the working memory has `scratch` numbers.
+struct ServoKernel {
+  int (*scratch)(const Servo<double>&);
+  void (*look)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
+  void (*act)(const Servo<double>&, ServoState<double>&, double* scratch);
+  void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
+};
+
 struct Kernels {
   const char* isa;
   int width_double, width_float;  // lanes of a batch
   Kernel<double> f64;
   Kernel<float> f32;
   const TaskKernels* tasks;
+  const ServoKernel* servo;
 };
 
 // One table for each instruction set compiled in: kernels_baseline, kernels_avx2, ...
 #define SUPPLE_JOIN(a, b) a##b
 #define SUPPLE_KERNELS(isa) SUPPLE_JOIN(kernels_, isa)
 #define SUPPLE_TASK_KERNELS(isa) SUPPLE_JOIN(task_kernels_, isa)
+#define SUPPLE_SERVO_KERNEL(isa) SUPPLE_JOIN(servo_kernel_, isa)
 
 }  // namespace supple

@@ -63,6 +63,18 @@ PyTasks::PyTasks(const PyChain& chain, const Ints& heads, const Ints& rows, cons
   if (rows_ == 0) throw nb::value_error("at least one task");
 }
 
+Ints PyTasks::target_sizes() const {
+  Ints sizes;
+  for (const Task<double>& task : f64_.view()) sizes.push_back(target_size(task));
+  return sizes;
+}
+
+Ints PyTasks::velocity_sizes() const {
+  Ints sizes;
+  for (const Task<double>& task : f64_.view()) sizes.push_back(velocity_size(task));
+  return sizes;
+}
+
 template <class T>
 std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
   if (request.count == 0) return -1;
@@ -157,6 +169,8 @@ void bind_tasks(nb::module_& m) {
       .def_prop_ro("rows", &PyTasks::rows, "Rows of J.")
       .def_prop_ro("targets", &PyTasks::targets, "Numbers of all targets.")
       .def_prop_ro("velocities", &PyTasks::velocities, "Numbers of all velocities.")
+      .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Numbers of each target.")
+      .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Numbers of each velocity.")
       .def("linearize", &PyTasks::linearize, "q"_a, "targets"_a, "threads"_a,
            "J, e and the first row that is out of bounds, or -1.",
            SUPPLE_TASKS_SIG("linearize", "targets",

@@ -37,6 +37,8 @@ class PyTasks {
   int rows() const { return rows_; }
   int targets() const { return targets_; }
   int velocities() const { return velocities_; }
+  Ints target_sizes() const;
+  Ints velocity_sizes() const;
 
   template <class T>
   Chain<T> chain() const {

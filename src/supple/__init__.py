@@ -15,6 +15,7 @@ from supple.motion import (
     AxisTask,
     ClampAngle,
     ClampError,
+    Limits,
     Linearization,
     OrientationTask,
     PoseTask,
@@ -29,6 +30,7 @@ from supple.motion import (
     linearize,
     steps,
 )
+from supple.solve import Servo, Status, Trajectory, track
 
 __all__ = [
     "DLS",
@@ -39,6 +41,7 @@ __all__ = [
     "Description",
     "DescriptionError",
     "InputError",
+    "Limits",
     "Linearization",
     "MissingExtraError",
     "OrientationTask",
@@ -48,7 +51,10 @@ __all__ = [
     "Pseudoinverse",
     "Report",
     "Robot",
+    "Servo",
+    "Status",
     "SuppleError",
+    "Trajectory",
     "Transpose",
     "TruncatedSVD",
     "UnknownNameError",
@@ -61,6 +67,7 @@ __all__ = [
     "mjcf",
     "pose",
     "steps",
+    "track",
     "urdf",
 ]
 

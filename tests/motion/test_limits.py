@@ -25,7 +25,8 @@ LEAST = (1.0, 0.1, 1e-3, 1e-6, 0.0)
 
 def free(n: int, **more: object) -> Limits:
     """No limits but those given."""
-    numbers: dict[str, object] = dict.fromkeys(("max_speed", "max_acceleration"), np.full(n, np.inf))
+    both = ("max_speed", "max_acceleration")
+    numbers: dict[str, object] = dict.fromkeys(both, np.full(n, np.inf))
     numbers |= {"lower": np.full(n, -np.inf), "upper": np.full(n, np.inf)}
     return Limits(**(numbers | more))  # type: ignore[arg-type]
 

@@ -78,6 +78,24 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
     )
 
 
+def refuse_batch(given: object, name: str, width: int) -> NoReturn:
+    """Raise the error for a batch where one is wanted."""
+    raise InputError(f"{name} must be ({width},), not a batch; given: {shown(given)}")
+
+
+def refuse_value(given: object, name: str) -> NoReturn:
+    """Raise the error for numbers that are not finite."""
+    raise InputError(f"{name} must be finite; given: {shown(given)}")
+
+
+def refuse_overflow(given: object) -> NoReturn:
+    """Raise the error for a step that numbers cannot hold."""
+    raise InputError(
+        "what is asked must be small enough that the step is a finite number; it is not at "
+        f"q = {shown(given)}"
+    )
+
+
 def refuse_axes(axes: int) -> NoReturn:
     """Raise the error for a result with more axes than NumPy has."""
     raise InputError(f"q must have fewer leading axes: NumPy has at most {axes}; given: too many")
@@ -195,6 +213,21 @@ def finite(given: float, what: str) -> float:
         value = np.nan
     if not np.isfinite(value):
         raise InputError(f"{what} must be a finite number; given: {shown(given)}")
+    return value
+
+
+def number(given: object, what: str, *, above: float = -np.inf, least: float = -np.inf) -> float:
+    """Return `given` as a float: finite, above one bound, not below another.
+
+    Raises:
+        InputError: not a number, or outside the bounds.
+    """
+    real = isinstance(given, int | float | np.integer | np.floating) and type(given) is not bool
+    value = float(given) if real else np.nan  # type: ignore[arg-type]
+    if not np.isfinite(value) or not value > above or not value >= least:
+        bounds = f" above {above:g}" if above > -np.inf else ""
+        bounds += f", at least {least:g}" if least > -np.inf else ""
+        raise InputError(f"{what} must be a finite number{bounds}; given: {shown(given)}")
     return value
 
 

@@ -3,6 +3,7 @@
 from supple.motion import damping
 from supple.motion.diagnostics import Report, explain, leak
 from supple.motion.layout import linearize
+from supple.motion.limits import Limits
 from supple.motion.linearization import Linearization
 from supple.motion.step import (
     DLS,
@@ -30,6 +31,7 @@ __all__ = [
     "AxisTask",
     "ClampAngle",
     "ClampError",
+    "Limits",
     "Linearization",
     "OrientationTask",
     "PoseTask",

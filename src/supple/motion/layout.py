@@ -34,29 +34,87 @@ class Layout:
         robot: They are of.
         tasks: In order; their rows are below each other.
         rows: A name for each row.
+        weights: Of each row.
+        counts: How many rows each task has.
         kernel: The compiled form: a chain with every frame that the tasks look at, and the tasks.
     """
 
     robot: Robot
     tasks: tuple[Task, ...]
     rows: tuple[str, ...]
+    weights: NDArray[np.float64]
+    counts: tuple[int, ...]
     kernel: _core.Tasks
 
-    def targets(self, given: Sequence[ArrayLike]) -> NDArray[np.float64]:
-        """One target for each task -> the kernel's numbers (..., k), batch axes broadcast."""
-        if len(given) != len(self.tasks):
-            expected = f"one target for each of {len(self.tasks)} tasks"
-            raise InputError(f"targets must be {expected}; given: {len(given)}")
-        each = [t.targets(self.robot, g) for t, g in zip(self.tasks, given, strict=True)]
+    def targets(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
+        """One target for each task -> the kernel's numbers (..., k), batch axes broadcast.
+
+        The numbers of a task that has none (None) are NaN.
+        """
+        self._check(given, "target")
+        each = [
+            np.full(size, np.nan) if one is None else task.targets(self.robot, one)
+            for task, one, size in zip(self.tasks, given, self.kernel.target_sizes, strict=True)
+        ]
         return _side_by_side(each, "targets")
 
-    def velocities(self, given: Sequence[ArrayLike]) -> NDArray[np.float64]:
-        """One velocity for each task -> the kernel's numbers (..., k), batch axes broadcast."""
-        if len(given) != len(self.tasks):
-            expected = f"one velocity for each of {len(self.tasks)} tasks"
-            raise InputError(f"velocities must be {expected}; given: {len(given)}")
-        each = [t.velocities(self.robot, g) for t, g in zip(self.tasks, given, strict=True)]
+    def velocities(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
+        """One velocity for each task -> the kernel's numbers (..., k), batch axes broadcast.
+
+        The numbers of a task that has none (None) are zero.
+        """
+        self._check(given, "velocity")
+        each = [
+            np.zeros(size) if one is None else task.velocities(self.robot, one)
+            for task, one, size in zip(self.tasks, given, self.kernel.velocity_sizes, strict=True)
+        ]
         return _side_by_side(each, "velocities")
+
+    def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
+        """J (..., m, n), weighted, at configurations (..., n)."""
+        return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]
+
+    def error(self, q: NDArray[np.float64], targets: NDArray[np.float64]) -> FloatArray:
+        """Weighted errors (..., m) to the kernel's targets (..., k); zero where there is none."""
+        e = self._rows(q, targets)[1]
+        none = [
+            np.repeat(np.isnan(part[..., :1]), rows, axis=-1)
+            for part, rows in zip(self._split(targets), self.counts, strict=True)
+        ]
+        return np.where(np.concatenate(none, axis=-1), 0.0, e)
+
+    def _rows(
+        self, q: NDArray[np.float64], targets: NDArray[np.float64]
+    ) -> tuple[FloatArray, FloatArray]:
+        """J and e, where some targets are none: in their place, any."""
+        some = np.where(np.isnan(targets), self._any, targets)
+        J, e, _ = self.kernel.linearize(np.ascontiguousarray(q), some, 1)
+        return J, e
+
+    @property
+    def _any(self) -> NDArray[np.float64]:
+        """A good target of each task: the world's pose and z axis, and the zero posture."""
+        goods = {12: np.eye(4)[:, :3].ravel(), 3: np.array([0.0, 0.0, 1.0])}
+        return np.concatenate([goods.get(s, np.zeros(s)) for s in self.kernel.target_sizes])
+
+    def _split(self, numbers: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Targets (..., k) of all tasks -> those of each."""
+        return np.split(numbers, np.cumsum(self.kernel.target_sizes)[:-1], axis=-1)
+
+    def differences(
+        self, begin: NDArray[np.float64], end: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Motions from targets to targets (..., k), as the kernel takes velocities; None: none."""
+        parts = zip(self.tasks, self._split(begin), self._split(end), strict=True)
+        return np.concatenate(
+            [np.nan_to_num(task.differences(one, other)) for task, one, other in parts], axis=-1
+        )
+
+    def _check(self, given: Sequence[ArrayLike | None], name: str) -> None:
+        if len(given) != len(self.tasks):
+            raise InputError(
+                f"one {name} for each of {len(self.tasks)} tasks is needed; given: {len(given)}"
+            )
 
 
 @lru_cache(maxsize=64)
@@ -89,6 +147,8 @@ def lay_out(robot: Robot, tasks: tuple[Task, ...]) -> Layout:
         robot=robot,
         tasks=tasks,
         rows=tuple(name for rows in laid for name in rows.names),
+        weights=np.array([w for rows in laid for w in rows.weights]),
+        counts=tuple(len(rows.picked) for rows in laid),
         kernel=_core.Tasks(
             chain=chain_of(robot, list(frames.values())),
             heads=heads,

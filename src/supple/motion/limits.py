@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
+from supple.kinematics.arrays import number
 from supple.motion.linearization import Array
 
 Mode = Literal["exact", "scale"]
@@ -59,10 +60,8 @@ class Limits:
             if not (getattr(self, name) > 0).all():
                 given = shown(getattr(self, name).tolist())
                 raise InputError(f"Limits: {name} must be above 0; given: {given}")
-        if isinstance(self.max_norm, bool) or not isinstance(self.max_norm, int | float):
-            raise InputError(f"Limits: max_norm must be a number; given: {shown(self.max_norm)}")
-        if not self.max_norm > 0:
-            raise InputError(f"Limits: max_norm must be above 0; given: {self.max_norm}")
+        if self.max_norm != math.inf:
+            number(self.max_norm, "Limits: max_norm", above=0)
         if self.mode not in MODES:
             raise InputError(f"Limits: mode must be one of {MODES}; given: {shown(self.mode)}")
 
@@ -77,8 +76,7 @@ class Limits:
         mode: Mode = "exact",
     ) -> Limits:
         """The robot's own, with speeds times `speed`; accelerations (n,) or one for all."""
-        if isinstance(speed, bool) or not isinstance(speed, int | float) or not speed > 0:
-            raise InputError(f"Limits: speed must be a number above 0; given: {shown(speed)}")
+        number(speed, "Limits: speed", above=0)
         each = np.broadcast_to(np.asarray(max_acceleration, dtype=np.float64), robot.dof)
         return cls(robot.lower, robot.upper, speed * robot.max_speed, each, max_norm, mode)
 
@@ -113,7 +111,8 @@ class Limits:
             dq: The step (n,).
             J: Task Jacobian (m, n).
             lambda2: The step's damping; zero for an undamped one.
-            low, high: The box (n,), low <= high.
+            low: Of the box (n,).
+            high: Of the box (n,), not below low.
 
         Returns:
             The step inside (n,); at which end each joint is (n,): -1, 0 or 1; the damping used.
@@ -127,10 +126,11 @@ class Limits:
             np.asarray(high, dtype=np.float64),
             self.max_norm,
             self.mode == "scale",
-            *matrix.shape,
+            len(matrix),
+            len(self.lower),
             1,
         )
-        return step, side, float(used)
+        return step.astype(np.float64), side.astype(np.float64), float(used)
 
 
 def _bounds(given: ArrayLike, n: int, name: str) -> Array:

@@ -22,8 +22,9 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, finite_array, names_of, poses
 from supple.kinematics.chain import z_onto
 from supple.kinematics.robot import ROWS
+from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, Linearization
-from supple.motion.task_rows import BODY, Goal, TaskRows, rows_of_frame
+from supple.motion.task_rows import BODY, WORLD, Goal, TaskRows, rows_of_frame
 
 Weight: TypeAlias = float | Sequence[float]
 
@@ -46,6 +47,14 @@ class Task:
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:
         """Velocities as the kernel takes them (..., 6 or rows): checked, batch axes first."""
+        raise NotImplementedError
+
+    def differences(self, begin: Array, end: Array) -> Array:
+        """From targets to targets (..., 12 or 3 or rows), as the kernel takes velocities.
+
+        Raises:
+            InputError: rows are in axes that move on their own, so targets do not tell.
+        """
         raise NotImplementedError
 
     def rows_of(self, robot: Robot) -> tuple[str, ...]:
@@ -103,6 +112,18 @@ class _FrameTask(Task):
         weights = zip(rows, _each(self.weight, len(rows)), strict=True)
         scaled = tuple(w if row.startswith("r") else w / self._metre for row, w in weights)
         return rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes)
+
+    def differences(self, begin: Array, end: Array) -> Array:
+        if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
+            raise InputError(
+                f"targets do not tell velocities in the axes of {self.axes!r}: give these as well"
+            )
+        R, to = (x[..., :9].reshape(*x.shape[:-1], 3, 3).swapaxes(-1, -2) for x in (begin, end))
+        turn = np.array([log(r) for r in (to @ R.swapaxes(-1, -2)).reshape(-1, 3, 3)])
+        moved = end[..., 9:] - begin[..., 9:], turn.reshape(*begin.shape[:-1], 3)
+        if self.axes == BODY:
+            moved = tuple(np.einsum("...ij,...i->...j", R, part) for part in moved)
+        return np.concatenate(moved, axis=-1)
 
     @property
     def _metre(self) -> float:
@@ -243,6 +264,13 @@ class AxisTask(Task):
         w = finite_array(given, (3,), "an AxisTask's velocity", batch=True)
         return np.concatenate([np.zeros_like(w), w], axis=-1)
 
+    def differences(self, begin: Array, end: Array) -> Array:  # noqa: D102
+        across = np.cross(begin, end)
+        sine = np.linalg.norm(across, axis=-1, keepdims=True)
+        angle = np.arctan2(sine, (begin * end).sum(axis=-1, keepdims=True))
+        w = across * np.divide(angle, sine, out=np.ones_like(sine), where=sine > 0)
+        return np.concatenate([np.zeros_like(w), w], axis=-1)
+
 
 @dataclass(frozen=True)
 class PostureTask(Task):
@@ -280,6 +308,9 @@ class PostureTask(Task):
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return finite_array(given, (self._count(robot),), "a PostureTask's velocity", batch=True)
+
+    def differences(self, begin: Array, end: Array) -> Array:  # noqa: D102
+        return end - begin
 
     def _count(self, robot: Robot) -> int:
         return robot.dof if self.joints is None else len(self.joints)

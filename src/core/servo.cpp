@@ -1,0 +1,289 @@
+#define NO_IMPORT_ARRAY
+#include "servo.hpp"
+
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <vector>
+
+#include "isa.hpp"
+#include "tasks.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+// Keeps everything that a step needs: nothing is allocated in a call but the array it returns, and
+// not even that if one is given.
+class PyServo {
+ public:
+  // `step` is the method's numbers (method, p, group, max_error, error_group, max_angle, rule and
+  // its four parameters), `limits` lower, upper, speed and acceleration (4 n), `timing` dt, gain,
+  // rate_gain and rest_gain. `convert` makes the kernel's numbers of targets and velocities that
+  // are not that already; `own` is a step in Python, or None.
+  PyServo(nb::object tasks, const Doubles& step, const Doubles& limits, double bound, bool scale,
+          bool second, const Doubles& timing, nb::object convert, nb::object own)
+      : tasks_(std::move(tasks)), convert_(std::move(convert)), own_(std::move(own)) {
+    const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
+    const int n = all.chain<double>().coordinates, m = all.rows();
+    targets_ = all.targets();
+    velocities_ = all.velocities();
+    const int method = int(step.at(0)), rule = int(step.at(6));
+    if (step.size() != 11 || limits.size() != std::size_t(4 * n) || timing.size() != 4 ||
+        method < 0 || method > int(Method::selective_soft) || rule < 0 ||
+        rule > int(Rule::optimal_newton) || !(timing[0] > 0)) {
+      throw nb::value_error("no such step, limits of other joints, or a step that takes no time");
+    }
+    for (int j = 0; j < n; ++j) {
+      limits_.push_back({limits[j], limits[n + j], limits[2 * n + j], limits[3 * n + j]});
+    }
+    servo_ = {all.chain<double>(),
+              int(all.tasks<double>().size()),
+              m,
+              all.tasks<double>().data(),
+              {Method(method),
+               step[1],
+               int(step[2]),
+               step[3],
+               int(step[4]),
+               step[5],
+               {Rule(rule), {step[7], step[8], step[9], step[10]}}},
+              limits_.data(),
+              bound,
+              scale,
+              second,
+              timing[0],
+              timing[1],
+              timing[2],
+              timing[3]};
+    memory_.assign(5 * n + 2 * m * n + m + targets_ + isa().servo->scratch(servo_), 0.0);
+    double* piece = memory_.data();
+    const auto take = [&piece](int count) {
+      double* taken = piece;
+      piece += count;
+      return taken;
+    };
+    state_ = {take(n),     take(n), take(m * n), take(m), take(n), take(n),
+              take(m * n), 0,       0,           -1,      false};
+    before_ = take(n);
+    pose_ = take(targets_);
+    scratch_ = piece;
+  }
+
+  nb::object step(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
+                  nb::handle out) {
+    const int n = servo_.chain.coordinates;
+    const Batch at(q, n, "q");
+    if (at.leading() != 0) call("refuse_batch", q, "q", n);
+    nb::object kept[3];
+    const Wish<double> wish{target_of(target, kept[0]),
+                            numbers(velocity, velocities_, "velocity", kept[1]),
+                            numbers(acceleration, velocities_, "acceleration", kept[2])};
+    nb::object next = result(out, n);
+    run(at, wish, data_of<double>(next));
+    return next;
+  }
+
+  // The same with the kernel's own numbers, all checked.
+  void raw(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
+           nb::handle out) {
+    const auto known = [](nb::handle given, int count) -> const double* {
+      if (given.is_none()) return nullptr;
+      if (!plain(given, count)) throw nb::value_error("numbers of other tasks");
+      return static_cast<const double*>(
+          PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
+    };
+    const Wish<double> wish{known(target, targets_), known(velocity, velocities_),
+                            known(acceleration, velocities_)};
+    const int n = servo_.chain.coordinates;
+    run(Batch(q, n, "q"), wish, data_of<double>(result(out, n)));
+  }
+
+  // Forgets what was; the joints move at `qd`.
+  void reset(nb::handle qd) {
+    const Batch speed(qd, servo_.chain.coordinates, "qd");
+    for (int j = 0; j < servo_.chain.coordinates; ++j) {
+      state_.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
+      state_.side[j] = state_.dq[j] = 0;
+    }
+    state_.before = -1;
+    state_.begun = false;
+    state_.lambda2 = state_.used = 0;
+  }
+
+  nb::object speeds() const { return copy(state_.qd, {servo_.chain.coordinates}); }
+  nb::object sides() const { return copy(state_.side, {servo_.chain.coordinates}); }
+  nb::object jacobian() const { return copy(state_.J, {servo_.rows, servo_.chain.coordinates}); }
+  nb::object asked() const { return copy(state_.e, {servo_.rows}); }
+  double lambda2() const { return state_.used; }
+  // The length of the next steps [s].
+  void last(double dt) {
+    if (!(dt > 0)) throw nb::value_error("a step that takes no time");
+    servo_.dt = dt;
+  }
+
+ private:
+  void run(const Batch& at, const Wish<double>& wish, double* next) {
+    const int n = servo_.chain.coordinates;
+    for (int j = 0; j < n; ++j) {
+      state_.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
+      if (!std::isfinite(state_.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
+      before_[j] = state_.qd[j];
+    }
+    const ServoKernel& kernel = *isa().servo;
+    if (own_.is_none()) {
+      kernel.run(servo_, wish, state_, scratch_);
+    } else {
+      kernel.look(servo_, wish, state_, scratch_);
+      decide_in_python();
+      kernel.act(servo_, state_, scratch_);
+    }
+    bool sound = true;
+    for (int j = 0; j < n; ++j) {
+      sound = sound && std::isfinite(state_.q[j]) && std::isfinite(state_.qd[j]);
+    }
+    if (!sound) {
+      for (int j = 0; j < n; ++j) state_.qd[j] = before_[j];
+      call("refuse_overflow", at.object());
+    }
+    for (int j = 0; j < n; ++j) next[j] = state_.q[j];
+  }
+
+  static nb::object copy(const double* from, std::initializer_list<int> shape) {
+    npy_intp sizes[2], count = 1;
+    int axes = 0;
+    for (int size : shape) count *= sizes[axes++] = size;
+    nb::object made = nb::steal(PyArray_SimpleNew(axes, sizes, NPY_DOUBLE));
+    if (!made.is_valid()) throw nb::python_error();
+    for (npy_intp i = 0; i < count; ++i) data_of<double>(made)[i] = from[i];
+    return made;
+  }
+
+  static bool plain(nb::handle given, int count) {
+    if (!PyArray_CheckExact(given.ptr())) return false;
+    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    return PyArray_TYPE(array) == NPY_DOUBLE && PyArray_NDIM(array) == 1 &&
+           PyArray_DIM(array, 0) == count && PyArray_ISCARRAY_RO(array);
+  }
+
+  // The kernel's numbers of what was given, which Python has checked, or which are checked here;
+  // null for None.
+  const double* numbers(nb::handle given, int count, const char* name, nb::object& kept,
+                        bool direct = true) const {
+    if (given.is_none()) return nullptr;
+    if (!direct || !plain(given, count)) {
+      kept = convert_(name, given);
+      if (!plain(kept, count)) throw nb::value_error("numbers of other tasks");
+      return data_of<double>(kept);
+    }
+    kept = nb::borrow(given);
+    for (int i = 0; i < count; ++i) {
+      if (!std::isfinite(data_of<double>(kept)[i])) call("refuse_value", given, name);
+    }
+    return data_of<double>(kept);
+  }
+
+  // As `numbers`; the pose (4, 4) of a single frame, the commonest target, without Python.
+  const double* target_of(nb::handle given, nb::object& kept) {
+    if (given.is_none()) return nullptr;
+    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    if (servo_.tasks == 1 && servo_.task[0].goal == Goal::frame &&
+        PyArray_CheckExact(given.ptr()) && PyArray_TYPE(array) == NPY_DOUBLE &&
+        PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) == 4 && PyArray_DIM(array, 1) == 4 &&
+        PyArray_ISCARRAY_RO(array)) {
+      const auto* T = static_cast<const double*>(PyArray_DATA(array));
+      if (is_pose(T)) {
+        for (int c = 0; c < 4; ++c) {
+          for (int r = 0; r < 3; ++r) pose_[3 * c + r] = T[4 * r + c];
+        }
+        return pose_;
+      }
+    }
+    const bool posture = servo_.tasks == 1 && servo_.task[0].goal == Goal::posture;
+    return numbers(given, targets_, "target", kept, posture);
+  }
+
+  // A rotation, a position and 0 0 0 1; what is not goes to Python, which says what is wrong.
+  static bool is_pose(const double* T) {
+    double off = 0;
+    for (int a = 0; a < 3; ++a) {
+      for (int b = 0; b <= a; ++b) {
+        const double product = T[a] * T[b] + T[4 + a] * T[4 + b] + T[8 + a] * T[8 + b];
+        off = std::max(off, std::abs(product - (a == b)));
+      }
+    }
+    const double volume = T[0] * (T[5] * T[10] - T[6] * T[9]) -
+                          T[1] * (T[4] * T[10] - T[6] * T[8]) + T[2] * (T[4] * T[9] - T[5] * T[8]);
+    return off < 1e-6 && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) && T[12] == 0 &&
+           T[13] == 0 && T[14] == 0 && T[15] == 1;
+  }
+
+  nb::object result(nb::handle out, int n) const {
+    if (out.is_none()) {
+      const npy_intp size = n;
+      nb::object made = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
+      if (!made.is_valid()) throw nb::python_error();
+      return made;
+    }
+    if (!plain(out, n) || !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(out.ptr()))) {
+      nb::list expected;
+      expected.append(n);
+      call("refuse_out", out, nb::tuple(expected), "float64");
+    }
+    return nb::borrow(out);
+  }
+
+  // (q̇ or q̈, λ²) of somebody else's step.
+  void decide_in_python() {
+    const nb::object made = own_(jacobian(), asked(), copy(state_.q, {servo_.chain.coordinates}));
+    const nb::tuple pair = nb::cast<nb::tuple>(made);
+    const nb::object dq = pair[0];
+    if (!plain(dq, servo_.chain.coordinates)) throw nb::value_error("a step of another length");
+    for (int j = 0; j < servo_.chain.coordinates; ++j) state_.dq[j] = data_of<double>(dq)[j];
+    state_.lambda2 = nb::cast<double>(pair[1]);
+  }
+
+  nb::object tasks_, convert_, own_;
+  std::vector<JointLimit<double>> limits_;
+  std::vector<double> memory_;
+  Servo<double> servo_;
+  ServoState<double> state_;
+  double *before_, *pose_, *scratch_;
+  int targets_, velocities_;
+};
+
+}  // namespace
+
+void bind_servo(nb::module_& m) {
+  nb::class_<PyServo>(m, "Servo", "One step of a control loop. Not for direct use: supple.Servo.")
+      .def(nb::init<nb::object, const Doubles&, const Doubles&, double, bool, bool, const Doubles&,
+                    nb::object, nb::object>(),
+           nb::kw_only(), "tasks"_a, "step"_a, "limits"_a, "bound"_a, "scale"_a, "second"_a,
+           "timing"_a, "convert"_a, "own"_a.none())
+      .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
+           "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
+           "out"_a.none() = nb::none(),
+           nb::sig("def __call__(self, q: numpy.typing.ArrayLike, velocity: typing.Any = None, "
+                   "target: typing.Any = None, acceleration: typing.Any = None, out: " SUPPLE_ARRAY
+                   " | None = None) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_reset", &PyServo::reset, "qd"_a,
+           nb::sig("def _reset(self, qd: numpy.typing.ArrayLike) -> None"))
+      .def_prop_ro("_qd", &PyServo::speeds,
+                   nb::sig("def _qd(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_side", &PyServo::sides,
+                   nb::sig("def _side(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_J", &PyServo::jacobian,
+                   nb::sig("def _J(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_e", &PyServo::asked,
+                   nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_raw", &PyServo::raw, "q"_a, "velocity"_a.none(), "target"_a.none(),
+           "acceleration"_a.none(), "out"_a,
+           nb::sig("def _raw(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY
+                   " | None, target: " SUPPLE_ARRAY " | None, acceleration: " SUPPLE_ARRAY
+                   " | None, out: " SUPPLE_ARRAY ") -> None"))
+      .def("_last", &PyServo::last, "dt"_a)
+      .def_prop_ro("_lambda2", &PyServo::lambda2, nb::sig("def _lambda2(self) -> float"));
+}
+
+}  // namespace supple

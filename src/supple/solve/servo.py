@@ -1,0 +1,240 @@
+"""A control loop's step: from where the joints are to where they go next, in microseconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple import _core
+from supple.errors import InputError, shown
+from supple.kinematics import Robot
+from supple.kinematics.arrays import number
+from supple.motion import damping
+from supple.motion.diagnostics import Report, explain
+from supple.motion.layout import Layout, lay_out
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array, Linearization
+from supple.motion.step import DLS, Kernel, Step, damping_of
+from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
+from supple.solve.result import Status
+
+
+class Servo(_core.Servo):
+    """Moves a robot towards what its tasks ask, one step of `dt` at a time.
+
+        q = servo(q, velocity)                    resolved rate:  J q̇ = velocity
+        q = servo(q, velocity, target)            J q̇ = velocity + gain (target - where it is)
+        q = servo(q, target=target)               likewise, without feed-forward
+        q = servo(q, velocity, target, acceleration)         resolved acceleration (order=2)
+
+    The call returns where the joints are dt later (n,); `out=` takes an array to write that into,
+    which may be q itself: then nothing is allocated. Velocities, targets and accelerations are
+    those of the task (a twist [v; w] (6,) and a pose (4, 4) for a frame), or a sequence with one
+    for each task, where None means: none. Limits always hold, at singularities, for targets out of reach and
+    for targets that jump. A Servo remembers the speeds of the step before; it belongs to one robot
+    in one thread.
+
+    Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target - where
+    it is) - J̇q̇,  and motion that the tasks do not see dies away.
+
+    Attributes:
+        robot: That moves.
+        tasks: What it does, their rows below each other.
+        step: Makes joint speeds (or accelerations) of J and what is asked.
+        limits: Of the joints.
+        dt: Length of a step [s].
+        gain: Of the error to the target [1/s], or [1/s²] with order=2.
+
+    References:
+        Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
+    """
+
+    robot: Robot
+    tasks: tuple[Task, ...]
+    step: Step
+    limits: Limits
+    dt: float
+    gain: float
+
+    def __init__(
+        self,
+        robot: Robot,
+        tasks: TaskLike | Sequence[TaskLike] | None = None,
+        *,
+        dt: float,
+        step: Step | None = None,
+        limits: Limits | None = None,
+        gain: float | None = None,
+        order: int = 1,
+        rate_gain: float | None = None,
+        rest_gain: float | None = None,
+    ) -> None:
+        """Prepare everything that a step needs.
+
+        Args:
+            robot: That moves.
+            tasks: A task, a frame's name (for its pose), or a sequence of those; the poses of all
+                end frames if left out.
+            dt: Length of a step [s].
+            step: Any step, or a callable of yours; by default DLS with optimal damping, bounded by
+                the slowest joint.
+            limits: Of the joints; by default the robot's own positions and speeds.
+            gain: Of the error to the target; by default 10/s, or 100/s² with order=2.
+            order: 1: resolved rate. 2: resolved acceleration.
+            rate_gain: Of the velocity's error, with order=2; by default 2 sqrt(gain) [1/s].
+            rest_gain: By which motion that tasks do not see dies away, with order=2 [1/s]; by
+                default rate_gain.
+        """
+        if not isinstance(robot, Robot):
+            raise InputError(f"robot must be a Robot; given: {shown(robot)}")
+        given = tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else tasks
+        self._layout = lay_out(robot, as_tasks(given))
+        self._single = len(self._layout.tasks) == 1
+        if order not in (1, 2):
+            raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {shown(order)}")
+        self.robot, self.tasks = robot, self._layout.tasks
+        self.step = DLS(damping.Optimal.for_robot(robot)) if step is None else step
+        self.limits = Limits.of(robot) if limits is None else limits
+        if len(getattr(self.limits, "lower", ())) != robot.dof:
+            raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
+        self.dt = number(dt, "dt", above=0)
+        default = 100.0 if order == 2 else min(10.0, 1 / self.dt)
+        self.gain = number(default if gain is None else gain, "gain", least=0)
+        damped = 2 * math.sqrt(self.gain) if rate_gain is None else rate_gain
+        rate = number(damped, "rate_gain", least=0)
+        rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
+        self._before: Linearization | None = None
+        kernel = getattr(self.step, "kernel", None) if _in_kernel(self.step) else None
+        own = None if isinstance(kernel, Kernel) else self._own
+        if own is not None and not callable(self.step):
+            raise InputError(f"step must be a step or a callable; given: {shown(step)}")
+        bounds = self.limits
+        super().__init__(
+            tasks=self._layout.kernel,
+            step=_numbers(kernel if isinstance(kernel, Kernel) else _IDLE),
+            limits=np.concatenate(
+                [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]
+            ).tolist(),
+            bound=bounds.max_norm,
+            scale=bounds.mode == "scale",
+            second=order == 2,
+            timing=[self.dt, self.gain, rate, rest],
+            convert=_converter(self._layout, self._single),
+            own=own,
+        )
+
+    def __repr__(self) -> str:
+        return f"Servo({self.robot.name!r}, {list(self.tasks)}, {self.step}, dt={self.dt})"
+
+    def reset(self, qd: ArrayLike | None = None) -> None:
+        """Forget the steps before: the joints rest, or move at `qd` (n,)."""
+        speed = np.zeros(self.robot.dof) if qd is None else np.asarray(qd, dtype=np.float64)
+        if speed.shape != (self.robot.dof,) or not np.isfinite(speed).all():
+            raise InputError(f"qd must be finite, ({self.robot.dof},); given: {shown(qd)}")
+        self._before = None
+        self._reset(speed)
+
+    # ---- what the last step did ----------------------------------------------------------------
+
+    @property
+    def qd(self) -> Array:
+        """Joint speeds (n,) [rad/s or m/s]."""
+        return self._qd
+
+    @property
+    def lambda2(self) -> float:
+        """The damping, limits included."""
+        return self._lambda2
+
+    @property
+    def active(self) -> NDArray[np.int8]:
+        """At which end of its limits each joint is (n,): -1, 0 or 1."""
+        return self._side.astype(np.int8)
+
+    @property
+    def status(self) -> Status:
+        """How it came out."""
+        if self._side.any():
+            return Status.AT_LIMIT
+        return Status.DAMPED if self._lambda2 > 0 else Status.FOLLOWING
+
+    @property
+    def linearization(self) -> Linearization:
+        """J and what was asked of it."""
+        return Linearization(self._J, self._e, rows=self._layout.rows)
+
+    @property
+    def sigma_min(self) -> float:
+        """The least singular value of J."""
+        return self.linearization.sigma_min
+
+    def explain(self) -> Report:
+        """What the last step did and why, in words."""
+        return explain(self.linearization, self.step)
+
+    # ---- steps of one's own --------------------------------------------------------------------
+
+    def _own(self, J: Array, e: Array, q: Array) -> tuple[Array, float]:
+        """A step in Python, between the kernel's kinematics and its limits."""
+        lin = Linearization(J, e, before=self._before, rows=self._layout.rows, q=q)
+        self._before = lin
+        dq = np.array(self.step(lin), dtype=np.float64)
+        if dq.shape != (self.robot.dof,) or not np.isfinite(dq).all():
+            raise InputError(
+                f"a step must return ({self.robot.dof},) finite numbers; given: {shown(dq)} "
+                f"by {shown(self.step)}"
+            )
+        return dq, _damping(self.step, lin)
+
+
+_IDLE = DLS(damping.Constant(0.0)).kernel
+
+
+def _in_kernel(step: object) -> bool:
+    """Whether the kernel has the step, and what is inside it."""
+    if isinstance(step, DLS):
+        return isinstance(step.rule, damping.KernelRule) and not (
+            isinstance(step.rule, damping.Region) and step.rule.direction is not None
+        )
+    inner = getattr(step, "step", None)
+    return inner is None or _in_kernel(inner)
+
+
+def _damping(step: object, lin: Linearization) -> float:
+    """λ² of a step, for its limits: that of the damped step inside it, else none."""
+    while hasattr(step, "step"):
+        step = step.step
+    rule: Any = getattr(step, "rule", None)
+    return damping_of(rule, lin) if callable(rule) else 0.0
+
+
+def _numbers(kernel: Kernel) -> list[float]:
+    """A step as the compiled code takes it."""
+    rule, parameters = kernel.rule.kernel
+    padded = [*parameters, *[0.0] * (4 - len(parameters))]
+    sizes = [kernel.parameter, kernel.group, kernel.max_error, kernel.error_group, kernel.max_angle]
+    return [float(kernel.method), *map(float, sizes), float(rule), *padded]
+
+
+def _converter(layout: Layout, single: bool) -> Callable[[str, Any], Array]:
+    """What makes the kernel's numbers of a task's targets and velocities."""
+
+    def convert(name: str, given: Any) -> Array:
+        if single:
+            given = (given,)
+        elif isinstance(given, str) or not isinstance(given, Sequence):
+            count = len(layout.tasks)
+            raise InputError(
+                f"{name} must be a sequence with one for each of {count} tasks; "
+                f"given: {shown(given)}"
+            )
+        made = layout.targets(given) if name == "target" else layout.velocities(given)
+        if made.ndim != 1:
+            raise InputError(f"{name} must be one, not a batch; given: {made.shape[:-1]} of them")
+        return np.ascontiguousarray(made)
+
+    return convert
