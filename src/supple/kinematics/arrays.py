@@ -146,7 +146,8 @@ def _off(T: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far from poses (..., 4, 4) some matrices are: the largest entry (...)."""
     R = T[..., :3, :3]
     product = np.abs(R.swapaxes(-1, -2) @ R - np.eye(3)).max(axis=(-1, -2))
-    return np.maximum(product, np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1))
+    last = np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1)
+    return np.asarray(np.maximum(product, last))
 
 
 def _straightened(T: NDArray[np.float64]) -> NDArray[np.float64]:

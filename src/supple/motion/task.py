@@ -8,7 +8,6 @@ Weights multiply rows: W1 = diag(weight²) in Deo & Walker's eq. (2).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
@@ -22,7 +21,7 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, finite_array, names_of, poses
 from supple.kinematics.chain import z_onto
 from supple.kinematics.robot import ROWS
-from supple.motion.linearization import Array, Linearization
+from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.task_rows import BODY, Goal, TaskRows, rows_of_frame
 
 Weight: TypeAlias = float | Sequence[float]
@@ -227,7 +226,7 @@ class AxisTask(Task):
         weights = _each(self.weight, 2)
         rows = rows_of_frame(robot, self.frame, ("rx", "ry"), weights, self.base, BODY)
         along = ", ".join(f"{x:.3g}" for x in self.axis)
-        turned = "" if self.axis == (0, 0, 1) else f" with z along ({along})"
+        turned = "" if self.axis == (0.0, 0.0, 1.0) else f" with z along ({along})"
         return replace(
             rows,
             goal=Goal.AXIS,
@@ -298,7 +297,8 @@ def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
         return (PoseTask(given),)
     if isinstance(given, Task):
         return (given,)
-    each = tuple(given) if isinstance(given, Sequence) else ()
+    several: object = given
+    each = tuple(several) if isinstance(several, Sequence) else ()
     if not each or not all(isinstance(one, str | Task) for one in each):
         raise InputError(
             f"tasks must be a task, a frame's name, or a sequence of those; given: {shown(given)}"
@@ -311,11 +311,11 @@ def _set(task: object, **values: object) -> None:
         object.__setattr__(task, name, value)
 
 
-def _positive(value: object, what: str) -> float:
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if not 0 < number < math.inf:
+def _positive(value: ArrayLike, what: str) -> float:
+    number = numbers_of(value, what)
+    if number.shape or number <= 0:
         raise InputError(f"{what} must be a finite number above 0; given: {shown(value)}")
-    return number
+    return float(number)
 
 
 def _weight(task: object, weight: object, count: int | None) -> float | tuple[float, ...]:
@@ -345,11 +345,11 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
 
 
 def _unit(v: Array, name: str, given: object) -> Array:
-    """Unit vectors (..., 3); the larger entry first, so that squares neither overflow nor vanish."""
+    """Unit vectors (..., 3)."""
     largest = np.abs(v).max(axis=-1, keepdims=True)
     if not largest.all():
         raise InputError(f"{name} must be a direction, not zero; given: {shown(given)}")
-    scaled = v / largest
+    scaled = v / largest  # so that squares neither overflow nor vanish
     return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))
 
 
