@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Real
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -117,7 +116,11 @@ class _MetricTask(_FrameTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _set(self, length=_positive(self.length, f"{type(self).__name__}: length"))
+        length = numbers_of(self.length, f"{type(self).__name__}: length")
+        if length.shape or length <= 0:
+            given = shown(self.length)
+            raise InputError(f"{type(self).__name__}: length must be above 0; given: {given}")
+        _set(self, length=float(length))
 
     @property
     def _metre(self) -> float:
@@ -311,23 +314,15 @@ def _set(task: object, **values: object) -> None:
         object.__setattr__(task, name, value)
 
 
-def _positive(value: ArrayLike, what: str) -> float:
-    number = numbers_of(value, what)
-    if number.shape or number <= 0:
-        raise InputError(f"{what} must be a finite number above 0; given: {shown(value)}")
-    return float(number)
-
-
-def _weight(task: object, weight: object, count: int | None) -> float | tuple[float, ...]:
+def _weight(task: object, weight: ArrayLike, count: int | None) -> Weight:
     """A positive number, or one for each of `count` rows (of any number, if None)."""
     name = f"{type(task).__name__}: weight"
-    if isinstance(weight, Real):
-        return _positive(weight, name)
-    each = tuple(weight) if isinstance(weight, Sequence | np.ndarray) else ()
-    if not each or (count is not None and len(each) != count) or isinstance(weight, str):
-        rows = f" or {count} of them" if count else " or a sequence of them"
-        raise InputError(f"{name} must be a number above 0{rows}; given: {shown(weight)}")
-    return tuple(_positive(one, name) for one in each)
+    w = numbers_of(weight, name)
+    fits = w.ndim == 0 or (w.ndim == 1 and len(w) > 0 and count in (None, len(w)))
+    if not fits or (w <= 0).any():
+        rows = f"{count} of them" if count else "a sequence of them"
+        raise InputError(f"{name} must be a number above 0 or {rows}; given: {shown(weight)}")
+    return float(w) if w.ndim == 0 else tuple(w.tolist())
 
 
 def _each(weight: Weight, count: int) -> tuple[float, ...]:
