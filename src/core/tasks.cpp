@@ -91,6 +91,10 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
   request.targets = targets_;
   request.velocities = velocities_;
   const std::size_t bytes = kernel->scratch(chain, request);
+  if (request.count < 32) {  // sooner done than the interpreter's lock is given away
+    Scratch scratch(bytes);
+    return kernel->run(chain, request, 0, request.count, scratch.get());
+  }
   return over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
     Scratch scratch(bytes);
     return kernel->run(chain, request, begin, end, scratch.get());

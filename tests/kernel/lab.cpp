@@ -7,6 +7,7 @@
 
 #include "supple/elementary.hpp"
 #include "supple/linalg.hpp"
+#include "supple/se3.hpp"
 
 namespace supple {
 namespace {
@@ -64,6 +65,14 @@ LAB_FUNCTION(masks, 2, 5, const mask_t<L> a = x[0] < L(0); const mask_t<L> b = x
 LAB_FUNCTION(finiteness, 1, 1, y[0] = number<L>(finite(x[0])))
 LAB_FUNCTION(circle, 1, 2, sincos(x[0], y[0], y[1]))
 LAB_FUNCTION(angle, 2, 1, y[0] = atan2(x[0], x[1]))
+// A rotation by its columns -> its rotation vector, and back.
+LAB_FUNCTION(rotation_vector, 9, 3,
+             const Vec3<L> r = log(Rotation<L>{
+                 {x[0], x[1], x[2]}, {x[3], x[4], x[5]}, {x[6], x[7], x[8]}});
+             y[0] = r.x; y[1] = r.y; y[2] = r.z)
+LAB_FUNCTION(rotation, 3, 9, const Rotation<L> R = exp(Vec3<L>{x[0], x[1], x[2]}); y[0] = R.x.x;
+             y[1] = R.x.y; y[2] = R.x.z; y[3] = R.y.x; y[4] = R.y.y; y[5] = R.y.z; y[6] = R.z.x;
+             y[7] = R.z.y; y[8] = R.z.z)
 }  // namespace function
 
 // ---- matrices ----------------------------------------------------------------------------------
@@ -186,19 +195,21 @@ using namespace supple;
     singular_values_batch<__VA_ARGS__>(count, m, n, a, sigma);                                  \
   }
 
-#define LAB_EXPORT(lane, T, ...)                         \
-  LAB_EXPORT_FUNCTION(arithmetic, lane, T, __VA_ARGS__)  \
-  LAB_EXPORT_FUNCTION(fused, lane, T, __VA_ARGS__)       \
-  LAB_EXPORT_FUNCTION(root, lane, T, __VA_ARGS__)        \
-  LAB_EXPORT_FUNCTION(signs, lane, T, __VA_ARGS__)       \
-  LAB_EXPORT_FUNCTION(extremes, lane, T, __VA_ARGS__)    \
-  LAB_EXPORT_FUNCTION(exponent, lane, T, __VA_ARGS__)    \
-  LAB_EXPORT_FUNCTION(comparisons, lane, T, __VA_ARGS__) \
-  LAB_EXPORT_FUNCTION(selection, lane, T, __VA_ARGS__)   \
-  LAB_EXPORT_FUNCTION(masks, lane, T, __VA_ARGS__)       \
-  LAB_EXPORT_FUNCTION(finiteness, lane, T, __VA_ARGS__)  \
-  LAB_EXPORT_FUNCTION(circle, lane, T, __VA_ARGS__)      \
-  LAB_EXPORT_FUNCTION(angle, lane, T, __VA_ARGS__)       \
+#define LAB_EXPORT(lane, T, ...)                             \
+  LAB_EXPORT_FUNCTION(arithmetic, lane, T, __VA_ARGS__)      \
+  LAB_EXPORT_FUNCTION(fused, lane, T, __VA_ARGS__)           \
+  LAB_EXPORT_FUNCTION(root, lane, T, __VA_ARGS__)            \
+  LAB_EXPORT_FUNCTION(signs, lane, T, __VA_ARGS__)           \
+  LAB_EXPORT_FUNCTION(extremes, lane, T, __VA_ARGS__)        \
+  LAB_EXPORT_FUNCTION(exponent, lane, T, __VA_ARGS__)        \
+  LAB_EXPORT_FUNCTION(comparisons, lane, T, __VA_ARGS__)     \
+  LAB_EXPORT_FUNCTION(selection, lane, T, __VA_ARGS__)       \
+  LAB_EXPORT_FUNCTION(masks, lane, T, __VA_ARGS__)           \
+  LAB_EXPORT_FUNCTION(finiteness, lane, T, __VA_ARGS__)      \
+  LAB_EXPORT_FUNCTION(circle, lane, T, __VA_ARGS__)          \
+  LAB_EXPORT_FUNCTION(angle, lane, T, __VA_ARGS__)           \
+  LAB_EXPORT_FUNCTION(rotation_vector, lane, T, __VA_ARGS__) \
+  LAB_EXPORT_FUNCTION(rotation, lane, T, __VA_ARGS__)        \
   LAB_EXPORT_MATRICES(lane, T, __VA_ARGS__)
 
 LAB_EXPORT(f64x1, double, double)

@@ -151,6 +151,8 @@ OUT_ROWS = {
     "finiteness": 1,
     "circle": 2,
     "angle": 1,
+    "rotation_vector": 3,
+    "rotation": 9,
 }
 
 PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))

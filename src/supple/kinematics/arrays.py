@@ -136,7 +136,7 @@ def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
     if off > 1e-6 or np.linalg.det(T[:3, :3]) < 0:
         det = np.linalg.det(T[:3, :3])
         raise InputError(f"{expected}; given: a matrix that is off by {off:.1e}, det {det:.3f}")
-    return _straightened(T)
+    return _straightened(T, off)
 
 
 def poses(given: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -157,19 +157,20 @@ def poses(given: ArrayLike, name: str) -> NDArray[np.float64]:
             f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1; "
             f"given: {place} is off by {off[where]:.1e}, det {det:.3f}"
         )
-    return _straightened(T)
+    return _straightened(T, float(off.max(initial=0.0)))
 
 
 def _off(T: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far from poses (..., 4, 4) some matrices are: the largest entry (...)."""
     R = T[..., :3, :3]
     product = np.abs(R.swapaxes(-1, -2) @ R - np.eye(3)).max(axis=(-1, -2))
-    return np.maximum(product, np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1))
+    last = np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1)
+    return np.asarray(np.maximum(product, last))
 
 
-def _straightened(T: NDArray[np.float64]) -> NDArray[np.float64]:
+def _straightened(T: NDArray[np.float64], off: float) -> NDArray[np.float64]:
     """The nearest poses, in place. Newton's iteration: 1e-6 -> 1e-12 -> rounding."""
-    for _ in range(2 if T.size and _off(T).max() > _ROUNDING else 0):
+    for _ in range(2 if off > _ROUNDING else 0):
         R = T[..., :3, :3]
         T[..., :3, :3] = R @ (1.5 * np.eye(3) - 0.5 * R.swapaxes(-1, -2) @ R)
     T[..., 3, :] = 0.0, 0.0, 0.0, 1.0

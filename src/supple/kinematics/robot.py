@@ -401,9 +401,10 @@ def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
     Raises:
         UnknownNameError: the robot has no such frame; lists those it has.
     """
-    if not isinstance(frame, str) or frame not in robot._tree.frames:
+    found = robot._tree.frames.get(frame) if type(frame) is str else None
+    if found is None:
         raise unknown(what, frame, robot.frames)
-    return robot._tree.frames[frame]
+    return found
 
 
 def only_tip(robot: Robot) -> str:

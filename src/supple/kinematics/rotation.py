@@ -30,8 +30,8 @@ def pose(
     """
     T = np.eye(4)
     T[:3, 3] = finite_array(position, (3,), "position")
-    kinds = {"rotation": rotation, "wxyz": wxyz, "xyzw": xyzw}
-    kinds = {name: value for name, value in kinds.items() if value is not None}
+    named = (("rotation", rotation), ("wxyz", wxyz), ("xyzw", xyzw))
+    kinds = {name: value for name, value in named if value is not None}
     if len(kinds) > 1:
         raise InputError(f"pose takes one of rotation, wxyz, xyzw; given: {', '.join(kinds)}")
     for name, value in kinds.items():

@@ -547,7 +547,8 @@ class Optimal(KernelRule):
     def reason(self, linearization: Linearization) -> str:  # noqa: D102
         some = slice(linearization.rank)
         speed = float(np.linalg.norm(linearization.gamma[some] / linearization.sigma[some]))
-        lambda2, side = self(linearization), "above" if speed > self.max_speed else "within"
+        lambda2 = self(linearization)
+        side = "above" if lambda2 > 0 else "within"
         asked = f"undamped speed {speed:.3g} is {side} max_speed = {self.max_speed:.3g}"
         return f"optimal: {asked}, so lambda2 = {lambda2:.3g}"
 

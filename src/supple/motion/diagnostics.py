@@ -14,6 +14,8 @@ from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.step import ClampError, Step, damping_of
 from supple.motion.words import in_words
 
+_LITTLE = 1e-6  # of the task: what is less cannot be told from rounding
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -23,10 +25,10 @@ class Direction:
         words: What it is, as "translation along world x".
         sigma: Its singular value: how far the task moves for a joint motion of length 1.
         asked: The component of the task vector e along it.
-        gain: Joint motion for a task of length 1 along it: σ/(σ² + λ²) if damped. None if no step
-            was given, or if one that is not damped is asked nothing here.
-        missed: The fraction of what is asked along it that the step leaves undone: λ²/(σ² + λ²) if
-            damped. 1 where the direction is lost. None likewise.
+        gain: What the step makes of 1 that is asked along it: σ/(σ² + λ²) if it is damped least
+            squares. None if no step was given, or if one without damping is asked nothing here.
+        missed: The fraction of what is asked along it that the step leaves undone: λ²/(σ² + λ²)
+            likewise. 1 where the direction is lost. None likewise.
     """
 
     words: str
@@ -128,7 +130,7 @@ def _lost_directions(lin: Linearization) -> Array:
     """
     A = lin.U[:, lin.rank :].T.copy()
     for i in range(len(A)):
-        row, column = np.unravel_index(int(np.argmax(np.abs(A[i:]))), A[i:].shape)
+        row, column = divmod(int(np.argmax(np.abs(A[i:]))), A.shape[1])
         A[[i, i + row]] = A[[i + row, i]]
         A[i] /= A[i, column]
         others = np.arange(len(A)) != i
@@ -139,17 +141,17 @@ def _lost_directions(lin: Linearization) -> Array:
 def _direction(
     lin: Linearization, i: int, basis: Array, lambda2: float | None, dq: Array | None
 ) -> Direction:
-    sigma, asked = float(lin.sigma[i]), float(lin.gamma[i])
     u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
+    sigma, asked = float(lin.sigma[i]), float(u @ lin.e)
     gain: float | None = None
     missed: float | None = None
     if i >= lin.rank and dq is not None:
         gain, missed = 0.0, 1.0
-    elif lambda2 is not None:
-        gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)
-    elif dq is not None and abs(asked) > 1e-12 * np.linalg.norm(lin.e):
+    elif dq is not None and abs(asked) > _LITTLE * np.linalg.norm(lin.e):
         gain = float(lin.V[:, i] @ dq) / asked
         missed = 1 - sigma * gain
+    elif lambda2 is not None:
+        gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)
     return Direction(in_words(u, lin.rows), sigma, asked, gain, missed)
 
 
@@ -188,7 +190,7 @@ def _lines(report: Report) -> list[str]:
     lines.append(f"  {'sigma':>9} {'asked':>9} {'gain':>9} {'missed':>7}  direction")
     for d in report.directions:
         gain = "-" if d.gain is None else f"{d.gain:.3g}"
-        missed = "-" if d.missed is None else f"{d.missed:.1%}"
+        missed = "-" if d.missed is None else f"{round(d.missed, 4) + 0.0:.1%}"
         lines.append(f"  {d.sigma:9.3g} {d.asked:9.3g} {gain:>9} {missed:>7}  {d.words}")
     if report.leak is not None:
         lines.append(f"null-space motion leaks {report.leak:.3g} into the task")

@@ -194,9 +194,9 @@ def linearize(
             f"targets must have the batch axes of q, {at.shape[:-1]}, or broadcast to them; "
             f"given: {given.shape[:-1]}"
         ) from None
-    J, e, bad = layout.kernel.linearize(
-        at, np.array(wide, at.dtype, order="C"), thread_count(threads)
-    )
+    with np.errstate(over="ignore"):  # what becomes infinite is refused by name
+        goals = np.array(wide, at.dtype, order="C")
+    J, e, bad = layout.kernel.linearize(at, goals, thread_count(threads))
     if bad >= 0:
         where = [int(i) for i in np.unravel_index(bad, at.shape[:-1])] if at.ndim > 1 else ""
         raise InputError(

@@ -8,10 +8,8 @@ Weights multiply rows: W1 = diag(weight²) in Deo & Walker's eq. (2).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Real
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -23,7 +21,7 @@ from supple.kinematics.arrays import coordinates, finite_array, names_of, poses
 from supple.kinematics.chain import z_onto
 from supple.kinematics.robot import ROWS
 from supple.kinematics.rotation import log
-from supple.motion.linearization import Array, Linearization
+from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.task_rows import BODY, WORLD, Goal, TaskRows, rows_of_frame
 
 Weight: TypeAlias = float | Sequence[float]
@@ -139,7 +137,11 @@ class _MetricTask(_FrameTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _set(self, length=_positive(self.length, f"{type(self).__name__}: length"))
+        length = numbers_of(self.length, f"{type(self).__name__}: length")
+        if length.shape or length <= 0:
+            given = shown(self.length)
+            raise InputError(f"{type(self).__name__}: length must be above 0; given: {given}")
+        _set(self, length=float(length))
 
     @property
     def _metre(self) -> float:
@@ -248,7 +250,7 @@ class AxisTask(Task):
         weights = _each(self.weight, 2)
         rows = rows_of_frame(robot, self.frame, ("rx", "ry"), weights, self.base, BODY)
         along = ", ".join(f"{x:.3g}" for x in self.axis)
-        turned = "" if self.axis == (0, 0, 1) else f" with z along ({along})"
+        turned = "" if self.axis == (0.0, 0.0, 1.0) else f" with z along ({along})"
         return replace(
             rows,
             goal=Goal.AXIS,
@@ -329,7 +331,8 @@ def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
         return (PoseTask(given),)
     if isinstance(given, Task):
         return (given,)
-    each = tuple(given) if isinstance(given, Sequence) else ()
+    several: object = given
+    each = tuple(several) if isinstance(several, Sequence) else ()
     if not each or not all(isinstance(one, str | Task) for one in each):
         raise InputError(
             f"tasks must be a task, a frame's name, or a sequence of those; given: {shown(given)}"
@@ -342,23 +345,15 @@ def _set(task: object, **values: object) -> None:
         object.__setattr__(task, name, value)
 
 
-def _positive(value: object, what: str) -> float:
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if not 0 < number < math.inf:
-        raise InputError(f"{what} must be a finite number above 0; given: {shown(value)}")
-    return number
-
-
-def _weight(task: object, weight: object, count: int | None) -> float | tuple[float, ...]:
+def _weight(task: object, weight: ArrayLike, count: int | None) -> Weight:
     """A positive number, or one for each of `count` rows (of any number, if None)."""
     name = f"{type(task).__name__}: weight"
-    if isinstance(weight, Real):
-        return _positive(weight, name)
-    each = tuple(weight) if isinstance(weight, Sequence | np.ndarray) else ()
-    if not each or (count is not None and len(each) != count) or isinstance(weight, str):
-        rows = f" or {count} of them" if count else " or a sequence of them"
-        raise InputError(f"{name} must be a number above 0{rows}; given: {shown(weight)}")
-    return tuple(_positive(one, name) for one in each)
+    w = numbers_of(weight, name)
+    fits = w.ndim == 0 or (w.ndim == 1 and len(w) > 0 and count in (None, len(w)))
+    if not fits or (w <= 0).any():
+        rows = f"{count} of them" if count else "a sequence of them"
+        raise InputError(f"{name} must be a number above 0 or {rows}; given: {shown(weight)}")
+    return float(w) if w.ndim == 0 else tuple(w.tolist())
 
 
 def _each(weight: Weight, count: int) -> tuple[float, ...]:
@@ -376,11 +371,11 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
 
 
 def _unit(v: Array, name: str, given: object) -> Array:
-    """Unit vectors (..., 3); the larger entry first, so that squares neither overflow nor vanish."""
+    """Unit vectors (..., 3)."""
     largest = np.abs(v).max(axis=-1, keepdims=True)
     if not largest.all():
         raise InputError(f"{name} must be a direction, not zero; given: {shown(given)}")
-    scaled = v / largest
+    scaled = v / largest  # so that squares neither overflow nor vanish
     return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))
 
 

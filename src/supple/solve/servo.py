@@ -34,9 +34,9 @@ class Servo(_core.Servo):
     The call returns where the joints are dt later (n,); `out=` takes an array to write that into,
     which may be q itself: then nothing is allocated. Velocities, targets and accelerations are
     those of the task (a twist [v; w] (6,) and a pose (4, 4) for a frame), or a sequence with one
-    for each task, where None means: none. Limits always hold, at singularities, for targets out of reach and
-    for targets that jump. A Servo remembers the speeds of the step before; it belongs to one robot
-    in one thread.
+    for each task, where None means: none. Limits always hold, at singularities, for targets out of
+    reach and for targets that jump. A Servo remembers the speeds of the step before; it belongs to
+    one robot in one thread.
 
     Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target - where
     it is) - J̇q̇,  and motion that the tasks do not see dies away.

@@ -1,0 +1,9 @@
+"""Fixtures of the motion tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Random robots live beside the tests of kinematics.
+sys.path.insert(0, str(Path(__file__).parents[1] / "kinematics"))

@@ -1,0 +1,209 @@
+"""Directions in words, reports on steps, reasons of rules, leaks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import rules
+from spectra import SHAPES, samples
+
+import supple
+from supple import DLS, ClampAngle, ClampError, InputError, Linearization, PoseTask, damping
+from supple.motion import Pseudoinverse, explain, leak
+from supple.motion.damping import KernelRule
+from supple.motion.linearization import stacked
+from supple.motion.words import in_words, row_name
+
+TWIST = tuple(row_name(c, "hand") for c in ("x", "y", "z", "rx", "ry", "rz"))
+HALF = math.sqrt(0.5)
+
+
+# ---- words -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("direction", "said"),
+    [
+        ([1, 0, 0, 0, 0, 0], "translation along world x"),
+        ([-1, 0, 0, 0, 0, 0], "translation along world x"),
+        ([0, 0, 0, 0, 0, 5], "rotation about world z"),
+        ([1, 1, 0, 0, 0, 0], "translation along (0.71, 0.71, 0) of world"),
+        ([1, -1, 1e-9, 0, 0, 0], "translation along (0.71, -0.71, 0) of world"),
+        ([0, 0.6, 0, 0.8, 0, 0], "rotation about world x with translation along y"),
+        ([0, -0.6, 0, 0.8, 0, 0], "rotation about world x with translation along -y"),
+        ([1e-3, 0, 1, 0, 0.01, 0], "translation along world z"),
+    ],
+)
+def test_directions_of_a_twist(direction: list[float], said: str) -> None:
+    assert in_words(np.array(direction, float), TWIST) == said
+
+
+def test_directions_of_other_rows() -> None:
+    assert in_words(np.array([0.8, 0, 0.6])) == "0.8 row 0 + 0.6 row 2"
+    assert in_words(np.array([-0.6, 0, 0.8])) == "-0.6 row 0 + 0.8 row 2"
+    assert in_words(np.array([0.0, 1.0]), ("elbow", "wrist")) == "wrist"
+    assert in_words(np.zeros(2), ("elbow", "wrist")) == ""
+    mixed = in_words(np.array([0.8, 0.6]), ("x of hand", "elbow"))
+    assert mixed == "translation along world x with 0.6 elbow"
+
+
+def test_frames_bases_and_axes_are_named_where_they_matter() -> None:
+    two = ("x of left", "rz of left", "x of right")
+    assert in_words(np.array([1.0, 0, 0]), two) == "translation of left along world x"
+    both = in_words(np.array([0.8, 0, -0.6]), two)
+    assert both == "translation of left along world x with translation of right along -x"
+    own = (row_name("x", "hand", None, "hand"), row_name("y", "hand", None, "hand"))
+    assert in_words(np.array([0.0, 1.0]), own) == "translation along y of hand"
+    relative = (row_name("rx", "left", "right", "right"), row_name("x", "left", "right", "right"))
+    said = in_words(np.array([0.8, 0.6]), relative)
+    assert said == "rotation of left relative to right about x of right with translation along x"
+
+
+def test_a_stretched_arm_cannot_move_along_itself() -> None:
+    robot = supple.load("planar3")
+    lin = PoseTask(rows=("x", "y")).linearize(robot, np.zeros(3))
+    assert lin.lost_direction == "translation along world x"
+    turned = PoseTask(rows=("x", "y")).linearize(robot, [math.pi / 4, 0, 0])
+    assert turned.lost_direction == "translation along (0.71, 0.71, 0) of world"
+    own = PoseTask(rows=("x", "y"), axes="body").linearize(robot, [math.pi / 4, 0, 0])
+    assert own.lost_direction == f"translation along x of {robot.tips[0]}"
+
+
+def test_each_lost_direction_is_told_apart() -> None:
+    # A planar arm can never leave its plane: any mixture of the three is a singular vector.
+    robot = supple.load("planar3")
+    report = explain(PoseTask().linearize(robot, [0.3, 0.4, 0.5]))
+    # (three joints: three singular values, none of them zero, and three more rows)
+    assert report.lost == ()
+    assert "3 more rows than joints" in str(report)
+    rng = np.random.default_rng(3)
+    J = np.zeros((6, 7))
+    J[[0, 1, 5]] = rng.normal(size=(3, 7))
+    lost = explain(Linearization(J, np.ones(6), rows=TWIST)).lost
+    assert sorted(lost) == [
+        "rotation about world x",
+        "rotation about world y",
+        "translation along world z",
+    ]
+
+
+# ---- reports -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_report_has_the_numbers_of_the_linearization_and_of_the_step(
+    shape: tuple[int, int],
+) -> None:
+    for sample in samples(shape)[::3]:
+        lin = sample.linearization
+        for rule in (damping.Constant(0.04), damping.Optimal(0.5), damping.SpeedBound(5.0)):
+            step = DLS(rule)
+            report = explain(lin, step)
+            assert [d.sigma for d in report.directions] == lin.sigma.tolist()
+            assert (report.rank, report.condition) == (lin.rank, lin.condition)
+            assert report.manipulability == lin.manipulability
+            assert len(report.lost) == min(shape) - lin.rank
+            assert report.lambda2 == rule(lin)
+            assert report.speed == pytest.approx(np.linalg.norm(step(lin)))
+            lambda2 = rule(lin)
+            for d in report.directions[: lin.rank]:
+                assert d.gain == pytest.approx(d.sigma / (d.sigma**2 + lambda2), rel=1e-6)
+                assert d.missed == pytest.approx(lambda2 / (d.sigma**2 + lambda2), abs=1e-6)
+            assert all((d.gain, d.missed) == (0, 1) for d in report.directions[lin.rank :])
+            assert "nan" not in str(report)
+
+
+def test_clamps_are_looked_through() -> None:
+    lin = Linearization(np.diag([1.0, 0.1]), np.array([3.0, 4.0]))
+    rule = damping.ErrorDamped(1.0)
+    assert explain(lin, ClampAngle(DLS(rule), 0.1)).lambda2 == 25
+    # The rule inside sees the error that has been cut.
+    report = explain(lin, ClampError(DLS(rule), 2.0))
+    assert report.lambda2 == pytest.approx(4)
+    assert "2 long, so lambda2 = 4" in report.reason
+    # What the clamp takes away is missed as well.
+    assert report.directions[0].missed == pytest.approx(1 - 0.4 / 5)
+
+
+def test_steps_without_damping_and_rules_of_ones_own() -> None:
+    lin = Linearization(np.diag([2.0, 0.5]), np.array([1.0, 0.0]))
+    report = explain(lin, Pseudoinverse())
+    assert (report.lambda2, report.reason, report.step) == (None, "", "Pseudoinverse")
+    assert report.directions[0].gain == pytest.approx(0.5)
+    assert report.directions[0].missed == pytest.approx(0, abs=1e-15)
+    assert report.directions[1].gain is None
+    mine = explain(lin, DLS(lambda _: 0.25))
+    assert mine.lambda2 == 0.25
+    assert mine.reason.endswith("lambda2 = 0.25")
+    assert explain(lin).step == ""
+    assert explain(lin).speed is None
+
+
+def test_a_report_reads_like_this() -> None:
+    lin = Linearization(np.diag([2.0, 0.003]), np.array([1.0, 1.0]), rows=TWIST[:2])
+    lines = str(explain(lin, DLS(damping.SpeedBound(5.0)), null=[0.0, 2.0])).splitlines()
+    assert lines[0] == "2 rows, 2 joints, rank 2; manipulability 0.006, condition 667"
+    assert lines[1] == "weakest: translation along world y (sigma 0.003, 0.0015 of the largest)"
+    assert lines[2] == (
+        "speed bound: sigma_min 0.003 is below 1/(2 max_gain) = 0.1, so lambda2 = 0.01"
+    )
+    assert lines[3] == "DLS: joint speed 0.582"
+    assert lines[6].split() == ["0.003", "1", "0.3", "99.9%", "translation", "along", "world", "y"]
+    assert lines[7] == "null-space motion leaks 0.003 into the task"
+
+
+# ---- reasons -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", rules.EVERY, ids=rules.key)
+def test_every_rule_gives_its_reason(rule: KernelRule) -> None:
+    for shape in ((2, 3), (6, 6), (6, 5)):
+        for sample in samples(shape)[::5]:
+            lin = sample.linearization
+            said = rule.reason(lin)
+            assert "nan" not in said
+            assert f"lambda2 = {rule(lin):.3g}" in said
+            # What is said is true: a rule with a threshold acts where it says that it is passed.
+            if " is not below " in said or " is within " in said:
+                assert rule(lin) == 0
+            if " is below " in said and not said.startswith("manipulability"):
+                assert rule(lin) > 0
+
+
+# ---- leaks -------------------------------------------------------------------------------------
+
+
+def test_a_leak_is_what_a_null_space_motion_does_to_the_task() -> None:
+    rng = np.random.default_rng(4)
+    J = rng.normal(size=(3, 6))
+    lin = Linearization(J, np.ones(3))
+    null = np.linalg.svd(J)[2][-1]
+    assert leak(lin, null) <= 1e-14
+    assert leak(lin, np.zeros(6)) == 0
+    assert leak(lin, lin.V[:, 0]) == pytest.approx(lin.sigma[0])
+    for size in (1e-300, 1.0, 1e300):
+        assert leak(lin, size * np.ones(6)) == pytest.approx(
+            np.linalg.norm(J.sum(axis=1)) / math.sqrt(6)
+        )
+    assert explain(lin, null=null).leak == leak(lin, null)
+    with pytest.raises(InputError, match=r"null must be \(6,\)"):
+        leak(lin, np.ones(3))
+
+
+# ---- q -----------------------------------------------------------------------------------------
+
+
+def test_a_linearization_remembers_where_it_was_made() -> None:
+    J = np.ones((2, 3))
+    assert Linearization(J, np.ones(2)).q is None
+    lin = Linearization(J, np.ones(2), q=[1, 2, 3])  # type: ignore[arg-type]
+    assert lin.q is not None
+    assert lin.q.tolist() == [1, 2, 3]
+    both = stacked([Linearization(J, np.ones(2)), lin])
+    assert both.q is not None
+    assert both.q.tolist() == [1, 2, 3]
+    for bad in (np.ones(2), np.ones((3, 1)), [1, 2, np.nan], "abc"):
+        with pytest.raises(InputError, match=r"^q must be "):
+            Linearization(J, np.ones(2), q=bad)  # type: ignore[arg-type]

@@ -1,0 +1,119 @@
+"""Batches of tasks in the kernel: the twins' numbers on every instruction set, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from some_tasks import Some, some_tasks
+
+import supple
+from supple import PoseTask, PositionTask, PostureTask
+from supple.motion.layout import lay_out
+from supple.motion.linearization import stacked
+
+Array = np.ndarray
+ROBOTS = ("panda", "puma560", "planar3")
+
+
+@pytest.fixture(scope="module", params=ROBOTS)
+def robot(request: pytest.FixtureRequest) -> supple.Robot:
+    return supple.load(request.param)
+
+
+def samples(robot: supple.Robot, count: int) -> list[Some]:
+    rng = np.random.default_rng(7)
+    return [some for _ in range(count) for some in some_tasks(robot, rng)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.usefixtures("isa")
+def test_the_kernel_has_the_numbers_of_its_twin(robot: supple.Robot, dtype: type) -> None:
+    few = 200 * np.finfo(dtype).eps
+    q = robot.random(4, 5).astype(dtype)
+    for some in samples(robot, 6):
+        J, e = supple.linearize(robot, some.task, q, some.target)
+        layout = lay_out(robot, (some.task,))
+        velocities = np.broadcast_to(
+            layout.velocities([some.velocity]), (5, layout.kernel.velocities)
+        )
+        command, bad = layout.kernel.command(q, np.ascontiguousarray(velocities, dtype), 1)
+        assert J.dtype == e.dtype == command.dtype == dtype
+        assert bad == -1
+        for i in range(len(q)):
+            twin = some.task.linearize(robot, q[i], some.target)
+            assert abs(J[i] - twin.J).max() <= few
+            assert (
+                abs(command[i] - some.task.linearize(robot, q[i], velocity=some.velocity).e).max()
+                <= few
+            )
+            # near half a turn a rotation of either sign is right
+            if np.linalg.norm(twin.e) < 3:
+                assert abs(e[i] - twin.e).max() <= few
+
+
+@pytest.mark.usefixtures("isa")
+def test_several_tasks_are_their_rows_below_each_other(robot: supple.Robot) -> None:
+    some = samples(robot, 1)
+    tasks, targets = [s.task for s in some], [s.target for s in some]
+    q = robot.random(2)
+    J, e = supple.linearize(robot, tasks, q, targets)
+    whole = stacked([s.task.linearize(robot, q, s.target) for s in some])
+    assert lay_out(robot, tuple(tasks)).rows == whole.rows
+    assert abs(J - whole.J).max() <= 1e-14
+    assert abs(e - whole.e).max() <= 1e-13
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.usefixtures("isa")
+def test_a_batch_gives_the_bits_of_its_rows(robot: supple.Robot, dtype: type) -> None:
+    some = samples(robot, 1)
+    tasks, targets = [s.task for s in some], [s.target for s in some]
+    q = robot.random(9, 1200).astype(dtype)
+    many = supple.linearize(robot, tasks, q, targets, threads=2)
+    once = supple.linearize(robot, tasks, q, targets, threads=1)
+    rows = [supple.linearize(robot, tasks, q[i], targets) for i in (0, 1, 17, 600, 1199)]
+    for k in (0, 1):
+        assert np.array_equal(many[k], once[k])
+        assert np.array_equal(many[k][[0, 1, 17, 600, 1199]], np.array([row[k] for row in rows]))
+
+
+def test_targets_have_the_axes_of_the_batch_or_broadcast_to_them() -> None:
+    robot = supple.load("panda")
+    q = robot.random(3, 4, 5)
+    T = robot.fk(robot.random(5, 4, 5))
+    J, e = supple.linearize(robot, robot.tips[0], q, T)
+    assert J.shape == (4, 5, 6, 7)
+    assert e.shape == (4, 5, 6)
+    assert np.array_equal(e[2, 3], supple.linearize(robot, PoseTask(), q[2, 3], T[2, 3])[1])
+    one = supple.linearize(robot, PoseTask(), q, T[0, 0])[1]
+    assert np.array_equal(one[2, 3], supple.linearize(robot, PoseTask(), q[2, 3], T[0, 0])[1])
+    both = supple.linearize(robot, [PoseTask(), PostureTask()], q, [T[0], np.zeros(7)])[1]
+    assert both.shape == (4, 5, 13)
+    assert np.array_equal(both[2, 3, 7:], -q[2, 3, 1:])
+    assert supple.linearize(robot, PositionTask(), np.zeros((0, 7)), (1, 2, 3))[0].shape == (
+        0,
+        3,
+        7,
+    )
+
+
+def test_what_is_out_of_bounds_is_named() -> None:
+    robot = supple.load("panda")
+    q = robot.random(3, 40)
+    q[17, 2] = np.nan
+    with pytest.raises(supple.InputError, match=r"finite.*given: q\[17\] = "):
+        supple.linearize(robot, PositionTask(), q, (1, 2, 3))
+    with pytest.raises(supple.InputError, match=r"finite.*given: q\[3\] = "):
+        supple.linearize(
+            robot, PositionTask(), np.zeros((7, 7), np.float32), np.eye(7, 3, -3) * 1e39
+        )
+    with pytest.raises(supple.InputError, match=r"batch axes of q, \(40,\).*given: \(3,\)"):
+        supple.linearize(robot, PositionTask(), robot.random(3, 40), np.ones((3, 3)))
+    with pytest.raises(
+        supple.InputError, match=r"batch axes that broadcast; given: \(2,\), \(3,\)"
+    ):
+        supple.linearize(robot, [PositionTask()] * 2, q, [np.ones((2, 3)), np.ones((3, 3))])
+    with pytest.raises(supple.InputError, match="one target for each of 2 tasks; given: 1"):
+        supple.linearize(robot, [PositionTask(), PostureTask()], q, [(1, 2, 3)])
+    with pytest.raises(supple.InputError, match="targets must be a sequence"):
+        supple.linearize(robot, [PositionTask()], q, None)
