@@ -107,11 +107,9 @@ class Servo(_core.Servo):
         damped = 2 * math.sqrt(self.gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
-        self._before: Linearization | None = None
         kernel = getattr(self.step, "kernel", None) if _in_kernel(self.step) else None
-        own = None if isinstance(kernel, Kernel) else self._own
-        if own is not None and not callable(self.step):
-            raise InputError(f"step must be a step or a callable; given: {shown(step)}")
+        known = isinstance(kernel, Kernel)
+        self._own = None if known else _PythonStep(self.step, self._layout.rows)
         bounds = self.limits
         super().__init__(
             tasks=self._layout.kernel,
@@ -124,7 +122,7 @@ class Servo(_core.Servo):
             second=order == 2,
             timing=[self.dt, self.gain, rate, rest],
             convert=_converter(self._layout, self._single),
-            own=own,
+            own=self._own,
         )
 
     def __repr__(self) -> str:
@@ -135,7 +133,8 @@ class Servo(_core.Servo):
         speed = np.zeros(self.robot.dof) if qd is None else np.asarray(qd, dtype=np.float64)
         if speed.shape != (self.robot.dof,) or not np.isfinite(speed).all():
             raise InputError(f"qd must be finite, ({self.robot.dof},); given: {shown(qd)}")
-        self._before = None
+        if self._own is not None:
+            self._own.before = None
         self._reset(speed)
 
     # ---- what the last step did ----------------------------------------------------------------
@@ -176,19 +175,29 @@ class Servo(_core.Servo):
         """What the last step did and why, in words."""
         return explain(self.linearization, self.step)
 
-    # ---- steps of one's own --------------------------------------------------------------------
 
-    def _own(self, J: Array, e: Array, q: Array) -> tuple[Array, float]:
-        """A step in Python, between the kernel's kinematics and its limits."""
-        lin = Linearization(J, e, before=self._before, rows=self._layout.rows, q=q)
-        self._before = lin
-        dq = np.array(self.step(lin), dtype=np.float64)
-        if dq.shape != (self.robot.dof,) or not np.isfinite(dq).all():
+class _PythonStep:
+    """A step of one's own, between the kernel's kinematics and its limits. It remembers the
+    linearization before, and does not know the Servo, which knows it: no cycle.
+    """
+
+    def __init__(self, step: Step, rows: tuple[str, ...]) -> None:
+        if not callable(step):
+            raise InputError(f"step must be a step or a callable; given: {shown(step)}")
+        self._step, self._rows = step, rows
+        self.before: Linearization | None = None
+
+    def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float]:
+        """Return the step (n,) and λ²."""
+        lin = Linearization(J, e, before=self.before, rows=self._rows, q=q)
+        dq = np.array(self._step(lin), dtype=np.float64)
+        if dq.shape != q.shape or not np.isfinite(dq).all():
             raise InputError(
-                f"a step must return ({self.robot.dof},) finite numbers; given: {shown(dq)} "
-                f"by {shown(self.step)}"
+                f"a step must return {q.shape} finite numbers; given: {shown(dq)} "
+                f"by {shown(self._step)}"
             )
-        return dq, _damping(self.step, lin)
+        self.before = lin
+        return dq, _damping(self._step, lin)
 
 
 _IDLE = DLS(damping.Constant(0.0)).kernel
