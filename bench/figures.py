@@ -185,17 +185,17 @@ def main(rounds: int) -> None:
     built = library()
     robots = {name: sp.load(name) for name in TARGETS}
     runs = {key: in_kernel(built, robots[key[0]], key[1], UPDATES) for key in PAPER}
-    timed = {key: partial(_time, run) for key, run in runs.items()}
+    timed = {", ".join(key): partial(_time, run) for key, run in runs.items()}
     took = measure.medians(measure.interleaved(timed, rounds))
     rows = []
     for (figure, method), paper in PAPER.items():
-        ns, robot = took[figure, method], robots[figure]
+        ns, robot = took[f"{figure}, {method}"], robots[figure]
         off = in_kernel(built, robot, method, FEW)()[1] - in_python(robot, method, FEW)
         rows.append(
             f"| {figure}, {method} | {ns:.0f} | {paper * 1e3:.0f} | {paper * 1e3 / ns:.1f} "
             f"| {np.abs(off).max():.1e} |"
         )
-    ratio = {f: took[f, "DLS"] / took[f, "transpose"] for f in TARGETS}
+    ratio = {f: took[f"{f}, DLS"] / took[f"{f}, transpose"] for f in TARGETS}
     lines = [
         "# One update of Buss's figures, inside the kernel",
         "",
