@@ -47,6 +47,7 @@ ENVIRONMENTS = {
 SITUATIONS = {
     "regular": "A regular configuration, limits far away; the pseudoinverse asks for 1 rad/s",
     "singular": f"{NEAR:g} rad from a singular configuration, a twist of unit size",
+    "path": f"{COUNT} consecutive steps past a singular configuration, a twist of unit size",
     "limits": "A joint on its limit, which the pseudoinverse would pass at 0.3 rad/s or more",
 }
 
@@ -104,6 +105,15 @@ def situation(robot: sp.Robot, kind: str, rng: np.random.Generator) -> tuple[Arr
         outward = np.where(q == robot.upper, qd, 0) - np.where(q == robot.lower, qd, 0)
         if kind == "regular" or outward.max() > 0.3:
             return q, twist
+
+
+def situations(robot: sp.Robot, kind: str, rng: np.random.Generator) -> list[tuple[Array, Array]]:
+    """COUNT configurations and twists of a kind: unrelated ones, or those of a path at 1 rad/s."""
+    if kind != "path":
+        return [situation(robot, kind, rng) for _ in range(COUNT)]
+    middle, twist = situation(robot, "singular", rng)
+    along = unit(rng.normal(size=robot.dof)) * DT
+    return [(middle + (k - COUNT // 2) * along, twist) for k in range(COUNT)]
 
 
 def unit(x: Array) -> Array:
@@ -193,7 +203,7 @@ def main(rounds: int) -> None:
         robot = sp.urdf(urdf)
         arrays = {}
         for key in SITUATIONS:
-            pairs = [situation(robot, key, rng) for _ in range(COUNT)]
+            pairs = situations(robot, key, rng)
             arrays[f"{key} q"] = np.array([q for q, _ in pairs])
             arrays[f"{key} twist"] = np.array([twist for _, twist in pairs])
             arrays[f"{key} target"] = np.array([target(robot, *pair) for pair in pairs])
@@ -218,7 +228,7 @@ def main(rounds: int) -> None:
         "# One servo step of a Panda",
         "",
         f"q, twist → next q, one call from Python, dt = {DT:g} s, float64, one core, {rounds} "
-        f"interleaved rounds over {COUNT} configurations, medians. Commands are prepared outside: "
+        f"interleaved rounds over {COUNT} configurations, medians of processor time. Commands are prepared outside: "
         "the twist, or the pose it leads to. All but Pinocchio + NumPy hold limits of position and "
         f"speed. supple: optimal damping with Δ = {MAX_SPEED} rad/s; others: λ² = {LAMBDA2:g}. A "
         "FrameTask takes the logarithm of the pose, which differs from the twist in proportion to "
