@@ -202,7 +202,7 @@ def main(rounds: int) -> None:
         "Forward kinematics, Jacobian, error, step, cap on angles; positions of 2 and 4 effectors "
         "(6 rows, 7 joints; 12 rows, 25 joints) that follow the targets of Buss's program; DLS by "
         f"Cholesky. float64, one at a time, one core, {UPDATES} updates a round, {rounds} "
-        "interleaved rounds, medians of processor time. The paper's times are of a 2.8 GHz Pentium.",
+        "interleaved rounds, medians of processor time. The paper's are of a 2.8 GHz Pentium.",
         measure.provenance(("supple", "numpy")),
         "",
         f"| | ns per update | the paper's | faster | q after {FEW} updates, from Python's |",

@@ -33,8 +33,6 @@ NEAR = 1e-3  # [rad] from a singular configuration
 MARGIN = 0.2  # [rad] from the limits where they shall not matter
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers"
-FILES = Path(os.environ.get("SUPPLE_ROBOT_FILES") or Path(sys.prefix) / "robot-files")
-PANDA = FILES / "frax/assets/franka_panda/panda.urdf"
 ENVIRONMENTS = {
     "supple": Path(sys.executable),
     "Pinocchio + NumPy": Path(sys.executable),
@@ -199,7 +197,7 @@ def main(rounds: int) -> None:
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
         urdf, file = Path(folder) / "panda.urdf", Path(folder) / "situations.npz"
-        bare(PANDA, urdf)
+        bare(measure.PANDA, urdf)
         robot = sp.urdf(urdf)
         arrays = {}
         for key in SITUATIONS:
@@ -228,11 +226,11 @@ def main(rounds: int) -> None:
         "# One servo step of a Panda",
         "",
         f"q, twist → next q, one call from Python, dt = {DT:g} s, float64, one core, {rounds} "
-        f"interleaved rounds over {COUNT} configurations, medians of processor time. Commands are prepared outside: "
-        "the twist, or the pose it leads to. All but Pinocchio + NumPy hold limits of position and "
-        f"speed. supple: optimal damping with Δ = {MAX_SPEED} rad/s; others: λ² = {LAMBDA2:g}. A "
-        "FrameTask takes the logarithm of the pose, which differs from the twist in proportion to "
-        "dt.",
+        f"interleaved rounds over {COUNT} configurations, medians of processor time. Commands are "
+        "prepared outside: the twist, or the pose it leads to. All but Pinocchio + NumPy hold "
+        f"limits of position and speed. supple: optimal damping with Δ = {MAX_SPEED} rad/s; "
+        f"others: λ² = {LAMBDA2:g}. A FrameTask takes the logarithm of the pose, which differs "
+        "from the twist in proportion to dt.",
         measure.provenance(("supple", "pin", "numpy")),
         "",
         *tables,
