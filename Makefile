@@ -1,18 +1,20 @@
 # make demo   set up, build, and run the main job
 # make test   set up, build, and run the tests
 # make check  lint, types, headers: what .ci/run does beside the tests
-# make bench  measure against the peers
+# make bench  measure against the peers; make bench-servo (-kinematics, -figures): one of them
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FILES  := $(VENV)/robot-files
+PEERS  := .venv-peers
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test check lint types headers format bench clean
+.PHONY: demo test check lint types headers format clean \
+        bench bench-kinematics bench-servo bench-figures
 
 demo: $(VENV)/installed
 	@$(BIN)/python examples/first_steps.py
@@ -38,12 +40,20 @@ format: $(VENV)/lint-tools
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files '*.hpp' '*.cpp' '*.cu')
 
-bench: $(VENV)/installed $(VENV)/test-tools
+bench: bench-kinematics bench-servo bench-figures
+
+bench-kinematics: $(VENV)/installed $(VENV)/test-tools
 	$(PIP) install --group bench
 	$(BIN)/python bench/kinematics.py
 
+bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
+	$(BIN)/python bench/servo.py
+
+bench-figures: $(VENV)/installed
+	$(BIN)/python bench/figures.py
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) $(PEERS) build
 
 # The build directory is kept, so a change of Python alone, or none, compiles nothing.
 $(VENV)/installed: $(VENV)/build-tools $(SOURCES)
@@ -64,4 +74,11 @@ $(VENV)/test-tools: $(VENV)/build-tools tests/robot-files.txt
 
 $(VENV)/lint-tools: $(VENV)/build-tools
 	$(PIP) install --group lint
+	@touch $@
+
+# A peer without a wheel for this machine is left out; the bench says so.
+$(PEERS)/%/installed: pyproject.toml
+	$(PYTHON) -m venv $(PEERS)/$*
+	$(PEERS)/$*/bin/python -m pip --quiet install --upgrade pip
+	-$(PEERS)/$*/bin/python -m pip --quiet install --group peers-$*
 	@touch $@

@@ -5,12 +5,10 @@ python bench/kinematics.py [ROUNDS] prints a table and writes it to bench/result
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
@@ -22,8 +20,6 @@ from supple import _core
 
 BATCH, FEW, CALLS = 100_000, 2_000, 2_000
 FRAME = "panda_hand"
-FILES = Path(os.environ.get("SUPPLE_ROBOT_FILES") or Path(sys.prefix) / "robot-files")
-PANDA = FILES / "frax/assets/franka_panda/panda.urdf"
 WORLD = pin.LOCAL_WORLD_ALIGNED
 
 
@@ -41,13 +37,13 @@ def timed(work: Callable[[], object], count: int) -> Callable[[], float]:
 def main(rounds: int) -> None:
     """Measure, check that all agree, print and write."""
     measure.one_core()
-    robot = sp.urdf(PANDA)
-    model = pin.buildModelFromUrdf(str(PANDA))
+    robot = sp.urdf(measure.PANDA)
+    model = pin.buildModelFromUrdf(str(measure.PANDA))
     data, frame = model.createData(), model.getFrameId(FRAME)
     q = robot.random(0, BATCH)
     T, J = np.empty((BATCH, 4, 4)), np.empty((BATCH, 6, 7))
     T_pin, J_pin = np.empty_like(T), np.empty_like(J)
-    in_cpp = loop(PANDA, FRAME, q, T_pin, J_pin)
+    in_cpp = loop(measure.PANDA, FRAME, q, T_pin, J_pin)
 
     def python_loop() -> None:
         for i in range(FEW):

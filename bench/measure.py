@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+FILES = Path(os.environ.get("SUPPLE_ROBOT_FILES") or Path(sys.prefix) / "robot-files")
+PANDA = FILES / "frax/assets/franka_panda/panda.urdf"
 
 
 def interleaved(

@@ -29,6 +29,26 @@ SUPPLE_INLINE L dot(int n, const L* a, const L* b) {
   return sum;
 }
 
+// The lower triangle of A A^T, A m x n. Four dot products at a time: one alone waits for each of
+// its sums.
+template <class L>
+SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
+  for (int i = 0; i < m; ++i) {
+    const L* x = a + i * n;
+    int j = 0;
+    for (; j + 3 <= i; j += 4) {
+      const L* y = a + j * n;
+      L sum[4];
+      for (int s = 0; s < 4; ++s) sum[s] = x[0] * y[s * n];
+      for (int k = 1; k < n; ++k) {
+        for (int s = 0; s < 4; ++s) sum[s] = fma(x[k], y[s * n + k], sum[s]);
+      }
+      for (int s = 0; s < 4; ++s) product[i * m + j + s] = sum[s];
+    }
+    for (; j <= i; ++j) product[i * m + j] = dot(n, x, a + j * n);
+  }
+}
+
 // Scales a[0..count) by a power of two so that its largest entry is near Number::scale_target;
 // returns the inverse of the factor. A zero matrix is left alone.
 template <class L>

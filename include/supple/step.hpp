@@ -152,8 +152,8 @@ template <class L>
 SUPPLE_FN void damped_cholesky(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* x,
                                L* dq) {
   if (m <= n) {
+    gram(m, n, J, A);
     for (int i = 0; i < m; ++i) {
-      for (int j = 0; j <= i; ++j) A[i * m + j] = dot(n, J + i * n, J + j * n);
       A[i * m + i] = A[i * m + i] + lambda2;
       x[i] = e[i];
     }

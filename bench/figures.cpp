@@ -1,0 +1,73 @@
+// Updates of a figure whose effectors follow moving targets, inside the kernel: forward kinematics,
+// Jacobian, error, step and q += step, on one double at a time.
+#include <ctime>
+#include <vector>
+
+#include "supple/kinematics.hpp"
+#include "supple/step.hpp"
+
+using namespace supple;
+
+namespace {
+
+// Processor time [ns]: what else runs on the core does not count.
+double now() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return double(t.tv_sec) * 1e9 + double(t.tv_nsec);
+}
+
+// J (3 frames x n, positions only) and e = targets - positions. Entries of J that are always zero
+// are not written.
+void linearize(const Chain<double>& chain, const double* q, const double* targets,
+               Pose<double>* poses, double* J, double* e) {
+  const int n = chain.coordinates;
+  forward(chain, q, poses);
+  for (int f = 0; f < chain.frames; ++f) {
+    const Frame<double>& frame = chain.frame[f];
+    const Vec3<double> p = moved(poses[frame.joint], frame.position);
+    double* row = J + 3 * f * n;
+    jacobian(chain, frame, poses, p, [&](int c, const Twist<double>& twist, bool) {
+      row[c] = twist.v.x;
+      row[n + c] = twist.v.y;
+      row[2 * n + c] = twist.v.z;
+    });
+    e[3 * f] = targets[3 * f] - p.x;
+    e[3 * f + 1] = targets[3 * f + 1] - p.y;
+    e[3 * f + 2] = targets[3 * f + 2] - p.z;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// What Python lays out must be what is read here.
+int joint_bytes() { return sizeof(Joint<double>); }
+int frame_bytes() { return sizeof(Frame<double>); }
+int support_bytes() { return sizeof(Support); }
+
+// One update for each of `updates` rows of `targets` (updates, 3 frames); q (n,) goes from the
+// first configuration to the last. Returns nanoseconds per update.
+double figure_updates(int coordinates, int joints, int frames, int phases,
+                      const Joint<double>* joint, const Frame<double>* frame,
+                      const Support* support, int method, double lambda2, double max_angle,
+                      long updates, const double* targets, double* q) {
+  const Chain<double> chain{coordinates, joints, frames, false,  phases != 0,
+                            false,       joint,  frame,  support};
+  const double none = __builtin_inf();
+  const Step<double> how{
+      Method(method), 0, 3, none, 3, max_angle, {Rule::constant, {lambda2, 0, 0, 0}}};
+  const int m = 3 * frames, n = coordinates;
+  std::vector<Pose<double>> poses(joints);
+  std::vector<double> J(m * n, 0.0), e(m), dq(n), scratch(step_scratch(m, n));
+
+  const double start = now();
+  for (long k = 0; k < updates; ++k) {
+    linearize(chain, q, targets + k * m, poses.data(), J.data(), e.data());
+    step(how, m, n, J.data(), e.data(), -1.0, 0.0, dq.data(), scratch.data());
+    for (int j = 0; j < n; ++j) q[j] += dq[j];
+  }
+  return (now() - start) / double(updates);
+}
+}

@@ -1,0 +1,221 @@
+"""Updates of Buss's Y and double Y inside the kernel, beside the figures of his paper.
+
+    python bench/figures.py [ROUNDS]
+
+An update is forward kinematics, Jacobian, error, one step by the transpose or by damped least
+squares, and the cap on angles; the effectors (6 and 12 rows, 7 and 25 joints) follow the moving
+targets of his program. Prints a table and writes it to bench/results/.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+import measure
+import supple as sp
+from supple.kinematics import chain as layout
+from supple.motion.step import Method
+
+Array = NDArray[np.float64]
+
+HERE = Path(__file__).resolve().parent
+UPDATES = 2000
+FEW = 200  # after many more the transpose on the double Y, which is chaotic, shows its rounding
+# Amplitude and frequency of each coordinate's sine, about a centre (Buss's program).
+TARGETS = {
+    "y": [
+        [(2, 1.5, 6), (1.2, 0.2, 7), (0.3, 0.2, 8)],
+        [(-0.7, 0.4, 4), (0.8, 0.3, 4), (-0.2, 0.2, 3)],
+    ],
+    "double_y": [
+        [(2, 3, 3), (0.5, 0.4, 7), (0.3, 1.4, 5)],
+        [(0.5, 0.8, 4), (0.4, 0.6, 4), (-0.2, 2, 3)],
+        [(-0.5, 1.6, 6), (0.6, 0.4, 7), (0.3, 1, 8)],
+        [(-1.6, 1.6, 4), (0.3, 0.6, 4), (-0.2, 0.6, 3)],
+    ],
+}
+LAMBDA = {"y": 0.6, "double_y": 1.1}
+# [µs] on a 2.8 GHz Pentium (Buss 2009, section 7)
+PAPER = {
+    ("y", "transpose"): 1.1,
+    ("y", "DLS"): 2.2,
+    ("double_y", "transpose"): 6.5,
+    ("double_y", "DLS"): 18.5,
+}
+CAP = {"transpose": np.radians(30), "DLS": np.radians(45)}  # [rad]
+
+# Joint<double>, Frame<double> and Support of include/supple/robot.hpp.
+JOINT = np.dtype(
+    [(name, np.int32) for name in ("parent", "motion", "placement", "coordinate")]
+    + [("branches", np.bool_), ("scale", float), ("offset", float), ("phase", float, 2)]
+    + [("rotation", float, 9), ("position", float, 3)],
+    align=True,
+)
+FRAME = np.dtype(
+    [(name, np.int32) for name in ("joint", "support_begin", "support_end")]
+    + [("rotation", float, 9), ("position", float, 3)],
+    align=True,
+)
+SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
+
+
+def targets(figure: str, updates: int) -> Array:
+    """Where the effectors shall be, (updates, 3 effectors) [m]."""
+    centre, size, rate = np.array(TARGETS[figure], dtype=float).reshape(-1, 3).T
+    T = 0.005 * np.arange(1, updates + 1)[:, None]
+    return np.ascontiguousarray(centre + size * np.sin(rate * T))
+
+
+def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
+    """The kernel's joints, frames and support of a robot without mimics, and if it has phases."""
+    tree = robot._tree
+    with patch.object(layout, "_core", SimpleNamespace(Chain=dict)):  # its numbers, not its object
+        of = layout.chain(
+            tree.joints,
+            [tree.frames[tip] for tip in robot.tips],
+            coordinates=robot.dof,
+            stack=True,
+            axes=layout.AXES_WORLD,
+            rows=(),
+        )
+    joints = np.zeros(len(of["parent"]), JOINT)
+    for name in ("parent", "motion", "placement", "coordinate", "scale", "offset"):
+        joints[name] = of[name]
+    for name in ("phase", "rotation", "position"):
+        joints[name] = np.reshape(of[name], (len(joints), -1))
+    for j, parent in enumerate(of["parent"]):
+        if 0 <= parent != j - 1:
+            joints["branches"][parent] = True
+    joints["branches"][of["frame_joint"]] = True
+
+    frames = np.zeros(len(of["frame_joint"]), FRAME)
+    frames["joint"] = of["frame_joint"]
+    frames["rotation"] = np.reshape(of["frame_rotation"], (-1, 9))
+    frames["position"] = np.reshape(of["frame_position"], (-1, 3))
+    support: list[int] = []
+    for frame in frames:
+        path, j = [], int(frame["joint"])
+        while j >= 0:
+            path.append(j)
+            j = of["parent"][j]
+        frame["support_begin"] = len(support)
+        support += reversed(path)
+        frame["support_end"] = len(support)
+    supports = np.zeros(len(support), SUPPORT)
+    supports["joint"], supports["first"] = support, True
+    return joints, frames, supports, bool((joints["phase"] != (1, 0)).any())
+
+
+def library() -> ctypes.CDLL:
+    """figures.cpp, compiled as the package's kernels are for the best instruction set here."""
+    sys.path.insert(0, str(HERE.parent / "tests/kernel"))
+    from lab import instruction_sets
+
+    isa, flags = list(instruction_sets().items())[-1]
+    out = HERE.parent / "build/bench/figures.so"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    options = shlex.split("-std=c++20 -O3 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror")
+    compiler = [*shlex.split(os.environ.get("CXX", "g++")), *options, *flags, f"-DSUPPLE_ISA={isa}"]
+    source = ["-fPIC", "-shared", f"-I{HERE.parent / 'include'}", str(HERE / "figures.cpp")]
+    subprocess.run([*compiler, *source, "-o", str(out)], check=True)
+    built = ctypes.CDLL(str(out))
+    sizes = [built.joint_bytes(), built.frame_bytes(), built.support_bytes()]
+    if sizes != [JOINT.itemsize, FRAME.itemsize, SUPPORT.itemsize]:
+        raise RuntimeError(f"the chain is laid out otherwise: {sizes}")
+    built.figure_updates.restype = ctypes.c_double
+    return built
+
+
+def in_kernel(
+    built: ctypes.CDLL, robot: sp.Robot, method: str, updates: int
+) -> Callable[[], tuple[float, Array]]:
+    """A loop of updates from the zero pose: ns per update and the last q (n,)."""
+    joints, frames, support, phases = flat_chain(robot)
+    goals = targets(robot.description.name, updates)
+    kind = {"transpose": Method.TRANSPOSE, "DLS": Method.DAMPED_CHOLESKY}[method]
+    lambda2 = LAMBDA[robot.description.name] ** 2
+
+    def run() -> tuple[float, Array]:
+        q = np.zeros(robot.dof)
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (joints, frames, support)]
+        ns = built.figure_updates(
+            *(robot.dof, len(joints), len(frames), int(phases)),
+            *pointers,
+            *(int(kind), ctypes.c_double(lambda2), ctypes.c_double(CAP[method])),
+            *(ctypes.c_long(updates), ctypes.c_void_p(goals.ctypes.data)),
+            ctypes.c_void_p(q.ctypes.data),
+        )
+        return float(ns), q
+
+    return run
+
+
+def in_python(robot: sp.Robot, method: str, updates: int) -> Array:
+    """The same loop through the public interface: the last q (n,)."""
+    lambda2 = LAMBDA[robot.description.name] ** 2
+    plain = sp.Transpose() if method == "transpose" else sp.DLS(sp.damping.Constant(lambda2))
+    step = sp.ClampAngle(plain, float(CAP[method]))
+    q = np.zeros(robot.dof)
+    for goal in targets(robot.description.name, updates):
+        T, J = robot.fk_jacobian(q, robot.tips)
+        e = goal - T[:, :3, 3].ravel()
+        q = q + step(sp.Linearization(J[:, :3].reshape(len(e), -1), e))
+    return q
+
+
+def _time(run: Callable[[], tuple[float, Array]]) -> float:
+    return run()[0]
+
+
+def main(rounds: int) -> None:
+    """Measure, check against Python, print and write."""
+    measure.one_core()
+    built = library()
+    robots = {name: sp.load(name) for name in TARGETS}
+    runs = {key: in_kernel(built, robots[key[0]], key[1], UPDATES) for key in PAPER}
+    timed = {", ".join(key): partial(_time, run) for key, run in runs.items()}
+    took = measure.medians(measure.interleaved(timed, rounds))
+    rows = []
+    for (figure, method), paper in PAPER.items():
+        ns, robot = took[f"{figure}, {method}"], robots[figure]
+        off = in_kernel(built, robot, method, FEW)()[1] - in_python(robot, method, FEW)
+        rows.append(
+            f"| {figure}, {method} | {ns:.0f} | {paper * 1e3:.0f} | {paper * 1e3 / ns:.1f} "
+            f"| {np.abs(off).max():.1e} |"
+        )
+    ratio = {f: took[f"{f}, DLS"] / took[f"{f}, transpose"] for f in TARGETS}
+    lines = [
+        "# One update of Buss's figures, inside the kernel",
+        "",
+        "Forward kinematics, Jacobian, error, step, cap on angles; positions of 2 and 4 effectors "
+        "(6 rows, 7 joints; 12 rows, 25 joints) that follow the targets of Buss's program; DLS by "
+        f"Cholesky. float64, one at a time, one core, {UPDATES} updates a round, {rounds} "
+        "interleaved rounds, medians of processor time. The paper's are of a 2.8 GHz Pentium.",
+        measure.provenance(("supple", "numpy")),
+        "",
+        f"| | ns per update | the paper's | faster | q after {FEW} updates, from Python's |",
+        "|---|---:|---:|---:|---:|",
+        *rows,
+        "",
+        f"Transpose : DLS is 1 : {ratio['y']:.1f} for the Y (the paper's 1 : 2.0) and 1 : "
+        f"{ratio['double_y']:.1f} for the double Y (1 : 2.8).",
+        "",
+    ]
+    print("\n".join(lines))
+    print("written to", measure.write("figures", "\n".join(lines)))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 21)

@@ -1,0 +1,245 @@
+"""One servo step from Python beside the peers: a Panda, one core, in one interleaved run.
+
+    python bench/servo.py [ROUNDS]
+
+A step takes q and a twist of the hand and gives the next q. Each library runs at its fastest fair
+settings in a process of its own (`servo_peers.py`), on the same configurations and twists; `make
+bench-servo` makes their environments. Prints tables and writes them to bench/results/.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import measure
+import supple as sp
+from servo_peers import DT, FRAME, LAMBDA2, MAX_SPEED
+
+Array = NDArray[np.float64]
+
+COUNT = 64  # configurations of a situation
+NEAR = 1e-3  # [rad] from a singular configuration
+MARGIN = 0.2  # [rad] from the limits where they shall not matter
+ROOT = Path(__file__).resolve().parents[1]
+PEERS = ROOT / ".venv-peers"
+ENVIRONMENTS = {
+    "supple": Path(sys.executable),
+    "Pinocchio + NumPy": Path(sys.executable),
+    "Pink": PEERS / "qp/bin/python",
+    "Pink, FrameTask": PEERS / "qp/bin/python",
+    "mink": PEERS / "qp/bin/python",
+    "mink, FrameTask": PEERS / "qp/bin/python",
+    "placo": PEERS / "placo/bin/python",
+}
+SITUATIONS = {
+    "regular": "A regular configuration, limits far away; the pseudoinverse asks for 1 rad/s",
+    "singular": f"{NEAR:g} rad from a singular configuration, a twist of unit size",
+    "path": f"{COUNT} consecutive steps past a singular configuration, a twist of unit size",
+    "limits": "A joint on its limit, which the pseudoinverse would pass at 0.3 rad/s or more",
+}
+
+
+def bare(path: Path, to: Path) -> None:
+    """The kinematics of a URDF file alone: meshes are not there, and masses do not matter."""
+    root = ET.parse(path).getroot()
+    for link in root.iter("link"):
+        for tag in ("visual", "collision", "inertial"):
+            for element in link.findall(tag):
+                link.remove(element)
+    # MuJoCo keeps the hand, which has no joint, and makes up masses.
+    options = {"fusestatic": "false", "boundmass": "1e-3", "boundinertia": "1e-6"}
+    ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", options)
+    to.write_text(ET.tostring(root, encoding="unicode"))
+
+
+def singular(robot: sp.Robot, rng: np.random.Generator) -> Array:
+    """A configuration with one vanishing singular value, away from the limits."""
+    h, eye = 1e-6, np.eye(robot.dof)
+
+    def sigma(q: Array) -> Array:
+        return robot.singular_values(q, FRAME, threads=1)
+
+    while True:
+        q = robot.random(rng)
+        for _ in range(200):  # down the slope of the smallest
+            least = float(sigma(q)[-1])
+            slope = (sigma(q + h * eye)[:, -1] - sigma(q - h * eye)[:, -1]) / (2 * h)
+            if least < 1e-8 or slope @ slope < 1e-6:
+                break
+            q = np.clip(q - least * slope / (slope @ slope), robot.lower, robot.upper)
+        inside = np.minimum(q - robot.lower, robot.upper - q).min() > MARGIN
+        if inside and sigma(q)[-1] < 1e-6 and sigma(q)[-2] > 0.02:
+            return q
+
+
+def situation(robot: sp.Robot, kind: str, rng: np.random.Generator) -> tuple[Array, Array]:
+    """One configuration (7,) and one twist (6,) of a kind."""
+    while True:
+        direction = unit(rng.normal(size=robot.dof))
+        if kind == "singular":
+            return singular(robot, rng) + NEAR * direction, unit(rng.normal(size=6))
+        q = np.clip(robot.random(rng), robot.lower + MARGIN, robot.upper - MARGIN)
+        if kind == "limits":
+            joint = rng.integers(robot.dof)
+            q[joint] = (robot.lower, robot.upper)[rng.integers(2)][joint]
+        J = robot.jacobian(q, FRAME)
+        inverse = np.linalg.pinv(J)
+        shortest = inverse @ J @ direction
+        twist = J @ shortest / np.linalg.norm(shortest)
+        if robot.singular_values(q, FRAME)[-1] < 0.05:
+            continue
+        qd = inverse @ twist
+        outward = np.where(q == robot.upper, qd, 0) - np.where(q == robot.lower, qd, 0)
+        if kind == "regular" or outward.max() > 0.3:
+            return q, twist
+
+
+def situations(robot: sp.Robot, kind: str, rng: np.random.Generator) -> list[tuple[Array, Array]]:
+    """COUNT configurations and twists of a kind: unrelated ones, or those of a path at 1 rad/s."""
+    if kind != "path":
+        return [situation(robot, kind, rng) for _ in range(COUNT)]
+    middle, twist = situation(robot, "singular", rng)
+    along = unit(rng.normal(size=robot.dof)) * DT
+    return [(middle + (k - COUNT // 2) * along, twist) for k in range(COUNT)]
+
+
+def unit(x: Array) -> Array:
+    """A vector of length one."""
+    return x / np.linalg.norm(x)
+
+
+def target(robot: sp.Robot, q: Array, twist: Array) -> Array:
+    """The pose (4, 4) that the twist leads to in one step."""
+    T = robot.fk(q, FRAME).copy()
+    x, y, z = turn = twist[3:] * DT
+    angle = np.linalg.norm(turn)
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]]) / angle
+    T[:3, :3] = (np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K) @ T[:3, :3]
+    T[:3, 3] += twist[:3] * DT
+    return T
+
+
+class Worker:
+    """A contender in its own process."""
+
+    def __init__(self, name: str, urdf: Path, situations: Path) -> None:
+        quiet = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "OPENBLAS", "MKL")}
+        python = ENVIRONMENTS[name]
+        self.missing = "" if python.exists() else "its environment is not there: make bench-servo"
+        if self.missing:
+            return
+        script = str(ROOT / "bench/servo_peers.py")
+        self.process = subprocess.Popen(
+            [str(python), "-W", "ignore", script, name, str(urdf), str(situations)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | quiet,
+        )
+        about = self.ask("about")
+        self.missing = about.get("missing", "")
+        self.note, self.versions = about.get("note", ""), about.get("versions", {})
+
+    def ask(self, what: str, where: str = "") -> dict[str, object] | list[Array] | float:
+        """The answer to one question."""
+        question = json.dumps({"ask": what, "in": where})
+        with suppress(BrokenPipeError):  # it has said why it cannot run
+            print(question, file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline() or '{"missing": "it crashed"}')
+
+
+def table(
+    robot: sp.Robot,
+    key: str,
+    q: Array,
+    twist: Array,
+    workers: dict[str, Worker],
+    took: dict[str, float],
+) -> list[str]:
+    """What one situation measured: times, speeds, limits, distance from the pseudoinverse."""
+    first = next(iter(took))
+    lines = [
+        f"## {SITUATIONS[key]}",
+        "",
+        f"| | µs per step | against {first} | largest ‖q̇‖ [rad/s] | past a limit [rad] "
+        "| from the pseudoinverse [rad/s] |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    J = robot.jacobian(q, FRAME)
+    exact = np.stack([np.linalg.pinv(j) @ x for j, x in zip(J, twist, strict=True)])
+    for name, ns in took.items():
+        moved = np.array(workers[name].ask("moves", key))
+        qd = (moved - q) / DT
+        past = np.maximum(moved - robot.upper, robot.lower - moved).max()
+        off = np.linalg.norm(qd - exact, axis=1).max() if key == "regular" else None
+        lines.append(
+            f"| {name} | {ns / 1e3:.2f} | {ns / took[first]:.1f} "
+            f"| {np.linalg.norm(qd, axis=1).max():.3g} | {max(past, 0.0):.1g} "
+            f"| {'' if off is None else f'{off:.1e}'} |"
+        )
+    return [*lines, ""]
+
+
+def main(rounds: int) -> None:
+    """Measure, compare what was computed, print and write."""
+    measure.one_core()
+    rng = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as folder:
+        urdf, file = Path(folder) / "panda.urdf", Path(folder) / "situations.npz"
+        bare(measure.PANDA, urdf)
+        robot = sp.urdf(urdf)
+        arrays = {}
+        for key in SITUATIONS:
+            pairs = situations(robot, key, rng)
+            arrays[f"{key} q"] = np.array([q for q, _ in pairs])
+            arrays[f"{key} twist"] = np.array([twist for _, twist in pairs])
+            arrays[f"{key} target"] = np.array([target(robot, *pair) for pair in pairs])
+        np.savez(file, **arrays)
+        everyone = {name: Worker(name, urdf, file) for name in ENVIRONMENTS}
+        workers = {name: worker for name, worker in everyone.items() if not worker.missing}
+        tables, notes = [], []
+        for key in SITUATIONS:
+            asked = {name: partial(w.ask, "time", key) for name, w in workers.items()}
+            took = measure.medians(measure.interleaved(asked, rounds))
+            given = arrays[f"{key} q"], arrays[f"{key} twist"]
+            tables += table(robot, key, *given, workers, took)
+        for name, worker in everyone.items():
+            if worker.missing:
+                notes.append(f"- {name}: **left out**, {worker.missing}")
+            else:
+                versions = ", ".join(f"{k} {v}" for k, v in worker.versions.items())
+                notes.append(f"- {name}: {versions}. {worker.note}".rstrip())
+                worker.process.stdin.close()
+                worker.process.wait()
+    lines = [
+        "# One servo step of a Panda",
+        "",
+        f"q, twist → next q, one call from Python, dt = {DT:g} s, float64, one core, {rounds} "
+        f"interleaved rounds over {COUNT} configurations, medians of processor time. Commands are "
+        "prepared outside: the twist, or the pose it leads to. All but Pinocchio + NumPy hold "
+        f"limits of position and speed. supple: optimal damping with Δ = {MAX_SPEED} rad/s; "
+        f"others: λ² = {LAMBDA2:g}. A FrameTask takes the logarithm of the pose, which differs "
+        "from the twist in proportion to dt.",
+        measure.provenance(("supple", "pin", "numpy")),
+        "",
+        *tables,
+        *notes,
+        "",
+    ]
+    print("\n".join(lines))
+    print("written to", measure.write("servo", "\n".join(lines)))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 21)
