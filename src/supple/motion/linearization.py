@@ -33,12 +33,14 @@ class Linearization:
         e: Task error or velocity (m,), in the units of J's rows.
         before: The linearization one step before, for the rules that compare; None at the start.
         rows: A name for each row, as "x of hand"; empty if there are none.
+        q: The configuration (n,) it was made at [rad or m]; None if it is not known.
     """
 
     J: Array
     e: Array
     before: Linearization | None = None
     rows: tuple[str, ...] = ()
+    q: Array | None = None
 
     def __post_init__(self) -> None:
         J, e = numbers_of(self.J, "J"), numbers_of(self.e, "e")
@@ -48,6 +50,11 @@ class Linearization:
             )
         if self.rows and len(self.rows) != len(e):
             raise InputError(f"rows must name {len(e)} rows; given: {shown(self.rows)}")
+        if self.q is not None:
+            q = numbers_of(self.q, "q")
+            if q.shape != J.shape[1:]:
+                raise InputError(f"q must be {J.shape[1:]}; given: {q.shape}")
+            object.__setattr__(self, "q", q)
         before: object = self.before
         if before is not None:
             shape = before.J.shape if isinstance(before, Linearization) else None
@@ -145,4 +152,5 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         e=np.concatenate([part.e for part in parts]),
         before=stacked(before) if len(before) == len(parts) else None,
         rows=tuple(row for part in parts for row in part.rows) if named else (),
+        q=next((part.q for part in parts if part.q is not None), None),
     )

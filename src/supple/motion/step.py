@@ -267,8 +267,7 @@ class ClampError:
             block = slice(i, i + self.group)
             size = float(np.linalg.norm(e[block]))
             e[block] *= _factor(size, self.max_error)
-        rows, before = linearization.rows, linearization.before
-        return self.step(Linearization(linearization.J, e, before, rows))
+        return self.step(replace(linearization, e=e))
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
