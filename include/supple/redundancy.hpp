@@ -229,7 +229,8 @@ SUPPLE_FN void priority(const Step<T>* how, int levels, const int* rows, int n, 
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       take_away(count, n, taken, row);
       const L size = length(n, row);
-      const L scale = select(size > L(0), L(1) / select(size > L(0), size, L(1)), L(0));
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else noise after all, or not there
+      const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;
     }

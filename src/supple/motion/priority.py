@@ -112,7 +112,9 @@ class Priority:
             dq = dq + beside(taken, step(level))
             for row in right[some]:
                 new = beside(taken, row)
-                taken = np.vstack([taken, new / np.linalg.norm(new)])
+                size = float(np.linalg.norm(new))
+                if size > 0.5:  # else noise after all
+                    taken = np.vstack([taken, new / size])
         return dq
 
     def kernels(self, count: int) -> tuple[Kernel, ...]:
