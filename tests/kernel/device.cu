@@ -7,6 +7,7 @@
 #include "lane.hpp"
 #include "limits.hpp"
 #include "linalg.hpp"
+#include "redundancy.hpp"
 #include "robot.hpp"
 #include "se3.hpp"
 #include "step.hpp"
@@ -107,6 +108,18 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   rows[3 * task.rows] = dot(turn, turn);
 }
 
+// A step with a criterion, and two tasks in order of priority.
+template <class T>
+__global__ void redundant(Redundancy<T> how, const T* J, const T* e, const T* v, T* dq) {
+  T scratch[8 * (rows + columns + 8) * (rows + columns)];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x, split[2] = {2, rows - 2};
+  const Step<T> both[2] = {how.step, how.step};
+  secondary(how, rows, columns, J + rows * columns * i, e + rows * i, v + columns * i, T(-1), T(0),
+            dq + 2 * columns * i, scratch);
+  priority(both, 2, split, columns, J + rows * columns * i, e + rows * i, T(-1), T(0),
+           dq + 2 * columns * i + columns, scratch);
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -117,13 +130,14 @@ __global__ void numbers(const T* x, T* y) {
       select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
 }
 
-#define INSTANTIATE(T)                                                                 \
-  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);    \
-  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);            \
-  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);        \
-  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);           \
-  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*); \
-  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);   \
+#define INSTANTIATE(T)                                                                    \
+  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);       \
+  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);               \
+  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);           \
+  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);              \
+  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);    \
+  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);      \
+  template __global__ void redundant<T>(Redundancy<T>, const T*, const T*, const T*, T*); \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

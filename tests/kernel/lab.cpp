@@ -5,6 +5,7 @@
 // batch are neighbours in a pack; a last pack that is not full repeats the last element.
 #include <vector>
 
+#include "batch.hpp"
 #include "supple/elementary.hpp"
 #include "supple/linalg.hpp"
 #include "supple/se3.hpp"
@@ -76,23 +77,6 @@ LAB_FUNCTION(rotation, 3, 9, const Rotation<L> R = exp(Vec3<L>{x[0], x[1], x[2]}
 }  // namespace function
 
 // ---- matrices ----------------------------------------------------------------------------------
-
-// The lanes of one pack of matrices, each `size` entries long.
-template <class L>
-std::vector<L> load(int size, long lanes, const scalar_t<L>* in) {
-  std::vector<L> x(size);
-  for (int i = 0; i < width<L>; ++i) {
-    for (int k = 0; k < size; ++k) set(x[k], i, in[(i < lanes ? i : lanes - 1) * size + k]);
-  }
-  return x;
-}
-
-template <class L>
-void store(int size, long lanes, const L* x, scalar_t<L>* out) {
-  for (int i = 0; i < width<L> && i < lanes; ++i) {
-    for (int k = 0; k < size; ++k) out[i * size + k] = get(x[k], i);
-  }
-}
 
 // a (n, n) -> factor (n, n), and b (n) -> x (n); full: 1 where all pivots were positive.
 template <class L, class T = scalar_t<L>>

@@ -1,4 +1,4 @@
-"""The kernel's lanes, callable on arrays: lab.cpp compiled once for each instruction set."""
+"""The kernel's lanes, callable on arrays: lab*.cpp compiled once for each instruction set."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import platform
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,11 @@ import numpy as np
 import supple._core
 from numpy.typing import NDArray
 
+from supple.motion.redundancy import SecondaryKernel
+from supple.motion.step import Kernel
+
 ROOT = Path(__file__).parents[2]
-SOURCE = Path(__file__).with_name("lab.cpp")
+HERE = Path(__file__).parent
 FLAGS = shlex.split(
     "-std=c++20 -O2 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror -fPIC -shared"
 )
@@ -42,13 +46,14 @@ def instruction_sets() -> dict[str, list[str]]:
 
 
 @cache
-def compiled(isa: str) -> ctypes.CDLL:
+def compiled(isa: str, source: str = "lab.cpp") -> ctypes.CDLL:
     """The library of one instruction set, kept under build/lab by the hash of all that made it."""
     compiler = shlex.split(os.environ.get("CXX", "g++"))
     command = [*compiler, *FLAGS, *instruction_sets()[isa], f"-DSUPPLE_ISA={isa}"]
     digest = hashlib.sha256(shlex.join(command).encode())
     digest.update(subprocess.check_output([*compiler, "--version"]))
-    for path in (SOURCE, *sorted((ROOT / "include/supple").glob("*.hpp"))):
+    headers = [*HERE.glob("*.hpp"), *(ROOT / "include/supple").glob("*.hpp")]
+    for path in (HERE / source, *sorted(headers)):
         digest.update(path.read_bytes())
     library = ROOT / "build/lab" / f"{isa}-{digest.hexdigest()[:16]}.so"
     if not library.exists():
@@ -56,7 +61,8 @@ def compiled(isa: str) -> ctypes.CDLL:
         # A name of its own until it is whole: several test processes may be here at once.
         partial = library.with_suffix(f".{os.getpid()}")
         subprocess.run(
-            [*command, "-I", str(ROOT / "include"), str(SOURCE), "-o", str(partial)], check=True
+            [*command, "-I", str(ROOT / "include"), str(HERE / source), "-o", str(partial)],
+            check=True,
         )
         partial.replace(library)
     return ctypes.CDLL(str(library))
@@ -122,19 +128,46 @@ class Lane:
         self._call("singular_values", count, m, n, self._in(a), sigma)
         return sigma
 
+    def secondary(self, how: SecondaryKernel, J: Array, e: Array, v: Array) -> tuple[Array, Array]:
+        """q̇ (c, n) and lambda2 (c,) of a step with a criterion, v (c, n) = -gain ∇h."""
+        count, m, n = J.shape
+        numbers = np.array([how.form, how.alpha1, how.max_speed, *_numbers(how.step)], float)
+        out = self._empty((count, n), (count,))
+        arrays = (numbers, *map(self._in, (J, e, v)), *out)
+        self._call("secondary", count, m, n, *arrays, source="lab_redundancy.cpp")
+        return out[0], out[1]
+
+    def priority(self, how: Sequence[Kernel], rows: Sequence[int], J: Array, e: Array) -> Array:
+        """q̇ (c, n) of tasks with so many rows each of J (c, m, n) and e (c, m)."""
+        count, m, n = J.shape
+        numbers = np.array([_numbers(step) for step in how], float)
+        (dq,) = self._empty((count, n))
+        arrays = (np.array(rows, np.intc), numbers, self._in(J), self._in(e), dq)
+        self._call("priority", count, m, n, len(rows), *arrays, source="lab_redundancy.cpp")
+        return dq
+
     def _in(self, a: Array) -> Array:
         return np.ascontiguousarray(a, self.dtype)
 
     def _empty(self, *shapes: tuple[int, ...]) -> list[Array]:
         return [np.zeros(shape, self.dtype) for shape in shapes]
 
-    def _call(self, function: str, count: int, *arguments: int | Array) -> None:
+    def _call(
+        self, function: str, count: int, *arguments: int | Array, source: str = "lab.cpp"
+    ) -> None:
         name = f"{function}_f{8 * self.dtype.itemsize}x{self.width}"
         converted = [
             ctypes.c_int(a) if isinstance(a, int) else ctypes.c_void_p(a.ctypes.data)
             for a in arguments
         ]
-        getattr(compiled(self.isa), name)(ctypes.c_long(count), *converted)
+        getattr(compiled(self.isa, source), name)(ctypes.c_long(count), *converted)
+
+
+def _numbers(step: Kernel) -> list[float]:
+    """A step and its damping rule as lab_redundancy.cpp reads them."""
+    rule, parameters = step.rule.kernel
+    clamps = (step.group, step.max_error, step.error_group, step.max_angle)
+    return [step.method, step.parameter, *clamps, rule, *parameters, *[0.0] * (4 - len(parameters))]
 
 
 # How many rows a function of lab.cpp returns.

@@ -112,9 +112,8 @@ class Layout:
 
     def _check(self, given: Sequence[ArrayLike | None], name: str) -> None:
         if len(given) != len(self.tasks):
-            raise InputError(
-                f"one {name} for each of {len(self.tasks)} tasks is needed; given: {len(given)}"
-            )
+            expected = f"one {name} for each of {len(self.tasks)} tasks"
+            raise InputError(f"there must be {expected}; given: {len(given)}")
 
 
 @lru_cache(maxsize=64)

@@ -34,7 +34,7 @@ class Linearization:
         e: Task error or velocity (m,), in the units of J's rows.
         before: The linearization one step before, for the rules that compare; None at the start.
         rows: A name for each row, as "x of hand"; empty if there are none.
-        q: The configuration (n,) it was made at; None if that is not known.
+        q: The configuration (n,) it was made at [rad or m]; None if it is not known.
     """
 
     J: Array

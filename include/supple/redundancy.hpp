@@ -1,0 +1,242 @@
+// Using the freedom that a task leaves: (J, e, v) -> q̇, and several tasks in order of priority.
+//
+// v = -gain ∇h (n) is what a criterion asks for, computed elsewhere. The twins in Python,
+// src/supple/motion/redundancy.py and priority.py, read like the papers and cite them;
+// tests/kernel/test_redundancy_lanes.py ties the two together.
+#pragma once
+
+#include "damping.hpp"
+#include "lane.hpp"
+#include "linalg.hpp"
+#include "step.hpp"
+
+namespace supple {
+
+enum class Secondary : int {
+  null_space,            // any step, and v in the null space of J
+  projection,            // J*e + (I - J*J) v, damped by the step's rule
+  weighted_projection,   // J*e + α1²/λ² (I - J*J) v, damped by the step's rule and at least by α1²
+  total_speed,           // likewise, α1² <= λ² such that ‖q̇‖ <= max_speed
+  total_speed_switched,  // the null space while that obeys, else the λ² > 0 with ‖q̇‖ = max_speed
+};
+
+template <class T>
+struct Redundancy {
+  Secondary form;
+  T alpha1;
+  T max_speed;
+  Step<T> step;  // of null_space; of the projections its damping rule
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// Lanes of working memory that `secondary` needs, and `priority` for m rows in all.
+SUPPLE_FN int redundancy_scratch(int m, int n) {
+  return step_scratch(m, n) + (m + n) * (m + n + 8);
+}
+
+// x <- what is left of it beside `count` orthonormal rows, some of which may be zero; twice, for
+// what rounding has left the first time. `along` (count), if given, adds up what was taken away.
+template <class L>
+SUPPLE_FN void take_away(int count, int n, const L* rows, L* x, L* along = nullptr) {
+  for (int i = 0; along && i < count; ++i) along[i] = L(0);
+  for (int twice = 0; twice < 2; ++twice) {
+    for (int i = 0; i < count; ++i) {
+      const L part = dot(n, rows + i * n, x);
+      for (int j = 0; j < n; ++j) x[j] = fma(-part, rows[i * n + j], x[j]);
+      if (along) along[i] = along[i] + part;
+    }
+  }
+}
+
+// v in the axes of J's decomposition: q̇ = Σ cᵢ vᵢ + share free.
+template <class L>
+struct Split {
+  int count;           // of singular values: min(m, n)
+  const L* sigma;      // (count,), zero where it is zero to working precision
+  const L* gamma;      // (count,): uᵢᵀe
+  const L* beta;       // (count,): vᵢᵀv, zero where sigma is
+  const L* free;       // (n,): what is left of v in the null space
+  L size;              // ‖free‖
+  L* c;                // (count,), the result
+  L *sigmas, *gammas;  // (count + 1,), working memory
+};
+
+// c and the share of the damped projections, with λ² given. α1² <= λ²; negative: no weight.
+template <class L>
+SUPPLE_FN L damped_projection(const Split<L>& split, const L& lambda2, const L& weight) {
+  const mask_t<L> some = lambda2 > L(0);
+  const L whole = select(some, weight / select(some, lambda2, L(1)), L(0));
+  const L share = select(weight < L(0), L(1), whole);
+  for (int i = 0; i < split.count; ++i) {
+    const L sigma = split.sigma[i],
+            along = fma(lambda2 * share, split.beta[i], sigma * split.gamma[i]);
+    const mask_t<L> counts = sigma > L(0);
+    split.c[i] = select(counts, along / select(counts, fma(sigma, sigma, lambda2), L(1)), L(0));
+  }
+  return share;
+}
+
+// c and the share with ‖q̇‖ <= bound, strictly, and λ² (Deo & Walker 1995, section 4.1). As one
+// bounded damped step: with gᵢ = σᵢγᵢ + α1²βᵢ and `least` what λ² is anyway, q̇ has the components
+// g/(σ² + least + x), so the spectrum is √(σ² + least) and g over that, and x the optimal damping.
+template <class L>
+SUPPLE_FN L bounded(const Split<L>& split, const L& weight, const L& bound, bool switched,
+                    L& lambda2) {
+  using T = scalar_t<L>;
+  constexpr T epsilon = Number<T>::epsilon;
+  const int count = split.count;
+  L plain2 = split.size * split.size, size2 = square(weight * split.size);
+  for (int i = 0; i < count; ++i) {
+    const mask_t<L> counts = split.sigma[i] > L(0);
+    const L task = select(counts, split.gamma[i] / select(counts, split.sigma[i], L(1)), L(0));
+    const L g = fma(split.sigma[i], split.gamma[i], weight * split.beta[i]);
+    split.c[i] = task;
+    split.gammas[i] = g;
+    plain2 = fma(task, task, plain2);
+    size2 = fma(g, g, size2);
+  }
+  const mask_t<L> plain = switched ? sqrt(plain2) <= bound * L(1 - 32 * epsilon) : L(0) > L(0);
+  L least = weight;
+  if (switched) least = max(weight * split.size, sqrt(size2) * L(epsilon * epsilon)) / bound;
+  for (int i = 0; i <= count; ++i) {
+    const L sigma = i < count ? split.sigma[i] : L(0);
+    const L g = i < count ? split.gammas[i] : weight * split.size;
+    const L root = sqrt(fma(sigma, sigma, least));
+    split.sigmas[i] = root;
+    split.gammas[i] = select(root > L(0), g / select(root > L(0), root, L(1)), L(0));
+  }
+  const L more = optimal_lambda2(
+      Spectrum<L>{count + 1, split.sigmas, split.gammas, L(0), L(-1), L(0)}, bound, false);
+  const L floor = rank_floor(split.sigmas[0]);
+  for (int i = 0; i < count; ++i) {
+    const L root = split.sigmas[i];
+    const mask_t<L> counts = (root > floor) & (split.sigma[i] > L(0));
+    const L along = root / select(counts, fma(root, root, more), L(1)) * split.gammas[i];
+    split.c[i] = select(plain, split.c[i], select(counts, along, L(0)));
+  }
+  lambda2 = select(plain, L(0), least + more);
+  const mask_t<L> counts = split.sigmas[count] > floor;
+  const L share = select(counts, weight / select(counts, least + more, L(1)), L(0));
+  return select(plain, L(1), share);
+}
+
+// One step with a criterion. `before` and `change` are those of a Spectrum. Returns λ².
+template <class L, class T>
+SUPPLE_FN L secondary(const Redundancy<T>& how, int m, int n, const L* J, const L* e, const L* v,
+                      const L& before, const L& change, L* dq, L* scratch) {
+  const int k = m < n ? m : n;
+  const auto take = [&scratch](int count) {
+    L* piece = scratch;
+    scratch += count;
+    return piece;
+  };
+  L *u = take(k * m), *right = take(k * n), *sigma = take(k), *gamma = take(k), *beta = take(k);
+  L *free = take(n), *c = take(k), *sigmas = take(k + 1), *gammas = take(k + 1);
+  factor(m, n, J, u, sigma, right);
+  L lambda2(0), share(1);
+  for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
+  if (how.form == Secondary::projection || how.form == Secondary::weighted_projection) {
+    const Spectrum<L> spectrum{k, sigma, gamma, dot(m, e, e), before, change};
+    lambda2 = supple::lambda2(how.step.damping, spectrum);
+  }
+  // From here on what is zero to working precision is zero, and its direction free.
+  const L floor = rank_floor(sigma[0]);
+  for (int i = 0; i < k; ++i) {
+    const mask_t<L> counts = sigma[i] > floor;
+    sigma[i] = select(counts, sigma[i], L(0));
+    for (int j = 0; j < n; ++j) right[i * n + j] = select(counts, right[i * n + j], L(0));
+  }
+  for (int j = 0; j < n; ++j) free[j] = v[j];
+  take_away(k, n, right, free, beta);
+  if (how.form == Secondary::null_space) {
+    lambda2 = step(how.step, m, n, J, e, before, change, dq, scratch);
+    for (int j = 0; j < n; ++j) dq[j] = dq[j] + free[j];
+    return lambda2;
+  }
+  const Split<L> split{k, sigma, gamma, beta, free, length(n, free), c, sigmas, gammas};
+  const L weight(how.alpha1 * how.alpha1);
+  if (how.form == Secondary::projection) {
+    share = damped_projection(split, lambda2, L(-1));
+  } else if (how.form == Secondary::weighted_projection) {
+    lambda2 = max(lambda2, weight);
+    share = damped_projection(split, lambda2, weight);
+  } else {
+    const bool switched = how.form == Secondary::total_speed_switched;
+    share = bounded(split, weight, L(how.max_speed), switched, lambda2);
+  }
+  for (int j = 0; j < n; ++j) dq[j] = share * free[j];
+  for (int i = 0; i < k; ++i) {
+    for (int j = 0; j < n; ++j) dq[j] = fma(c[i], right[i * n + j], dq[j]);
+  }
+  return lambda2;
+}
+
+// Tasks in order of priority: `rows` says how many rows of J (.. x n) and e each of the levels has,
+// `how` its step. A level moves only in what changes none of those above it: beside an orthonormal
+// basis of all their rows. `before` and `change` are those of the first level; the others have
+// none. `redundancy_scratch` of all rows.
+template <class L, class T>
+SUPPLE_FN void priority(const Step<T>* how, int levels, const int* rows, int n, const L* J,
+                        const L* e, const L& before, const L& change, L* dq, L* scratch) {
+  const auto take = [&scratch](int count) {
+    L* piece = scratch;
+    scratch += count;
+    return piece;
+  };
+  int all = 0, most = 0;
+  for (int level = 0; level < levels; ++level) {
+    all += rows[level];
+    most = rows[level] > most ? rows[level] : most;
+  }
+  const int widest = most < n ? most : n;
+  L *taken = take(all * n), *left = take(most * n), *u = take(widest * most);
+  L *right = take(widest * n), *sigma = take(widest), *error = take(most), *moved = take(n);
+  int count = 0;
+  for (int j = 0; j < n; ++j) dq[j] = L(0);
+  for (int level = 0; level < levels; ++level) {
+    const int m = rows[level], k = m < n ? m : n;
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) left[i * n + j] = J[i * n + j];
+      take_away(count, n, taken, left + i * n);
+    }
+    factor(m, n, left, u, sigma, right);
+    // What projecting has left of a row that is taken is noise, relative to the whole J.
+    const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
+    for (int i = 0; i < m; ++i) error[i] = e[i];
+    if (level > 0) {
+      for (int i = 0; i < m; ++i) {
+        error[i] = error[i] - dot(n, J + i * n, dq);
+        for (int j = 0; j < n; ++j) left[i * n + j] = L(0);
+      }
+      for (int r = 0; r < k; ++r) {
+        const L size = select(sigma[r] > floor, sigma[r], L(0));
+        for (int i = 0; i < m; ++i) {
+          const L part = size * u[r * m + i];
+          for (int j = 0; j < n; ++j)
+            left[i * n + j] = fma(part, right[r * n + j], left[i * n + j]);
+        }
+      }
+    }
+    step(how[level], m, n, left, error, level ? L(-1) : before, level ? L(0) : change, moved,
+         scratch);
+    take_away(count, n, taken, moved);
+    for (int j = 0; j < n; ++j) dq[j] = dq[j] + moved[j];
+    for (int r = 0; r < k; ++r) {
+      L* const row = taken + count * n;
+      for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
+      take_away(count, n, taken, row);
+      const L size = length(n, row);
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else noise after all, or not there
+      const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
+      for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
+      ++count;
+    }
+    J += m * n;
+    e += m;
+  }
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,282 @@
+"""What a robot should do with the freedom that its tasks leave: costs h(q), to be decreased.
+
+A criterion is called with q (n,) and returns the gradient ∇h (n,); `value(q)` is h itself. The
+steps of `supple.motion.redundancy` move along -∇h; any callable of yours that returns a gradient
+will do there. Everything is finite everywhere: no criterion is a barrier that grows without end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, shown, unknown
+from supple.kinematics import Robot
+from supple.kinematics.robot import FrameNames
+from supple.motion.linearization import EPSILON, Array, numbers_of
+from supple.motion.scale import Rows
+from supple.motion.shapes import Capsule, Shape, Sphere, closest_points
+
+__all__ = [
+    "Capsule",
+    "Clearance",
+    "Criterion",
+    "LimitDistance",
+    "Manipulability",
+    "RestPosture",
+    "Sphere",
+]
+
+
+class Criterion(Protocol):
+    """Anything that makes a gradient ∇h (n,) of a configuration q (n,)."""
+
+    def __call__(self, q: Array, /) -> ArrayLike:
+        """Return ∇h (n,), finite."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RestPosture:
+    """Stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
+
+    Attributes:
+        q_rest: (n,) [rad or m].
+        weight: One number for all joints, or one for each (n,); not negative.
+
+    References:
+        Liégeois 1977; Wampler 1986, eq. (33).
+    """
+
+    q_rest: Array
+    weight: Array | float = 1.0
+
+    def __post_init__(self) -> None:
+        rest = _vector(self.q_rest, "RestPosture: q_rest")
+        weight = numbers_of(self.weight, "RestPosture: weight")
+        if weight.shape not in ((), rest.shape) or (weight < 0).any():
+            raise InputError(
+                f"RestPosture: weight must be a number or {rest.shape}, not negative; "
+                f"given: {shown(self.weight)}"
+            )
+        object.__setattr__(self, "q_rest", rest)
+        object.__setattr__(self, "weight", weight)
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        return np.asarray(self.weight * (_configuration(q, len(self.q_rest)) - self.q_rest))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        return float(self(q) @ (_configuration(q, len(self.q_rest)) - self.q_rest)) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class LimitDistance:
+    """Stay in the middle of the joints' ranges.
+
+        h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints that have a range
+
+    A joint without a limit on one side, or without any room, contributes nothing. h is 1/8 where
+    all joints are at a limit and keeps growing beyond: it does not keep a joint inside by itself.
+
+    Attributes:
+        lower, upper: (n,) [rad or m]; infinite where there is no limit.
+
+    References:
+        Liégeois 1977; Deo & Walker 1995, section 4.
+    """
+
+    lower: Array
+    upper: Array
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            given = np.asarray(getattr(self, name))
+            if given.dtype.kind not in "iuf" or given.ndim != 1 or np.isnan(given).any():
+                what = f"LimitDistance: {name} must be numbers (n,), maybe infinite"
+                raise InputError(f"{what}; given: {shown(getattr(self, name))}")
+            object.__setattr__(self, name, given.astype(np.float64))
+        if self.lower.shape != self.upper.shape or (self.lower > self.upper).any():
+            raise InputError(
+                "LimitDistance: lower must be as long as upper and nowhere above it; "
+                f"given: {shown(self.lower)} and {shown(self.upper)}"
+            )
+
+    @classmethod
+    def for_robot(cls, robot: Robot) -> LimitDistance:
+        """With the robot's own limits."""
+        return cls(robot.lower, robot.upper)
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        middle, scale = self._scale
+        return (_configuration(q, len(middle)) - middle) * scale
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        middle, scale = self._scale
+        return float(((_configuration(q, len(middle)) - middle) ** 2 * scale).sum()) / 2
+
+    @cached_property
+    def _scale(self) -> tuple[Array, Array]:
+        """The middles, and 1/(k range²), zero where there is no range."""
+        ranged = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.lower < self.upper)
+        lower, upper = np.where(ranged, self.lower, 0.0), np.where(ranged, self.upper, 0.0)
+        room = np.where(ranged, upper - lower, 1.0)
+        return (lower + upper) / 2, ranged / room**2 / max(1, ranged.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Manipulability:
+    """Stay away from singularities:  h = -w,  w = sqrt(det(J Jᵀ)), Yoshikawa's manipulability.
+
+    The gradient is taken by central differences, step eps^(1/3), in one batched call: right to
+    about 1e-9 of w where w is smooth. w has a kink where it vanishes; there the differences of
+    both sides cancel, and the gradient is that of their mean: finite, often zero.
+
+    Attributes:
+        robot: Whose Jacobian.
+        frame: A frame's name, or several; the end frames if left out.
+        rows: Which of "x", "y", "z", "rx", "ry", "rz" count; all if left out. Rows that the robot
+            can never move make w zero everywhere.
+
+    References:
+        Yoshikawa 1985; Deo & Walker 1995, section 4.
+    """
+
+    robot: Robot
+    frame: FrameNames = None
+    rows: Rows = None
+
+    def __post_init__(self) -> None:
+        _a_robot(self, self.robot)
+        self.robot.manipulability(self.robot.neutral(), self.frame, rows=self.rows)  # names exist
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        n = self.robot.dof
+        h = EPSILON ** (1 / 3)
+        q = _configuration(q, n)
+        both = np.stack([q + h * np.eye(n), q - h * np.eye(n)])
+        w = np.asarray(self.robot.manipulability(both, self.frame, rows=self.rows))
+        return np.asarray((w[1] - w[0]) / np.diagonal(both[0] - both[1]))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        q = _configuration(q, self.robot.dof)
+        return -float(self.robot.manipulability(q, self.frame, rows=self.rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Clearance:
+    """Keep parts of the robot away from obstacles.
+
+        h = Σ ½ max(0, distance - d)²        d from surface to surface, over all pairs
+
+    d is negative where two shapes overlap, down to minus their radii where their axes cross; there
+    no direction leads away, and the pair adds nothing to the gradient. Where several points are
+    equally near (parallel capsules) the gradient is that of one of them.
+
+    Attributes:
+        robot: The robot.
+        bodies: Spheres and capsules fixed to frames of the robot.
+        obstacles: Spheres and capsules in the world.
+        distance: Where pairs begin to count [m].
+
+    References:
+        Maciejewski & Klein 1985; Deo & Walker 1995, section 4.
+    """
+
+    robot: Robot
+    bodies: Sequence[Shape]
+    obstacles: Sequence[Shape]
+    distance: float
+
+    def __post_init__(self) -> None:
+        _a_robot(self, self.robot)
+        for name in ("bodies", "obstacles"):
+            given: object = getattr(self, name)
+            shapes = tuple(given) if isinstance(given, Sequence) else ()
+            if not shapes or not all(isinstance(shape, Shape) for shape in shapes):
+                raise InputError(
+                    f"Clearance: {name} must be spheres and capsules, at least one; "
+                    f"given: {shown(given)}"
+                )
+            object.__setattr__(self, name, shapes)
+        for body in self.bodies:
+            if body.frame not in self.robot.frames:
+                raise unknown("frame", body.frame, self.robot.frames)
+        for obstacle in self.obstacles:
+            if obstacle.frame is not None:
+                raise InputError(
+                    f"Clearance: an obstacle is in the world, with frame None; given: {obstacle}"
+                )
+        if type(self.distance) not in (int, float) or not 0 <= self.distance < math.inf:
+            given = shown(self.distance)
+            raise InputError(f"Clearance: distance must be finite, not negative; given: {given}")
+
+    def distances(self, q: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return d (b, o) [m] and the closest points of the axes in the world, (b, o, 3) each.
+
+        The points are on the segments or centers of the b bodies and of the o obstacles, not on
+        their surfaces.
+        """
+        return self._distances(self._poses(q)[0])
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        poses, J = self._poses(q)
+        d, here, there = self._distances(poses)
+        away = here - there
+        size = np.linalg.norm(away, axis=-1)
+        push = np.maximum(0.0, self.distance - d) * (size > 0) / np.where(size > 0, size, 1.0)
+        force = -push[..., None] * away  # of each pair, on its body at the point `here`
+        torque = np.cross(here - poses[:, None, :3, 3], force)
+        wrench = np.concatenate([force.sum(axis=1), torque.sum(axis=1)], axis=-1)
+        return np.asarray(np.einsum("bi,bij->j", wrench, J))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        d = self.distances(q)[0]
+        return float((np.maximum(0.0, self.distance - d) ** 2).sum()) / 2
+
+    def _poses(self, q: ArrayLike) -> tuple[Array, Array]:
+        """Poses (b, 4, 4) and Jacobians (b, 6, n) of the bodies' frames."""
+        names = list(dict.fromkeys(str(body.frame) for body in self.bodies))
+        which = [names.index(str(body.frame)) for body in self.bodies]
+        poses, J = self.robot.fk_jacobian(_configuration(q, self.robot.dof), tuple(names))
+        return np.asarray(poses, np.float64)[which], np.asarray(J, np.float64)[which]
+
+    def _distances(self, poses: Array) -> tuple[Array, Array, Array]:
+        local = np.stack([body.segment for body in self.bodies])
+        bodies = local @ poses[:, :3, :3].transpose(0, 2, 1) + poses[:, None, :3, 3]
+        obstacles = np.stack([obstacle.segment for obstacle in self.obstacles])
+        here, there = closest_points(bodies[:, None], obstacles)
+        radii = np.add.outer(*[[s.radius for s in x] for x in (self.bodies, self.obstacles)])
+        return np.linalg.norm(here - there, axis=-1) - radii, here, there
+
+
+def _vector(given: ArrayLike, name: str) -> Array:
+    vector = numbers_of(given, name)
+    if vector.ndim != 1 or len(vector) == 0:
+        raise InputError(f"{name} must be a vector (n,); given: {shown(given)}")
+    return vector
+
+
+def _configuration(q: ArrayLike, n: int) -> Array:
+    vector = numbers_of(q, "q")
+    if vector.shape != (n,):
+        raise InputError(f"q must be ({n},); given: {vector.shape}")
+    return vector
+
+
+def _a_robot(owner: object, robot: object) -> None:
+    if not isinstance(robot, Robot):
+        raise InputError(f"{type(owner).__name__}: robot must be a Robot; given: {shown(robot)}")

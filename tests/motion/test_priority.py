@@ -1,0 +1,236 @@
+"""Several tasks: a lower one never changes a higher one; weights; the smooth form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spectra import orthonormal
+
+from supple import (
+    DLS,
+    SDLS,
+    Augmented,
+    ClampAngle,
+    Linearization,
+    NullSpace,
+    Priority,
+    Pseudoinverse,
+    Transpose,
+)
+from supple.errors import InputError
+from supple.motion import damping
+from supple.motion.criteria import RestPosture
+from supple.motion.step import Step
+
+Array = np.ndarray
+Levels = list[Linearization]
+DAMPED: list[Step] = [
+    DLS(damping.Constant(1e-2)),
+    DLS(damping.Constant(1e-4), "qr"),
+    DLS(damping.SpeedBound(30.0)),
+    DLS(damping.Optimal(2.0)),
+    ClampAngle(SDLS(), 0.5),
+]
+UNDAMPED: list[Step] = [
+    Pseudoinverse(),
+    Transpose(),
+    DLS(damping.Constant(0.0)),
+    lambda lin: np.cos(np.arange(lin.J.shape[1])),  # a user's own, which does not even look
+]
+SMALL = (1.0, 1.0, 0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-13, 1e-15, 0.0)
+
+
+@st.composite
+def levels(draw: st.DrawFn) -> Levels:
+    """Up to four tasks, singular, alike or nearly so, maybe more rows than joints."""
+    n = draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    found: Levels = []
+    for _ in range(draw(st.integers(1, 4))):
+        m = draw(st.integers(1, 6))
+        k = min(m, n)
+        sigma = np.array([draw(st.sampled_from(SMALL)) for _ in range(k)])
+        J = orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T
+        if found and draw(st.booleans()):  # mostly rows that are there already
+            above = np.concatenate([x.J for x in found])
+            mixed = rng.normal(size=(m, len(above))) @ above
+            J = mixed + draw(st.sampled_from((0.0, 1e-14, 1e-9, 1e-5, 1.0))) * J
+        found.append(Linearization(J, rng.normal(size=m), q=rng.normal(size=n)))
+    return found
+
+
+def test_the_samples_are_hard() -> None:
+    """Among them: tasks in conflict, lost ranks, more rows than joints."""
+    seen = set()
+
+    @settings(max_examples=200, deadline=None, database=None)
+    @given(levels())
+    def look(tasks: Levels) -> None:
+        J = np.concatenate([x.J for x in tasks])
+        if len(J) > J.shape[1]:
+            seen.add("more rows than joints")
+        if any(x.rank < min(x.J.shape) for x in tasks):
+            seen.add("singular")
+        if len(tasks) == 4:
+            seen.add("deep")
+
+    look()
+    assert seen == {"more rows than joints", "singular", "deep"}
+
+
+@pytest.mark.parametrize("step", [*DAMPED, *UNDAMPED], ids=lambda s: getattr(s, "__name__", str(s)))
+@settings(max_examples=150, deadline=None)
+@given(tasks=levels())
+def test_a_lower_task_never_changes_a_higher_one(step: Step, tasks: Levels) -> None:
+    priority = Priority(step)
+    whole = priority(tasks)
+    assert np.isfinite(whole).all()
+    for i, task in enumerate(tasks):
+        alone = priority(tasks[: i + 1])
+        added = whole - alone
+        change = np.linalg.norm(task.J @ added)
+        size = np.linalg.norm(task.J)
+        rounding = 4 * np.finfo(float).eps * np.linalg.norm(alone) * size
+        assert change <= 1e-12 * size * np.linalg.norm(added) + rounding
+        if step in DAMPED:  # then q̇ is bounded, and so is what rounding makes of it
+            assert change <= 1e-9 * (np.linalg.norm(task.J @ alone) + size)
+
+
+@settings(max_examples=60, deadline=None)
+@given(levels())
+def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
+    """A step that does not move at the top leaves the rows of the top alone all the same."""
+    steps: list[Step] = [lambda lin: np.zeros(lin.J.shape[1]), *[DAMPED[0]] * (len(tasks) - 1)]
+    dq = Priority(steps)(tasks)
+    assert np.linalg.norm(tasks[0].J @ dq) <= 1e-12 * np.linalg.norm(tasks[0].J) * (
+        np.linalg.norm(dq) + 1
+    )
+
+
+def test_without_singularities_it_is_the_recursion_of_the_literature() -> None:
+    """q̇_k = q̇_(k-1) + (J_k N)⁺ (e_k - J_k q̇_(k-1)), N of the pseudoinverse of all above."""
+    rng = np.random.default_rng(1)
+    for rows, n in (((2, 2), 7), ((1, 2, 3), 9), ((1, 1, 1, 1), 5), ((3, 2), 5), ((6,), 7)):
+        tasks = [Linearization(rng.normal(size=(m, n)), rng.normal(size=m)) for m in rows]
+        dq, above = np.zeros(n), np.zeros((0, n))
+        for task in tasks:
+            N = np.eye(n) - np.linalg.pinv(above) @ above if len(above) else np.eye(n)
+            dq = dq + np.linalg.pinv(task.J @ N, rcond=1e-10) @ (task.e - task.J @ dq)
+            above = np.concatenate([above, task.J])
+        found = Priority(Pseudoinverse())(tasks)
+        np.testing.assert_allclose(found, dq, atol=1e-9)
+        for task in tasks:  # there is room for all
+            np.testing.assert_allclose(task.J @ found, task.e, atol=1e-9)
+
+
+def test_where_tasks_conflict_the_lower_gives_way() -> None:
+    rng = np.random.default_rng(2)
+    first = Linearization(rng.normal(size=(2, 4)), rng.normal(size=2))
+    again = Linearization(first.J, -first.e)  # the opposite
+    other = Linearization(np.eye(4), np.ones(4))
+    for step in (Pseudoinverse(), DLS(damping.Constant(1e-8))):
+        alone = Priority(step)([first, other])
+        np.testing.assert_allclose(Priority(step)([first, again, other]), alone, atol=1e-9)
+        np.testing.assert_allclose(first.J @ alone, first.e, atol=1e-6)
+
+
+def test_one_task_is_the_step_itself() -> None:
+    rng = np.random.default_rng(3)
+    now, past = (rng.normal(size=(3, 5)) for _ in range(2))
+    lin = Linearization(now, rng.normal(size=3), Linearization(past, np.zeros(3)))
+    for step in (*DAMPED, DLS(damping.ManipulabilityRate(1.0, 1.5, 0.01, 0.1))):
+        assert (Priority(step)([lin]) == step(lin)).all()
+
+
+def test_a_posture_below_all_tasks() -> None:
+    """As a step around the last one, or as a last task with J = I: the same."""
+    rng = np.random.default_rng(4)
+    tasks = [Linearization(rng.normal(size=(2, 7)), rng.normal(size=2), q=np.ones(7))] * 2
+    h = RestPosture(np.zeros(7))
+    step = Pseudoinverse()
+    around = Priority([step, NullSpace(step, h, 0.5)])(tasks)
+    below = Priority(step)([*tasks, Linearization(np.eye(7), -0.5 * h(np.ones(7)))])
+    exact = NullSpace(step, h, 0.5)(tasks[0])
+    np.testing.assert_allclose(around, exact, atol=1e-12)
+    N = np.eye(7) - np.linalg.pinv(tasks[0].J) @ tasks[0].J
+    np.testing.assert_allclose(N @ below, N @ exact, atol=1e-12)
+
+
+# ---- weights -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(levels(), st.sampled_from([1.0, 0.1]))
+def test_augmented_is_equation_19(tasks: Levels, w: float) -> None:
+    """q̇ = (JᵀW J + W_v)⁻¹ JᵀW ẋ."""
+    weights: list[object] = [w**k for k in range(len(tasks))]
+    weights[-1] = np.linspace(0, 1, len(tasks[-1].e))
+    J, e = np.concatenate([x.J for x in tasks]), np.concatenate([x.e for x in tasks])
+    W = np.diag(np.concatenate([np.full(len(x.e), y) for x, y in zip(tasks, weights, strict=True)]))
+    n = J.shape[1]
+    expected = np.linalg.solve(J.T @ W @ J + 0.01 * np.eye(n), J.T @ W @ e)
+    found = Augmented(damping.Constant(0.01), weights)(tasks)  # type: ignore[arg-type]
+    scale = 1 + np.linalg.norm(J) ** 2 * 100
+    atol = 1e-14 * scale * np.linalg.norm(J) * np.linalg.norm(e)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=max(1e-12, atol))
+
+
+def test_augmented_tends_to_priority() -> None:
+    """Weights 1, w, w² and λ² < w²: what the lower tasks cost the higher ones falls as w."""
+    rng = np.random.default_rng(5)
+    tasks = [Linearization(rng.normal(size=(2, 4)), rng.normal(size=2)) for _ in range(3)]
+    strict = Priority(Pseudoinverse())(tasks[:2])
+    off, cost = [], []
+    for w in (1e-3, 1e-4, 1e-5):
+        soft = Augmented(damping.Constant(w**3), (1, w, w**2))(tasks)
+        off.append(np.linalg.norm(soft - strict))
+        cost.append(np.linalg.norm(tasks[0].J @ soft - tasks[0].e))
+    for sizes in (off, cost):
+        assert sizes[2] < 0.15 * sizes[1] < 0.03 * sizes[0]
+
+
+def crossing(t: float) -> Levels:
+    """The second task's row turns into the first one's at t = 0; the third takes what is left."""
+    first = Linearization([[1.0, 0.0, 0.0]], [1.0])
+    second = Linearization([[1.0, t, 0.0]], [0.3])
+    return [first, second, Linearization(np.eye(3), [0.5, -2.0, 1.0])]
+
+
+def test_what_is_continuous_and_what_is_not() -> None:
+    """At an algorithmic singularity Priority sets a direction free: a jump. Augmented does not."""
+    strict = Priority(DLS(damping.Constant(1e-4)))
+    soft = Augmented(damping.Constant(1e-7), (1, 1e-3, 1e-6))
+    near, at = 1e-9, 0.0
+    assert np.linalg.norm(strict(crossing(near)) - strict(crossing(at))) > 1
+    assert np.linalg.norm(soft(crossing(near)) - soft(crossing(at))) < 1e-4
+    # away from it a small change of t is a small change of q̇
+    assert np.linalg.norm(strict(crossing(0.1)) - strict(crossing(0.1 + 1e-9))) < 1e-6
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda lin: Priority(3), "a step"),
+        (lambda lin: Priority([]), "a step"),
+        (lambda lin: Priority([Pseudoinverse(), 3]), "a step"),
+        (lambda lin: Priority(Pseudoinverse())([]), "at least one"),
+        (lambda lin: Priority(Pseudoinverse())(lin), "sequence"),
+        (lambda lin: Priority([Pseudoinverse()])([lin, lin]), "takes 1"),
+        (lambda lin: Priority(Pseudoinverse())([lin, Linearization([[1.0]], [1.0])]), "columns"),
+        (lambda lin: Augmented(3, (1,)), "rule"),
+        (lambda lin: Augmented(damping.Constant(1.0), ()), "one for each"),
+        (lambda lin: Augmented(damping.Constant(1.0), 2.0), "one for each"),
+        (lambda lin: Augmented(damping.Constant(1.0), (-1,)), "not negative"),
+        (lambda lin: Augmented(damping.Constant(1.0), (1, 1))([lin]), "takes 2"),
+        (lambda lin: Augmented(damping.Constant(1.0), ([1, 1],))([lin]), r"\(1,\)"),
+        (lambda lin: Priority(lambda x: x).kernels(1), "steps that supple has"),
+    ],
+)
+def test_bad_input_is_refused(call: object, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        call(Linearization([[1.0, 0.0]], [2.0]))  # type: ignore[operator]
