@@ -184,7 +184,7 @@ SUPPLE_FN L filtered_step(const Filter<T>& how, int m, int n, const L* J, const 
   for (int i = 0; i < m; ++i) e[i] = error[i] / select(largest > L(0), largest, L(1));
   inside(p, e);
   const L size = length(k, e), wide = L(1) / p.scale / L(how.max_gain);
-  const mask_t<L> still = !(size > L(0)) | !(wide < L(none));
+  const mask_t<L> still = !((size > L(0)) & (wide < L(none)));
   const L edge = select(still, L(1), wide);
   for (int i = 0; i < k; ++i) e[i] = e[i] / select(size > L(0), size, L(1));
 

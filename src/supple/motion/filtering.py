@@ -117,8 +117,9 @@ class NumericalFilter:
 
     def __post_init__(self) -> None:
         in_range(self, "max_gain", self.max_gain, 0.0, math.inf)
-        if not isinstance(self.printed, bool):
-            given = shown(self.printed)
+        printed: object = self.printed
+        if not isinstance(printed, bool):
+            given = shown(printed)
             raise InputError(f"NumericalFilter: printed must be True or False; given: {given}")
 
     def __call__(self, linearization: Linearization) -> Array:
@@ -192,7 +193,7 @@ class _Problem:
         scale = float(np.abs(J).max()) or 1.0
         J, Q = J / scale, None
         if J.shape[0] > J.shape[1]:
-            Q, J = np.linalg.qr(J)
+            Q, J = (np.asarray(x, dtype=np.float64) for x in np.linalg.qr(J))
             u = Q.T @ u
         gram = J @ J.T
         blur = BLUR * len(gram) * float(np.trace(gram))
@@ -217,7 +218,7 @@ class _Problem:
         if 2 * np.linalg.norm(turned) < columns[axis] * np.linalg.norm(u) or not u.any():
             u, turned = np.eye(len(u))[axis], inverse[:, axis]
         size = float(np.linalg.norm(turned)) / float(np.linalg.norm(u))
-        turned = turned / np.linalg.norm(turned)
+        turned = np.asarray(turned / np.linalg.norm(turned), dtype=np.float64)
         # With α² û ûᵀ in the matrix 1/‖û'‖ grows by α² times the cosine of the turn.
         lost = alpha2 * (1 - float(turned @ u) / float(np.linalg.norm(u)))
         return turned, max(0.0, 1 / size - shift - lost)

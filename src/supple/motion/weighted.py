@@ -89,7 +89,7 @@ def _root(weight: ArrayLike | None, name: str, size: int | None = None) -> Array
         return np.diag(np.sqrt(W))
     if W.ndim == 2 and W.size and W.shape[0] == W.shape[1] and np.allclose(W, W.T, 1e-12, 0):
         try:
-            return np.linalg.cholesky(W)
+            return np.asarray(np.linalg.cholesky(W), dtype=np.float64)
         except np.linalg.LinAlgError:
             pass
     raise InputError(
