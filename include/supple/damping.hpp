@@ -122,6 +122,12 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   return x * unit * largest;
 }
 
+// How deep inside a region of this size: 0 at its edge and outside, 1 at the singularity.
+template <class L>
+SUPPLE_INLINE L depth(const L& least, const L& size) {
+  return select(least < size, L(1) - square(least / size), L(0));
+}
+
 template <class L, class T>
 SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
   const L p0(damping.p[0]), p1(damping.p[1]), p2(damping.p[2]), p3(damping.p[3]);
@@ -157,7 +163,7 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
     case Rule::condition_bound:
       return max(L(0), (square(largest) - p0 * square(least)) / (p0 - L(1)));
     case Rule::region:
-      return select(least < p1, p0 * (L(1) - square(least / p1)), L(0));
+      return p0 * depth(least, p1);
     case Rule::mayorga_condition: {
       const L l = square(largest) / p1;  // times the square of the least singular value
       const L floor = square(least);

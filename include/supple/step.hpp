@@ -1,7 +1,7 @@
 // Every step that needs no memory: (J, e) -> q̇.
 //
-// The twins in Python, src/supple/motion/step.py, read like the papers and cite them; tests/motion
-// ties the two together.
+// The twins in Python, src/supple/motion/{step,selective,weighted,clamp}.py, read like the papers
+// and cite them; tests/motion ties the two together.
 #pragma once
 
 #include "damping.hpp"
@@ -30,6 +30,11 @@ struct Step {
   int error_group;     // rows of one effector in that
   T max_angle;         // q̇ is scaled so that no entry is larger; infinite: left alone
   Damping<T> damping;  // of the damped methods
+  // Null: left alone.
+  const T* task_scale = nullptr;   // (m): what J's rows and e are multiplied by, ...
+  const T* joint_scale = nullptr;  // (n): ... and J's columns, and q̇ in the end
+  const T* direction = nullptr;    // (m), unit: of a region, the direction that gives way first
+  T min_weight = 1;                // its weight at the singularity
 };
 
 }  // namespace supple
@@ -75,6 +80,18 @@ SUPPLE_FN void clamp_error(int m, int group, const L& most, L* e) {
     const mask_t<L> far = size > most;
     const L factor = select(far, most / select(far, size, L(1)), L(1));
     for (int i = 0; i < rows; ++i) e[first + i] = e[first + i] * factor;
+  }
+}
+
+// The same for targets that jump: an effector may go as much farther as its distance has grown
+// since the step before. `distance` (an entry for each effector) is that memory, read and written.
+template <class L>
+SUPPLE_FN void clamp_error_adaptively(int m, int group, const L& most, L* distance, L* e) {
+  for (int first = 0, i = 0; first < m; first += group, ++i) {
+    const int rows = m - first < group ? m - first : group;
+    const L now = length(rows, e + first);
+    clamp_error(rows, rows, most + max(L(0), now - distance[i]), e + first);
+    distance[i] = now;
   }
 }
 
@@ -191,10 +208,27 @@ SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2,
   for (int j = 0; j < n; ++j) dq[j] = b[j];
 }
 
+// J and e weighted by I + (w - 1) d dᵀ: `weighted` (m x n), and e in place.
+template <class L, class T>
+SUPPLE_FN void give_way(int m, int n, const T* d, const L& w, const L* J, L* weighted, L* e) {
+  const L less = w - L(1);
+  for (int j = 0; j < n; ++j) {
+    L along(0);
+    for (int i = 0; i < m; ++i) along = fma(L(d[i]), J[i * n + j], along);
+    along = along * less;
+    for (int i = 0; i < m; ++i) weighted[i * n + j] = fma(L(d[i]), along, J[i * n + j]);
+  }
+  L along(0);
+  for (int i = 0; i < m; ++i) along = fma(L(d[i]), e[i], along);
+  along = along * less;
+  for (int i = 0; i < m; ++i) e[i] = fma(L(d[i]), along, e[i]);
+}
+
 // Lanes of working memory that `step` needs.
 SUPPLE_FN int step_scratch(int m, int n) { return (m + n) * (m + n) * 4; }
 
-// One step. `before` and `change` are those of a Spectrum. Returns λ², zero for undamped methods.
+// One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled.
+// Returns λ², zero for undamped methods.
 template <class L, class T>
 SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
                  const L& change, L* dq, L* scratch) {
@@ -207,6 +241,18 @@ SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, c
   L *e = take(m), *u = take(k * m), *v = take(k * n), *sigma = take(k), *gamma = take(k);
   for (int i = 0; i < m; ++i) e[i] = error[i];
   if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
+  if (how.task_scale || how.joint_scale) {
+    L* const scaled = take(m * n);
+    for (int i = 0; i < m; ++i) {
+      const L row = how.task_scale ? L(how.task_scale[i]) : L(1);
+      e[i] = e[i] * row;
+      for (int j = 0; j < n; ++j) {
+        const L column = how.joint_scale ? L(how.joint_scale[j]) : L(1);
+        scaled[i * n + j] = J[i * n + j] * row * column;
+      }
+    }
+    J = scaled;
+  }
 
   L damping(0);
   if (how.method == Method::transpose) {
@@ -227,6 +273,13 @@ SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, c
     if (damped) {
       const Spectrum<L> spectrum{direct ? 1 : k, sigma, gamma, dot(m, e, e), before, change};
       damping = lambda2(how.damping, spectrum);
+      if (how.direction && rule == Rule::region) {
+        const L deep = depth(sigma[k - 1], L(how.damping.p[1]));
+        L* const weighted = take(m * n);
+        give_way(m, n, how.direction, L(1) - L(1 - how.min_weight) * sqrt(deep), J, weighted, e);
+        factor(m, n, weighted, u, sigma, v);
+        for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
+      }
     }
     if (direct && how.method == Method::damped_cholesky) {
       L *A = take(k * k), *x = take(m);
@@ -248,6 +301,9 @@ SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, c
         for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
       }
     }
+  }
+  if (how.joint_scale) {
+    for (int j = 0; j < n; ++j) dq[j] = dq[j] * L(how.joint_scale[j]);
   }
   if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
   return damping;

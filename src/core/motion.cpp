@@ -43,20 +43,36 @@ nb::object lambda2_of(int rule, const Doubles& parameters, nb::handle sigma, nb:
 
 // The kernel's twin of the steps of supple/motion/step.py, on a batch. J comes as (..., m n).
 nb::tuple steps(int method, double parameter, int group, double max_error, int error_group,
-                double max_angle, int rule, const Doubles& parameters, nb::handle J, nb::handle e,
-                nb::handle history, int rows, int columns, int threads) {
+                double max_angle, int rule, const Doubles& parameters, const Doubles& task_scale,
+                const Doubles& joint_scale, const Doubles& direction, double min_weight,
+                nb::handle J, nb::handle e, nb::handle history, int rows, int columns,
+                int threads) {
   if (method < 0 || method > int(Method::selective_soft) || rule < 0 ||
       rule > int(Rule::optimal_newton) || parameters.size() > 4 || group < 1 || error_group < 1 ||
       rows < 1 || columns < 1) {
     throw nb::value_error("no such method or rule, or sizes that are not positive");
+  }
+  const auto fits = [](const Doubles& given, int size) {
+    return given.empty() || given.size() == std::size_t(size);
+  };
+  if (!fits(task_scale, rows) || !fits(joint_scale, columns) || !fits(direction, rows)) {
+    throw nb::value_error("weights or a direction that do not match J");
   }
   const Batch j(J, rows * columns, "J"), task(e, rows, "e"), past(history, 2, "history");
   if (!j.same_rows(task) || !j.same_rows(past)) throw nb::value_error("rows that do not match");
   nb::object dq = j.result({}, {columns}), lambda2 = j.result({}, {});
   std::ptrdiff_t bad = -1;
   const auto run = [&]<class T>(const Kernel<T>& kernel) {
-    Step<T> how{Method(method), T(parameter), group,           T(max_error),
-                error_group,    T(max_angle), {Rule(rule), {}}};
+    const auto numbers = [](const Doubles& given) {
+      return std::vector<T>(given.begin(), given.end());
+    };
+    const std::vector<T> task_of = numbers(task_scale), joint_of = numbers(joint_scale),
+                         direction_of = numbers(direction);
+    const auto or_null = [](const std::vector<T>& v) { return v.empty() ? nullptr : v.data(); };
+    Step<T> how{Method(method),        T(parameter),     group,
+                T(max_error),          error_group,      T(max_angle),
+                {Rule(rule), {}},      or_null(task_of), or_null(joint_of),
+                or_null(direction_of), T(min_weight)};
     for (std::size_t i = 0; i < parameters.size(); ++i) how.damping.p[i] = T(parameters[i]);
     const StepRequest<T> request{j.count(),          rows,           columns,        how,
                                  j.data<T>(),        task.data<T>(), past.data<T>(), data_of<T>(dq),
@@ -135,13 +151,15 @@ void bind_motion(nb::module_& m) {
                 "numpy.typing.ArrayLike, values: int) -> " SUPPLE_ARRAY));
 
   m.def("steps", &steps, "method"_a, "parameter"_a, "group"_a, "max_error"_a, "error_group"_a,
-        "max_angle"_a, "rule"_a, "parameters"_a, "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a,
-        "threads"_a,
+        "max_angle"_a, "rule"_a, "parameters"_a, "task_scale"_a, "joint_scale"_a, "direction"_a,
+        "min_weight"_a, "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a, "threads"_a,
         "dq, lambda2 and the first row that is not finite (or -1) of a batch of steps.",
         nb::sig(
             "def steps(method: int, parameter: float, group: int, max_error: float, error_group: "
             "int, max_angle: "
-            "float, rule: int, parameters: collections.abc.Sequence[float], J: "
+            "float, rule: int, parameters: collections.abc.Sequence[float], task_scale: "
+            "collections.abc.Sequence[float], joint_scale: collections.abc.Sequence[float], "
+            "direction: collections.abc.Sequence[float], min_weight: float, J: "
             "numpy.typing.ArrayLike, e: numpy.typing.ArrayLike, history: "
             "numpy.typing.ArrayLike, rows: int, columns: int, threads: int) -> tuple[" SUPPLE_ARRAY
             ", " SUPPLE_ARRAY ", int]"));

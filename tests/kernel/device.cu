@@ -3,6 +3,7 @@
 // names: it knows no folders, and tells files apart (#pragma once) by name alone.
 #include "damping.hpp"
 #include "elementary.hpp"
+#include "filtering.hpp"
 #include "kinematics.hpp"
 #include "lane.hpp"
 #include "limits.hpp"
@@ -120,6 +121,20 @@ __global__ void redundant(Redundancy<T> how, const T* J, const T* e, const T* v,
            dq + 2 * columns * i + columns, scratch);
 }
 
+// A filtered step for each thread, with the direction it remembers; exact at the start.
+template <class T>
+__global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T* sigma, T* dq,
+                                  T* distance) {
+  T scratch[4 * (rows + columns) * (rows + columns)], near[rows];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const T* const own = J + rows * columns * i;
+  if (sigma[i] < T(0)) least_direction(rows, columns, own, u + rows * i, sigma[i], scratch);
+  for (int k = 0; k < rows; ++k) near[k] = e[rows * i + k];
+  clamp_error_adaptively(rows, 3, T(1), distance + 2 * i, near);
+  filtered_step(how, rows, columns, own, near, u + rows * i, sigma[i], dq + columns * i, scratch);
+  update_least_direction(rows, columns, own, T(0), T(0), u + rows * i, sigma[i], scratch);
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -130,14 +145,15 @@ __global__ void numbers(const T* x, T* y) {
       select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
 }
 
-#define INSTANTIATE(T)                                                                    \
-  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);       \
-  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);               \
-  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);           \
-  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);              \
-  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);    \
-  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);      \
-  template __global__ void redundant<T>(Redundancy<T>, const T*, const T*, const T*, T*); \
+#define INSTANTIATE(T)                                                                          \
+  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);             \
+  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);                     \
+  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);                 \
+  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);                    \
+  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);          \
+  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);            \
+  template __global__ void redundant<T>(Redundancy<T>, const T*, const T*, const T*, T*);       \
+  template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*); \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

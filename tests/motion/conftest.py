@@ -5,5 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# Random robots live beside the tests of kinematics.
-sys.path.insert(0, str(Path(__file__).parents[1] / "kinematics"))
+# Random robots live beside the tests of kinematics, lanes beside those of the kernel.
+for folder in ("kinematics", "kernel"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))

@@ -11,18 +11,11 @@ from numpy.typing import NDArray
 import supple
 from supple import _core
 from supple.motion import damping
+from supple.motion.batch import steps
+from supple.motion.clamp import ClampAngle, ClampError
 from supple.motion.linearization import Linearization
-from supple.motion.step import (
-    DLS,
-    SDLS,
-    ClampAngle,
-    ClampError,
-    Pseudoinverse,
-    Step,
-    Transpose,
-    TruncatedSVD,
-    steps,
-)
+from supple.motion.selective import SDLS
+from supple.motion.step import DLS, Pseudoinverse, Step, Transpose, TruncatedSVD
 
 Array = NDArray[np.float64]
 
@@ -249,10 +242,11 @@ def test_a_region_gives_way_in_its_direction_first() -> None:
         dq, W, lambda2 = DLS(rule)(lin), rule.weight(lin), rule(lin)
         A = lin.J.T @ W @ W @ lin.J + lambda2 * np.eye(4)
         np.testing.assert_allclose(dq, np.linalg.solve(A, lin.J.T @ W @ W @ lin.e), rtol=1e-9)
+        np.testing.assert_allclose(steps(DLS(rule), lin.J, lin.e)[0], dq, rtol=1e-9)
         lost.append(abs(d @ (lin.J @ dq - lin.e)) / np.linalg.norm(lin.J @ dq - lin.e))
     assert lost[0] < lost[1] < lost[2]
-    with pytest.raises(supple.InputError, match="without a direction"):
-        steps(DLS(rule), lin.J, lin.e)
+    with pytest.raises(supple.InputError, match="3 entries"):
+        steps(DLS(damping.Region(0.01, 0.2, (1.0, 0.0))), lin.J, lin.e)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown
+from supple.motion.clamp import ClampError
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.step import ClampError, Step, damping_of
+from supple.motion.step import Step, damping_of
 from supple.motion.words import in_words
 
 _LITTLE = 1e-6  # of the task: what is less cannot be told from rounding

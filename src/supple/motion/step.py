@@ -1,8 +1,9 @@
-"""Every step of the literature that needs no memory: a Linearization -> q̇.
+"""What a step is, and the plain ones: a Linearization -> q̇.
 
 A step is a small frozen class that is called with a `Linearization` and returns joint speeds, or
-joint displacements, (n,). `steps` runs one on a batch in the compiled code
-(`include/supple/step.hpp`).
+joint displacements, (n,). More of them: `selective.py`, `weighted.py`, `clamp.py` (steps around a
+step), `filtering.py` and `memory.py` (those that remember), `wrist.py`. `steps` in `batch.py` runs
+one on a batch in the compiled code (`include/supple/step.hpp`).
 """
 
 from __future__ import annotations
@@ -10,18 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from supple import _core
 from supple.errors import InputError, shown
-from supple.kinematics.environment import thread_count
 from supple.motion.damping import Constant, DampingRule, KernelRule, Region
 from supple.motion.linearization import RANK_FLOOR, Array, Linearization
-
-FloatArray = NDArray[np.floating[Any]]
 
 
 class Method(IntEnum):
@@ -47,7 +43,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Kernel:
-    """A step as the compiled code takes it."""
+    """A step as the compiled code takes it: the fields of `Step` in `include/supple/step.hpp`."""
 
     method: Method
     parameter: float = 0.0
@@ -56,6 +52,10 @@ class Kernel:
     error_group: int = 3
     max_angle: float = math.inf
     rule: KernelRule = field(default_factory=lambda: Constant(0.0))
+    task_scale: tuple[float, ...] = ()
+    joint_scale: tuple[float, ...] = ()
+    direction: tuple[float, ...] = ()
+    min_weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Pseudoinverse:
     """
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        return _gained(linearization, RANK_FLOOR, 0.0)
+        return gained(linearization, RANK_FLOOR, 0.0)
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
@@ -116,10 +116,10 @@ class TruncatedSVD:
     threshold: float = 0.01
 
     def __post_init__(self) -> None:
-        _in_range(self, "threshold", self.threshold, 0.0, 1.0)
+        in_range(self, "threshold", self.threshold, 0.0, 1.0)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        return _gained(linearization, max(RANK_FLOOR, self.threshold), 0.0)
+        return gained(linearization, max(RANK_FLOOR, self.threshold), 0.0)
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
@@ -161,7 +161,7 @@ class DLS:
         J, e = linearization.J, linearization.e
         m, n = J.shape
         if self.method == "svd" or lambda2 == 0 or getattr(self.rule, "spectral", False):
-            return _gained(linearization, RANK_FLOOR, lambda2)
+            return gained(linearization, RANK_FLOOR, lambda2)
         if self.method == "qr":
             Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
             dq = np.linalg.solve(R, Q.T @ np.concatenate([e, np.zeros(n)]))
@@ -173,14 +173,16 @@ class DLS:
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
-        if isinstance(self.rule, Region) and self.rule.direction is not None:
-            raise InputError(f"a batch takes Region without a direction; given: {shown(self.rule)}")
         if not isinstance(self.rule, KernelRule):
             raise InputError(
                 "a batch takes the rules of supple.damping; given: "
                 f"{shown(self.rule)}. CONTRIBUTING.md says how to add one to the kernel"
             )
-        return Kernel(_SOLVERS[self.method], rule=self.rule)
+        kernel = Kernel(_SOLVERS[self.method], rule=self.rule)
+        if isinstance(self.rule, Region) and self.rule.direction is not None:
+            direction, least = self.rule.direction, self.rule.min_weight
+            return replace(kernel, direction=direction, min_weight=least)
+        return kernel
 
 
 _SOLVERS = {
@@ -188,170 +190,6 @@ _SOLVERS = {
     "cholesky": Method.DAMPED_CHOLESKY,
     "qr": Method.DAMPED_QR,
 }
-
-
-@dataclass(frozen=True)
-class SDLS:
-    """Selectively damped least squares: each singular direction gets a limit of its own.
-
-    Per singular direction i with σ_i > 0, for effectors k and joints j,
-
-        φ_i = (u_iᵀe/σ_i) v_i,  limited to max|φ_i| <= γ_i
-        γ_i = max_angle min(1, N_i/M_i)      N_i = Σ_k ‖u_i,k‖      M_i = Σ_j |v_ji| Σ_k ‖J_k,j‖/σ_i
-
-    and the sum of all limited to max_angle. Where singular values coincide the step depends on
-    which of the equal directions the decomposition happens to choose. An effector is `group` rows
-    of the task: three of position, or three of orientation, which take part like effectors of their
-    own.
-
-    Attributes:
-        max_angle: γ_max [rad].
-        soft: Limit by φ γ/(γ + max|φ|), as the authors' program does, instead of by cutting.
-        group: Rows of one effector.
-
-    References:
-        Buss & Kim 2005.
-    """
-
-    max_angle: float = math.pi / 4
-    soft: bool = False
-    group: int = 3
-
-    def __post_init__(self) -> None:
-        _in_range(self, "max_angle", self.max_angle, 0.0, math.inf)
-        _a_group(self, self.group)
-
-    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        lin = linearization
-        blocks = [slice(i, i + self.group) for i in range(0, len(lin.e), self.group)]
-        reaches = sum(np.linalg.norm(lin.J[block], axis=0) for block in blocks)
-        total = np.zeros(lin.J.shape[1])
-        for i in range(lin.rank if lin.sigma[0] > 0 else 0):
-            u, v, sigma = lin.U[:, i], lin.V[:, i], lin.sigma[i]
-            N = sum(np.linalg.norm(u[block]) for block in blocks)
-            M = np.abs(v) @ reaches / sigma
-            gamma = self.max_angle * min(1.0, N / M)
-            phi = lin.gamma[i] / sigma * v
-            size = np.abs(phi).max()
-            cut = gamma / (gamma + size) if self.soft else _factor(size, gamma)
-            total += cut * phi
-        return _shortened(total, self.max_angle)
-
-    @property
-    def kernel(self) -> Kernel:  # noqa: D102
-        method = Method.SELECTIVE_SOFT if self.soft else Method.SELECTIVE
-        return Kernel(method, self.max_angle, self.group)
-
-
-@dataclass(frozen=True)
-class ClampError:
-    """A step towards targets brought nearer: each effector's error is cut to max_error first.
-
-    Keeps a figure from stretching out towards what it cannot reach.
-
-    References:
-        Buss 2009, section 2 (ClampMag; with DLS: DLS').
-    """
-
-    step: Step
-    max_error: float
-    group: int = 3
-
-    def __post_init__(self) -> None:
-        _in_range(self, "max_error", self.max_error, 0.0, math.inf)
-        _a_group(self, self.group)
-
-    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        return self.step(self.clamped(linearization))
-
-    def clamped(self, linearization: Linearization) -> Linearization:
-        """What the inner step is given."""
-        e = linearization.e.copy()
-        for i in range(0, len(e), self.group):
-            block = slice(i, i + self.group)
-            size = float(np.linalg.norm(e[block]))
-            e[block] *= _factor(size, self.max_error)
-        return replace(linearization, e=e)
-
-    @property
-    def kernel(self) -> Kernel:  # noqa: D102
-        inner = kernel_of(self.step)
-        return replace(inner, max_error=self.max_error, error_group=self.group)
-
-
-@dataclass(frozen=True)
-class ClampAngle:
-    """A step scaled as a whole so that no joint moves more than max_angle [rad or m].
-
-    References:
-        Buss 2009, section 6.
-    """
-
-    step: Step
-    max_angle: float
-
-    def __post_init__(self) -> None:
-        _in_range(self, "max_angle", self.max_angle, 0.0, math.inf)
-
-    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        return _shortened(self.step(linearization), self.max_angle)
-
-    @property
-    def kernel(self) -> Kernel:  # noqa: D102
-        inner = kernel_of(self.step)
-        return replace(inner, max_angle=min(self.max_angle, inner.max_angle))
-
-
-def steps(
-    step: Step, J: ArrayLike, e: ArrayLike, *, threads: int | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return q̇ (..., n) and lambda2 (...) of a step for a batch of J (..., m, n) and e (..., m).
-
-    Runs in the kernel, on SIMD lanes and threads; the same numbers as `step` called one by one, to
-    rounding. float32 in gives float32 out. Rules that compare with the step before find none.
-
-    Raises:
-        InputError: shapes that do not match, numbers that are not finite, or a step or a rule that
-            the kernel does not have.
-    """
-    kernel = kernel_of(step)
-    jacobians, errors = np.asarray(J), np.asarray(e)
-    real = jacobians.dtype.kind in "iuf" and errors.dtype.kind in "iuf"
-    if not real or jacobians.ndim < 2 or jacobians.shape[:-1] != errors.shape:
-        raise InputError(
-            "J must be real, (..., m, n), and e (..., m); given: "
-            f"{jacobians.dtype} {jacobians.shape} and {errors.dtype} {errors.shape}"
-        )
-    single = jacobians.dtype == np.float32 and errors.dtype == np.float32
-    dtype = np.float32 if single else np.float64
-    m, n = jacobians.shape[-2:]
-    lead = jacobians.shape[:-2]
-    if m == 0 or n == 0:
-        raise InputError(f"J must have rows and columns; given: {jacobians.shape}")
-    rule, parameters = kernel.rule.kernel
-    dq, lambda2, bad = _core.steps(
-        kernel.method,
-        kernel.parameter,
-        kernel.group,
-        kernel.max_error,
-        kernel.error_group,
-        kernel.max_angle,
-        rule,
-        parameters,
-        np.ascontiguousarray(jacobians, dtype).reshape(*lead, m * n),
-        np.ascontiguousarray(errors, dtype),
-        np.broadcast_to(np.array([-1.0, 0.0], dtype), (*lead, 2)).copy(),
-        m,
-        n,
-        thread_count(threads),
-    )
-    if bad >= 0:
-        where = ", ".join(str(int(i)) for i in np.unravel_index(bad, lead)) if lead else ""
-        raise InputError(
-            "J and e must be finite, and such that the step is; "
-            f"given: J[{where}] or e[{where}] is not"
-        )
-    return dq, lambda2
 
 
 def kernel_of(step: Step) -> Kernel:
@@ -380,7 +218,7 @@ def damping_of(rule: DampingRule, linearization: Linearization) -> float:
     return float(lambda2)
 
 
-def _gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
+def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
     """Σ σ/(σ² + λ²) v uᵀe over the singular values above floor × the largest."""
     sigma = linearization.sigma
     some = sigma > floor * sigma[0]
@@ -390,16 +228,8 @@ def _gained(linearization: Linearization, floor: float, lambda2: float) -> Array
     return result
 
 
-def _factor(size: float, most: float) -> float:
-    """What brings a size down to the most that is allowed."""
-    return most / size if size > most else 1.0
-
-
-def _shortened(dq: Array, most: float) -> Array:
-    return dq * _factor(float(np.abs(dq).max()), most)
-
-
-def _in_range(owner: object, name: str, value: float, low: float, high: float) -> None:
+def in_range(owner: object, name: str, value: float, low: float, high: float) -> None:
+    """Refuse a parameter that is not a number between two others, both excluded."""
     if type(value) not in (int, float) or not low < value < high:
         raise InputError(
             f"{type(owner).__name__}: {name} must be above {low} and below {high}; "
@@ -407,7 +237,8 @@ def _in_range(owner: object, name: str, value: float, low: float, high: float) -
         )
 
 
-def _a_group(owner: object, group: int) -> None:
+def a_group(owner: object, group: int) -> None:
+    """Refuse what is not a number of rows."""
     if type(group) is not int or group < 1:
         raise InputError(
             f"{type(owner).__name__}: group must be a number of rows, at least 1; "

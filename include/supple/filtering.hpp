@@ -1,0 +1,225 @@
+// Numerical filtering: damps the direction û of the task that J moves least, and hardly the others.
+//
+// û is remembered from step to step, an array that is handed in and comes back improved by one
+// inverse iteration. The twins in Python, src/supple/motion/filtering.py, read like the paper
+// (Maciejewski & Klein 1988) and cite it; tests/motion ties the two together.
+#pragma once
+
+#include "damping.hpp"
+#include "lane.hpp"
+#include "linalg.hpp"
+#include "step.hpp"
+
+namespace supple {
+
+template <class T>
+struct Filter {
+  T max_gain;    // the bound on ‖q̇‖/‖e‖
+  bool printed;  // α as in the paper, whatever e asks for
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// J of unit size, with no more rows than columns: where it has more, R of J = Q R.
+template <class L>
+struct LeastProblem {
+  int m, n, k;  // k = min(m, n)
+  L* J;         // (k, n)
+  L* gram;      // (k, k): J Jᵀ
+  L* factor;    // (m, n): Q, where m > n
+  L* tau;       // (n)
+  L scale;      // the size of the J that was given; 1 if it is zero
+  L blur;       // what rounding may change in J Jᵀ; 1 if it is zero
+  mask_t<L> null;
+};
+
+SUPPLE_FN int filter_scratch(int m, int n) {
+  const int k = m < n ? m : n;
+  return 2 * m * n + 3 * k * k + 8 * (m + n);
+}
+
+// Lays out a problem at the beginning of `scratch`, which ends behind it.
+template <class L>
+SUPPLE_FN LeastProblem<L> least_problem(int m, int n, const L* J, L*& scratch) {
+  using T = scalar_t<L>;
+  LeastProblem<L> p{m, n, m < n ? m : n, nullptr, nullptr, nullptr, nullptr, L(1), L(1), {}};
+  const auto take = [&scratch](int count) {
+    L* piece = scratch;
+    scratch += count;
+    return piece;
+  };
+  const int k = p.k;
+  p.J = take(k * n), p.gram = take(k * k), p.factor = take(m * n), p.tau = take(n);
+  const L largest = largest_entry(m * n, J);
+  p.null = !(largest > L(0));
+  p.scale = select(p.null, L(1), largest);
+  L* const scaled = m > n ? p.factor : p.J;
+  for (int i = 0; i < m * n; ++i) scaled[i] = J[i] / p.scale;
+  if (m > n) {
+    qr(m, n, p.factor, p.tau);
+    for (int i = 0; i < k; ++i) {
+      for (int j = 0; j < n; ++j) p.J[i * n + j] = i <= j ? p.factor[i * n + j] : L(0);
+    }
+  }
+  L trace(0);
+  for (int i = 0; i < k; ++i) {
+    for (int j = 0; j <= i; ++j) {
+      p.gram[i * k + j] = p.gram[j * k + i] = dot(n, p.J + i * n, p.J + j * n);
+    }
+    trace = trace + p.gram[i * k + i];
+  }
+  p.blur = select(p.null, L(1), trace * L(4 * T(k) * Number<T>::epsilon));
+  return p;
+}
+
+// x (m, overwritten) in the axes of J's rows: its first k entries.
+template <class L>
+SUPPLE_INLINE void inside(const LeastProblem<L>& p, L* x) {
+  if (p.m > p.n) qr_transpose_times(p.m, p.n, p.factor, p.tau, x);
+}
+
+// The way back of a vector in the range of J: x has k entries before and m after.
+template <class L>
+SUPPLE_INLINE void outside(const LeastProblem<L>& p, L* x) {
+  if (p.m <= p.n) return;
+  for (int i = p.k; i < p.m; ++i) x[i] = L(0);
+  qr_times(p.m, p.n, p.factor, p.tau, x);
+}
+
+// The factor of J Jᵀ + α² û ûᵀ + shift I; û may be null.
+template <class L>
+SUPPLE_FN void filtered_factor(const LeastProblem<L>& p, const L* u, const L& alpha2,
+                               const L& shift, L* A) {
+  const int k = p.k;
+  for (int i = 0; i < k; ++i) {
+    for (int j = 0; j <= i; ++j) {
+      L entry = p.gram[i * k + j];
+      if (u) entry = fma(alpha2 * u[i], u[j], entry);
+      A[i * k + j] = i == j ? entry + shift : entry;
+    }
+  }
+  cholesky(k, A);
+}
+
+// One inverse iteration: û (k) <- û'/‖û'‖ with (J Jᵀ + λ² I) û' = û. Returns σ̂². Where a coordinate
+// axis makes a start that is twice as good, it is taken: û cannot be stuck across the true vector.
+template <class L>
+SUPPLE_FN L turn(const LeastProblem<L>& p, const L& lambda2, const L& alpha2, L* u, L* scratch) {
+  const int k = p.k;
+  L *A = scratch, *column = A + k * k, *best = column + k, *turned = best + k;
+  const L shift = lambda2 + p.blur;
+  filtered_factor<L>(p, nullptr, L(0), shift, A);
+  L most(-1), axis(0);
+  for (int a = 0; a < k; ++a) {
+    for (int i = 0; i < k; ++i) column[i] = L(scalar_t<L>(i == a));
+    cholesky_solve(k, A, column);
+    const L size = length(k, column);
+    const mask_t<L> better = size > most;
+    most = select(better, size, most);
+    axis = select(better, L(scalar_t<L>(a)), axis);
+    for (int i = 0; i < k; ++i) best[i] = select(better, column[i], best[i]);
+  }
+  for (int i = 0; i < k; ++i) turned[i] = u[i];
+  cholesky_solve(k, A, turned);
+  const L old = length(k, u), turned_size = length(k, turned);
+  const mask_t<L> kick = (turned_size + turned_size < most * old) | !(old > L(0));
+  L along(0);
+  const L start = select(kick, L(1), old), size = select(kick, most, turned_size);
+  for (int i = 0; i < k; ++i) {
+    const L from = select(kick, select(axis == L(scalar_t<L>(i)), L(1), L(0)), u[i]) / start;
+    u[i] = select(p.null & (old > L(0)), u[i] / start, select(kick, best[i], turned[i]) / size);
+    along = fma(from, u[i], along);
+  }
+  // With α² û ûᵀ in the matrix 1/‖û'‖ grows by α² times the cosine of the turn.
+  const L sigma2 = start / size - shift - alpha2 * (L(1) - along);
+  return select(p.null, L(0), max(sigma2, L(0)));
+}
+
+// The exact û (m) and σ̂, by singular value decomposition. Lanes of scratch: step_scratch.
+template <class L>
+SUPPLE_FN void least_direction(int m, int n, const L* J, L* u, L& sigma, L* scratch) {
+  const int k = m < n ? m : n;
+  L *left = scratch, *values = left + k * m, *right = values + k;
+  factor(m, n, J, left, values, right);
+  for (int i = 0; i < m; ++i) u[i] = left[(k - 1) * m + i];
+  sigma = values[k - 1];
+}
+
+// û (m) and σ̂ for the next J, by one inverse iteration with the damping λ² and the filter gain α².
+// Lanes of scratch: filter_scratch.
+template <class L>
+SUPPLE_FN void update_least_direction(int m, int n, const L* J, const L& lambda2, const L& alpha2,
+                                      L* u, L& sigma, L* scratch) {
+  const LeastProblem<L> p = least_problem(m, n, J, scratch);
+  inside(p, u);
+  const L unit = L(1) / p.scale;
+  sigma = sqrt(turn(p, lambda2 * unit * unit, alpha2 * unit * unit, u, scratch)) * p.scale;
+  outside(p, u);
+}
+
+// The least λ² with  share σ/(σ² + λ²) <= 1/edge,  for this σ and all below.
+template <class L>
+SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
+  const L reach = share * edge;
+  const L near = max(L(0), sigma * (reach - sigma));
+  return select(sigma + sigma >= reach, near, square(reach * L(scalar_t<L>(0.5))));
+}
+
+// One filtered step. û (m) and σ̂ are the memory: û is read, both are written. Returns λ². Lanes of
+// scratch: filter_scratch.
+template <class L, class T>
+SUPPLE_FN L filtered_step(const Filter<T>& how, int m, int n, const L* J, const L* error, L* u,
+                          L& sigma, L* dq, L* scratch) {
+  constexpr T none = 1 / (Number<T>::epsilon * Number<T>::epsilon);
+  const LeastProblem<L> p = least_problem(m, n, J, scratch);
+  const int k = p.k;
+  L *e = scratch, *z = e + m, *rest = z + m;
+  inside(p, u);
+  const L sigma2 = turn(p, L(0), L(0), u, rest), root = sqrt(sigma2);
+
+  // A unit e, as far as it is in reach. A bound that is zero but for rounding leaves no motion.
+  const L largest = largest_entry(m, error);
+  for (int i = 0; i < m; ++i) e[i] = error[i] / select(largest > L(0), largest, L(1));
+  inside(p, e);
+  const L size = length(k, e), wide = L(1) / p.scale / L(how.max_gain);
+  const mask_t<L> still = !((size > L(0)) & (wide < L(none)));
+  const L edge = select(still, L(1), wide);
+  for (int i = 0; i < k; ++i) e[i] = e[i] / select(size > L(0), size, L(1));
+
+  const L along = dot(k, u, e);
+  const L alpha2 = least_damping(root, edge, how.printed ? L(1) : abs(along));
+  filtered_factor(p, u, alpha2, p.blur, rest);
+  for (int i = 0; i < k; ++i) z[i] = e[i];
+  cholesky_solve(k, rest, z);
+  const L z_along = dot(k, u, z);
+  L across2(0), z_across2(0);
+  for (int i = 0; i < k; ++i) {
+    across2 = across2 + square(fma(-along, u[i], e[i]));
+    z_across2 = z_across2 + square(fma(-z_along, u[i], z[i]));
+  }
+  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², the square of the gain without damping
+  const mask_t<L> beside = (across2 > L(0)) & (z_across2 > L(0));
+  const L sigma_o2 = sqrt(across2 / select(beside, z_across2, L(1))) - p.blur;
+  const L gain2 =
+      square(along) / max(sigma2, p.blur) + select(beside, across2 / max(sigma_o2, p.blur), L(0));
+  const mask_t<L> some = gain2 > L(0);
+  const L effective = L(1) / sqrt(select(some, gain2, L(1)));
+  const L lambda2 = select(some & !still, least_damping(effective, edge, L(1)), L(0));
+  filtered_factor(p, u, alpha2, p.blur + lambda2, rest);
+  for (int i = 0; i < k; ++i) z[i] = e[i];
+  cholesky_solve(k, rest, z);
+  transpose_times(k, n, p.J, z, dq);
+
+  // Two small singular values break the bound. A little under it, by more than rounding takes away.
+  const L speed = length(n, dq) * edge * L(1 + 32 * Number<T>::epsilon);
+  const L cut = select(speed > L(1), speed, L(1));
+  const L back = largest * size;
+  for (int j = 0; j < n; ++j) dq[j] = select(still, L(0), dq[j] / cut / p.scale * back);
+  sigma = root * p.scale;
+  outside(p, u);
+  return lambda2 * p.scale * p.scale;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

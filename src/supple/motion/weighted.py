@@ -1,0 +1,98 @@
+"""Damped least squares in norms of the user's choice: a Linearization -> q̇."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, shown
+from supple.motion.damping import DampingRule
+from supple.motion.linearization import Array, Linearization, numbers_of
+from supple.motion.step import DLS, Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedDLS:
+    """Damped least squares with weights on the task and on the joints.
+
+        q̇ = (JᵀW₁J + λ²W₂)⁻¹JᵀW₁e,      which minimises (Jq̇ - e)ᵀW₁(Jq̇ - e) + λ² q̇ᵀW₂q̇
+
+    Rows with a large weight are followed more exactly, joints with a large weight move less. Deo &
+    Walker's W₂ is λ²W₂ here: `Constant(1.0)` leaves W₂ alone. Weights also are how metres are
+    compared with radians: a row of rotation with the weight L² counts like a lever of length L.
+
+    It is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ, and that is what the
+    rule looks at: bounds on gains and speeds hold for C₂ᵀq̇, in the units of the weights. Where the
+    rule gives λ² = 0, the least-squares solution that is shortest in W₂.
+
+    Attributes:
+        rule: Damping rule.
+        task_weight: W₁: a weight for each row (m,), or a symmetric positive definite matrix (m, m).
+            None: all ones.
+        joint_weight: W₂: likewise (n,) or (n, n).
+
+    References:
+        Deo & Walker 1995, eq. (2).
+    """
+
+    rule: DampingRule
+    task_weight: ArrayLike | None = None
+    joint_weight: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        DLS(self.rule)  # refuses what is no rule
+        for name in ("task_weight", "joint_weight"):
+            weight = getattr(self, name)
+            if weight is not None:
+                weight = numbers_of(weight, f"WeightedDLS: {name}")
+                _root(weight, name)
+                object.__setattr__(self, name, weight)
+
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        m, n = linearization.J.shape
+        task = _root(self.task_weight, "task_weight", m)
+        joint = np.linalg.inv(_root(self.joint_weight, "joint_weight", n)).T
+        before = linearization.before
+        if before is not None:
+            before = Linearization(task.T @ before.J @ joint, task.T @ before.e)
+        J, e = task.T @ linearization.J @ joint, task.T @ linearization.e
+        scaled = replace(linearization, J=J, e=e, before=before)
+        result: Array = joint @ DLS(self.rule)(scaled)
+        return result
+
+    @property
+    def kernel(self) -> Kernel:  # noqa: D102
+        for name in ("task_weight", "joint_weight"):
+            weight = getattr(self, name)
+            if weight is not None and weight.ndim == 2:
+                raise InputError(
+                    f"a batch takes a weight for each row or joint; given: {name} of shape "
+                    f"{weight.shape}"
+                )
+        task = () if self.task_weight is None else tuple(np.sqrt(self.task_weight).tolist())
+        joint = () if self.joint_weight is None else tuple((np.sqrt(self.joint_weight)).tolist())
+        return replace(
+            DLS(self.rule).kernel, task_scale=task, joint_scale=tuple(1 / x for x in joint)
+        )
+
+
+def _root(weight: ArrayLike | None, name: str, size: int | None = None) -> Array:
+    """C of W = C Cᵀ, lower triangular."""
+    if weight is None:
+        return np.eye(size or 1)
+    W = np.asarray(weight, dtype=np.float64)
+    if size is not None and len(W) != size:
+        raise InputError(f"WeightedDLS: {name} must be for {size}; given: {W.shape}")
+    if W.ndim == 1 and W.size and (W > 0).all():
+        return np.diag(np.sqrt(W))
+    if W.ndim == 2 and W.size and W.shape[0] == W.shape[1] and np.allclose(W, W.T, 1e-12, 0):
+        try:
+            return np.asarray(np.linalg.cholesky(W), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            pass
+    raise InputError(
+        f"WeightedDLS: {name} must be numbers above 0, or a symmetric positive definite matrix; "
+        f"given: {shown(weight)}"
+    )

@@ -1,0 +1,276 @@
+"""Laws of numerical filtering and of the running estimate of the least singular value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from filtering_paper import repaired, resolution
+from lab import LANES, Lane, same_bits
+from spectra import SHAPES, orthonormal, samples
+
+import supple
+from supple import LeastDirection, Linearization, NumericalFilter, Remembering
+
+Array = np.ndarray
+FILTERS = [NumericalFilter(gain, printed) for gain in (0.3, 5.0, 1e4) for printed in (False, True)]
+WIDE = [shape for shape in SHAPES if shape[0] <= shape[1]]
+
+
+def unit(v: Array) -> Array:
+    return v / np.linalg.norm(v)
+
+
+def starts(lin: Linearization) -> list[Array]:
+    """û from which a step may start: the exact one, nearly so, anything, and one across it."""
+    exact, some = lin.U[:, -1], unit(np.cos(3 * np.arange(len(lin.e)) + 1))
+    across = some - exact * (exact @ some)
+    return [exact, unit(exact + 0.01 * some), some, unit(across)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("how", FILTERS, ids=str)
+def test_the_gain_is_bounded_at_every_singularity(
+    how: NumericalFilter, shape: tuple[int, int]
+) -> None:
+    """‖q̇‖ <= max_gain ‖e‖, strictly, whatever is remembered; never NaN."""
+    for sample in samples(shape):
+        lin = sample.linearization
+        for u in starts(lin):
+            dq, memory = how.step(lin, LeastDirection(u))
+            assert np.isfinite(dq).all()
+            assert np.linalg.norm(dq) <= how.max_gain * np.linalg.norm(lin.e)
+            assert abs(np.linalg.norm(memory.u) - 1) < 1e-14
+
+
+@pytest.mark.parametrize("shape", WIDE, ids=str)
+@pytest.mark.parametrize("how", FILTERS, ids=str)
+def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> None:
+    """To the conditioning of what is inverted: J Jᵀ is known to `resolution`/(4 m)."""
+    for sample in samples(shape):
+        lin = sample.linearization
+        if not lin.J.any():
+            continue
+        for u in starts(lin):
+            dq, memory = how.step(lin, LeastDirection(u))
+            there, v = repaired(lin.J, lin.e, u, how.max_gain, how.printed)
+            off = np.linalg.norm(dq - there) / max(np.linalg.norm(lin.e), 1e-300)
+            assert off <= sensitivity(lin, memory, how.max_gain)
+            if lin.sigma_min**2 + resolution(lin.J) < 0.5 * lin.sigma[-2] ** 2:
+                assert memory.u @ v == pytest.approx(1, abs=1e-6)
+
+
+def sensitivity(
+    lin: Linearization, memory: LeastDirection, gain: float, eps: float = 2.2e-16
+) -> float:
+    """How far rounding of J Jᵀ, relative to its trace, may move q̇/‖e‖."""
+    if lin.e.any() and lin.sigma[0] > 0:
+        noise = eps * max(lin.J.shape) * lin.sigma[0] ** 2 * 40
+        blur = 4 * eps * len(lin.e) * float((lin.sigma**2).sum())
+        share = noise / (lin.sigma_min**2 + blur)
+        return min(2.0, share * 4 + noise * 1e3) * gain + noise
+    return 0.0
+
+
+@pytest.mark.parametrize("shape", WIDE, ids=str)
+def test_what_the_lost_direction_does_not_concern_is_done_exactly(shape: tuple[int, int]) -> None:
+    """e across the lost direction, the rest regular: the pseudoinverse, at the singularity too."""
+    m, n = shape
+    rng = np.random.default_rng(shape)
+    U, V = orthonormal(rng, m, m), orthonormal(rng, n, m)
+    for least in (0.5, 1e-2, 1e-5, 1e-9, 0.0):
+        J = U * np.append(np.linspace(2, 1, m - 1), least) @ V.T
+        e = U[:, :-1] @ rng.normal(size=m - 1)
+        how = NumericalFilter(3.0)
+        exact = V[:, :-1] @ (U[:, :-1].T @ e / np.linspace(2, 1, m - 1))
+        np.testing.assert_allclose(how(Linearization(J, e)), exact, atol=1e-6)
+        damped = supple.DLS(supple.damping.SpeedBound(3.0))(Linearization(J, e))
+        if least < 0.1:  # where damping all directions alike loses percents
+            assert np.linalg.norm(J @ damped - e) > 0.005 * np.linalg.norm(e)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_far_from_singularities_it_is_the_pseudoinverse(shape: tuple[int, int]) -> None:
+    for sample in samples(shape):
+        lin = sample.linearization
+        if lin.sigma_min > 0.05:
+            np.testing.assert_allclose(
+                NumericalFilter(40.0)(lin),
+                supple.Pseudoinverse()(lin),
+                rtol=1e-9,
+                atol=1e-10 * np.linalg.norm(lin.e),
+            )
+
+
+def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
+    """J(t) = U(t) diag(1, 0.6, t) V(t)ᵀ: halving the steps of t halves the steps of q̇."""
+    rng = np.random.default_rng(5)
+    A, B = rng.normal(size=(2, 3, 3))
+    jumps = []
+    for count in (400, 800, 1600, 3200):
+        step, last, jump = Remembering(NumericalFilter(4.0)), None, 0.0
+        for t in np.linspace(-0.4, 0.4, count + 1):
+            U, V = (np.linalg.qr(np.eye(3) + 0.3 * t * M)[0] for M in (A, B))
+            dq = step(Linearization(U * [1.0, 0.6, t] @ V.T, np.array([0.5, 0.4, 0.3])))
+            jump = max(jump, 0.0 if last is None else float(np.linalg.norm(dq - last)))
+            last = dq
+        jumps.append(jump)
+    ratios = np.divide(jumps[1:], jumps[:-1])
+    assert (ratios < 0.75).all(), jumps
+
+
+# ---- the estimate ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("lambda2", [0.0, 1e-6, 0.04])
+def test_the_estimate_holds_its_bounds_from_any_start(
+    shape: tuple[int, int], lambda2: float
+) -> None:
+    """σ_min² <= σ̂² <= 2 √k (σ_min² + λ²) - λ², though û were across the true vector."""
+    k = min(shape)
+    for sample in samples(shape):
+        lin = sample.linearization
+        least, blur = lin.sigma_min**2, 8 * k * 2.3e-16 * float((lin.sigma**2).sum())
+        for u in starts(lin):
+            found = LeastDirection(u).update(lin.J, lambda2)
+            most = 2 * np.sqrt(k) * (least + lambda2 + blur) - lambda2
+            assert least - blur - 1e-12 * lambda2 <= found.sigma**2 <= most + blur
+
+
+@pytest.mark.parametrize("alpha2", [0.0, 1e-3, 0.1, 10.0])
+def test_the_estimate_is_the_papers(alpha2: float) -> None:
+    """Eqs. (22), (27): solved with α² û ûᵀ in the matrix; û' points the same way at any α."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        J, lambda2 = rng.normal(size=(4, 6)), rng.uniform(0.01, 1)
+        u = unit(np.linalg.svd(J)[0][:, -1] + 0.1 * rng.normal(size=4))
+        A = J @ J.T + alpha2 * np.outer(u, u) + lambda2 * np.eye(4)
+        u1 = np.linalg.solve(A, u)
+        found = LeastDirection(u).update(J, lambda2, alpha2)
+        np.testing.assert_allclose(found.u, unit(u1), atol=1e-12)
+        expected = max(0.0, 1 / np.linalg.norm(u1) - lambda2 - alpha2)
+        assert found.sigma**2 == pytest.approx(expected, abs=1e-12 * (1 + alpha2))
+
+
+def test_the_estimate_converges_from_across_the_true_vector() -> None:
+    rng = np.random.default_rng(4)
+    U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
+    for least in (0.3, 1e-3, 0.0):
+        J = U * np.array([2, 1.5, 1.2, 1, 0.8, least]) @ V.T
+        found = LeastDirection(U[:, 0])
+        for _ in range(12):
+            found = found.update(J)
+        assert abs(found.u @ U[:, -1]) > 1 - 1e-6
+        assert found.sigma == pytest.approx(least, abs=1e-6)
+
+
+def test_zero_jacobians_and_tasks_move_nothing() -> None:
+    u = unit(np.array([1.0, 2.0, 3.0]))
+    for J in (np.zeros((3, 4)), np.zeros((3, 2))):
+        dq, memory = NumericalFilter(2.0).step(Linearization(J, np.ones(3)), LeastDirection(u))
+        assert not dq.any()
+        assert memory.sigma == 0
+    J = np.arange(12.0).reshape(3, 4)
+    dq, memory = NumericalFilter(2.0).step(Linearization(J, np.zeros(3)), LeastDirection(u))
+    assert not dq.any()
+    assert memory.sigma < 1e-6  # of rank two
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_no_scale_of_numbers_breaks_it(scale: float, size: float) -> None:
+    J, e = np.array([[1.0, 0.5], [0.2, 0.1000001]]), np.array([0.3, 0.7])
+    for gain in (1e-3, 1.0, 1e3):
+        lin = Linearization(scale * J, min(size, 1e300 / gain) * e)
+        dq = NumericalFilter(gain)(lin)
+        assert np.isfinite(dq).all()
+        assert np.abs(dq).max() <= gain * np.abs(lin.e).max() * 2
+
+
+def test_remembering_is_the_steps_one_after_the_other() -> None:
+    rng = np.random.default_rng(6)
+    how = NumericalFilter(2.0)
+    plain, memory = Remembering(how), None
+    for _ in range(5):
+        lin = Linearization(rng.normal(size=(3, 5)), rng.normal(size=3))
+        dq, memory = how.step(lin, how.start(lin) if memory is None else memory)
+        np.testing.assert_array_equal(plain(lin), dq)
+    assert isinstance(plain.memory, LeastDirection)
+    plain.forget()
+    np.testing.assert_array_equal(plain(lin), how(lin))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NumericalFilter(0.0),
+        lambda: NumericalFilter(1.0, printed=1),  # type: ignore[arg-type]
+        lambda: LeastDirection(np.zeros(3)),
+        lambda: LeastDirection(np.ones(3), -1.0),
+        lambda: LeastDirection(np.ones(3)).update(np.ones((2, 3))),
+        lambda: NumericalFilter(1.0).step(
+            Linearization(np.eye(2), np.ones(2)), LeastDirection(np.ones(3))
+        ),
+        lambda: Remembering(supple.Transpose()),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_input_is_refused(make: object) -> None:
+    with pytest.raises(supple.InputError, match="given"):
+        make()  # type: ignore[operator]
+
+
+# ---- the kernel --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("lane", LANES, ids=str)
+def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int]) -> None:
+    chosen = [s for s in samples(shape) if np.abs(s.e).max() < 1e3]
+    lins = [
+        Linearization(s.J.astype(lane.dtype).astype(float), s.e.astype(lane.dtype).astype(float))
+        for s in chosen
+    ]
+    us = np.array([starts(lin)[i % 4] for i, lin in enumerate(lins)], lane.dtype)
+    J, e = np.array([lin.J for lin in lins]), np.array([lin.e for lin in lins])
+    for how in FILTERS:
+        dq, u, sigma, lambda2 = lane.filtered_step(J, e, us, how.max_gain, how.printed)
+        for out in (dq, u, sigma, lambda2):
+            assert np.isfinite(out).all()
+        bound = np.linalg.norm(e, axis=1) * how.max_gain
+        speed = np.linalg.norm(dq.astype(float), axis=1)
+        assert (speed <= bound * (1 + 1e-6 * (lane.eps > 1e-9)) + 1e-40).all()
+        alone = lane.scalar.filtered_step(J, e, us, how.max_gain, how.printed)
+        for ours, lone in zip((dq, u, sigma, lambda2), alone, strict=True):
+            assert same_bits(ours, lone)
+        if lane.width > 1 or lane.eps > 1e-9:
+            continue
+        for i, lin in enumerate(lins):
+            here, memory = how.step(lin, LeastDirection(us[i]))
+            rank_lost = lin.sigma_min <= 1e-6 * max(lin.sigma[0], 1e-300)
+            if rank_lost and shape[0] > shape[1]:
+                continue  # the range of J, and with it what of e is in reach, is rounding
+            off = np.linalg.norm(dq[i] - here)
+            most = sensitivity(lin, memory, how.max_gain) * np.linalg.norm(lin.e)
+            assert off <= most + 1e-12 * how.max_gain
+            assert sigma[i] ** 2 == pytest.approx(
+                memory.sigma**2, rel=1e-6, abs=1e-13 * float((lin.sigma**2).sum())
+            )
+
+
+@pytest.mark.parametrize("lane", [lane for lane in LANES if lane.width in (1, 4)], ids=str)
+def test_lanes_estimate_what_python_estimates(lane: Lane) -> None:
+    rng = np.random.default_rng(7)
+    J, u = rng.normal(size=(33, 6, 7)), rng.normal(size=(33, 6))
+    J[::5, 2] = 0
+    u /= np.linalg.norm(u, axis=1)[:, None]
+    lambda2, alpha2 = rng.uniform(0.01, 1, size=(2, 33))
+    turned, sigma = lane.update_least_direction(J, u, lambda2, alpha2)
+    exact, least = lane.least_direction(J)
+    for i in range(33):
+        here = LeastDirection(u[i]).update(J[i], float(lambda2[i]), float(alpha2[i]))
+        np.testing.assert_allclose(turned[i], here.u, atol=2e3 * lane.eps)
+        blur = 8 * 6 * lane.eps * float(np.sum(J[i] ** 2))
+        assert sigma[i] ** 2 == pytest.approx(here.sigma**2, abs=blur)
+        of = LeastDirection.of(Linearization(J[i], np.zeros(6)))
+        assert least[i] == pytest.approx(of.sigma, abs=1e2 * lane.eps)
+        assert abs(exact[i] @ of.u) == pytest.approx(1, abs=1e4 * lane.eps)

@@ -1,0 +1,112 @@
+"""The decomposition of arms with a spherical wrist, and how far it is from the whole solution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from supple import DLS, Linearization, Pseudoinverse, SphericalWrist, WeightedDLS, damping
+from supple.motion.scale import Scale
+
+Array = np.ndarray
+SPHERICAL = ["puma560", "puma560_mk", "stanford", "iiwa14"]
+
+
+@pytest.mark.parametrize("name", SPHERICAL)
+def test_a_spherical_wrist_is_found(name: str) -> None:
+    robot = supple.load(name)
+    assert isinstance(SphericalWrist.of(robot), SphericalWrist)
+    SphericalWrist.of(robot.with_base(np.diag([-1.0, -1, 1, 1]) + np.eye(4, k=3)))
+
+
+@pytest.mark.parametrize(("name", "missed"), [("ur5e", 0.01), ("panda", 0.01)])
+def test_one_that_is_none_is_refused_with_the_distance(name: str, missed: float) -> None:
+    with pytest.raises(supple.InputError, match=r"at \d\S* m") as caught:
+        SphericalWrist.of(supple.load(name))
+    distance = float(str(caught.value).split(" at ")[-1].split(" m")[0])
+    assert missed < distance < 0.2
+
+
+@pytest.mark.parametrize("name", ["planar2", "planar3", "y"])
+def test_other_robots_are_refused(name: str) -> None:
+    with pytest.raises(supple.InputError, match="given"):
+        SphericalWrist.of(supple.load(name))
+
+
+@pytest.mark.parametrize("axes", ["world", "body"])
+@pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
+def test_undamped_it_is_the_inverse(name: str, axes: str) -> None:
+    robot, rng = supple.load(name), np.random.default_rng(1)
+    step = SphericalWrist.of(robot, arm=damping.Constant(0.0), wrist=damping.Constant(0.0))
+    looked = 0
+    for q in robot.random(rng, 50):
+        lin = Linearization(robot.jacobian(q, axes=axes), rng.normal(size=6))
+        if lin.condition < 100:
+            looked += 1
+            np.testing.assert_allclose(step(lin), Pseudoinverse()(lin), rtol=1e-7, atol=1e-9)
+    assert looked > 10
+
+
+@pytest.mark.parametrize("name", SPHERICAL)
+def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
+    robot, rng = supple.load(name), np.random.default_rng(2)
+    step = SphericalWrist.of(robot, arm=damping.Constant(0.01), wrist=damping.Constant(0.04))
+    folded = np.zeros(robot.dof)
+    for q in (folded, np.full(robot.dof, np.pi / 2), *robot.random(rng, 20)):
+        e = rng.normal(size=6)
+        dq = step(Linearization(robot.jacobian(q), e))
+        assert np.isfinite(dq).all()
+        far = np.linalg.norm(e[:3]) + 0.5 * np.linalg.norm(e[3:])  # no tool is longer than this
+        assert np.linalg.norm(dq[:-3]) <= far / 0.2
+    no_motion = step(Linearization(np.zeros((6, 6)), np.ones(6)))
+    assert not no_motion.any()
+
+
+def test_damped_it_is_not_the_whole_solution() -> None:
+    """Measured with lengths in units of the reach, as Wampler does: the difference shrinks with α,
+    the opposite of the paper's "approximately the same for α >= 0.1".
+    """
+    robot = supple.load("puma560")
+    reach = Scale.of(robot).reach
+    weight = np.r_[np.full(3, reach**-2), np.ones(3)]
+    rng, medians = np.random.default_rng(3), []
+    configurations = robot.random(rng, 200)
+    tasks = rng.normal(size=(200, 6)) * np.sqrt(1 / weight)
+    for alpha in (0.01, 0.1, 0.5):
+        parts = SphericalWrist.of(
+            robot, arm=damping.Constant((alpha * reach) ** 2), wrist=damping.Constant(alpha**2)
+        )
+        whole = WeightedDLS(damping.Constant(alpha**2), weight)
+        off = []
+        for q, e in zip(configurations, tasks, strict=True):
+            lin = Linearization(robot.jacobian(q), e)
+            exact = whole(lin)
+            off.append(np.linalg.norm(parts(lin) - exact) / np.linalg.norm(exact))
+        medians.append(float(np.median(off)))
+    print("median differences at 0.01, 0.1, 0.5:", medians)
+    assert medians[0] < 0.1 < medians[1] < medians[2]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SphericalWrist(0.1, damping.Constant(1.0)),  # type: ignore[arg-type]
+        lambda: SphericalWrist(damping.Constant(1.0), damping.Constant(1.0))(
+            Linearization(np.ones((3, 6)), np.ones(3))
+        ),
+    ],
+)
+def test_bad_input_is_refused(make: object) -> None:
+    with pytest.raises(supple.InputError, match="given"):
+        make()  # type: ignore[operator]
+
+
+def test_dls_is_still_the_whole() -> None:
+    """WeightedDLS above is the whole damped solution: in metres it is DLS on the scaled rows."""
+    robot = supple.load("puma560")
+    J, e = robot.jacobian(robot.random(4)), np.arange(6.0)
+    scale = np.r_[np.full(3, 0.5), np.ones(3)]
+    scaled = DLS(damping.Constant(0.01))(Linearization(scale[:, None] * J, scale * e))
+    weighted = WeightedDLS(damping.Constant(0.01), scale**2)(Linearization(J, e))
+    np.testing.assert_allclose(weighted, scaled, rtol=1e-9)
