@@ -41,47 +41,40 @@ SUPPLE_INLINE L reflector(int count, int stride, L* x, L& tau) {
   return select(some, -reach, L(0));
 }
 
+// to <- H x for that H; `to` may be x.
+template <class L>
+SUPPLE_INLINE void reflect(int count, const L* SUPPLE_RESTRICT v, int v_stride, const L& tau,
+                           const L* x, L* to, int stride) {
+  L along = v[0] * x[0];
+  for (int i = 1; i < count; ++i) along = fma(v[i * v_stride], x[i * stride], along);
+  along = along * tau;
+  for (int i = 0; i < count; ++i) to[i * stride] = fma(-along, v[i * v_stride], x[i * stride]);
+}
+
 // J -> B: alpha (m) on its diagonal, beta (m) below it, beta[0] = ±‖e‖ in place of e. V is left in
-// `a` (m x n), the reflector of row i from its diagonal on, and tau (m). `row` has n lanes, e m.
+// `a` (m x n), the reflector of row i from its diagonal on, and tau (m). e (m) is overwritten.
 template <class L, class M, class N>
-SUPPLE_INLINE void bidiagonal(M m, N n, const L* J, L* e, L* a, L* alpha, L* beta, L* tau, L* row) {
-  // Rows first .. m of `from`, columns begin .. n, reflected by v into `a`.
-  const auto from_left = [&](const L* from, int first, int begin, const L* v, int stride,
-                             const L& scale) {
-    for (int j = begin; j < n; ++j) {
-      row[j] = v[0] * from[first * n + j];
-      for (int r = first + 1; r < m; ++r) {
-        row[j] = fma(v[(r - first) * stride], from[r * n + j], row[j]);
-      }
-      row[j] = row[j] * scale;
-    }
-    for (int r = first; r < m; ++r) {
-      for (int j = begin; j < n; ++j) {
-        a[r * n + j] = fma(-v[(r - first) * stride], row[j], from[r * n + j]);
-      }
-    }
-  };
+SUPPLE_INLINE void bidiagonal(M m, N n, const L* J, L* e, L* a, L* alpha, L* beta, L* tau) {
   L scale;
   beta[0] = reflector(m, 1, e, scale);
-  from_left(J, 0, 0, e, 1, scale);
+  for (int j = 0; j < n; ++j) reflect(m, e, 1, scale, J + j, a + j, n);
   each(m, [&](auto i) {
     L* const v = a + i * n + i;
     if (i + 1 < n) {
       alpha[i] = reflector(n - i, 1, v, tau[i]);
-      for (int r = i + 1; r < m; ++r) {
-        L* const x = a + r * n + i;
-        const L along = dot(n - i, v, x) * tau[i];
-        for (int j = 0; j < n - i; ++j) x[j] = fma(-along, v[j], x[j]);
-      }
+      for (int r = 1; r < m - i; ++r) reflect(n - i, v, 1, tau[i], v + r * n, v + r * n, 1);
     } else {
       alpha[i] = *v;
       tau[i] = L(0);
     }
+    L* const below = v + n;
     if (i + 2 < m) {
-      beta[i + 1] = reflector(m - i - 1, n, v + n, scale);
-      from_left(a, i + 1, i + 1, v + n, n, scale);
+      beta[i + 1] = reflector(m - i - 1, n, below, scale);
+      for (int j = 1; j < n - i; ++j) {
+        reflect(m - i - 1, below, n, scale, below + j, below + j, n);
+      }
     } else if (i + 1 < m) {
-      beta[i + 1] = v[n];
+      beta[i + 1] = *below;
     }
   });
 }
@@ -132,7 +125,7 @@ SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* 
 }
 
 // Lanes of working memory that `optimal_step` needs.
-SUPPLE_FN int optimal_scratch(int m, int n) { return m * n + 9 * m + n; }
+SUPPLE_FN int optimal_scratch(int m, int n) { return m * n + 9 * m; }
 
 // q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the least λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The search
 // starts from `start`, a λ² (of the step before, say; 0 if there is none), and ends at the same
@@ -156,13 +149,13 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   if (int(m) > int(n)) return L(0) != L(0);
 
   L *a = scratch, *alpha = a + m * n, *beta = alpha + m, *tau = beta + m, *alpha2 = tau + m,
-    *beta2 = alpha2 + m, *c = beta2 + m, *y = c + m, *leading = y + m, *x = leading + m, *row = x + m;
+    *beta2 = alpha2 + m, *c = beta2 + m, *y = c + m, *leading = y + m, *x = leading + m;
   L largest(0);
   for (int i = 0; i < m; ++i) {
     x[i] = e[i];
     largest = max(largest, abs(e[i]));
   }
-  bidiagonal(m, n, J, x, a, alpha, beta, tau, row);
+  bidiagonal(m, n, J, x, a, alpha, beta, tau);
 
   // Relative to a power of two near B's largest singular value, and to the bound.
   L size(0);
@@ -214,13 +207,25 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);
   each(m, [&](auto k) {
     const int i = m - 1 - k;
-    const L* const v = a + i * n + i;
-    const L along = dot(n - i, v, dq + i) * tau[i];
-    for (int j = 0; j < n - i; ++j) dq[i + j] = fma(-along, v[j], dq[i + j]);
+    reflect(n - i, a + i * n + i, 1, tau[i], dq + i, dq + i, 1);
   });
   sound = sound & (dot(n, dq, dq) <= L(1 - 8 * epsilon));
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * bound;
   return sound;
+}
+
+// The same with the usual shapes known when compiling, which changes no bit of the result.
+template <class L>
+SUPPLE_FN mask_t<L> optimal_step_of_any_size(int m, int n, const L* J, const L* e, const L& bound,
+                                             const L& start, L* dq, L* lambda2, L* scratch) {
+  const auto sized = [&](auto rows, auto columns) {
+    return optimal_step(rows, columns, J, e, bound, start, dq, lambda2, scratch);
+  };
+  if (m == 6 && n == 7) return sized(Fixed<6>{}, Fixed<7>{});
+  if (m == 6 && n == 6) return sized(Fixed<6>{}, Fixed<6>{});
+  if (m == 6) return sized(Fixed<6>{}, n);
+  if (m == 3) return sized(Fixed<3>{}, n);
+  return sized(m, n);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

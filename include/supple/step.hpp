@@ -7,6 +7,7 @@
 #include "damping.hpp"
 #include "lane.hpp"
 #include "linalg.hpp"
+#include "optimal.hpp"
 
 namespace supple {
 
@@ -191,13 +192,10 @@ SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2,
   for (int j = 0; j < n; ++j) dq[j] = b[j];
 }
 
-// Lanes of working memory that `step` needs.
-SUPPLE_FN int step_scratch(int m, int n) { return (m + n) * (m + n) * 4; }
-
-// One step. `before` and `change` are those of a Spectrum. Returns λ², zero for undamped methods.
+// Any step, by singular values where λ² depends on them. `scratch` has 4 (m + n)² lanes.
 template <class L, class T>
-SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
-                 const L& change, L* dq, L* scratch) {
+SUPPLE_FN L spectral_step(const Step<T>& how, int m, int n, const L* J, const L* error,
+                          const L& before, const L& change, L* dq, L* scratch) {
   const int k = m < n ? m : n;
   const auto take = [&scratch](int count) {
     L* piece = scratch;
@@ -251,6 +249,29 @@ SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, c
   }
   if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
   return damping;
+}
+
+// Lanes of working memory that `step` needs.
+SUPPLE_FN int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n; }
+
+// One step. `before` and `change` are those of a Spectrum, `start` is where the search of the
+// optimal λ² begins. Returns λ², zero for undamped methods.
+template <class L, class T>
+SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
+                 const L& change, L* dq, L* scratch, const L& start = L(0)) {
+  if (how.method != Method::damped_cholesky || how.damping.rule != Rule::optimal) {
+    return spectral_step(how, m, n, J, error, before, change, dq, scratch);
+  }
+  L *e = scratch, *other = e + m, *rest = other + n, damping;
+  for (int i = 0; i < m; ++i) e[i] = error[i];
+  if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
+  const L bound(how.damping.p[0]);
+  const mask_t<L> holds = optimal_step_of_any_size(m, n, J, e, bound, start, dq, &damping, rest);
+  if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
+  if (all(holds)) return damping;
+  const L slow = spectral_step(how, m, n, J, error, before, change, other, rest);
+  for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);
+  return select(holds, damping, slow);
 }
 
 }  // namespace supple::inline SUPPLE_ISA
