@@ -161,8 +161,8 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   L size(0);
   for (int i = 0; i < m; ++i) size = size + abs(alpha[i]) + (i ? abs(beta[i]) : L(0));
   mask_t<L> sound = (size >= L(shortest)) & (size <= L(longest));
-  sound = sound & (abs(beta[0]) <= L(longest)) &
-          ((abs(beta[0]) >= L(shortest)) | (largest == L(0)));
+  sound =
+      sound & (abs(beta[0]) <= L(longest)) & ((abs(beta[0]) >= L(shortest)) | (largest == L(0)));
   const L unit = select(sound, power_of_two(size * L(T(1) / T(int(m)))), L(1));
   const L shrink = L(1) / unit;
   L frobenius(0);
@@ -175,18 +175,32 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   }
 
   Secular<L> at = secular(m, alpha2, beta2, c, L(0), y, leading);
-  sound = sound & (at.determinant >= L(least)) &
-          (at.trace * frobenius <= L(condition) * L(condition));
+  sound =
+      sound & (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
   // Newton's step and Jensen's inequality from below; Cauchy's from above.
-  L length = sqrt(at.square), found(0), count(0);
+  L length = sqrt(at.square), found(0), count(0), unit2 = unit * unit;
   mask_t<L> open = sound & (length > L(end));
   if (any(open)) {
     const auto newton = [&] {
-      return (length - L(aim)) * at.square / (L(aim) * select(open, at.slope, L(1)));
+      return (length - L(aim)) * (at.square / (L(aim) * select(open, at.slope, L(1))));
     };
     const L above = abs(c[0]);
-    const L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
+    L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
     found = select(open, max(lower, min(start * (shrink * shrink), above)), L(0));
+    // Where λ² is far above all of B, minors might overflow: it is the unit then.
+    const mask_t<L> far = open & (above > L(64));
+    if (any(far)) {
+      const L less = select(far, L(1) / power_of_two(above), L(1));
+      L power = less;
+      for (int i = 0; i < m; ++i, power = power * less) {
+        alpha2[i] = alpha2[i] * less;
+        beta2[i] = beta2[i] * less;
+        c[i] = c[i] * power;
+      }
+      lower = lower * less;
+      found = found * less;
+      unit2 = unit2 / less;
+    }
     count = select(open, L(1), L(0));
     for (int k = 1; k < most_iterations; ++k) {
       at = secular(m, alpha2, beta2, c, found, y, leading);
@@ -198,10 +212,11 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
       found = select(open, max(found + newton(), lower), found);
       count = select(open, count + L(1), count);
     }
-    sound = sound & !open & (at.determinant <= L(1 / least));
+    sound = sound & !open;
   }
   if (iterations) *iterations = count;
-  *lambda2 = found * (unit * unit);
+  *lambda2 = found * unit2;
+  sound = sound & finite(*lambda2);
 
   // q̇ = V y
   for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);

@@ -452,9 +452,7 @@ class Optimal(KernelRule):
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.solve(linearization)[0]
 
-    def solve(
-        self, linearization: Linearization, start: float | None = None
-    ) -> tuple[float, int]:
+    def solve(self, linearization: Linearization, start: float | None = None) -> tuple[float, int]:
         """Return lambda2 and the number of Newton steps it took.
 
         A `start` near the result, as the lambda2 of the step before, saves steps. Any other costs
@@ -476,7 +474,7 @@ class Optimal(KernelRule):
         x = lower
         if start is not None:  # φ is at most ‖Jᵀe‖/lambda2
             x = max(lower, min(float(start) / unit / largest, float(np.linalg.norm(s * c))))
-        for iteration in range(_MOST_ITERATIONS):  # noqa: B007 (it is returned)
+        for iteration in range(_MOST_ITERATIONS):
             terms = (s * c / (beta * s**2 + x)) ** 2
             phi = math.sqrt(terms.sum())
             beyond = iteration == 0 and x > lower and phi < 1 - 96 * EPSILON
