@@ -51,14 +51,18 @@ SUPPLE_INLINE void reflect(int count, const L* SUPPLE_RESTRICT v, int v_stride, 
   for (int i = 0; i < count; ++i) to[i * stride] = fma(-along, v[i * v_stride], x[i * stride]);
 }
 
-// J -> B: alpha (m) on its diagonal, beta (m) below it, beta[0] = ±‖e‖ in place of e. V is left in
-// `a` (m x n), the reflector of row i from its diagonal on, and tau (m). e (m) is overwritten.
+// J = U B Vᵀ being made: B has alpha (m) on its diagonal and beta (m) below it, V is left in `a`
+// (m x n), the reflector of row i from its diagonal on, and tau (m).
 template <class L, class M, class N>
-SUPPLE_INLINE void bidiagonal(M m, N n, const L* J, L* e, L* a, L* alpha, L* beta, L* tau) {
-  L scale;
-  beta[0] = reflector(m, 1, e, scale);
-  for (int j = 0; j < n; ++j) reflect(m, e, 1, scale, J + j, a + j, n);
-  each(m, [&](auto i) {
+struct Reduction {
+  M m;
+  N n;
+  L *a, *alpha, *beta, *tau;
+
+  // Clears row i right of the diagonal, then column i two below it. (No lambda: NVRTC takes none
+  // whose parameter is a template's.)
+  template <class I>
+  SUPPLE_INLINE void operator()(I i) const {
     L* const v = a + i * n + i;
     if (i + 1 < n) {
       alpha[i] = reflector(n - i, 1, v, tau[i]);
@@ -67,7 +71,7 @@ SUPPLE_INLINE void bidiagonal(M m, N n, const L* J, L* e, L* a, L* alpha, L* bet
       alpha[i] = *v;
       tau[i] = L(0);
     }
-    L* const below = v + n;
+    L *const below = v + n, scale;
     if (i + 2 < m) {
       beta[i + 1] = reflector(m - i - 1, n, below, scale);
       for (int j = 1; j < n - i; ++j) {
@@ -76,8 +80,23 @@ SUPPLE_INLINE void bidiagonal(M m, N n, const L* J, L* e, L* a, L* alpha, L* bet
     } else if (i + 1 < m) {
       beta[i + 1] = *below;
     }
-  });
-}
+  }
+};
+
+// y <- V y (n), its reflectors from the last to the first.
+template <class L, class M, class N>
+struct Expansion {
+  M m;
+  N n;
+  const L *a, *tau;
+  L* y;
+
+  template <class I>
+  SUPPLE_INLINE void operator()(I k) const {
+    const int i = m - 1 - k;
+    reflect(n - i, a + i * n + i, 1, tau[i], y + i, y + i, 1);
+  }
+};
 
 // (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading minors N of BᵀB + x:
 //
@@ -155,7 +174,10 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
     x[i] = e[i];
     largest = max(largest, abs(e[i]));
   }
-  bidiagonal(m, n, J, x, a, alpha, beta, tau);
+  L scale;
+  beta[0] = reflector(m, 1, x, scale);
+  for (int j = 0; j < n; ++j) reflect(m, x, 1, scale, J + j, a + j, n);
+  each(m, Reduction<L, M, N>{m, n, a, alpha, beta, tau});
 
   // Relative to a power of two near B's largest singular value, and to the bound.
   L size(0);
@@ -220,10 +242,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
 
   // q̇ = V y
   for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);
-  each(m, [&](auto k) {
-    const int i = m - 1 - k;
-    reflect(n - i, a + i * n + i, 1, tau[i], dq + i, dq + i, 1);
-  });
+  each(m, Expansion<L, M, N>{m, n, a, tau, dq});
   sound = sound & (dot(n, dq, dq) <= L(1 - 8 * epsilon));
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * bound;
   return sound;
@@ -233,14 +252,14 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
 template <class L>
 SUPPLE_FN mask_t<L> optimal_step_of_any_size(int m, int n, const L* J, const L* e, const L& bound,
                                              const L& start, L* dq, L* lambda2, L* scratch) {
-  const auto sized = [&](auto rows, auto columns) {
-    return optimal_step(rows, columns, J, e, bound, start, dq, lambda2, scratch);
-  };
-  if (m == 6 && n == 7) return sized(Fixed<6>{}, Fixed<7>{});
-  if (m == 6 && n == 6) return sized(Fixed<6>{}, Fixed<6>{});
-  if (m == 6) return sized(Fixed<6>{}, n);
-  if (m == 3) return sized(Fixed<3>{}, n);
-  return sized(m, n);
+  const Fixed<3> three{};
+  const Fixed<6> six{};
+  const Fixed<7> seven{};
+  if (m == 6 && n == 7) return optimal_step(six, seven, J, e, bound, start, dq, lambda2, scratch);
+  if (m == 6 && n == 6) return optimal_step(six, six, J, e, bound, start, dq, lambda2, scratch);
+  if (m == 6) return optimal_step(six, n, J, e, bound, start, dq, lambda2, scratch);
+  if (m == 3) return optimal_step(three, n, J, e, bound, start, dq, lambda2, scratch);
+  return optimal_step(m, n, J, e, bound, start, dq, lambda2, scratch);
 }
 
 }  // namespace supple::inline SUPPLE_ISA
