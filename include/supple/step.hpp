@@ -7,6 +7,7 @@
 #include "damping.hpp"
 #include "lane.hpp"
 #include "linalg.hpp"
+#include "optimal.hpp"
 
 namespace supple {
 
@@ -224,83 +225,110 @@ SUPPLE_FN void give_way(int m, int n, const T* d, const L& w, const L* J, L* wei
   for (int i = 0; i < m; ++i) e[i] = fma(L(d[i]), along, e[i]);
 }
 
-// Lanes of working memory that `step` needs.
-SUPPLE_FN int step_scratch(int m, int n) { return (m + n) * (m + n) * 4; }
-
-// One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled.
-// Returns λ², zero for undamped methods.
+// Any step but the quick optimal one. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
 template <class L, class T>
-SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
-                 const L& change, L* dq, L* scratch) {
+SUPPLE_FN L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const L& before,
+                       const L& change, L* dq, L* scratch) {
+  if (how.method == Method::transpose) {
+    transpose_step(m, n, J, e, dq);
+    return L(0);
+  }
   const int k = m < n ? m : n;
   const auto take = [&scratch](int count) {
     L* piece = scratch;
     scratch += count;
     return piece;
   };
-  L *e = take(m), *u = take(k * m), *v = take(k * n), *sigma = take(k), *gamma = take(k);
+  L *u = take(k * m), *v = take(k * n), *sigma = take(k), *gamma = take(k), damping(0);
+  const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
+                      how.method == Method::damped_qr;
+  // Where the rule needs the singular values there is no point in another factorization.
+  const Rule rule = how.damping.rule;
+  const bool direct = damped && how.method != Method::damped_svd &&
+                      (rule == Rule::error || (rule == Rule::constant && how.damping.p[0] > 0));
+  const auto decompose = [&](const L* A) {
+    factor(m, n, A, u, sigma, v);
+    for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
+  };
+  if (direct) {
+    sigma[0] = gamma[0] = L(0);
+  } else {
+    decompose(J);
+  }
+  if (damped) {
+    const Spectrum<L> spectrum{direct ? 1 : k, sigma, gamma, dot(m, e, e), before, change};
+    damping = lambda2(how.damping, spectrum);
+    if (how.direction && rule == Rule::region) {
+      const L deep = depth(sigma[k - 1], L(how.damping.p[1]));
+      L* const weighted = take(m * n);
+      give_way(m, n, how.direction, L(1) - L(1 - how.min_weight) * sqrt(deep), J, weighted, e);
+      decompose(weighted);
+    }
+  }
+  if (direct && how.method == Method::damped_cholesky) {
+    L *A = take(k * k), *x = take(m);
+    damped_cholesky(m, n, J, e, damping, A, x, dq);
+  } else if (direct) {
+    L *A = take((m + n) * n), *tau = take(n), *b = take(m + n);
+    damped_qr(m, n, J, e, damping, A, tau, b, dq);
+  } else if (how.method == Method::selective || how.method == Method::selective_soft) {
+    selective_step(m, n, how.group, J, u, sigma, v, gamma, L(how.p),
+                   how.method == Method::selective_soft, take(n), dq);
+  } else {
+    const L floor =
+        max(rank_floor(sigma[0]), how.method == Method::truncated ? sigma[0] * L(how.p) : L(0));
+    for (int j = 0; j < n; ++j) dq[j] = L(0);
+    for (int i = 0; i < k; ++i) {
+      const mask_t<L> some = sigma[i] > floor;
+      const L denominator = select(some, fma(sigma[i], sigma[i], damping), L(1));
+      const L along = select(some, sigma[i] / denominator * gamma[i], L(0));
+      for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
+    }
+  }
+  return damping;
+}
+
+// J with its rows and columns scaled as a step says.
+template <class L, class T>
+SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
+  for (int i = 0; i < m; ++i) {
+    const L row = how.task_scale ? L(how.task_scale[i]) : L(1);
+    for (int j = 0; j < n; ++j) {
+      const L column = how.joint_scale ? L(how.joint_scale[j]) : L(1);
+      scaled[i * n + j] = J[i * n + j] * row * column;
+    }
+  }
+}
+
+// Lanes of working memory that `step` needs.
+SUPPLE_FN int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
+
+// One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled;
+// `start` is where the search of the optimal λ² begins. Returns λ², zero for undamped methods.
+template <class L, class T>
+SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
+                 const L& change, L* dq, L* scratch, const L& start = L(0)) {
+  L *e = scratch, *other = e + m, *scaled = other + n, *rest = scaled + m * n;
   for (int i = 0; i < m; ++i) e[i] = error[i];
   if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
+  if (how.task_scale) {
+    for (int i = 0; i < m; ++i) e[i] = e[i] * L(how.task_scale[i]);
+  }
   if (how.task_scale || how.joint_scale) {
-    L* const scaled = take(m * n);
-    for (int i = 0; i < m; ++i) {
-      const L row = how.task_scale ? L(how.task_scale[i]) : L(1);
-      e[i] = e[i] * row;
-      for (int j = 0; j < n; ++j) {
-        const L column = how.joint_scale ? L(how.joint_scale[j]) : L(1);
-        scaled[i * n + j] = J[i * n + j] * row * column;
-      }
-    }
+    scale_jacobian(how, m, n, J, scaled);
     J = scaled;
   }
-
-  L damping(0);
-  if (how.method == Method::transpose) {
-    transpose_step(m, n, J, e, dq);
+  L damping;
+  if (how.method == Method::damped_cholesky && how.damping.rule == Rule::optimal) {
+    const L bound(how.damping.p[0]);
+    const mask_t<L> holds = optimal_step_of_any_size(m, n, J, e, bound, start, dq, &damping, rest);
+    if (!all(holds)) {
+      const L usual = usual_step(how, m, n, J, e, before, change, other, rest);
+      for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);
+      damping = select(holds, damping, usual);
+    }
   } else {
-    const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
-                        how.method == Method::damped_qr;
-    // Where the rule needs the singular values there is no point in another factorization.
-    const Rule rule = how.damping.rule;
-    const bool direct = damped && how.method != Method::damped_svd &&
-                        (rule == Rule::error || (rule == Rule::constant && how.damping.p[0] > 0));
-    if (direct) {
-      sigma[0] = gamma[0] = L(0);
-    } else {
-      factor(m, n, J, u, sigma, v);
-      for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
-    }
-    if (damped) {
-      const Spectrum<L> spectrum{direct ? 1 : k, sigma, gamma, dot(m, e, e), before, change};
-      damping = lambda2(how.damping, spectrum);
-      if (how.direction && rule == Rule::region) {
-        const L deep = depth(sigma[k - 1], L(how.damping.p[1]));
-        L* const weighted = take(m * n);
-        give_way(m, n, how.direction, L(1) - L(1 - how.min_weight) * sqrt(deep), J, weighted, e);
-        factor(m, n, weighted, u, sigma, v);
-        for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
-      }
-    }
-    if (direct && how.method == Method::damped_cholesky) {
-      L *A = take(k * k), *x = take(m);
-      damped_cholesky(m, n, J, e, damping, A, x, dq);
-    } else if (direct) {
-      L *A = take((m + n) * n), *tau = take(n), *b = take(m + n);
-      damped_qr(m, n, J, e, damping, A, tau, b, dq);
-    } else if (how.method == Method::selective || how.method == Method::selective_soft) {
-      selective_step(m, n, how.group, J, u, sigma, v, gamma, L(how.p),
-                     how.method == Method::selective_soft, take(n), dq);
-    } else {
-      const L floor =
-          max(rank_floor(sigma[0]), how.method == Method::truncated ? sigma[0] * L(how.p) : L(0));
-      for (int j = 0; j < n; ++j) dq[j] = L(0);
-      for (int i = 0; i < k; ++i) {
-        const mask_t<L> some = sigma[i] > floor;
-        const L denominator = select(some, fma(sigma[i], sigma[i], damping), L(1));
-        const L along = select(some, sigma[i] / denominator * gamma[i], L(0));
-        for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
-      }
-    }
+    damping = usual_step(how, m, n, J, e, before, change, dq, rest);
   }
   if (how.joint_scale) {
     for (int j = 0; j < n; ++j) dq[j] = dq[j] * L(how.joint_scale[j]);

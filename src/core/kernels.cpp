@@ -214,10 +214,9 @@ std::size_t step_memory(const StepRequest<T>& request) {
   return sizeof(L) * std::size_t(m * n + m + n + 2 + step_scratch(m, n));
 }
 
-template <class T>
-std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
-                     void* memory) {
-  using L = Pack<T, batch_width<T>>;
+template <class L, class T>
+std::ptrdiff_t step_lanes(const StepRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
+                          void* memory) {
   const int m = request.rows, n = request.columns;
   L* J = static_cast<L*>(memory);
   L *e = J + m * n, *dq = e + m, *history = dq + n, *scratch = history + 2;
@@ -237,6 +236,13 @@ std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::p
     store(1, lanes, &damping, request.lambda2 + first);
   }
   return -1;
+}
+
+template <class T>
+std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
+                     void* memory) {
+  if (end - begin == 1) return step_lanes<T>(request, begin, end, memory);
+  return step_lanes<Pack<T, batch_width<T>>>(request, begin, end, memory);
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "lane.hpp"
 #include "limits.hpp"
 #include "linalg.hpp"
+#include "optimal.hpp"
 #include "redundancy.hpp"
 #include "robot.hpp"
 #include "se3.hpp"
@@ -80,7 +81,7 @@ __global__ void least_squares(const T* a, const T* b, T* x, T* y, bool* full) {
 // Any step with any damping rule, chosen at run time.
 template <class T>
 __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2) {
-  T scratch[4 * (rows + columns) * (rows + columns)];
+  T scratch[4 * (rows + columns) * (rows + columns) + rows + columns];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   lambda2[i] = step(how, rows, columns, J + rows * columns * i, e + rows * i, T(-1), T(0),
                     dq + columns * i, scratch);

@@ -9,6 +9,7 @@
 #include "supple/elementary.hpp"
 #include "supple/filtering.hpp"
 #include "supple/linalg.hpp"
+#include "supple/optimal.hpp"
 #include "supple/se3.hpp"
 
 namespace supple {
@@ -214,6 +215,25 @@ void clamp_adaptively_batch(long count, int m, int group, const T* how, T* e, T*
   }
 }
 
+// J (m, n), e (m), and bound and start -> q̇ (n), λ², 1 where it holds, Newton steps.
+template <class L, class M, class N, class T = scalar_t<L>>
+void optimal_batch(long count, M m, N n, const T* J, const T* e, const T* bound, const T* start,
+                   T* dq, T* lambda2, T* holds, T* steps) {
+  std::vector<L> speed(n), scratch(optimal_scratch(m, n));
+  for (long i = 0; i < count; i += width<L>) {
+    const long lanes = count - i;
+    const std::vector<L> a = load<L>(m * n, lanes, J + i * m * n), b = load<L>(m, lanes, e + i * m);
+    const L most = load<L>(1, lanes, bound + i)[0], first = load<L>(1, lanes, start + i)[0];
+    L damping(0), taken(0);
+    const L held = number<L>(optimal_step(m, n, a.data(), b.data(), most, first, speed.data(),
+                                          &damping, scratch.data(), &taken));
+    store(n, lanes, speed.data(), dq + i * n);
+    store(1, lanes, &damping, lambda2 + i);
+    store(1, lanes, &held, holds + i);
+    store(1, lanes, &taken, steps + i);
+  }
+}
+
 }  // namespace
 }  // namespace supple
 
@@ -226,23 +246,32 @@ using namespace supple;
     map<__VA_ARGS__>(count, in, out, function::name{});            \
   }
 
-#define LAB_EXPORT_MATRICES(lane, T, ...)                                                       \
-  extern "C" void cholesky_##lane(long count, int n, const T* a, const T* b, T* c, T* x,        \
-                                  T* full) {                                                    \
-    cholesky_batch<__VA_ARGS__>(count, n, a, b, c, x, full);                                    \
-  }                                                                                             \
-  extern "C" void qr_##lane(long count, int m, int n, const T* a, const T* b, T* r, T* q,       \
-                            T* projected, T* x, T* full) {                                      \
-    qr_batch<__VA_ARGS__>(count, m, n, a, b, r, q, projected, x, full);                         \
-  }                                                                                             \
-  extern "C" void svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v) {      \
-    svd_batch<__VA_ARGS__>(count, m, n, a, u, sigma, v);                                        \
-  }                                                                                             \
-  extern "C" void svd_of_six_rows_##lane(long count, int n, const T* a, T* u, T* sigma, T* v) { \
-    svd_batch<__VA_ARGS__>(count, Fixed<6>{}, n, a, u, sigma, v);                               \
-  }                                                                                             \
-  extern "C" void singular_values_##lane(long count, int m, int n, const T* a, T* sigma) {      \
-    singular_values_batch<__VA_ARGS__>(count, m, n, a, sigma);                                  \
+#define LAB_EXPORT_MATRICES(lane, T, ...)                                                          \
+  extern "C" void cholesky_##lane(long count, int n, const T* a, const T* b, T* c, T* x,           \
+                                  T* full) {                                                       \
+    cholesky_batch<__VA_ARGS__>(count, n, a, b, c, x, full);                                       \
+  }                                                                                                \
+  extern "C" void qr_##lane(long count, int m, int n, const T* a, const T* b, T* r, T* q,          \
+                            T* projected, T* x, T* full) {                                         \
+    qr_batch<__VA_ARGS__>(count, m, n, a, b, r, q, projected, x, full);                            \
+  }                                                                                                \
+  extern "C" void svd_##lane(long count, int m, int n, const T* a, T* u, T* sigma, T* v) {         \
+    svd_batch<__VA_ARGS__>(count, m, n, a, u, sigma, v);                                           \
+  }                                                                                                \
+  extern "C" void svd_of_six_rows_##lane(long count, int n, const T* a, T* u, T* sigma, T* v) {    \
+    svd_batch<__VA_ARGS__>(count, Fixed<6>{}, n, a, u, sigma, v);                                  \
+  }                                                                                                \
+  extern "C" void singular_values_##lane(long count, int m, int n, const T* a, T* sigma) {         \
+    singular_values_batch<__VA_ARGS__>(count, m, n, a, sigma);                                     \
+  }                                                                                                \
+  extern "C" void optimal_##lane(long count, int m, int n, const T* J, const T* e, const T* bound, \
+                                 const T* start, T* dq, T* lambda2, T* holds, T* steps) {          \
+    optimal_batch<__VA_ARGS__>(count, m, n, J, e, bound, start, dq, lambda2, holds, steps);        \
+  }                                                                                                \
+  extern "C" void optimal_of_6x7_##lane(long count, const T* J, const T* e, const T* bound,        \
+                                        const T* start, T* dq, T* lambda2, T* holds, T* steps) {   \
+    optimal_batch<__VA_ARGS__>(count, Fixed<6>{}, Fixed<7>{}, J, e, bound, start, dq, lambda2,     \
+                               holds, steps);                                                      \
   }
 
 #define LAB_EXPORT_STEPS(lane, T, ...)                                                           \

@@ -187,6 +187,20 @@ class Lane:
         )
         return nearer, now
 
+    def optimal(
+        self, J: Array, e: Array, bound: float, start: object = 0.0, *, sized: bool = False
+    ) -> tuple[Array, Array, Array, Array]:
+        """q̇ (c, n), λ² (c,), where they hold (c,) and Newton steps (c,), for ‖q̇‖ <= bound.
+
+        With `sized`, (m, n) = (6, 7) is known when compiling.
+        """
+        count, m, n = J.shape
+        numbers = [self._in(np.broadcast_to(x, (count,))) for x in (bound, start)]
+        out = self._empty((count, n), (count,), (count,), (count,))
+        name, sizes = ("optimal_of_6x7", ()) if sized else ("optimal", (m, n))
+        self._call(name, count, *sizes, self._in(J), self._in(e), *numbers, *out)
+        return out[0], out[1], out[2] == 1, out[3]
+
     def _in(self, a: Array) -> Array:
         return np.ascontiguousarray(a, self.dtype)
 

@@ -7,9 +7,22 @@ from decimal import Decimal
 import numpy as np
 import papers
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rules import key
-from spectra import EPS, SHAPES, ZERO, Sample, hard_spectra, history, random_spectra, samples
+from spectra import (
+    EPS,
+    SHAPES,
+    ZERO,
+    Sample,
+    hard_spectra,
+    history,
+    of_spectrum,
+    random_spectra,
+    samples,
+)
 
+import supple
 from supple import _core
 from supple.motion.damping import Optimal
 
@@ -162,8 +175,6 @@ def test_no_other_motion_within_the_bound_does_better(
 
 def iterations(rule: Optimal, m: int, least: float) -> list[int]:
     """Of 50 random spectra with this σ_min and tasks of about length 1."""
-    from spectra import of_spectrum
-
     rng = np.random.default_rng(17)
     counts = []
     for _ in range(50):
@@ -184,6 +195,49 @@ def test_reciprocal_newton_takes_few_steps_at_any_distance_and_newton_more_and_m
     assert max(map(np.mean, reciprocal)) <= np.mean(reciprocal[0]) + 0.5
     # Halving what is left of the distance is a step: 3.3 of them a decade.
     assert (np.diff(plain) > 2.5).all()
+
+
+# From nothing to far too large, in units of the root or, where that is zero, of σ₁².
+starts = st.one_of(
+    st.just(0.0), st.floats(0.5, 2), st.floats(-300, 300).map(lambda decade: 10.0**decade)
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.integers(1, 6), st.integers(0, 2**32), starts, st.booleans())
+def test_any_start_ends_at_the_same_root(k: int, seed: int, start: float, newton: bool) -> None:
+    sigma, gamma = (x[0] for x in random_spectra(np.random.default_rng(seed), 1, k))
+    sigma = np.maximum(sigma, 1e-9)
+    rule, lin = Optimal(0.5, newton), of_spectrum(sigma, gamma)
+    cold = rule.solve(lin)
+    # The derivative of log φ is at least 1/(σ₁² + λ²): that is how sharp the root is.
+    blur = 128 * EPS * (sigma[0] ** 2 + cold[0])
+    given_start = min(start * (cold[0] or sigma[0] ** 2), 1e300)
+    warm = rule.solve(lin, given_start)
+    assert abs(warm[0] - cold[0]) <= blur
+    assert speeds(sigma[None], gamma[None], np.array([warm[0]]))[0] <= rule.max_speed
+    near = rule.solve(lin, cold[0])
+    assert near[1] <= 1
+    if not newton:
+        assert warm[1] <= cold[1] + 1
+
+
+def test_a_start_near_the_root_saves_steps() -> None:
+    rule, saved = Optimal(0.5), []
+    for sigma, gamma in zip(*random_spectra(np.random.default_rng(21), 300, 6), strict=True):
+        lin = of_spectrum(np.maximum(sigma, 1e-9), gamma)
+        lambda2, cold = rule.solve(lin)
+        if cold > 2:
+            saved.append(cold - max(rule.solve(lin, f * lambda2)[1] for f in (0.99, 1.01)))
+    assert len(saved) > 50
+    assert min(saved) >= 0
+    assert np.mean(saved) > 1
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "near", True])
+def test_a_start_that_is_none_is_named(wrong: object) -> None:
+    with pytest.raises(supple.InputError, match="start"):
+        Optimal(1.0).solve(of_spectrum(np.ones(2), np.ones(2)), wrong)  # type: ignore[arg-type]
 
 
 @rules

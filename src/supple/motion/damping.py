@@ -517,8 +517,15 @@ class Optimal(KernelRule):
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.solve(linearization)[0]
 
-    def solve(self, linearization: Linearization) -> tuple[float, int]:
-        """Return lambda2 and the number of Newton steps it took."""
+    def solve(self, linearization: Linearization, start: float | None = None) -> tuple[float, int]:
+        """Return lambda2 and the number of Newton steps it took.
+
+        A `start` near the result, as the lambda2 of the step before, saves steps. Any other costs
+        one at most: both functions are such that Newton's step from beyond the root lands below.
+        """
+        if start is not None and not 0 <= _number(start) < math.inf:
+            words = "a finite lambda2, not negative, or None"
+            raise InputError(f"Optimal: start must be {words}; given: {shown(start)}")
         sigma = linearization.sigma[: linearization.rank]
         gamma = np.abs(linearization.gamma[: len(sigma)])
         if not gamma.any():
@@ -528,15 +535,19 @@ class Optimal(KernelRule):
         largest, unit = float(sigma[0]), float(gamma.max()) / self.max_speed
         s, c, beta = sigma / largest, gamma / gamma.max(), largest / unit
         # No term alone may be above 1: x is at least this. Newton starts near zero, as printed.
-        x = max(0.0, float((s * (c - beta * s)).max())) * (EPSILON**2 if self.newton else 1)
-        for iteration in range(_MOST_ITERATIONS):  # noqa: B007 (it is returned)
+        lower = max(0.0, float((s * (c - beta * s)).max())) * (EPSILON**2 if self.newton else 1)
+        x = lower
+        if start is not None:  # φ is at most ‖Jᵀe‖/lambda2
+            x = max(lower, min(float(start) / unit / largest, float(np.linalg.norm(s * c))))
+        for iteration in range(_MOST_ITERATIONS):
             terms = (s * c / (beta * s**2 + x)) ** 2
             phi = math.sqrt(terms.sum())
-            if phi <= 1 - 32 * EPSILON:
+            beyond = iteration == 0 and x > lower and phi < 1 - 96 * EPSILON
+            if phi <= 1 - 32 * EPSILON and not beyond:
                 break
             over_slope = terms.sum() / (terms / (beta * s**2 + x)).sum()  # φ/|φ'|
             aim = 1 - 64 * EPSILON  # a little lower, so that rounding does not end the search
-            x += float((phi - aim) * over_slope / (phi if self.newton else aim))
+            x = max(lower, x + float((phi - aim) * over_slope / (phi if self.newton else aim)))
         return x * unit * largest, iteration
 
     @property

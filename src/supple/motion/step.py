@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from supple.errors import InputError, shown
-from supple.motion.damping import Constant, DampingRule, KernelRule, Region
+from supple.motion.damping import Constant, DampingRule, KernelRule, Optimal, Region
 from supple.motion.linearization import RANK_FLOOR, Array, Linearization
 
 
@@ -137,14 +137,17 @@ class DLS:
         rule: Chooses λ² from the linearization: one of `supple.damping`, or a callable.
         method: How it is solved. "svd"; "cholesky" of J Jᵀ + λ² I or JᵀJ + λ² I, whichever is
             smaller, the fastest; "qr" of the stacked [J; λ I], which does not square the condition
-            number. A rule that looks at singular values has the SVD already, which is used then.
+            number. A rule that looks at singular values has the SVD already, which is used then,
+            but for `Optimal` in a batch: with "cholesky" it reduces J to bidiagonal form instead,
+            and takes the SVD only where J has nearly lost rank. "auto" is that for `Optimal` and
+            "svd" for all others.
 
     References:
         Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.
     """
 
     rule: DampingRule
-    method: Literal["svd", "cholesky", "qr"] = "svd"
+    method: Literal["auto", "svd", "cholesky", "qr"] = "auto"
 
     def __post_init__(self) -> None:
         if self.method not in _SOLVERS:
@@ -160,7 +163,7 @@ class DLS:
             linearization = Linearization(W @ linearization.J, W @ linearization.e)
         J, e = linearization.J, linearization.e
         m, n = J.shape
-        if self.method == "svd" or lambda2 == 0 or getattr(self.rule, "spectral", False):
+        if self.method in ("auto", "svd") or lambda2 == 0 or getattr(self.rule, "spectral", False):
             return gained(linearization, RANK_FLOOR, lambda2)
         if self.method == "qr":
             Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
@@ -178,7 +181,8 @@ class DLS:
                 "a batch takes the rules of supple.damping; given: "
                 f"{shown(self.rule)}. CONTRIBUTING.md says how to add one to the kernel"
             )
-        kernel = Kernel(_SOLVERS[self.method], rule=self.rule)
+        fast = self.method == "auto" and isinstance(self.rule, Optimal)
+        kernel = Kernel(_SOLVERS["cholesky" if fast else self.method], rule=self.rule)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
             direction, least = self.rule.direction, self.rule.min_weight
             return replace(kernel, direction=direction, min_weight=least)
@@ -186,6 +190,7 @@ class DLS:
 
 
 _SOLVERS = {
+    "auto": Method.DAMPED_SVD,
     "svd": Method.DAMPED_SVD,
     "cholesky": Method.DAMPED_CHOLESKY,
     "qr": Method.DAMPED_QR,

@@ -1,0 +1,265 @@
+// The optimally damped step without singular values: the least λ² with ‖q̇‖ <= bound, and q̇.
+//
+// J is brought to lower bidiagonal form, J = U B Vᵀ, by Householder reflectors of which the first
+// turns e to the first axis (Golub & Kahan; the start is that of LSQR, Paige & Saunders 1982). With
+// f = ±‖e‖ that leaves  q̇ = V y,  (BᵀB + λ²) y = f α₀ e₁,  and y has a closed form in the minors of
+// BᵀB + λ². They obey recurrences of products and sums of positive numbers: nothing cancels, y has
+// small relative errors entry by entry and J's condition number is never squared. One evaluation of
+// φ(λ²) = ‖y‖ and of its slope costs O(m), two divisions and a root.
+//
+// The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), which is
+// concave and rises: from either side of the root it lands at or below it, then climbs.
+#pragma once
+
+#include "lane.hpp"
+#include "linalg.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// f(0), f(1), ... f(n - 1), the index known when compiling where n is.
+template <class F>
+SUPPLE_INLINE void each(int n, const F& f) {
+  for (int i = 0; i < n; ++i) f(i);
+}
+template <int I = 0, int N, class F>
+SUPPLE_INLINE void each(Fixed<N> n, const F& f) {
+  if constexpr (I < N) {
+    f(Fixed<I>{});
+    each<I + 1>(n, f);
+  }
+}
+
+// H = I - tau v vᵀ with H x = (result, 0, ..): v takes the place of x. Where x is zero, so is tau.
+template <class L>
+SUPPLE_INLINE L reflector(int count, int stride, L* x, L& tau) {
+  L sum = x[0] * x[0];
+  for (int i = 1; i < count; ++i) sum = fma(x[i * stride], x[i * stride], sum);
+  const mask_t<L> some = sum >= L(Number<scalar_t<L>>::tiny);
+  const L norm = sqrt(sum), reach = copysign(norm, x[0]);
+  tau = select(some, L(1) / fma(abs(x[0]), norm, sum), L(0));
+  x[0] = x[0] + reach;
+  return select(some, -reach, L(0));
+}
+
+// to <- H x for that H; `to` may be x.
+template <class L>
+SUPPLE_INLINE void reflect(int count, const L* SUPPLE_RESTRICT v, int v_stride, const L& tau,
+                           const L* x, L* to, int stride) {
+  L along = v[0] * x[0];
+  for (int i = 1; i < count; ++i) along = fma(v[i * v_stride], x[i * stride], along);
+  along = along * tau;
+  for (int i = 0; i < count; ++i) to[i * stride] = fma(-along, v[i * v_stride], x[i * stride]);
+}
+
+// J = U B Vᵀ being made: B has alpha (m) on its diagonal and beta (m) below it, V is left in `a`
+// (m x n), the reflector of row i from its diagonal on, and tau (m).
+template <class L, class M, class N>
+struct Reduction {
+  M m;
+  N n;
+  L *a, *alpha, *beta, *tau;
+
+  // Clears row i right of the diagonal, then column i two below it. (No lambda: NVRTC takes none
+  // whose parameter is a template's.)
+  template <class I>
+  SUPPLE_INLINE void operator()(I i) const {
+    L* const v = a + i * n + i;
+    if (i + 1 < n) {
+      alpha[i] = reflector(n - i, 1, v, tau[i]);
+      for (int r = 1; r < m - i; ++r) reflect(n - i, v, 1, tau[i], v + r * n, v + r * n, 1);
+    } else {
+      alpha[i] = *v;
+      tau[i] = L(0);
+    }
+    L *const below = v + n, scale;
+    if (i + 2 < m) {
+      beta[i + 1] = reflector(m - i - 1, n, below, scale);
+      for (int j = 1; j < n - i; ++j) {
+        reflect(m - i - 1, below, n, scale, below + j, below + j, n);
+      }
+    } else if (i + 1 < m) {
+      beta[i + 1] = *below;
+    }
+  }
+};
+
+// y <- V y (n), its reflectors from the last to the first.
+template <class L, class M, class N>
+struct Expansion {
+  M m;
+  N n;
+  const L *a, *tau;
+  L* y;
+
+  template <class I>
+  SUPPLE_INLINE void operator()(I k) const {
+    const int i = m - 1 - k;
+    reflect(n - i, a + i * n + i, 1, tau[i], y + i, y + i, 1);
+  }
+};
+
+// (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading minors N of BᵀB + x:
+//
+//     yᵢ = cᵢ Pᵢ₊₁/P₀        cᵢ = -cᵢ₋₁ αᵢ βᵢ
+//     Pᵢ = αᵢ² Pᵢ₊₁ + Qᵢ     Qᵢ = x Pᵢ₊₁ + βᵢ₊₁² Qᵢ₊₁       P_m = 1, Q_m = 0
+//     Mᵢ = αᵢ₋₁² Mᵢ₋₁ + x Nᵢ₋₁     Nᵢ = Mᵢ + βᵢ² Nᵢ₋₁         M₀ = N₀ = 1
+//
+// The diagonal of the inverse is Nᵢ Pᵢ₊₁/P₀, and  -φφ' = Σ Nᵢ Pᵢ₊₁/P₀ (yᵢ² + 2 Σ_{j>i} yⱼ²).
+template <class L>
+struct Secular {
+  L determinant;  // P₀
+  L square;       // φ²
+  L slope;        // -φφ'
+  L trace;        // of the inverse of BᵀB + x
+};
+
+template <class L, class M>
+SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* c, const L& x, L* y,
+                                 L* leading) {
+  // (y[i] holds Pᵢ₊₁ until P₀ is known)
+  L P(1), Q(0), inner(1), outer(1);
+  for (int i = m - 1; i >= 0; --i) {
+    y[i] = P;
+    Q = i + 1 < m ? fma(beta2[i + 1], Q, x * P) : x;
+    P = fma(alpha2[i], P, Q);
+  }
+  for (int i = 0; i < m; ++i) {
+    if (i > 0) {
+      inner = fma(alpha2[i - 1], inner, x * outer);
+      outer = fma(beta2[i], outer, inner);
+    }
+    leading[i] = outer;
+  }
+  const L inverse = L(1) / P;
+  Secular<L> result{P, L(0), L(0), L(0)};
+  for (int i = m - 1; i >= 0; --i) {
+    const L ratio = y[i] * inverse, diagonal = leading[i] * ratio;
+    y[i] = c[i] * ratio;
+    const L before = result.square;
+    result.square = fma(y[i], y[i], before);
+    result.slope = fma(diagonal, before + result.square, result.slope);
+    result.trace = result.trace + diagonal;
+  }
+  return result;
+}
+
+// Lanes of working memory that `optimal_step` needs.
+SUPPLE_FN int optimal_scratch(int m, int n) { return m * n + 9 * m; }
+
+// q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the least λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The search
+// starts from `start`, a λ² (of the step before, say; 0 if there is none), and ends at the same
+// root from any. Returns where the result holds: not where m > n, J has lost rank or nearly (the
+// answer then depends on which singular values count as zero) or where numbers leave their range.
+// There dq and lambda2 are not to be used.
+template <class L, class M, class N>
+SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
+                                 L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
+  using T = scalar_t<L>;
+  constexpr int most_iterations = 60;
+  constexpr T epsilon = Number<T>::epsilon;
+  // As in optimal_lambda2: ends a little under the bound, aims a little lower.
+  constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
+  // Norms between these have squares with all their digits.
+  constexpr T shortest = sizeof(T) == 8 ? T(0x1p-400) : T(0x1p-32);
+  constexpr T longest = sizeof(T) == 8 ? T(0x1p400) : T(0x1p56);
+  // A determinant of which quotients keep their digits; a condition far from where rank is lost.
+  constexpr T least = sizeof(T) == 8 ? T(0x1p-700) : T(0x1p-90);
+  constexpr T condition = 1 / (256 * epsilon);
+  if (int(m) > int(n)) return L(0) != L(0);
+
+  L *a = scratch, *alpha = a + m * n, *beta = alpha + m, *tau = beta + m, *alpha2 = tau + m,
+    *beta2 = alpha2 + m, *c = beta2 + m, *y = c + m, *leading = y + m, *x = leading + m;
+  L largest(0);
+  for (int i = 0; i < m; ++i) {
+    x[i] = e[i];
+    largest = max(largest, abs(e[i]));
+  }
+  L scale;
+  beta[0] = reflector(m, 1, x, scale);
+  for (int j = 0; j < n; ++j) reflect(m, x, 1, scale, J + j, a + j, n);
+  each(m, Reduction<L, M, N>{m, n, a, alpha, beta, tau});
+
+  // Relative to a power of two near B's largest singular value, and to the bound.
+  L size(0);
+  for (int i = 0; i < m; ++i) size = size + abs(alpha[i]) + (i ? abs(beta[i]) : L(0));
+  mask_t<L> sound = (size >= L(shortest)) & (size <= L(longest));
+  sound =
+      sound & (abs(beta[0]) <= L(longest)) & ((abs(beta[0]) >= L(shortest)) | (largest == L(0)));
+  const L unit = select(sound, power_of_two(size * L(T(1) / T(int(m)))), L(1));
+  const L shrink = L(1) / unit;
+  L frobenius(0);
+  for (int i = 0; i < m; ++i) {
+    const L d = alpha[i] * shrink, b = i ? beta[i] * shrink : L(0);
+    alpha2[i] = d * d;
+    beta2[i] = b * b;
+    c[i] = i ? -(c[i - 1] * (d * b)) : d * (beta[0] * shrink / bound);
+    frobenius = frobenius + (alpha2[i] + beta2[i]);
+  }
+
+  Secular<L> at = secular(m, alpha2, beta2, c, L(0), y, leading);
+  sound =
+      sound & (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
+  // Newton's step and Jensen's inequality from below; Cauchy's from above.
+  L length = sqrt(at.square), found(0), count(0), unit2 = unit * unit;
+  mask_t<L> open = sound & (length > L(end));
+  if (any(open)) {
+    const auto newton = [&] {
+      return (length - L(aim)) * (at.square / (L(aim) * select(open, at.slope, L(1))));
+    };
+    const L above = abs(c[0]);
+    L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
+    found = select(open, max(lower, min(start * (shrink * shrink), above)), L(0));
+    // Where λ² is far above all of B, minors might overflow: it is the unit then.
+    const mask_t<L> far = open & (above > L(64));
+    if (any(far)) {
+      const L less = select(far, L(1) / power_of_two(above), L(1));
+      L power = less;
+      for (int i = 0; i < m; ++i, power = power * less) {
+        alpha2[i] = alpha2[i] * less;
+        beta2[i] = beta2[i] * less;
+        c[i] = c[i] * power;
+      }
+      lower = lower * less;
+      found = found * less;
+      unit2 = unit2 / less;
+    }
+    count = select(open, L(1), L(0));
+    for (int k = 1; k < most_iterations; ++k) {
+      at = secular(m, alpha2, beta2, c, found, y, leading);
+      length = sqrt(at.square);
+      const mask_t<L> under = length > L(end);
+      // A start beyond the root is left once, downwards.
+      open = open & (k == 1 ? under | ((length < L(low)) & (found > lower)) : under);
+      if (!any(open)) break;
+      found = select(open, max(found + newton(), lower), found);
+      count = select(open, count + L(1), count);
+    }
+    sound = sound & !open;
+  }
+  if (iterations) *iterations = count;
+  *lambda2 = found * unit2;
+  sound = sound & finite(*lambda2);
+
+  // q̇ = V y
+  for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);
+  each(m, Expansion<L, M, N>{m, n, a, tau, dq});
+  sound = sound & (dot(n, dq, dq) <= L(1 - 8 * epsilon));
+  for (int j = 0; j < n; ++j) dq[j] = dq[j] * bound;
+  return sound;
+}
+
+// The same with the usual shapes known when compiling, which changes no bit of the result.
+template <class L>
+SUPPLE_FN mask_t<L> optimal_step_of_any_size(int m, int n, const L* J, const L* e, const L& bound,
+                                             const L& start, L* dq, L* lambda2, L* scratch) {
+  const Fixed<3> three{};
+  const Fixed<6> six{};
+  const Fixed<7> seven{};
+  if (m == 6 && n == 7) return optimal_step(six, seven, J, e, bound, start, dq, lambda2, scratch);
+  if (m == 6 && n == 6) return optimal_step(six, six, J, e, bound, start, dq, lambda2, scratch);
+  if (m == 6) return optimal_step(six, n, J, e, bound, start, dq, lambda2, scratch);
+  if (m == 3) return optimal_step(three, n, J, e, bound, start, dq, lambda2, scratch);
+  return optimal_step(m, n, J, e, bound, start, dq, lambda2, scratch);
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,71 @@
+"""Laws of the optimally damped step in a batch: what Python's SVD says, and never beyond Δ."""
+
+from __future__ import annotations
+
+import numpy as np
+import papers
+import pytest
+from spectra import EPS, SHAPES, orthonormal, random_spectra, samples
+
+from supple import _core
+from supple.motion import DLS, Linearization, steps
+from supple.motion.damping import Optimal
+
+BOUNDS = (1e-3, 0.5, 20.0)
+
+
+@pytest.mark.parametrize("isa", _core.isas())
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_it_is_what_python_says(shape: tuple[int, int], bound: float, isa: str) -> None:
+    step, cases = DLS(Optimal(bound)), samples(shape)
+    chosen = _core.isa()
+    _core.use_isa(isa)
+    try:
+        dq, _ = steps(step, np.array([s.J for s in cases]), np.array([s.e for s in cases]))
+    finally:
+        _core.use_isa(chosen)
+    for sample, there in zip(cases, dq, strict=True):
+        lin = Linearization(sample.J, sample.e)
+        here, lambda2 = step(lin), step.rule(lin)
+        # J is known up to rounding, as in test_it_is_what_bisection_finds.
+        blur = float(papers.measures(sample.J, sample.e, None).blur)
+        least = lambda2 + (lin.sigma[max(lin.rank, 1) - 1]) ** 2
+        size, speed = np.linalg.norm(sample.e), np.linalg.norm(here)
+        slack = blur * (size / least + speed / np.sqrt(least)) if least > 0 else 0.0
+        assert np.linalg.norm(there - here) <= slack + 128 * EPS * speed, sample.name
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+def test_a_million_steps_are_all_within_the_bound(dtype: type) -> None:
+    rng = np.random.default_rng(4)
+    few = 128 * np.finfo(dtype).eps
+    for m, n in ((6, 7), (6, 6), (3, 7), (2, 3), (6, 9)):
+        U = np.stack([orthonormal(rng, m, m) for _ in range(100)])
+        V = np.stack([orthonormal(rng, n, m) for _ in range(100)])
+        sigma, gamma = random_spectra(rng, 100_000, m, decades=9 if dtype is np.float64 else 5)
+        sigma, gamma = sigma.reshape(-1, 100, m), gamma.reshape(-1, 100, m)
+        J = ((U * sigma[:, :, None]) @ V.swapaxes(1, 2)).astype(dtype)
+        e = (U @ gamma[..., None])[..., 0].astype(dtype)
+        for bound in (0.5, 20.0):
+            dq, lambda2 = steps(DLS(Optimal(bound)), J, e)
+            # (the rounding of this sum is far smaller than what is left below the bound)
+            speed = np.sqrt((dq.astype(np.float64) ** 2).sum(axis=-1))
+            assert (speed <= bound).all()
+            assert (speed[lambda2 > 0] >= bound * (1 - few)).all()
+            assert (lambda2 > 0).any()
+            assert (lambda2 == 0).any()
+
+
+def test_the_way_is_chosen_by_name() -> None:
+    rng = np.random.default_rng(6)
+    J, e = rng.normal(size=(50, 6, 7)), rng.normal(size=(50, 6))
+    J[7, 3] = J[7, 2]  # has lost a rank: only singular values tell what is zero
+    rule = Optimal(0.1)
+    auto, fast, svd = (steps(DLS(rule, way), J, e) for way in ("auto", "cholesky", "svd"))  # type: ignore[arg-type]
+    assert auto[0].tobytes() == fast[0].tobytes()
+    assert auto[0][7].tobytes() == svd[0][7].tobytes()
+    assert auto[0].tobytes() != svd[0].tobytes()
+    plain = Optimal(0.1, newton=True)
+    ways = {steps(DLS(plain, way), J, e)[0].tobytes() for way in ("auto", "cholesky", "svd")}  # type: ignore[arg-type]
+    assert len(ways) == 1
