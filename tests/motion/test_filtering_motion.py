@@ -116,7 +116,9 @@ def turn_between(R: Array, target: Array) -> Array:
 
 
 def test_the_estimate_follows_a_crossing() -> None:
-    """û turns by a right angle where the two smallest singular values cross, and soon is right."""
+    """Where the two smallest singular values cross the true vector turns fast. One undamped inverse
+    iteration a step never loses it; the paper's, damped by 0.1, lags and comes back.
+    """
     robot = supple.load("puma560_mk")
     top, q = robot.fk(TOP), START.copy()
     R, position = robot.fk(q)[:3, :3], robot.fk(q)[:3, 3]
@@ -147,16 +149,8 @@ def test_the_estimate_follows_a_crossing() -> None:
         alignments.append(abs(float(memory.u @ lin.U[:, -1])))
         errors.append(abs(memory.sigma - lin.sigma_min))
         q = q + dq
-    # The crossing: within a few steps the least singular vector is another.
-    turned = [abs(float(a @ b)) for a, b in zip(least, least[10:], strict=False)]
-    print(
-        min(turned),
-        min(alignments),
-        min(slow_alignments),
-        longest_run(np.array(slow_alignments) < 0.95),
-        max(errors),
-    )
-    assert min(turned) < 0.3
+    # The crossing: the least singular vector turns by more than 70 degrees.
+    assert min(abs(float(least[392] @ later)) for later in least[393:]) < 0.3
     for found, lowest, recovery in ((alignments, 0.9, 0), (slow_alignments, 0.0, 100)):
         assert min(found) >= lowest
         assert longest_run(np.array(found) < 0.95) <= recovery

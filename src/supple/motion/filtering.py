@@ -211,7 +211,7 @@ class _Problem:
         if not self.gram.any():  # J = 0: every direction is as good
             return (self.u if self.u.any() else np.eye(len(self.u))[0]), 0.0
         shift = lambda2 + self.blur
-        inverse = np.linalg.inv(self.gram + shift * np.eye(len(self.u)))
+        inverse: Array = np.asarray(np.linalg.inv(self.gram + shift * np.eye(len(self.u))))
         u, turned = self.u, inverse @ self.u
         columns = np.linalg.norm(inverse, axis=0)
         axis = int(columns.argmax())

@@ -32,8 +32,9 @@ class SphericalWrist:
     Away from singularities and without damping this is the inverse of J. Damped, it is *not* the
     damped solution of the whole: what the arm fails to do is not made up for by the wrist, and the
     error of the centre reaches the tool. `tests/motion/test_wrist.py` measures by how much: for
-    PUMA's median configuration 0.7 % at α = 0.01, 21 % at 0.1, 66 % at 0.5. Each part stays bounded
-    at its own singularities: ‖q̇_a‖ <= ‖v + w × (c - p)‖/(2 λ_arm), and likewise for the wrist.
+    PUMA's median configuration 0.7 % at α = 0.01, 21 % at 0.1, 66 % at 0.5. Each part stays
+    bounded at its own singularities: ‖q̇_a‖ <= ‖v + w × (c - p)‖/(2 λ_arm), and likewise for the
+    wrist.
 
     Made by `SphericalWrist.of`, which looks whether the robot has such a wrist. Where c is comes
     from J itself, so the task's axes may be any.
