@@ -41,6 +41,7 @@ format: $(VENV)/lint-tools
 bench: $(VENV)/installed $(VENV)/test-tools
 	$(PIP) install --group bench
 	$(BIN)/python bench/kinematics.py
+	$(BIN)/python bench/optimal.py
 
 clean:
 	rm -rf $(VENV) build
