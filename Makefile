@@ -45,6 +45,7 @@ bench: bench-kinematics bench-servo bench-figures
 bench-kinematics: $(VENV)/installed $(VENV)/test-tools
 	$(PIP) install --group bench
 	$(BIN)/python bench/kinematics.py
+	$(BIN)/python bench/optimal.py
 
 bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/servo.py
