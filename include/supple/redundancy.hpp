@@ -71,10 +71,11 @@ SUPPLE_FN L damped_projection(const Split<L>& split, const L& lambda2, const L& 
   const L whole = select(some, weight / select(some, lambda2, L(1)), L(0));
   const L share = select(weight < L(0), L(1), whole);
   for (int i = 0; i < split.count; ++i) {
-    const L sigma = split.sigma[i],
-            along = fma(lambda2 * share, split.beta[i], sigma * split.gamma[i]);
-    const mask_t<L> counts = sigma > L(0);
-    split.c[i] = select(counts, along / select(counts, fma(sigma, sigma, lambda2), L(1)), L(0));
+    const L sigma = split.sigma[i], gamma = split.gamma[i], size = fma(sigma, sigma, lambda2);
+    const mask_t<L> counts = sigma > L(0), safe = size > L(Number<scalar_t<L>>::tiny);
+    const L along = fma(lambda2 * share, split.beta[i], sigma * gamma) / select(safe, size, L(1));
+    const L plain = gamma / select(counts, sigma, L(1));  // where squares vanish
+    split.c[i] = select(counts, select(safe, along, plain), L(0));
   }
   return share;
 }

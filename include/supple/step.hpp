@@ -280,8 +280,8 @@ SUPPLE_FN L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const
     for (int j = 0; j < n; ++j) dq[j] = L(0);
     for (int i = 0; i < k; ++i) {
       const mask_t<L> some = sigma[i] > floor;
-      const L denominator = select(some, fma(sigma[i], sigma[i], damping), L(1));
-      const L along = select(some, sigma[i] / denominator * gamma[i], L(0));
+      const L safe = select(some, sigma[i], L(1));  // (its square might vanish)
+      const L along = select(some, gamma[i] / (safe + damping / safe), L(0));
       for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
     }
   }

@@ -110,16 +110,16 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   rows[3 * task.rows] = dot(turn, turn);
 }
 
-// A step with a criterion, and two tasks in order of priority.
+// A step with a criterion, and two tasks in order of priority. (Sizes known only when run: it
+// compiles a little faster than unrolled.)
 template <class T>
-__global__ void redundant(Redundancy<T> how, const T* J, const T* e, const T* v, T* dq) {
+__global__ void redundant(Redundancy<T> how, int m, int n, const int* split, const T* J, const T* e,
+                          const T* v, T* dq) {
   T scratch[8 * (rows + columns + 8) * (rows + columns)];
-  const int i = blockIdx.x * blockDim.x + threadIdx.x, split[2] = {2, rows - 2};
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const Step<T> both[2] = {how.step, how.step};
-  secondary(how, rows, columns, J + rows * columns * i, e + rows * i, v + columns * i, T(-1), T(0),
-            dq + 2 * columns * i, scratch);
-  priority(both, 2, split, columns, J + rows * columns * i, e + rows * i, T(-1), T(0),
-           dq + 2 * columns * i + columns, scratch);
+  secondary(how, m, n, J + m * n * i, e + m * i, v + n * i, T(-1), T(0), dq + 2 * n * i, scratch);
+  priority(both, 2, split, n, J + m * n * i, e + m * i, T(-1), T(0), dq + 2 * n * i + n, scratch);
 }
 
 // A filtered step for each thread, with the direction it remembers; exact at the start.
@@ -146,15 +146,16 @@ __global__ void numbers(const T* x, T* y) {
       select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
 }
 
-#define INSTANTIATE(T)                                                                          \
-  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);             \
-  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);                     \
-  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);                 \
-  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);                    \
-  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);          \
-  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);            \
-  template __global__ void redundant<T>(Redundancy<T>, const T*, const T*, const T*, T*);       \
-  template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*); \
+#define INSTANTIATE(T)                                                                           \
+  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);              \
+  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);                      \
+  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);                  \
+  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);                     \
+  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);           \
+  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
+  template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*);  \
+  template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
+                                        const T*, T*);                                           \
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)

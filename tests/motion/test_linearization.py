@@ -204,6 +204,26 @@ def test_names_of_too_few_rows_are_refused() -> None:
         Linearization(np.ones((3, 4)), np.ones(3), rows=("x", "y"))
 
 
+def test_a_configuration_is_kept_and_one_of_another_size_is_refused() -> None:
+    q = np.arange(4.0)
+    lin = Linearization(np.ones((3, 4)), np.ones(3), q=q)
+    q[0] = 7
+    assert lin.q is not None
+    assert lin.q.tolist() == [0, 1, 2, 3]
+    assert not lin.q.flags.writeable
+    unknown = Linearization(np.ones((1, 4)), np.ones(1))
+    assert unknown.q is None
+    assert stacked([unknown]).q is None
+    for parts in ([lin, unknown], [unknown, lin]):
+        joined = stacked(parts).q
+        assert joined is not None
+        assert joined.tolist() == [0, 1, 2, 3]
+    with pytest.raises(InputError, match=r"q must be \(4,\); given: \(3,\)"):
+        Linearization(np.ones((3, 4)), np.ones(3), q=np.ones(3))
+    with pytest.raises(InputError, match=r"^q must be finite; given: "):
+        Linearization(np.ones((1, 2)), np.ones(1), q=np.array([np.nan, 0]))
+
+
 def test_whole_numbers_and_lists_and_floats_will_do() -> None:
     for J, e in (([[1, 2], [3, 4]], [5, 6]), (np.ones((2, 2), np.float32), np.ones(2, np.int8))):
         lin = Linearization(J, e)  # type: ignore[arg-type]

@@ -378,3 +378,24 @@ def test_wamplers_matrix_must_fit() -> None:
     lin = Linearization([[1.0, 0.0]], [2.0], q=[0.0, 0.0])
     with pytest.raises(InputError, match=r"\(2, 2\)"):
         Wampler(1.0, 1.0, posture(2), A=np.eye(3))(lin)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e100, 1e140])
+def test_all_is_finite_at_every_scale(scale: float) -> None:
+    """Where the square of a singular value vanishes, or overflows beside others."""
+    rng = np.random.default_rng(8)
+    J, e, q = scale * rng.normal(size=(3, 5)), rng.normal(size=3), rng.normal(size=5)
+    lin = Linearization(J, e, q=q)
+    for step in (
+        NullSpace(Pseudoinverse(), posture(5)),
+        GradientProjection(damping.Constant(0.0), posture(5)),
+        GradientProjection(damping.Constant(0.04), posture(5), 1.0, 0.1),
+        TotalSpeed(0.5, posture(5)),
+        TotalSpeed(0.5, posture(5), switch=True),
+    ):
+        dq = step(lin)
+        assert np.isfinite(dq).all()
+        if isinstance(step, TotalSpeed):
+            assert np.linalg.norm(dq) <= 0.5
+    exact = np.linalg.solve(J / scale @ J.T / scale, e) @ J / scale / scale
+    np.testing.assert_allclose(Pseudoinverse()(lin), exact, rtol=1e-12)

@@ -250,13 +250,14 @@ class TotalSpeed:
         pull = self.alpha1**2 * v
         least = self.alpha1**2
         if self.switch:
-            plain = Pseudoinverse()(linearization) + _free(linearization, v)
-            if np.linalg.norm(plain) <= (1 - 32 * EPSILON) * self.max_speed:
+            with np.errstate(over="ignore", invalid="ignore"):  # then it does not obey
+                plain = Pseudoinverse()(linearization) + _free(linearization, v)
+            if np.isfinite(plain).all() and _size(plain) <= (1 - 32 * EPSILON) * self.max_speed:
                 return plain, 0.0, 0
             # λ² is at least what the free part alone asks for: from there on all is finite.
-            free = np.linalg.norm(_free(linearization, pull))
-            floor = EPSILON**2 * np.linalg.norm(J.T @ e + pull)
-            least = float(max(free, floor)) / self.max_speed
+            free = _size(_free(linearization, pull))
+            floor = EPSILON**2 * _size(J.T @ e + pull)
+            least = max(free, floor) / self.max_speed
             if least < TINY:
                 return np.zeros_like(v), 0.0, 0
         # The same as the bounded damped step of one stacked task.
@@ -296,6 +297,12 @@ def _free(linearization: Linearization, v: Array, lambda2: float = 0.0) -> Array
     if lambda2 > 0:
         free = free + lambda2 / (sigma**2 + lambda2) * (right @ v) @ right
     return free
+
+
+def _size(x: Array) -> float:
+    """The norm, of which no square overflows."""
+    largest = float(np.abs(x).max())
+    return largest * float(np.linalg.norm(x / largest)) if largest > 0 else 0.0
 
 
 def _pull(step: Secondary, linearization: Linearization) -> Array:

@@ -228,7 +228,8 @@ def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
     sigma = linearization.sigma
     some = sigma > floor * sigma[0]
     gain = np.zeros_like(sigma)
-    gain[some] = sigma[some] / (sigma[some] ** 2 + lambda2)
+    with np.errstate(over="ignore"):  # then the gain is zero; a square might vanish instead
+        gain[some] = 1 / (sigma[some] + lambda2 / sigma[some])
     result: Array = linearization.V @ (gain * linearization.gamma)
     return result
 
