@@ -23,6 +23,7 @@ enum class Rule : int {
   mayorga_rank,         // λ0², λmax²
   optimal,              // Δ
   optimal_newton,       // Δ
+  curvature,            // c
 };
 
 template <class T>
@@ -182,6 +183,8 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
       return optimal_lambda2(spectrum, p0, false);
     case Rule::optimal_newton:
       return optimal_lambda2(spectrum, p0, true);
+    case Rule::curvature:
+      return max(L(0), p0 * sqrt(spectrum.error2) - square(least));
   }
   return L(0);
 }

@@ -265,6 +265,27 @@ SUPPLE_FN L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
   return used;
 }
 
+// x, in the box, -> the point between it and the point p of the box nearest to zero that is no
+// longer than `bound`: ‖p + t (x - p)‖ = bound.
+template <class L>
+SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound, L* x) {
+  L pp(0), pd(0), dd(0);
+  for (int j = 0; j < n; ++j) {
+    const L p = max(low[j], min(high[j], L(0))), d = x[j] - p;
+    pp = fma(p, p, pp), pd = fma(p, d, pd), dd = fma(d, d, dd);
+  }
+  const mask_t<L> far = pp + pd + pd + dd > bound * bound;
+  if (!any(far)) return;
+  // dd t² + 2 pd t = room, where pd >= 0: p is the nearest point
+  const L room = max(bound * bound - pp, L(0)), half = max(pd, L(0));
+  const L t = room / (half + sqrt(fma(half, half, dd * room)));
+  const L part = select(far & (room > L(0)), t * L(1 - 8 * Number<scalar_t<L>>::epsilon), L(0));
+  for (int j = 0; j < n; ++j) {
+    const L p = max(low[j], min(high[j], L(0)));
+    x[j] = select(far, min(max(fma(part, x[j] - p, p), low[j]), high[j]), x[j]);
+  }
+}
+
 // x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step, damped more.
 // `A` (m m) and `z` (m) are working memory.
 template <class L>

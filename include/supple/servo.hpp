@@ -7,18 +7,31 @@
 // `decide` may also be somebody else's, a user's own step in Python: that is why they are three.
 #pragma once
 
+#include "filtering.hpp"
 #include "limits.hpp"
+#include "redundancy.hpp"
 #include "step.hpp"
 #include "task.hpp"
 
 namespace supple {
+
+enum class Decision : int {
+  step,       // of all rows together
+  secondary,  // the same, and what a criterion asks for
+  priority,   // a step for each task, the most important first
+  filtered,   // numerical filtering, which remembers
+};
 
 template <class T>
 struct Servo {
   Chain<T> chain;
   int tasks, rows;  // rows of all tasks
   const Task<T>* task;
-  Step<T> step;
+  const int* task_rows;  // (tasks,)
+  Decision decision;
+  const Step<T>* step;         // (tasks,) for priority, else one
+  Redundancy<T> redundancy;    // for secondary
+  Filter<T> filter;            // for filtered
   const JointLimit<T>* limit;  // (n,)
   T bound;                     // on ‖q̇‖
   bool scale;                  // keep the direction of motion at limits
@@ -46,6 +59,9 @@ struct ServoState {
   L* dq;        // (n,): the step, q̇ or q̈, before limits
   L* side;      // (n,): -1, 0, 1 where a limit acts
   L* J_before;  // (rows, n)
+  L* v;         // (n,): what a criterion asks for, given from outside
+  L* u;         // (rows,): the direction that J moves least, for filtering
+  L sigma;      // and its singular value, negative at the start
   L lambda2;    // of the step
   L used;       // inside the limits
   L before;     // manipulability one step before, negative if there was none
@@ -59,9 +75,11 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 SUPPLE_FN int servo_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  const int looking = 12 * servo.chain.joints + m, acting = 3 * n + limited_scratch(m, n);
-  const int most = looking > acting ? looking : acting, deciding = step_scratch(m, n);
-  return most > deciding ? most : deciding;
+  const int looking = 12 * servo.chain.joints + m, filtering = filter_scratch(m, n);
+  const int acting = 3 * n + m * n + limited_scratch(m, n), deciding = redundancy_scratch(m, n);
+  const int most = looking > acting ? looking : acting;
+  const int more = deciding > filtering ? deciding : filtering;
+  return most > more ? most : more;
 }
 
 // Kinematics and tasks: state.J and state.e of the q and q̇ that are there.
@@ -114,29 +132,70 @@ SUPPLE_FN void look(const Servo<T>& servo, const Wish<L>& wish, ServoState<L>& s
 template <class L, class T>
 SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  const Rule rule = servo.step.damping.rule;
+  const L *J = state.J, *e = state.e, rest(servo.second ? -servo.rest_gain : T(0));
   L change(0);
-  if (rule == Rule::mayorga_rank && state.begun) {
-    for (int i = 0; i < m * n; ++i)
-      change = fma(state.J[i] - state.J_before[i], state.J[i] - state.J_before[i], change);
+  if (servo.step->damping.rule == Rule::mayorga_rank && state.begun) {
+    for (int i = 0; i < m * n; ++i) {
+      const L moved = J[i] - state.J_before[i];
+      change = fma(moved, moved, change);
+    }
     change = sqrt(change);
   }
-  const L rest = L(servo.second ? -servo.rest_gain : T(0));
   if (servo.second) {
-    for (int i = 0; i < m; ++i)
-      state.e[i] = fma(-rest, dot(n, state.J + i * n, state.qd), state.e[i]);
+    for (int i = 0; i < m; ++i) state.e[i] = fma(-rest, dot(n, J + i * n, state.qd), e[i]);
   }
-  state.lambda2 = step(servo.step, m, n, state.J, state.e, state.before, change, state.dq, scratch);
+  switch (servo.decision) {
+    case Decision::step:
+      state.lambda2 =
+          step(*servo.step, m, n, J, e, state.before, change, state.dq, scratch, state.lambda2);
+      break;
+    case Decision::secondary:
+      state.lambda2 =
+          secondary(servo.redundancy, m, n, J, e, state.v, state.before, change, state.dq, scratch);
+      break;
+    case Decision::priority:
+      priority(servo.step, servo.tasks, servo.task_rows, n, J, e, state.before, change, state.dq,
+               scratch);
+      state.lambda2 = L(0);
+      break;
+    case Decision::filtered:
+      if (!state.begun) least_direction(m, n, J, state.u, state.sigma, scratch);
+      state.lambda2 =
+          filtered_step(servo.filter, m, n, J, e, state.u, state.sigma, state.dq, scratch);
+      break;
+  }
   if (servo.second) {
     for (int j = 0; j < n; ++j) state.dq[j] = fma(rest, state.qd[j], state.dq[j]);
   }
+}
+
+// How much less a task counts than the one before it, where limits make them compete.
+template <class T>
+inline constexpr T less_important = T(1e-2);
+
+// J in whose sense a step loses least at its limits: with the weights of the step, and for tasks in
+// order of priority the lower ones counting less.
+template <class L, class T>
+SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  if (servo.decision == Decision::step) {
+    if (!servo.step->task_scale && !servo.step->joint_scale) return J;
+    scale_jacobian(*servo.step, m, n, J, weighted);
+    return weighted;
+  }
+  if (servo.decision != Decision::priority) return J;
+  T weight(1);
+  for (int k = 0, i = 0; k < servo.tasks; ++k, weight *= less_important<T>) {
+    for (const int end = i + servo.task_rows[k] * n; i < end; ++i) weighted[i] = J[i] * L(weight);
+  }
+  return weighted;
 }
 
 // Limits: state.dq -> state.qd and state.q.
 template <class L, class T>
 SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  L *low = scratch, *high = low + n, *x = high + n, *rest = x + n;
+  L *low = scratch, *high = low + n, *x = high + n, *weighted = x + n, *rest = weighted + m * n;
   const L dt(servo.dt), bound(servo.bound);
   L nearest(0);
   for (int j = 0; j < n; ++j) {
@@ -155,10 +214,24 @@ SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
     }
   }
   state.used = state.lambda2;
+  const T* joint = servo.decision == Decision::step ? servo.step->joint_scale : nullptr;
   if (servo.scale) {
     scale_into_box(n, low, high, bound, x, state.side);
+  } else if (joint) {
+    // In the joints' own units, q̇ = scale y; then no farther from the box's nearest point to zero
+    // than the bound allows.
+    for (int j = 0; j < n; ++j) {
+      low[j] = low[j] / L(joint[j]), high[j] = high[j] / L(joint[j]), x[j] = x[j] / L(joint[j]);
+    }
+    const L* const J = in_measure(servo, state.J, weighted);
+    state.used = boxed_step(m, n, J, state.lambda2, low, high, x, state.side, rest);
+    for (int j = 0; j < n; ++j) {
+      low[j] = low[j] * L(joint[j]), high[j] = high[j] * L(joint[j]), x[j] = x[j] * L(joint[j]);
+    }
+    shorten_in_box(n, low, high, bound, x);
   } else {
-    state.used = limited_step(m, n, state.J, state.lambda2, low, high, bound, x, state.side, rest);
+    const L* const J = in_measure(servo, state.J, weighted);
+    state.used = limited_step(m, n, J, state.lambda2, low, high, bound, x, state.side, rest);
   }
   for (int j = 0; j < n; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
@@ -174,7 +247,7 @@ SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
 template <class L, class T>
 SUPPLE_FN void remember(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  const Rule rule = servo.step.damping.rule;
+  const Rule rule = servo.step->damping.rule;
   if (rule == Rule::mayorga_rank) {
     for (int i = 0; i < m * n; ++i) state.J_before[i] = state.J[i];
   }

@@ -20,6 +20,7 @@ enum class Method : int {
   damped_qr,        // -
   selective,        // largest angle
   selective_soft,   // largest angle
+  damped_quick,     // -
 };
 
 template <class T>
@@ -241,10 +242,10 @@ SUPPLE_FN L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const
   };
   L *u = take(k * m), *v = take(k * n), *sigma = take(k), *gamma = take(k), damping(0);
   const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
-                      how.method == Method::damped_qr;
+                      how.method == Method::damped_qr || how.method == Method::damped_quick;
   // Where the rule needs the singular values there is no point in another factorization.
   const Rule rule = how.damping.rule;
-  const bool direct = damped && how.method != Method::damped_svd &&
+  const bool direct = (how.method == Method::damped_cholesky || how.method == Method::damped_qr) &&
                       (rule == Rule::error || (rule == Rule::constant && how.damping.p[0] > 0));
   const auto decompose = [&](const L* A) {
     factor(m, n, A, u, sigma, v);
@@ -288,6 +289,71 @@ SUPPLE_FN L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const
   return damping;
 }
 
+// How small a pivot of a Gram matrix may be for its Cholesky factor to serve instead of an SVD.
+template <class T>
+inline constexpr T quick_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
+
+// A (m x m, its lower triangle; destroyed) is positive definite, with something to spare.
+template <class L>
+SUPPLE_FN mask_t<L> clearly_positive(int m, L* A, L* diagonal) {
+  using T = scalar_t<L>;
+  for (int i = 0; i < m; ++i) diagonal[i] = A[i * m + i];
+  mask_t<L> clearly = cholesky(m, A);
+  for (int i = 0; i < m; ++i) {
+    clearly = clearly & (A[i * m + i] * A[i * m + i] > diagonal[i] * L(quick_pivot<T>));
+  }
+  return clearly;
+}
+
+// The damped step without singular values, where that is possible: where λ² does not depend on
+// them, or is zero because the least of them is far enough from zero, which a Cholesky factor
+// tells, too. Returns where that was so, and J Jᵀ + λ² well conditioned; m <= n.
+template <class L, class T>
+SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const L* J, const L* e,
+                               L* dq, L* lambda2, L* scratch) {
+  L *A = scratch, *shifted = A + m * m, *z = shifted + m * m, *diagonal = z + m;
+  mask_t<L> holds = L(0) == L(0);
+  L least(0);  // the square of the singular value above which λ² is zero
+  *lambda2 = L(0);
+  switch (damping.rule) {
+    case Rule::constant:
+      *lambda2 = L(damping.p[0]);
+      break;
+    case Rule::error:
+      *lambda2 = L(damping.p[0]) * dot(m, e, e);
+      break;
+    case Rule::speed_bound:
+      least = square(L(1) / L(damping.p[0]));
+      break;
+    case Rule::region:
+      least = square(L(damping.p[1]));
+      break;
+    case Rule::curvature:
+      least = L(damping.p[0]) * length(m, e);
+      break;
+    default:
+      return L(0) != L(0);
+  }
+  if (m > n) return L(0) != L(0);
+  gram(m, n, J, A);
+  if (any(least > L(0))) {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j <= i; ++j) shifted[i * m + j] = A[i * m + j];
+      shifted[i * m + i] = shifted[i * m + i] - least;
+    }
+    holds = clearly_positive(m, shifted, diagonal);
+    if (!any(holds)) return holds;
+  }
+  for (int i = 0; i < m; ++i) {
+    A[i * m + i] = A[i * m + i] + *lambda2;
+    z[i] = e[i];
+  }
+  holds = holds & clearly_positive(m, A, diagonal);
+  cholesky_solve(m, A, z);
+  transpose_times(m, n, J, z, dq);
+  return holds;
+}
+
 // J with its rows and columns scaled as a step says.
 template <class L, class T>
 SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
@@ -319,9 +385,13 @@ SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, c
     J = scaled;
   }
   L damping;
-  if (how.method == Method::damped_cholesky && how.damping.rule == Rule::optimal) {
+  const bool optimal = how.damping.rule == Rule::optimal;
+  if (how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal)) {
     const L bound(how.damping.p[0]);
-    const mask_t<L> holds = optimal_step_of_any_size(m, n, J, e, bound, start, dq, &damping, rest);
+    const mask_t<L> holds =
+        optimal         ? optimal_step_of_any_size(m, n, J, e, bound, start, dq, &damping, rest)
+        : how.direction ? L(0) != L(0)
+                        : quick_step(how.damping, m, n, J, e, dq, &damping, rest);
     if (!all(holds)) {
       const L usual = usual_step(how, m, n, J, e, before, change, other, rest);
       for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);

@@ -14,41 +14,98 @@ namespace {
 
 using namespace nb::literals;
 
+// A step of the kernel in one list of numbers, owning its weights: method, p, group, max_error,
+// error_group, max_angle, rule and its four parameters, min_weight; then how many weights of rows,
+// of joints and entries of a direction there are, and these.
+class OwnedStep {
+ public:
+  explicit OwnedStep(const Doubles& given)
+      : weights_(given.begin() + head, given.end()),
+        step_{Method(int(given.at(0))),
+              given.at(1),
+              int(given.at(2)),
+              given.at(3),
+              int(given.at(4)),
+              given.at(5),
+              {Rule(int(given.at(6))), {given.at(7), given.at(8), given.at(9), given.at(10)}}} {
+    step_.min_weight = given.at(11);
+    const int method = int(given[0]), rule = int(given[6]);
+    if (method < 0 || method > int(Method::damped_quick) || rule < 0 ||
+        rule > int(Rule::curvature) || step_.group < 1 || step_.error_group < 1) {
+      throw nb::value_error("no such method or rule");
+    }
+    for (int i = 0; i < 3; ++i) counts_[i] = int(given.at(12 + i));
+    if (counts_[0] + counts_[1] + counts_[2] != int(weights_.size())) {
+      throw nb::value_error("weights that do not match");
+    }
+  }
+
+  // Points into this one's memory.
+  Step<double> view(int rows, int columns) const {
+    const int sizes[] = {rows, columns, rows};
+    Step<double> step = step_;
+    const double** to[] = {&step.task_scale, &step.joint_scale, &step.direction};
+    const double* piece = weights_.data();
+    for (int i = 0; i < 3; ++i) {
+      if (counts_[i] != 0 && counts_[i] != sizes[i]) {
+        throw nb::value_error("weights that do not match the task");
+      }
+      if (counts_[i]) *to[i] = piece;
+      piece += counts_[i];
+    }
+    return step;
+  }
+
+ private:
+  static constexpr int head = 15;
+  Doubles weights_;
+  Step<double> step_;
+  int counts_[3];
+};
+
 // Keeps everything that a step needs: nothing is allocated in a call but the array it returns, and
 // not even that if one is given.
 class PyServo {
  public:
-  // `step` is the method's numbers (method, p, group, max_error, error_group, max_angle, rule and
-  // its four parameters), `limits` lower, upper, speed and acceleration (4 n), `timing` dt, gain,
-  // rate_gain and rest_gain. `convert` makes the kernel's numbers of targets and velocities that
-  // are not that already; `own` is a step in Python, or None.
-  PyServo(nb::object tasks, const Doubles& step, const Doubles& limits, double bound, bool scale,
-          bool second, const Doubles& timing, nb::object convert, nb::object own)
-      : tasks_(std::move(tasks)), convert_(std::move(convert)), own_(std::move(own)) {
+  // `steps` is one step, or one for each task; `extra` the form, alpha1 and max_speed of a step
+  // with a criterion, or max_gain and printed of a filter. `limits` is lower, upper, speed and
+  // acceleration (4 n), `timing` dt, gain, rate_gain and rest_gain. `convert` makes the kernel's
+  // numbers of targets and velocities that are not that already; `pull` makes v of q for a
+  // criterion, or is None; `own` is a step in Python, or None.
+  PyServo(nb::object tasks, int decision, const std::vector<Doubles>& steps, const Doubles& extra,
+          const Doubles& limits, double bound, bool scale, bool second, const Doubles& timing,
+          nb::object convert, nb::object pull, nb::object own)
+      : tasks_(std::move(tasks)),
+        convert_(std::move(convert)),
+        pull_(std::move(pull)),
+        own_(std::move(own)),
+        owned_(steps.begin(), steps.end()) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().coordinates, m = all.rows();
     targets_ = all.targets();
     velocities_ = all.velocities();
-    const int method = int(step.at(0)), rule = int(step.at(6));
-    if (step.size() != 11 || limits.size() != std::size_t(4 * n) || timing.size() != 4 ||
-        method < 0 || method > int(Method::selective_soft) || rule < 0 ||
-        rule > int(Rule::optimal_newton) || !(timing[0] > 0)) {
+    for (const Task<double>& task : all.tasks<double>()) rows_.push_back(task.rows);
+    const bool levels = Decision(decision) == Decision::priority;
+    if (decision < 0 || decision > int(Decision::filtered) || extra.size() != 3 ||
+        limits.size() != std::size_t(4 * n) || timing.size() != 4 || !(timing[0] > 0) ||
+        steps.size() != (levels ? rows_.size() : 1)) {
       throw nb::value_error("no such step, limits of other joints, or a step that takes no time");
+    }
+    for (std::size_t k = 0; k < owned_.size(); ++k) {
+      steps_.push_back(owned_[k].view(levels ? rows_[k] : m, n));
     }
     for (int j = 0; j < n; ++j) {
       limits_.push_back({limits[j], limits[n + j], limits[2 * n + j], limits[3 * n + j]});
     }
     servo_ = {all.chain<double>(),
-              int(all.tasks<double>().size()),
+              int(rows_.size()),
               m,
               all.tasks<double>().data(),
-              {Method(method),
-               step[1],
-               int(step[2]),
-               step[3],
-               int(step[4]),
-               step[5],
-               {Rule(rule), {step[7], step[8], step[9], step[10]}}},
+              rows_.data(),
+              Decision(decision),
+              steps_.data(),
+              {Secondary(int(extra[0])), extra[1], extra[2], steps_[0]},
+              {extra[0], extra[1] != 0},
               limits_.data(),
               bound,
               scale,
@@ -57,15 +114,15 @@ class PyServo {
               timing[1],
               timing[2],
               timing[3]};
-    memory_.assign(5 * n + 2 * m * n + m + targets_ + isa().servo->scratch(servo_), 0.0);
+    memory_.assign(6 * n + 2 * m * n + 2 * m + targets_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
       piece += count;
       return taken;
     };
-    state_ = {take(n),     take(n), take(m * n), take(m), take(n), take(n),
-              take(m * n), 0,       0,           -1,      false};
+    state_ = {take(n), take(n), take(m * n), take(m), take(n), take(n), take(m * n),
+              take(n), take(m), -1,          0,       0,       -1,      false};
     before_ = take(n);
     pose_ = take(targets_);
     scratch_ = piece;
@@ -107,7 +164,7 @@ class PyServo {
       state_.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
       state_.side[j] = state_.dq[j] = 0;
     }
-    state_.before = -1;
+    state_.before = state_.sigma = -1;
     state_.begun = false;
     state_.lambda2 = state_.used = 0;
   }
@@ -132,6 +189,11 @@ class PyServo {
       before_[j] = state_.qd[j];
     }
     const ServoKernel& kernel = *isa().servo;
+    if (!pull_.is_none()) {
+      const nb::object v = pull_(copy(state_.q, {n}));
+      if (!plain(v, n)) throw nb::value_error("a gradient of another length");
+      for (int j = 0; j < n; ++j) state_.v[j] = data_of<double>(v)[j];
+    }
     if (own_.is_none()) {
       kernel.run(servo_, wish, state_, scratch_);
     } else {
@@ -244,8 +306,11 @@ class PyServo {
     state_.lambda2 = nb::cast<double>(pair[1]);
   }
 
-  nb::object tasks_, convert_, own_;
+  nb::object tasks_, convert_, pull_, own_;
+  std::vector<OwnedStep> owned_;
+  std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
+  Ints rows_;
   std::vector<double> memory_;
   Servo<double> servo_;
   ServoState<double> state_;
@@ -257,10 +322,10 @@ class PyServo {
 
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", "One step of a control loop. Not for direct use: supple.Servo.")
-      .def(nb::init<nb::object, const Doubles&, const Doubles&, double, bool, bool, const Doubles&,
-                    nb::object, nb::object>(),
-           nb::kw_only(), "tasks"_a, "step"_a, "limits"_a, "bound"_a, "scale"_a, "second"_a,
-           "timing"_a, "convert"_a, "own"_a.none())
+      .def(nb::init<nb::object, int, const std::vector<Doubles>&, const Doubles&, const Doubles&,
+                    double, bool, bool, const Doubles&, nb::object, nb::object, nb::object>(),
+           nb::kw_only(), "tasks"_a, "decision"_a, "steps"_a, "extra"_a, "limits"_a, "bound"_a,
+           "scale"_a, "second"_a, "timing"_a, "convert"_a, "pull"_a.none(), "own"_a.none())
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),

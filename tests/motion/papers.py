@@ -234,6 +234,11 @@ def mayorga_rank(m: Measures, lambda0: Decimal, cap: Decimal) -> Decimal:
     return mayorga(None if m.sigma_min == 0 else m.change / m.sigma_min, lambda0, cap)
 
 
+def curvature(m: Measures, kappa: Decimal) -> Decimal:
+    """No paper's: σ² + λ² is at least κ‖e‖."""
+    return max(Decimal(0), kappa * m.error2.sqrt() - m.sigma_min**2)
+
+
 FORMULAS: dict[str, Callable[..., Decimal]] = {
     "Constant": constant,
     "Manipulability": manipulability,
@@ -245,6 +250,7 @@ FORMULAS: dict[str, Callable[..., Decimal]] = {
     "Region": region,
     "MayorgaCondition": mayorga_condition,
     "MayorgaRank": mayorga_rank,
+    "Curvature": curvature,
 }
 
 

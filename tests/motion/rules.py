@@ -5,6 +5,7 @@ from __future__ import annotations
 from supple.motion.damping import (
     ConditionBound,
     Constant,
+    Curvature,
     ErrorDamped,
     KernelRule,
     Manipulability,
@@ -41,6 +42,8 @@ EVERY: tuple[KernelRule, ...] = (
     Optimal(20.0),
     Optimal(0.5, newton=True),
     Optimal(20.0, newton=True),
+    Curvature(0.5),
+    Curvature(1e-4),
 )
 
 # The numbers that each class takes, with good values.
@@ -61,6 +64,7 @@ NUMBERS: dict[type[KernelRule], dict[str, float]] = {
     MayorgaCondition: {"lambda2_0": 1.0, "max_condition": 10.0, "lambda2_max": 1.0},
     MayorgaRank: {"lambda2_0": 1.0, "lambda2_max": 1.0},
     Optimal: {"max_speed": 1.0},
+    Curvature: {"curvature": 1.0},
 }
 
 

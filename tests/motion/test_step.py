@@ -33,6 +33,7 @@ RULES = [
     damping.MayorgaRank(0.01, 0.04),
     damping.Optimal(0.7),
     damping.Optimal(0.7, newton=True),
+    damping.Curvature(0.1),
 ]
 UNDAMPED: list[Step] = [
     Transpose(),
@@ -44,7 +45,8 @@ UNDAMPED: list[Step] = [
     ClampAngle(ClampError(SDLS(), 0.3, group=2), 0.05),
 ]
 DAMPED: list[Step] = [
-    DLS(rule, method) for rule, method in itertools.product(RULES, ("svd", "cholesky", "qr"))
+    DLS(rule, method)
+    for rule, method in itertools.product(RULES, ("auto", "svd", "cholesky", "qr"))
 ]
 STEPS = [*UNDAMPED, *DAMPED, ClampAngle(ClampError(DLS(RULES[0]), 0.4), 0.1)]
 SHAPES = [(1, 1), (2, 2), (2, 3), (3, 2), (6, 5), (6, 6), (6, 7), (3, 7), (12, 25)]

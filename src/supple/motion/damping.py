@@ -41,6 +41,7 @@ class Rule(IntEnum):
     MAYORGA_RANK = 9
     OPTIMAL = 10
     OPTIMAL_NEWTON = 11
+    CURVATURE = 12
 
 
 class DampingRule(Protocol):
@@ -570,6 +571,49 @@ class Optimal(KernelRule):
         return cls(float(speeds.min()) if len(speeds) else 1.0)
 
 
+@dataclass(frozen=True)
+class Curvature(KernelRule):
+    """The least damping that keeps a step from overshooting:  σ² + λ² >= curvature ‖e‖.
+
+        lambda2 = max(0, curvature ‖e‖ - σ²),           σ the least singular value
+
+    J promises that a direction about to be lost still moves the task; a little farther it does not,
+    since the task curves away. Where e pulls at such a direction (a target out of reach), the
+    undamped step overshoots the point of farthest reach, comes back, and so on for ever. The second
+    derivative of ½‖e‖² there is σ² + κ‖e‖, where κ [m/rad] is the curvature of the reach: with it
+    in place of σ² the step goes there and stays. So arms come to rest at targets out of reach, and
+    nothing is lost where σ² > κ‖e‖, which is nearly everywhere.
+
+    Attributes:
+        curvature: κ, for e a displacement; κ dt, for e a velocity and steps of dt.
+
+    References:
+        Ours: the term that Gauss and Newton's method leaves out, on the direction that needs it.
+    """
+
+    rule = Rule.CURVATURE
+    curvature: float = field(metadata=_NOT_NEGATIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        pull = self.curvature * float(np.linalg.norm(linearization.e))
+        return max(0.0, pull - linearization.sigma_min**2)
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        pull = self.curvature * float(np.linalg.norm(linearization.e))
+        square, lambda2 = linearization.sigma_min**2, self(linearization)
+        return "curvature: " + _because("sigma_min²", square, "curvature ‖e‖", pull, lambda2)
+
+    @classmethod
+    def for_robot(
+        cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
+    ) -> Curvature:
+        """Half the reach: two links of lengths a, b have κ = a b/(a + b), a quarter at most.
+
+        `dt` is the length of a step [s] where e is a velocity, 1 where it is a displacement.
+        """
+        return cls(0.5 * Scale.of(robot, frame, rows).reach * dt)
+
+
 _MOST_ITERATIONS = 201
 
 RULES = (
@@ -584,4 +628,5 @@ RULES = (
     MayorgaCondition,
     MayorgaRank,
     Optimal,
+    Curvature,
 )

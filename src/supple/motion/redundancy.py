@@ -17,6 +17,7 @@ far as each allows, and need linearizations that know their q. `explain` tells w
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TypeVar
@@ -305,19 +306,27 @@ def _size(x: Array) -> float:
     return largest * float(np.linalg.norm(x / largest)) if largest > 0 else 0.0
 
 
+def pull_at(step: Secondary) -> Callable[[Array], Array]:
+    """What makes v = -gain ∇h (n,) of q (n,), checked: a criterion may be a user's own."""
+
+    def pull(q: Array) -> Array:
+        gradient = numbers_of(step.criterion(q), "a criterion's gradient")
+        if gradient.shape != q.shape:
+            raise InputError(
+                f"a criterion must return a gradient {q.shape}; given: {gradient.shape} "
+                f"by {shown(step.criterion)}"
+            )
+        return -step.gain * gradient
+
+    return pull
+
+
 def _pull(step: Secondary, linearization: Linearization) -> Array:
-    """V = -gain ∇h, checked: a criterion may be a user's own."""
     if linearization.q is None:
         raise InputError(
             f"{type(step).__name__}: the linearization must know its q; given: q = None"
         )
-    gradient = numbers_of(step.criterion(linearization.q), "a criterion's gradient")
-    if gradient.shape != linearization.q.shape:
-        raise InputError(
-            f"a criterion must return a gradient {linearization.q.shape}; given: {gradient.shape} "
-            f"by {shown(step.criterion)}"
-        )
-    return -step.gain * gradient
+    return pull_at(step)(linearization.q)
 
 
 def _check(owner: object, criterion: object, gain: object) -> None:

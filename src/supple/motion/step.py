@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from supple.errors import InputError, shown
-from supple.motion.damping import Constant, DampingRule, KernelRule, Optimal, Region
+from supple.motion.damping import Constant, DampingRule, KernelRule, Region
 from supple.motion.linearization import RANK_FLOOR, Array, Linearization
 
 
@@ -31,6 +31,7 @@ class Method(IntEnum):
     DAMPED_QR = 5
     SELECTIVE = 6
     SELECTIVE_SOFT = 7
+    DAMPED_QUICK = 8
 
 
 class Step(Protocol):
@@ -135,12 +136,13 @@ class DLS:
 
     Attributes:
         rule: Chooses λ² from the linearization: one of `supple.damping`, or a callable.
-        method: How it is solved. "svd"; "cholesky" of J Jᵀ + λ² I or JᵀJ + λ² I, whichever is
-            smaller, the fastest; "qr" of the stacked [J; λ I], which does not square the condition
-            number. A rule that looks at singular values has the SVD already, which is used then,
-            but for `Optimal` in a batch: with "cholesky" it reduces J to bidiagonal form instead,
-            and takes the SVD only where J has nearly lost rank. "auto" is that for `Optimal` and
-            "svd" for all others.
+        method: How the kernel solves it. "auto" takes singular values only where it must: not for
+            `Optimal`, `Constant` and `ErrorDamped`, nor where the least of them is so far from zero
+            that `SpeedBound`, `Region` and `Curvature` do not damp, as long as J has not nearly
+            lost rank. "svd" always; "cholesky" of J Jᵀ + λ² I or JᵀJ + λ² I, whichever is smaller,
+            also where that is ill conditioned; "qr" of the stacked [J; λ I], which does not square
+            the condition number. A rule that looks at singular values has the SVD already, which
+            is used then.
 
     References:
         Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.
@@ -181,8 +183,7 @@ class DLS:
                 "a batch takes the rules of supple.damping; given: "
                 f"{shown(self.rule)}. CONTRIBUTING.md says how to add one to the kernel"
             )
-        fast = self.method == "auto" and isinstance(self.rule, Optimal)
-        kernel = Kernel(_SOLVERS["cholesky" if fast else self.method], rule=self.rule)
+        kernel = Kernel(_SOLVERS[self.method], rule=self.rule)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
             direction, least = self.rule.direction, self.rule.min_weight
             return replace(kernel, direction=direction, min_weight=least)
@@ -190,7 +191,7 @@ class DLS:
 
 
 _SOLVERS = {
-    "auto": Method.DAMPED_SVD,
+    "auto": Method.DAMPED_QUICK,
     "svd": Method.DAMPED_SVD,
     "cholesky": Method.DAMPED_CHOLESKY,
     "qr": Method.DAMPED_QR,

@@ -18,8 +18,10 @@ from supple.motion.diagnostics import Report, explain
 from supple.motion.layout import Layout, lay_out
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import DLS, Kernel, Step, damping_of
+from supple.motion.priority import Augmented, Priority
+from supple.motion.step import DLS, Kernel
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
+from supple.solve.plan import AnyStep, plan_of
 from supple.solve.result import Status
 
 
@@ -55,7 +57,7 @@ class Servo(_core.Servo):
 
     robot: Robot
     tasks: tuple[Task, ...]
-    step: Step
+    step: AnyStep
     limits: Limits
     dt: float
     gain: float
@@ -66,7 +68,7 @@ class Servo(_core.Servo):
         tasks: TaskLike | Sequence[TaskLike] | None = None,
         *,
         dt: float,
-        step: Step | None = None,
+        step: AnyStep | None = None,
         limits: Limits | None = None,
         gain: float | None = None,
         order: int = 1,
@@ -80,9 +82,10 @@ class Servo(_core.Servo):
             tasks: A task, a frame's name (for its pose), or a sequence of those; the poses of all
                 end frames if left out.
             dt: Length of a step [s].
-            step: Any step, or a callable of yours; by default DLS with optimal damping, bounded by
-                the slowest joint.
-            limits: Of the joints; by default the robot's own positions and speeds.
+            step: Any step, or a callable of yours; by default DLS with `damping.Curvature`, which
+                is exact away from singularities and does not overshoot at them.
+            limits: Of the joints; by default the robot's own positions and speeds, and the norm of
+                all speeds bounded by the slowest joint's.
             gain: Of the error to the target; by default 10/s, or 100/s² with order=2.
             order: 1: resolved rate. 2: resolved acceleration.
             rate_gain: Of the velocity's error, with order=2; by default 2 sqrt(gain) [1/s].
@@ -97,23 +100,28 @@ class Servo(_core.Servo):
         if order not in (1, 2):
             raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {shown(order)}")
         self.robot, self.tasks = robot, self._layout.tasks
-        self.step = DLS(damping.Optimal.for_robot(robot)) if step is None else step
-        self.limits = Limits.of(robot) if limits is None else limits
+        if limits is None:
+            limits = Limits.of(robot, max_norm=damping.Optimal.for_robot(robot).max_speed)
+        self.limits = limits
         if len(getattr(self.limits, "lower", ())) != robot.dof:
             raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
         self.dt = number(dt, "dt", above=0)
+        if step is None:
+            step = DLS(damping.Curvature.for_robot(robot, dt=self.dt))
+        self.step = step
         default = 100.0 if order == 2 else min(10.0, 1 / self.dt)
         self.gain = number(default if gain is None else gain, "gain", least=0)
         damped = 2 * math.sqrt(self.gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
-        kernel = getattr(self.step, "kernel", None) if _in_kernel(self.step) else None
-        known = isinstance(kernel, Kernel)
-        self._own = None if known else _PythonStep(self.step, self._layout.rows)
+        plan = plan_of(self.step, self._layout)
+        self._own = plan.own
         bounds = self.limits
         super().__init__(
             tasks=self._layout.kernel,
-            step=_numbers(kernel if isinstance(kernel, Kernel) else _IDLE),
+            decision=int(plan.decision),
+            steps=[_numbers(kernel) for kernel in plan.steps],
+            extra=list(plan.extra),
             limits=np.concatenate(
                 [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]
             ).tolist(),
@@ -122,7 +130,8 @@ class Servo(_core.Servo):
             second=order == 2,
             timing=[self.dt, self.gain, rate, rest],
             convert=_converter(self._layout, self._single),
-            own=self._own,
+            pull=plan.pull,
+            own=plan.own,
         )
 
     def __repr__(self) -> str:
@@ -134,7 +143,7 @@ class Servo(_core.Servo):
         if speed.shape != (self.robot.dof,) or not np.isfinite(speed).all():
             raise InputError(f"qd must be finite, ({self.robot.dof},); given: {shown(qd)}")
         if self._own is not None:
-            self._own.before = None
+            self._own.forget()
         self._reset(speed)
 
     # ---- what the last step did ----------------------------------------------------------------
@@ -173,60 +182,19 @@ class Servo(_core.Servo):
 
     def explain(self) -> Report:
         """What the last step did and why, in words."""
-        return explain(self.linearization, self.step)
-
-
-class _PythonStep:
-    """A step of one's own, between the kernel's kinematics and its limits. It remembers the
-    linearization before, and does not know the Servo, which knows it: no cycle.
-    """
-
-    def __init__(self, step: Step, rows: tuple[str, ...]) -> None:
-        if not callable(step):
-            raise InputError(f"step must be a step or a callable; given: {shown(step)}")
-        self._step, self._rows = step, rows
-        self.before: Linearization | None = None
-
-    def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float]:
-        """Return the step (n,) and λ²."""
-        lin = Linearization(J, e, before=self.before, rows=self._rows, q=q)
-        dq = np.array(self._step(lin), dtype=np.float64)
-        if dq.shape != q.shape or not np.isfinite(dq).all():
-            raise InputError(
-                f"a step must return {q.shape} finite numbers; given: {shown(dq)} "
-                f"by {shown(self._step)}"
-            )
-        self.before = lin
-        return dq, _damping(self._step, lin)
-
-
-_IDLE = DLS(damping.Constant(0.0)).kernel
-
-
-def _in_kernel(step: object) -> bool:
-    """Whether the kernel has the step, and what is inside it."""
-    if isinstance(step, DLS):
-        return isinstance(step.rule, damping.KernelRule) and not (
-            isinstance(step.rule, damping.Region) and step.rule.direction is not None
-        )
-    inner = getattr(step, "step", None)
-    return inner is None or _in_kernel(inner)
-
-
-def _damping(step: object, lin: Linearization) -> float:
-    """λ² of a step, for its limits: that of the damped step inside it, else none."""
-    while hasattr(step, "step"):
-        step = step.step
-    rule: Any = getattr(step, "rule", None)
-    return damping_of(rule, lin) if callable(rule) else 0.0
+        step = None if isinstance(self.step, Priority | Augmented) else self.step
+        return explain(self.linearization, step)
 
 
 def _numbers(kernel: Kernel) -> list[float]:
-    """A step as the compiled code takes it."""
+    """A step as the compiled code takes it: one list (`OwnedStep` in src/core/servo.cpp)."""
     rule, parameters = kernel.rule.kernel
     padded = [*parameters, *[0.0] * (4 - len(parameters))]
     sizes = [kernel.parameter, kernel.group, kernel.max_error, kernel.error_group, kernel.max_angle]
-    return [float(kernel.method), *map(float, sizes), float(rule), *padded]
+    weights = [kernel.task_scale, kernel.joint_scale, kernel.direction]
+    counts = [float(len(each)) for each in weights]
+    head = [float(kernel.method), *map(float, sizes), float(rule), *padded, kernel.min_weight]
+    return [*head, *counts, *(w for each in weights for w in each)]
 
 
 def _converter(layout: Layout, single: bool) -> Callable[[str, Any], Array]:

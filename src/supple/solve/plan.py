@@ -1,0 +1,135 @@
+"""A step -> what a control loop does with it: the kernel's form where it has one, else Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from supple.errors import InputError, shown
+from supple.motion import damping
+from supple.motion.filtering import NumericalFilter
+from supple.motion.layout import Layout
+from supple.motion.linearization import Array, Linearization
+from supple.motion.memory import Remembering
+from supple.motion.priority import Augmented, Priority
+from supple.motion.redundancy import SecondaryKernel, pull_at
+from supple.motion.step import DLS, Kernel, Step, damping_of, kernel_of
+
+AnyStep: TypeAlias = Step | Augmented | Priority
+
+
+class Decision(IntEnum):
+    """The kernel's name of how a control loop decides, as in `include/supple/servo.hpp`."""
+
+    STEP = 0
+    SECONDARY = 1
+    PRIORITY = 2
+    FILTERED = 3
+
+
+IDLE = DLS(damping.Constant(0.0)).kernel
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a control loop does with a step.
+
+    Attributes:
+        decision: How.
+        steps: One of the kernel's, or one for each task.
+        extra: Three numbers of a step with a criterion, or of a filter.
+        pull: q (n,) -> v (n,), what a criterion asks for; None if there is none.
+        own: A step in Python, where the kernel does not have it; None if it has.
+    """
+
+    decision: Decision = Decision.STEP
+    steps: tuple[Kernel, ...] = (IDLE,)
+    extra: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    pull: Callable[[Array], Array] | None = None
+    own: PythonStep | None = None
+
+
+def plan_of(step: AnyStep, layout: Layout) -> Plan:
+    """In the kernel where it has all of the step, else in Python."""
+    if isinstance(step, Augmented):
+        step = _augmented(step, layout)
+    if isinstance(step, NumericalFilter):
+        return Plan(Decision.FILTERED, extra=(step.max_gain, float(step.printed), 0.0))
+    try:
+        if isinstance(step, Priority):
+            return Plan(Decision.PRIORITY, step.kernels(len(layout.tasks)))
+        kernel = getattr(step, "kernel", None)
+        if isinstance(kernel, SecondaryKernel):
+            extra = (float(kernel.form), kernel.alpha1, kernel.max_speed)
+            pull = pull_at(step)  # type: ignore[type-var]
+            return Plan(Decision.SECONDARY, (kernel.step,), extra, pull)
+        return Plan(steps=(kernel_of(step),))
+    except InputError:  # a rule, or a step, of the user's own inside
+        return Plan(own=PythonStep(step, layout))
+
+
+def _augmented(step: Augmented, layout: Layout) -> Step:
+    """The same on stacked rows: `DLS` with weights."""
+    from supple.motion.weighted import WeightedDLS
+
+    if len(step.weights) != len(layout.tasks):
+        given = f"{len(step.weights)} weights for {len(layout.tasks)} tasks"
+        raise InputError(f"Augmented: weights must be one for each task; given: {given}")
+    each = [
+        np.broadcast_to(np.asarray(weight, dtype=np.float64), rows)
+        for weight, rows in zip(step.weights, layout.counts, strict=True)
+    ]
+    return WeightedDLS(step.rule, np.concatenate(each))
+
+
+class PythonStep:
+    """A step in Python, between the kernel's kinematics and its limits.
+
+    It remembers the linearization before, and does not know the Servo, which knows it: no cycle.
+    """
+
+    def __init__(self, step: AnyStep, layout: Layout) -> None:
+        if not callable(step):
+            raise InputError(f"step must be a step or a callable; given: {shown(step)}")
+        self._step, self._rows = step, layout.rows
+        self._ends = np.cumsum(layout.counts)[:-1] if isinstance(step, Priority) else None
+        self._before: Linearization | None = None
+
+    def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float]:
+        """Return the step (n,) and λ²."""
+        lin = Linearization(J, e, before=self._before, rows=self._rows, q=q)
+        given: Any = lin if self._ends is None else self._split(lin)
+        dq = np.array(self._step(given), dtype=np.float64)
+        if dq.shape != q.shape or not np.isfinite(dq).all():
+            raise InputError(
+                f"a step must return {q.shape} finite numbers; given: {shown(dq)} "
+                f"by {shown(self._step)}"
+            )
+        self._before = lin
+        return dq, _damping(self._step, lin)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._before = None
+        step: Any = self._step
+        while step is not None:
+            if isinstance(step, Remembering):
+                step.forget()
+            step = getattr(step, "step", None) or getattr(step, "inner", None)
+
+    def _split(self, lin: Linearization) -> Sequence[Linearization]:
+        """One linearization for each task."""
+        parts = zip(np.split(lin.J, self._ends), np.split(lin.e, self._ends), strict=True)  # type: ignore[arg-type]
+        return [replace(lin, J=J, e=e, before=None, rows=()) for J, e in parts]
+
+
+def _damping(step: object, lin: Linearization) -> float:
+    """λ² of a step, for its limits: that of the damped step inside it, else none."""
+    while callable(getattr(step, "step", None)) and not isinstance(step, Remembering):
+        step = step.step  # type: ignore[attr-defined]
+    rule = getattr(step, "rule", None)
+    return damping_of(rule, lin) if callable(rule) else 0.0
