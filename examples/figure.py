@@ -1,0 +1,62 @@
+"""An animator's figure: four hands of a branching tree reach for targets that run out of reach.
+
+Buss's double Y has 25 joints and four effectors. Its targets swing far outside of what it can
+reach. A figure that shivers then is of no use: compare how often the hands turn back.
+"""
+
+import numpy as np
+
+import supple as sp
+
+DT, FRAMES = 1 / 60, 600  # [s]
+CENTRE = np.array([[2, 0.5, 0.3], [0.5, 0.4, -0.2], [-0.5, 0.6, 0.3], [-1.6, 0.3, -0.2]])
+SIZE = np.array([[3, 0.4, 1.4], [0.8, 0.6, 2], [1.6, 0.4, 1], [1.6, 0.6, 0.6]])
+RATE = np.array([[3, 7, 5], [4, 4, 3], [6, 7, 8], [4, 4, 3]]) / 6  # [rad/s]
+
+
+def targets(t):
+    """Where the four hands shall be (4, 3) [m]."""
+    return list(CENTRE + SIZE * np.sin(RATE * t))
+
+
+def reversals(places):
+    """How many moves of a hand, longer than a millimetre, go back on the move before."""
+    moves = np.diff(places, axis=0)
+    back = (moves[1:] * moves[:-1]).sum(axis=-1) < 0
+    lengths = np.linalg.norm(moves, axis=-1)
+    return int((back & (lengths[1:] > 1e-3) & (lengths[:-1] > 1e-3)).sum())
+
+
+def main():
+    """The same motion by several steps; the constants of DLS are those of Buss's program."""
+    figure = sp.load("double_y")
+    hands = [sp.PositionTask(tip) for tip in figure.tips]
+    limits = sp.Limits.none(figure)
+    print("step                        mean distance [m]   hands turn back   fastest joint [rad/s]")
+    for name, step in (
+        ("truncated SVD", sp.TruncatedSVD(0.01)),
+        ("DLS, constant", sp.DLS(sp.damping.Constant(1.1**2))),
+        ("DLS, clamped", sp.ClampError(sp.DLS(sp.damping.Constant(0.7**2)), 0.4 / DT)),
+        ("SDLS", sp.SDLS(np.radians(45) / DT)),
+        ("DLS, curvature", sp.DLS(sp.damping.Curvature.for_robot(figure, dt=DT))),
+    ):
+        motion = sp.track(
+            figure,
+            figure.neutral(),
+            target=targets,
+            tasks=hands,
+            dt=DT,
+            duration=FRAMES * DT,
+            step=step,
+            limits=limits,
+            gain=1 / DT,  # all the way in each frame
+            feedforward=False,
+        )
+        distance = np.linalg.norm(motion.error.reshape(-1, 4, 3), axis=-1).mean()
+        places = figure.fk(motion.q)[..., :3, 3]
+        fastest = np.abs(motion.qd).max()
+        print(f"{name:<24} {distance:20.3f} {reversals(places):17} {fastest:23.1f}")
+
+
+if __name__ == "__main__":
+    main()
