@@ -25,8 +25,8 @@ def main():
         tilt = 0.2 * np.sin(angle)
         turn = [[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]]
         centre = T0[:3, 3] - [0.0, 0.08, 0.0]
-        place = centre + [0.0, 0.08 * np.cos(angle), 0.08 * np.sin(angle)]
-        return sp.pose(place, rotation=turn @ T0[:3, :3])
+        around = np.array([0.0, np.cos(angle), np.sin(angle)])
+        return sp.pose(centre + 0.08 * around, rotation=turn @ T0[:3, :3])
 
     rule = sp.damping.Curvature.for_robot(robot, dt=DT)
     for name, step in (
