@@ -23,6 +23,12 @@ def steps(
     Runs in the kernel, on SIMD lanes and threads; the same numbers as `step` called one by one, to
     rounding. float32 in gives float32 out. Rules that compare with the step before find none.
 
+    Args:
+        step: One that the kernel has: no function of yours, no step with a criterion or a memory.
+        J: Task Jacobians.
+        e: Task vectors: errors or velocities, in the units of J's rows.
+        threads: How many to use at most; all cores if left out.
+
     Raises:
         InputError: shapes that do not match, numbers that are not finite, or a step or a rule that
             the kernel does not have.

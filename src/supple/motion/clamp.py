@@ -18,6 +18,11 @@ class ClampError:
 
     Keeps a figure from stretching out towards what it cannot reach.
 
+    Attributes:
+        step: Any step.
+        max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] where e is a velocity.
+        group: Rows of one effector.
+
     References:
         Buss 2009, section 2 (ClampMag; with DLS: DLS').
     """
@@ -55,6 +60,11 @@ class AdaptiveClampError:
     behind. The memory is the distances (k,) of the step before; the first step knows none, and
     clamps to max_error. A `Remembering` makes a plain step of it.
 
+    Attributes:
+        inner: Any step.
+        max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] where e is a velocity.
+        group: Rows of one effector.
+
     References:
         Buss 2009, section 2, and the author's program, whose index of the effector is repaired.
     """
@@ -85,7 +95,13 @@ class AdaptiveClampError:
 
 @dataclass(frozen=True)
 class ClampAngle:
-    """A step scaled as a whole so that no joint moves more than max_angle [rad or m].
+    """A step scaled as a whole so that no joint moves more than max_angle.
+
+    The direction of motion is kept. In a `Servo` steps are speeds, and so is max_angle.
+
+    Attributes:
+        step: Any step.
+        max_angle: Of each joint [rad or m], or [rad/s or m/s] where e is a velocity.
 
     References:
         Buss 2009, section 6.

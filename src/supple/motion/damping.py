@@ -114,6 +114,9 @@ class Constant(KernelRule):
 
     Accuracy is lost everywhere too: each direction of the task is short by λ²/(σ² + λ²).
 
+    Attributes:
+        lambda2: λ², in the units of squared singular values.
+
     References:
         Wampler 1986, eqs. (34)-(37); Deo & Walker 1995, section 3, method 1.
     """
@@ -142,6 +145,10 @@ class Manipulability(KernelRule):
 
     Zero away from singularities and continuous at the edge. The threshold has the units of w, so it
     depends on the robot's size: `for_robot` takes it from the robot itself.
+
+    Attributes:
+        lambda2_max: Damping at the singularity.
+        threshold: The manipulability below which it damps.
 
     References:
         Nakamura & Hanafusa 1986; Deo & Walker 1995, section 3, method 2.
@@ -174,7 +181,14 @@ class ManipulabilityRate(KernelRule):
 
     As printed the rule says nothing at the first step, where w_before is zero, while the robot is
     held at a singularity or when it leaves one. So the larger of this and of the manipulability
-    rule with `floor_lambda2` and `floor_threshold` is taken, which bounds the motion there.
+    rule with `floor_lambda2` and `floor_threshold` is taken, which bounds the motion there. Jumps
+    at the ratio.
+
+    Attributes:
+        lambda2_max: Damping when the manipulability vanishes within one step.
+        ratio: Of the manipulability to the one before, below which it damps.
+        floor_lambda2: `lambda2_max` of the manipulability rule.
+        floor_threshold: `threshold` of the manipulability rule.
 
     References:
         Kelmar & Khosla 1988; Deo & Walker 1995, section 3, method 3.
@@ -219,6 +233,9 @@ class ErrorDamped(KernelRule):
 
     Vanishes as the target is reached; large errors far from any singularity are damped as well.
 
+    Attributes:
+        gain: λ² over ‖e‖², e as the step is given it: a velocity in a `Servo`.
+
     References:
         Chan & Lawrence 1988; Deo & Walker 1995, eq. (5).
     """
@@ -252,6 +269,9 @@ class SpeedBound(KernelRule):
     The papers print only the first two cases; without the third the bound fails at small σ, where
     the gain σ/(σ² + λ²) peaks between singular values.
 
+    Attributes:
+        max_gain: Joint speed for each unit of the task's [rad per m or rad].
+
     References:
         Maciejewski & Klein 1988, eq. (14); Deo & Walker 1995, eq. (6), with the third case added.
     """
@@ -283,6 +303,10 @@ class TrackingBound(KernelRule):
         lambda2 = σ_r² max_error/(1 - max_error)         σ_r the smallest singular value above zero
 
     Speaks of the part of e that the robot can do: what lies outside the range of J is lost anyway.
+    Does not bound speeds, and jumps where rank is lost.
+
+    Attributes:
+        max_error: The share of e that may be left undone, between 0 and 1.
 
     References:
         Maciejewski & Klein 1988, eq. (16); Deo & Walker 1995, eq. (7).
@@ -314,6 +338,9 @@ class ConditionBound(KernelRule):
         lambda2 = max(0, (σ_1² - max_condition σ_n²)/(max_condition - 1))
 
     Where J has more rows than columns, that of JᵀJ + λ² I, which is the smaller one then.
+
+    Attributes:
+        max_condition: Of the damped matrix, whose condition is a square: above 1.
 
     References:
         Maciejewski & Klein 1988, eq. (18); Deo & Walker 1995, eq. (8), where max(0, .) is missing.
@@ -416,6 +443,11 @@ class MayorgaCondition(KernelRule):
     As printed it is circular (cond depends on λ) and unbounded: here cond is that of the undamped
     matrix and lambda2 is capped at lambda2_max.
 
+    Attributes:
+        lambda2_0: Factor of the formula.
+        max_condition: Of J Jᵀ, beyond which it damps: above 1.
+        lambda2_max: The most damping.
+
     References:
         Mayorga, Wong & Milano 1992; Deo & Walker 1995, section 3, method 7, first form.
     """
@@ -455,6 +487,10 @@ class MayorgaRank(KernelRule):
 
     A change of J that is smaller than σ_min cannot make it singular. Capped at lambda2_max, since l
     is unbounded. Zero at the first step.
+
+    Attributes:
+        lambda2_0: Factor of the formula.
+        lambda2_max: The most damping.
 
     References:
         Mayorga, Wong & Milano 1992; Deo & Walker 1995, section 3, method 7, second form.
@@ -496,7 +532,8 @@ class Optimal(KernelRule):
     a singularity, or on φ itself (`newton=True`) from near zero, whose number of steps grows with
     that distance. Singular values that are zero to working precision ask for no motion. The result
     is a little under the bound, by more than rounding takes away. Minimises ‖e - J q̇‖ among all q̇
-    within the bound.
+    within the bound. Where a singular value passes through zero, q̇ changes its sign along that
+    direction: λ² is continuous there, q̇ is bounded and is not.
 
     Attributes:
         max_speed: The bound Δ on the norm of q̇ [rad/s and m/s mixed].

@@ -27,7 +27,7 @@ class SDLS:
     own.
 
     Attributes:
-        max_angle: γ_max [rad].
+        max_angle: γ_max [rad], or [rad/s] where e is a velocity, as in a `Servo`.
         soft: Limit by φ γ/(γ + max|φ|), as the authors' program does, instead of by cutting.
         group: Rows of one effector.
 

@@ -108,7 +108,10 @@ class Pseudoinverse:
 class TruncatedSVD:
     """The pseudoinverse of the singular values above threshold × the largest.
 
-    Bounded by 1/(threshold σ_1), but jumps where a singular value crosses the threshold.
+    Bounded by ‖e‖/(threshold σ_1), but jumps where a singular value crosses the threshold.
+
+    Attributes:
+        threshold: Between 0 and 1.
 
     References:
         Maciejewski & Klein 1988, eq. (13).

@@ -12,7 +12,15 @@ from supple.motion.linearization import Array
 
 
 class Status(IntEnum):
-    """How a step came out; `sentence` says it in words."""
+    """How a step came out; `sentence` says it in words.
+
+    It is about the step, not about the goal: how far a task is from its target, errors tell.
+
+    Attributes:
+        FOLLOWING: No damping and no limit acted.
+        DAMPED: λ² > 0.
+        AT_LIMIT: A limit of some joint acted, on position, speed or acceleration.
+    """
 
     FOLLOWING = 0
     DAMPED = 1
@@ -33,9 +41,9 @@ _SENTENCES = {
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A motion of K steps, as arrays.
+    """A motion of K steps, as arrays; `str()` of it is a summary.
 
-    Rows are those of the tasks, unweighted [m, rad, or per s].
+    Rows are those of the tasks, unweighted [m, rad, or per s], in the tasks' axes.
 
     Attributes:
         t: Times (K + 1,) [s].

@@ -35,13 +35,15 @@ class Servo(_core.Servo):
 
     The call returns where the joints are dt later (n,); `out=` takes an array to write that into,
     which may be q itself: then nothing is allocated. Velocities, targets and accelerations are
-    those of the task (a twist [v; w] (6,) and a pose (4, 4) for a frame), or a sequence with one
-    for each task, where None means: none. Limits always hold, at singularities, for targets out of
+    those of the task (for a frame's pose a twist [v; w] (6,) [m/s, rad/s] and a pose (4, 4) [m], in
+    world axes unless the task says otherwise), or a sequence with one for each task, where None
+    means: none. Limits always hold, at singularities, for targets out of
     reach and for targets that jump. A Servo remembers the speeds of the step before; it belongs to
     one robot in one thread.
 
     Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target - where
-    it is) - J̇q̇,  and motion that the tasks do not see dies away.
+    it is) - J̇q̇,  and motion that the tasks do not see dies away. A target needs a velocity beside
+    it there, zero if it stands still: without one nothing damps, and the task swings about it.
 
     Attributes:
         robot: That moves.
@@ -150,17 +152,20 @@ class Servo(_core.Servo):
 
     @property
     def qd(self) -> Array:
-        """Joint speeds (n,) [rad/s or m/s]."""
+        """Joint speeds (n,) [rad/s or m/s], as commanded."""
         return self._qd
 
     @property
     def lambda2(self) -> float:
-        """The damping, limits included."""
+        """The damping λ², with what limits and the norm's bound added; 0 for `Priority`."""
         return self._lambda2
 
     @property
     def active(self) -> NDArray[np.int8]:
-        """At which end of its limits each joint is (n,): -1, 0 or 1."""
+        """At which end of its limits each joint is (n,): -1, 0 or 1.
+
+        Of position, speed or acceleration, whichever is nearest.
+        """
         return self._side.astype(np.int8)
 
     @property
@@ -172,12 +177,12 @@ class Servo(_core.Servo):
 
     @property
     def linearization(self) -> Linearization:
-        """J and what was asked of it."""
+        """J (m, n) and what was asked of it (m,), weighted; zeros before the first step."""
         return Linearization(self._J, self._e, rows=self._layout.rows)
 
     @property
     def sigma_min(self) -> float:
-        """The least singular value of J."""
+        """The least singular value of J, weighted."""
         return self.linearization.sigma_min
 
     def explain(self) -> Report:
