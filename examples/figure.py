@@ -1,8 +1,8 @@
 """An animator's figure: four hands of a branching tree reach for targets that run out of reach.
 
 Buss's double Y has 25 joints and four effectors. Its targets swing far outside of what it can
-reach. A figure that shivers then is of no use: compare how often the hands turn back. Constants that
-were tuned by hand, as Buss did, stay as near and nearer; `Curvature` has nothing to tune.
+reach. A figure that shivers then is of no use: compare how often the hands turn back. Constants
+that Buss tuned by hand track a little closer; `Curvature` has nothing to tune.
 """
 
 import math
