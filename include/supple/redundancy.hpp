@@ -178,10 +178,10 @@ SUPPLE_FN L secondary(const Redundancy<T>& how, int m, int n, const L* J, const 
 // Tasks in order of priority: `rows` says how many rows of J (.. x n) and e each of the levels has,
 // `how` its step. A level moves only in what changes none of those above it: beside an orthonormal
 // basis of all their rows. `before` and `change` are those of the first level; the others have
-// none. `redundancy_scratch` of all rows.
+// none. `redundancy_scratch` of all rows. Returns the largest λ² of all levels.
 template <class L, class T>
-SUPPLE_FN void priority(const Step<T>* how, int levels, const int* rows, int n, const L* J,
-                        const L* e, const L& before, const L& change, L* dq, L* scratch) {
+SUPPLE_FN L priority(const Step<T>* how, int levels, const int* rows, int n, const L* J, const L* e,
+                     const L& before, const L& change, L* dq, L* scratch) {
   const auto take = [&scratch](int count) {
     L* piece = scratch;
     scratch += count;
@@ -196,6 +196,7 @@ SUPPLE_FN void priority(const Step<T>* how, int levels, const int* rows, int n, 
   L *taken = take(all * n), *left = take(most * n), *u = take(widest * most);
   L *right = take(widest * n), *sigma = take(widest), *error = take(most), *moved = take(n);
   int count = 0;
+  L damping(0);
   for (int j = 0; j < n; ++j) dq[j] = L(0);
   for (int level = 0; level < levels; ++level) {
     const int m = rows[level], k = m < n ? m : n;
@@ -221,8 +222,9 @@ SUPPLE_FN void priority(const Step<T>* how, int levels, const int* rows, int n, 
         }
       }
     }
-    step(how[level], m, n, left, error, level ? L(-1) : before, level ? L(0) : change, moved,
-         scratch);
+    const L lambda2 = step(how[level], m, n, left, error, level ? L(-1) : before,
+                           level ? L(0) : change, moved, scratch);
+    damping = max(damping, lambda2);
     take_away(count, n, taken, moved);
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + moved[j];
     for (int r = 0; r < k; ++r) {
@@ -238,6 +240,7 @@ SUPPLE_FN void priority(const Step<T>* how, int levels, const int* rows, int n, 
     J += m * n;
     e += m;
   }
+  return damping;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

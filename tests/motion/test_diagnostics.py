@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from spectra import SHAPES, samples
 
 import supple
 from supple import DLS, ClampAngle, ClampError, InputError, Linearization, PoseTask, damping
-from supple.motion import Pseudoinverse, explain, leak
+from supple.motion import GradientProjection, NullSpace, Pseudoinverse, explain, leak
+from supple.motion.criteria import RestPosture
 from supple.motion.damping import KernelRule
 from supple.motion.linearization import stacked
 from supple.motion.words import in_words, row_name
@@ -207,3 +209,22 @@ def test_a_linearization_remembers_where_it_was_made() -> None:
     for bad in (np.ones(2), np.ones((3, 1)), [1, 2, np.nan], "abc"):
         with pytest.raises(InputError, match=r"^q must be "):
             Linearization(J, np.ones(2), q=bad)  # type: ignore[arg-type]
+
+
+def test_what_is_asked_goes_the_way_of_the_words() -> None:
+    """Whatever sign the decomposition chose."""
+    for sign in (1.0, -1.0):
+        lin = Linearization(np.diag([2.0, sign]), np.array([0.3, -0.7]))
+        asked = {d.words: d.asked for d in explain(lin).directions}
+        assert asked == pytest.approx({"row 0": 0.3, "row 1": -0.7})
+
+
+def test_a_criterion_that_leaks_is_told() -> None:
+    rng = np.random.default_rng(4)
+    lin = Linearization(rng.normal(size=(3, 5)), rng.normal(size=3), q=rng.normal(size=5))
+    rest = RestPosture(np.zeros(5))
+    assert explain(lin, NullSpace(Pseudoinverse(), rest)).leak <= 1e-12
+    damped = GradientProjection(damping.Constant(0.1), rest)
+    moved = damped(lin) - replace(damped, gain=0.0)(lin)
+    assert explain(lin, damped).leak == pytest.approx(leak(lin, moved))
+    assert explain(lin, damped).leak > 1e-3

@@ -12,6 +12,7 @@ from supple.errors import InputError, shown
 from supple.motion.clamp import ClampError
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
+from supple.motion.redundancy import WITH_CRITERION, added
 from supple.motion.step import Step, damping_of
 from supple.motion.words import in_words
 
@@ -83,9 +84,12 @@ def explain(
     Args:
         linearization: J and e.
         step: A step that is about to be taken with it.
-        null: A joint motion (n,) that is meant to leave the task alone: how far it does not.
+        null: A joint motion (n,) that is meant to leave the task alone: how far it does not. Of a
+            step with a criterion, what the criterion adds, if left out.
     """
     lin = linearization
+    if null is None and isinstance(step, WITH_CRITERION):
+        null = added(step, lin)
     m, n = lin.J.shape
     basis = _lost_directions(lin)
     dq = None if step is None else numbers_of(step(lin), "the step's result")
@@ -143,13 +147,14 @@ def _direction(
     lin: Linearization, i: int, basis: Array, lambda2: float | None, dq: Array | None
 ) -> Direction:
     u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
-    sigma, asked = float(lin.sigma[i]), float(u @ lin.e)
+    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0  # the way that the words go
+    sigma, asked = float(lin.sigma[i]), way * float(u @ lin.e)
     gain: float | None = None
     missed: float | None = None
     if i >= lin.rank and dq is not None:
         gain, missed = 0.0, 1.0
     elif dq is not None and abs(asked) > _LITTLE * np.linalg.norm(lin.e):
-        gain = float(lin.V[:, i] @ dq) / asked
+        gain = way * float(lin.V[:, i] @ dq) / asked
         missed = 1 - sigma * gain
     elif lambda2 is not None:
         gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)

@@ -276,6 +276,7 @@ class TotalSpeed:
 
 
 Secondary = TypeVar("Secondary", NullSpace, GradientProjection, Wampler, TotalSpeed)
+WITH_CRITERION = (NullSpace, GradientProjection, Wampler, TotalSpeed)
 
 
 def added(step: Secondary, linearization: Linearization) -> Array:
