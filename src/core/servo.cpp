@@ -114,16 +114,18 @@ class PyServo {
               timing[1],
               timing[2],
               timing[3]};
-    memory_.assign(6 * n + 2 * m * n + 2 * m + targets_ + isa().servo->scratch(servo_), 0.0);
+    memory_.assign(7 * n + 2 * m * n + 3 * m + targets_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
       piece += count;
       return taken;
     };
-    state_ = {take(n), take(n), take(m * n), take(m), take(n), take(n), take(m * n),
-              take(n), take(m), -1,          0,       0,       -1,      false};
+    state_ = {take(n),     take(n), take(m * n), take(m), take(m), take(n), take(n),
+              take(m * n), take(n), take(m),     -1,      0,       0,       0,
+              -1,          false};
     before_ = take(n);
+    from_ = take(n);
     pose_ = take(targets_);
     scratch_ = piece;
   }
@@ -162,17 +164,17 @@ class PyServo {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
     for (int j = 0; j < servo_.chain.coordinates; ++j) {
       state_.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
-      state_.side[j] = state_.dq[j] = 0;
     }
-    state_.before = state_.sigma = -1;
-    state_.begun = false;
-    state_.lambda2 = state_.used = 0;
+    forget();
   }
 
   nb::object speeds() const { return copy(state_.qd, {servo_.chain.coordinates}); }
   nb::object sides() const { return copy(state_.side, {servo_.chain.coordinates}); }
+  nb::object from() const { return copy(from_, {servo_.chain.coordinates}); }
   nb::object jacobian() const { return copy(state_.J, {servo_.rows, servo_.chain.coordinates}); }
-  nb::object asked() const { return copy(state_.e, {servo_.rows}); }
+  nb::object asked() const { return copy(state_.asked, {servo_.rows}); }
+  nb::object seen() const { return copy(state_.e, {servo_.rows}); }
+  bool held() const { return state_.held != 0; }
   double lambda2() const { return state_.used; }
   // The length of the next steps [s].
   void last(double dt) {
@@ -181,12 +183,21 @@ class PyServo {
   }
 
  private:
+  // All but the speeds.
+  void forget() {
+    for (int j = 0; j < servo_.chain.coordinates; ++j) state_.side[j] = state_.dq[j] = 0;
+    state_.before = state_.sigma = -1;
+    state_.begun = false;
+    state_.lambda2 = state_.used = state_.held = 0;
+  }
+
   void run(const Batch& at, const Wish<double>& wish, double* next) {
     const int n = servo_.chain.coordinates;
     for (int j = 0; j < n; ++j) {
       state_.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
       if (!std::isfinite(state_.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
       before_[j] = state_.qd[j];
+      from_[j] = state_.q[j];
     }
     const ServoKernel& kernel = *isa().servo;
     if (!pull_.is_none()) {
@@ -206,6 +217,7 @@ class PyServo {
       sound = sound && std::isfinite(state_.q[j]) && std::isfinite(state_.qd[j]);
     }
     if (!sound) {
+      forget();
       for (int j = 0; j < n; ++j) state_.qd[j] = before_[j];
       call("refuse_overflow", at.object());
     }
@@ -298,7 +310,7 @@ class PyServo {
 
   // (q̇ or q̈, λ²) of somebody else's step.
   void decide_in_python() {
-    const nb::object made = own_(jacobian(), asked(), copy(state_.q, {servo_.chain.coordinates}));
+    const nb::object made = own_(jacobian(), seen(), copy(state_.q, {servo_.chain.coordinates}));
     const nb::tuple pair = nb::cast<nb::tuple>(made);
     const nb::object dq = pair[0];
     if (!plain(dq, servo_.chain.coordinates)) throw nb::value_error("a step of another length");
@@ -314,7 +326,7 @@ class PyServo {
   std::vector<double> memory_;
   Servo<double> servo_;
   ServoState<double> state_;
-  double *before_, *pose_, *scratch_;
+  double *before_, *from_, *pose_, *scratch_;
   int targets_, velocities_;
 };
 
@@ -338,10 +350,15 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _qd(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_side", &PyServo::sides,
                    nb::sig("def _side(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_from", &PyServo::from,
+                   nb::sig("def _from(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_J", &PyServo::jacobian,
                    nb::sig("def _J(self) -> numpy.typing.NDArray[numpy.float64]"))
-      .def_prop_ro("_e", &PyServo::asked,
+      .def_prop_ro("_asked", &PyServo::asked,
+                   nb::sig("def _asked(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_e", &PyServo::seen,
                    nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_held", &PyServo::held, nb::sig("def _held(self) -> bool"))
       .def("_raw", &PyServo::raw, "q"_a, "velocity"_a.none(), "target"_a.none(),
            "acceleration"_a.none(), "out"_a,
            nb::sig("def _raw(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY

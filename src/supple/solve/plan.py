@@ -122,9 +122,12 @@ class PythonStep:
             step = getattr(step, "step", None) or getattr(step, "inner", None)
 
     def _split(self, lin: Linearization) -> Sequence[Linearization]:
-        """One linearization for each task."""
+        """One linearization for each task; the first knows the one before."""
         parts = zip(np.split(lin.J, self._ends), np.split(lin.e, self._ends), strict=True)  # type: ignore[arg-type]
-        return [replace(lin, J=J, e=e, before=None, rows=()) for J, e in parts]
+        split = [Linearization(J, e, q=lin.q) for J, e in parts]
+        if lin.before is not None:
+            split[0] = replace(split[0], before=self._split(replace(lin.before, q=lin.q))[0])
+        return split
 
 
 def _damping(step: object, lin: Linearization) -> float:

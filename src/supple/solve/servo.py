@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
+from supple.kinematics.arrays import coordinates, number
 from supple.motion import damping
 from supple.motion.diagnostics import Report, explain
 from supple.motion.layout import Layout, lay_out
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
+from supple.motion.memory import Remembering
 from supple.motion.priority import Augmented, Priority
 from supple.motion.step import DLS, Kernel
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
@@ -41,7 +42,8 @@ class Servo(_core.Servo):
     one robot in one thread.
 
     Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target - where
-    it is) - J̇q̇,  and motion that the tasks do not see dies away.
+    it is) - J̇q̇,  and motion that the tasks do not see dies away. A velocity that is not given is
+    zero, unless accelerations are all that is given: then those alone are followed.
 
     Attributes:
         robot: That moves.
@@ -139,9 +141,10 @@ class Servo(_core.Servo):
 
     def reset(self, qd: ArrayLike | None = None) -> None:
         """Forget the steps before: the joints rest, or move at `qd` (n,)."""
-        speed = np.zeros(self.robot.dof) if qd is None else np.asarray(qd, dtype=np.float64)
-        if speed.shape != (self.robot.dof,) or not np.isfinite(speed).all():
-            raise InputError(f"qd must be finite, ({self.robot.dof},); given: {shown(qd)}")
+        n = self.robot.dof
+        speed = np.zeros(n) if qd is None else coordinates(qd, n, "qd").astype(np.float64)
+        if speed.ndim != 1 or not np.isfinite(speed).all():
+            raise InputError(f"qd must be finite, ({n},); given: {shown(qd)}")
         if self._own is not None:
             self._own.forget()
         self._reset(speed)
@@ -168,12 +171,12 @@ class Servo(_core.Servo):
         """How it came out."""
         if self._side.any():
             return Status.AT_LIMIT
-        return Status.DAMPED if self._lambda2 > 0 else Status.FOLLOWING
+        return Status.DAMPED if self._lambda2 > 0 or self._held else Status.FOLLOWING
 
     @property
     def linearization(self) -> Linearization:
-        """J and what was asked of it."""
-        return Linearization(self._J, self._e, rows=self._layout.rows)
+        """J, and e as the step saw it, where the step began."""
+        return Linearization(self._J, self._e, rows=self._layout.rows, q=self._from)
 
     @property
     def sigma_min(self) -> float:
@@ -182,7 +185,9 @@ class Servo(_core.Servo):
 
     def explain(self) -> Report:
         """What the last step did and why, in words."""
-        step = None if isinstance(self.step, Priority | Augmented) else self.step
+        # Some take several linearizations; to ask one that remembers would be a step of it.
+        mute = isinstance(self.step, Priority | Augmented | Remembering)
+        step = None if mute else self.step
         return explain(self.linearization, step)
 
 

@@ -96,6 +96,7 @@ def track(
     q[0] = _start(q0, robot)
     qd, side = np.empty((steps, robot.dof)), np.empty((steps, robot.dof))
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
+    held = np.empty(steps, dtype=bool)
     uneven = not np.allclose(np.diff(t), servo.dt, rtol=1e-12, atol=0)
     for k in range(steps):
         if uneven:
@@ -108,11 +109,12 @@ def track(
             q[k + 1],
         )
         qd[k], side[k] = servo._qd, servo._side
-        lambda2[k], asked[k] = servo._lambda2, servo._e
+        lambda2[k], asked[k], held[k] = servo._lambda2, servo._asked, servo._held
     weights = layout.weights
     J = layout.jacobian(q[:-1])
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
-    status = np.where(side.any(axis=1), Status.AT_LIMIT, np.where(lambda2 > 0, Status.DAMPED, 0))
+    less = np.where((lambda2 > 0) | held, Status.DAMPED, Status.FOLLOWING)
+    status = np.where(side.any(axis=1), Status.AT_LIMIT, less)
     return Trajectory(
         t=t,
         q=q,
