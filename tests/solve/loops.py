@@ -19,11 +19,11 @@ SINGULAR: dict[str, tuple[str, Array]] = {
     "ur5e wrist": ("ur5e", np.array([0.3, -1.2, 1.4, -0.5, 0.0, 0.2])),
     "ur5e elbow": ("ur5e", np.array([0.3, -1.2, 0.0, 0.7, 1.1, 0.2])),
     "ur5e all": ("ur5e", np.zeros(6)),
-    "puma560 wrist": ("puma560", np.array([0.2, 0.6, 0.4, 0.3, 0.0, -0.4])),
+    "puma560 wrist": ("puma560", np.array([0.2, 0.4, 0.4, 0.3, 0.0, -0.4])),
     "stanford wrist": ("stanford", np.array([0.2, 0.7, 0.6, 0.3, 0.0, -0.4])),
     "planar2 stretched": ("planar2", np.array([0.4, 0.0])),
     "planar2 folded": ("planar2", np.array([0.4, math.pi])),
-    "y stretched": ("y", np.zeros(7)),
+    "panda": ("panda", np.array([0.3, 0.0, math.pi / 2, -1.6, 0.0, 1.6, 0.2])),
 }
 
 
