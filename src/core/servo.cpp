@@ -212,7 +212,7 @@ class PyServo {
       decide_in_python();
       kernel.act(servo_, state_, scratch_);
     }
-    bool sound = true;
+    bool sound = std::isfinite(state_.lambda2) && std::isfinite(state_.used);
     for (int j = 0; j < n; ++j) {
       sound = sound && std::isfinite(state_.q[j]) && std::isfinite(state_.qd[j]);
     }
@@ -278,7 +278,11 @@ class PyServo {
     return numbers(given, targets_, "target", kept, posture);
   }
 
-  // A rotation, a position and 0 0 0 1; what is not goes to Python, which says what is wrong.
+  // How far off a rotation may be by rounding alone.
+  static constexpr double straight = 1e-14;
+
+  // A rotation, a position and 0 0 0 1; what is not goes to Python, which straightens it, or says
+  // what is wrong.
   static bool is_pose(const double* T) {
     double off = 0;
     for (int a = 0; a < 3; ++a) {
@@ -289,7 +293,7 @@ class PyServo {
     }
     const double volume = T[0] * (T[5] * T[10] - T[6] * T[9]) -
                           T[1] * (T[4] * T[10] - T[6] * T[8]) + T[2] * (T[4] * T[9] - T[5] * T[8]);
-    return off < 1e-6 && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) && T[12] == 0 &&
+    return off < straight && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) && T[12] == 0 &&
            T[13] == 0 && T[14] == 0 && T[15] == 1;
   }
 

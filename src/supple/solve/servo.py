@@ -105,7 +105,7 @@ class Servo(_core.Servo):
         if limits is None:
             limits = Limits.of(robot, max_norm=damping.Optimal.for_robot(robot).max_speed)
         self.limits = limits
-        if len(getattr(self.limits, "lower", ())) != robot.dof:
+        if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
             raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
         self.dt = number(dt, "dt", above=0)
         if step is None:
