@@ -208,7 +208,8 @@ SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
 template <class L, class T>
 SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *weighted = x0 + n, *rest = weighted + m * n;
+  L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *weighted = x0 + n,
+    *rest = weighted + m * n;
   const L dt(servo.dt), bound(servo.bound), resting(servo.rest_gain);
   L nearest(0);
   for (int j = 0; j < n; ++j) {

@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -67,14 +68,22 @@ class OwnedStep {
 // not even that if one is given.
 class PyServo {
  public:
+  // What a task is given: how many numbers a velocity has and where they begin in the kernel's, and
+  // how many a target has; `whole_pose` for a pose (4, 4), 0 for what Python makes.
+  struct Given {
+    int velocity, at, target;
+  };
+  static constexpr int whole_pose = 16;
+
   // `steps` is one step, or one for each task; `extra` the form, alpha1 and max_speed of a step
   // with a criterion, or max_gain and printed of a filter. `limits` is lower, upper, speed and
-  // acceleration (4 n), `timing` dt, gain, rate_gain and rest_gain. `convert` makes the kernel's
+  // acceleration (4 n), `timing` dt, gain, rate_gain and rest_gain, `given` three numbers
+  // of a `Given` for each task. `convert` makes the kernel's
   // numbers of targets and velocities that are not that already; `pull` makes v of q for a
   // criterion, or is None; `own` is a step in Python, or None.
   PyServo(nb::object tasks, int decision, const std::vector<Doubles>& steps, const Doubles& extra,
           const Doubles& limits, double bound, bool scale, bool second, const Doubles& timing,
-          nb::object convert, nb::object pull, nb::object own)
+          const Ints& given, nb::object convert, nb::object pull, nb::object own)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         pull_(std::move(pull)),
@@ -85,6 +94,10 @@ class PyServo {
     targets_ = all.targets();
     velocities_ = all.velocities();
     for (const Task<double>& task : all.tasks<double>()) rows_.push_back(task.rows);
+    if (given.size() != 3 * rows_.size()) throw nb::value_error("numbers of other tasks");
+    for (std::size_t k = 0; k < given.size(); k += 3) {
+      given_.push_back({given[k], given[k + 1], given[k + 2]});
+    }
     const bool levels = Decision(decision) == Decision::priority;
     if (decision < 0 || decision > int(Decision::filtered) || extra.size() != 3 ||
         limits.size() != std::size_t(4 * n) || timing.size() != 4 || !(timing[0] > 0) ||
@@ -114,19 +127,21 @@ class PyServo {
               timing[1],
               timing[2],
               timing[3]};
-    memory_.assign(7 * n + 2 * m * n + 3 * m + targets_ + isa().servo->scratch(servo_), 0.0);
+    memory_.assign(
+        7 * n + 2 * m * n + 3 * m + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
       piece += count;
       return taken;
     };
-    state_ = {take(n),     take(n), take(m * n), take(m), take(m), take(n), take(n),
-              take(m * n), take(n), take(m),     -1,      0,       0,       0,
-              -1,          false};
+    state_ = {take(n), take(n), take(m * n), take(m), take(m), take(n), take(n), take(m * n),
+              take(n), take(m), -1,          0,       0,       0,       -1,      false};
     before_ = take(n);
     from_ = take(n);
-    pose_ = take(targets_);
+    target_ = take(targets_);
+    velocity_ = take(velocities_);
+    acceleration_ = take(velocities_);
     scratch_ = piece;
   }
 
@@ -136,9 +151,10 @@ class PyServo {
     const Batch at(q, n, "q");
     if (at.leading() != 0) call("refuse_batch", q, "q", n);
     nb::object kept[3];
-    const Wish<double> wish{target_of(target, kept[0]),
-                            numbers(velocity, velocities_, "velocity", kept[1]),
-                            numbers(acceleration, velocities_, "acceleration", kept[2])};
+    const Wish<double> wish{
+        numbers(target, targets_, "target", target_, kept[0]),
+        numbers(velocity, velocities_, "velocity", velocity_, kept[1]),
+        numbers(acceleration, velocities_, "acceleration", acceleration_, kept[2])};
     nb::object next = result(out, n);
     run(at, wish, data_of<double>(next));
     return next;
@@ -241,41 +257,67 @@ class PyServo {
            PyArray_DIM(array, 0) == count && PyArray_ISCARRAY_RO(array);
   }
 
-  // The kernel's numbers of what was given, which Python has checked, or which are checked here;
-  // null for None.
-  const double* numbers(nb::handle given, int count, const char* name, nb::object& kept,
-                        bool direct = true) const {
+  // The kernel's numbers of what was given, written to `to`; null for None. What is not an array of
+  // the expected kind, or a list or tuple of those, is made into numbers by Python, or refused.
+  const double* numbers(nb::handle given, int count, const char* name, double* to,
+                        nb::object& kept) const {
     if (given.is_none()) return nullptr;
-    if (!direct || !plain(given, count)) {
-      kept = convert_(name, given);
-      if (!plain(kept, count)) throw nb::value_error("numbers of other tasks");
-      return data_of<double>(kept);
+    const bool target = to == target_;
+    if (servo_.tasks == 1) {
+      if (put(given, 0, target, to)) return to;
+    } else if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
+      const int some = int(PySequence_Fast_GET_SIZE(given.ptr()));
+      double* piece = to;
+      int k = 0;
+      while (k < servo_.tasks && some == servo_.tasks) {
+        if (!put(PySequence_Fast_GET_ITEM(given.ptr(), k), k, target, piece)) break;
+        piece += target ? target_size(servo_.task[k]) : velocity_size(servo_.task[k]);
+        ++k;
+      }
+      if (k == servo_.tasks) return to;
     }
-    kept = nb::borrow(given);
-    for (int i = 0; i < count; ++i) {
-      if (!std::isfinite(data_of<double>(kept)[i])) call("refuse_value", given, name);
-    }
+    kept = convert_(name, given);
+    if (!plain(kept, count)) throw nb::value_error("numbers of other tasks");
     return data_of<double>(kept);
   }
 
-  // As `numbers`; the pose (4, 4) of a single frame, the commonest target, without Python.
-  const double* target_of(nb::handle given, nb::object& kept) {
-    if (given.is_none()) return nullptr;
-    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    if (servo_.tasks == 1 && servo_.task[0].goal == Goal::frame &&
-        PyArray_CheckExact(given.ptr()) && PyArray_TYPE(array) == NPY_DOUBLE &&
-        PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) == 4 && PyArray_DIM(array, 1) == 4 &&
-        PyArray_ISCARRAY_RO(array)) {
-      const auto* T = static_cast<const double*>(PyArray_DATA(array));
-      if (is_pose(T)) {
-        for (int c = 0; c < 4; ++c) {
-          for (int r = 0; r < 3; ++r) pose_[3 * c + r] = T[4 * r + c];
-        }
-        return pose_;
-      }
+  // The numbers of one task, where that is simple: whether it was.
+  bool put(nb::handle given, int k, bool target, double* to) const {
+    const Task<double>& task = servo_.task[k];
+    const Given& kind = given_[k];
+    const int size = target ? target_size(task) : velocity_size(task);
+    const int count = target ? kind.target : kind.velocity;
+    if (given.is_none()) {
+      std::fill(to, to + size, target ? std::nan("") : 0.0);
+      return servo_.tasks > 1;
     }
-    const bool posture = servo_.tasks == 1 && servo_.task[0].goal == Goal::posture;
-    return numbers(given, targets_, "target", kept, posture);
+    if (target && kind.target == whole_pose) return put_pose(given, to);
+    if (count == 0 || !plain(given, count)) return false;
+    const auto* from =
+        static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
+    const bool position = target && task.goal == Goal::frame;  // a pose that is not turned
+    for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
+    for (int i = 0; i < count; ++i) {
+      if (!std::isfinite(from[i])) return false;
+      to[(target ? (position ? 9 : 0) : kind.at) + i] = from[i];
+    }
+    return true;
+  }
+
+  // (4, 4) -> rotation and position, by columns.
+  static bool put_pose(nb::handle given, double* to) {
+    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
+        PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != 4 || PyArray_DIM(array, 1) != 4 ||
+        !PyArray_ISCARRAY_RO(array)) {
+      return false;
+    }
+    const auto* T = static_cast<const double*>(PyArray_DATA(array));
+    if (!is_pose(T)) return false;
+    for (int c = 0; c < 4; ++c) {
+      for (int r = 0; r < 3; ++r) to[3 * c + r] = T[4 * r + c];
+    }
+    return true;
   }
 
   // How far off a rotation may be by rounding alone.
@@ -327,10 +369,11 @@ class PyServo {
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
   Ints rows_;
+  std::vector<Given> given_;
   std::vector<double> memory_;
   Servo<double> servo_;
   ServoState<double> state_;
-  double *before_, *from_, *pose_, *scratch_;
+  double *before_, *from_, *target_, *velocity_, *acceleration_, *scratch_;
   int targets_, velocities_;
 };
 
@@ -339,9 +382,11 @@ class PyServo {
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", "One step of a control loop. Not for direct use: supple.Servo.")
       .def(nb::init<nb::object, int, const std::vector<Doubles>&, const Doubles&, const Doubles&,
-                    double, bool, bool, const Doubles&, nb::object, nb::object, nb::object>(),
+                    double, bool, bool, const Doubles&, const Ints&, nb::object, nb::object,
+                    nb::object>(),
            nb::kw_only(), "tasks"_a, "decision"_a, "steps"_a, "extra"_a, "limits"_a, "bound"_a,
-           "scale"_a, "second"_a, "timing"_a, "convert"_a, "pull"_a.none(), "own"_a.none())
+           "scale"_a, "second"_a, "timing"_a, "given"_a, "convert"_a, "pull"_a.none(),
+           "own"_a.none())
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),

@@ -39,8 +39,7 @@ def somewhere(name: str, seed: int = 0) -> Array:
     some = np.isfinite(low) & np.isfinite(high)
     middle, half = np.zeros(len(low)), np.full(len(low), math.inf)
     middle[some], half[some] = (low[some] + high[some]) / 2, (high[some] - low[some]) / 2
-    found = np.clip(found, middle - 0.7 * half, middle + 0.7 * half)
-    return found
+    return np.clip(found, middle - 0.7 * half, middle + 0.7 * half)
 
 
 def pose_of(name: str, q: Array) -> Array:

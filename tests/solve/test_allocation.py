@@ -53,26 +53,38 @@ out = np.empty(7)
 
 
 def loops():
-    plain = dict(dt=0.001)
     narrow = Limits.of(panda, speed=0.02, max_acceleration=5.0, max_norm=0.05)
     scaled = Limits.of(panda, speed=0.02, mode="scale")
-    optimal = DLS(damping.Optimal(0.5))
-    yield "twist", Servo(panda, **plain), q_panda, (twist,)
-    yield "target", Servo(panda, **plain), q_panda, (None, T)
-    yield "both", Servo(panda, **plain), q_panda, (twist, T)
-    yield "optimal", Servo(panda, step=optimal, **plain), q_panda, (10 * twist, T)
-    yield "singular", Servo(ur5e, **plain), q_ur5e, (twist,)
-    yield "singular, optimal", Servo(ur5e, step=optimal, **plain), q_ur5e, (10 * twist,)
-    yield "singular, svd", Servo(ur5e, step=DLS(damping.Region(0.1, 0.5), "svd"), **plain), q_ur5e, (twist,)
-    yield "selective", Servo(ur5e, step=SDLS(0.2), **plain), q_ur5e, (twist,)
-    yield "filtered", Servo(ur5e, step=NumericalFilter(5.0), **plain), q_ur5e, (twist,)
-    yield "limits", Servo(panda, limits=narrow, **plain), q_panda, (twist, T)
-    yield "limits, scaled", Servo(panda, limits=scaled, **plain), q_panda, (twist, T)
-    yield "limits, weighted", Servo(panda, limits=narrow, step=WeightedDLS(damping.Constant(0.01), None, np.arange(1.0, 8.0)), **plain), q_panda, (twist, T)
-    yield "acceleration", Servo(panda, order=2, **plain), q_panda, (twist, T, twist)
-    yield "remembering", Servo(panda, step=DLS(damping.MayorgaRank(0.1, 0.1)), **plain), q_panda, (twist,)
-    yield "posture", Servo(panda, PostureTask(), **plain), q_panda, (None, q_panda + 0.1)
-    yield "position", Servo(panda, PositionTask(), **plain), q_panda, (twist[:3].copy(),)
+    optimal, region = DLS(damping.Optimal(0.5)), DLS(damping.Region(0.1, 0.5), "svd")
+    weighted = WeightedDLS(damping.Constant(0.01), None, np.arange(1.0, 8.0))
+    both = (twist, T)
+
+    def on_panda(name, wish, tasks=None, **more):
+        return name, Servo(panda, tasks, dt=0.001, **more), q_panda, wish
+
+    def on_ur5e(name, wish, **more):
+        return name, Servo(ur5e, dt=0.001, **more), q_ur5e, wish
+
+    yield on_panda("twist", (twist,))
+    yield on_panda("target", (None, T))
+    yield on_panda("both", both)
+    yield on_panda("optimal", (10 * twist, T), step=optimal)
+    yield on_ur5e("singular", (twist,))
+    yield on_ur5e("singular, optimal", (10 * twist,), step=optimal)
+    yield on_ur5e("singular, svd", (twist,), step=region)
+    yield on_ur5e("selective", (twist,), step=SDLS(0.2))
+    yield on_ur5e("filtered", (twist,), step=NumericalFilter(5.0))
+    yield on_panda("limits", both, limits=narrow)
+    yield on_panda("limits, scaled", both, limits=scaled)
+    yield on_panda("limits, weighted", both, limits=narrow, step=weighted)
+    yield on_panda("acceleration", (twist, T, twist), order=2)
+    yield on_panda("remembering", (twist,), step=DLS(damping.MayorgaRank(0.1, 0.1)))
+    yield on_panda("posture", (None, q_panda + 0.1), PostureTask())
+    v, p = twist[:3].copy(), T[:3, 3].copy()
+    yield on_panda("position", (v, p), PositionTask())
+    pair, wish = (PositionTask(), PostureTask()), ([v, None], [p, q_panda + 0.1])
+    yield on_panda("two", wish, pair)
+    yield on_panda("two in order", wish, pair, step=Priority(DLS(damping.Constant(1e-3))))
 
 
 def idle(*given, out):

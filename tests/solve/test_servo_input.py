@@ -15,10 +15,12 @@ from loops import Array, pose_of, robot, somewhere
 from supple import (
     DLS,
     Augmented,
+    AxisTask,
     InputError,
     Limits,
     NullSpace,
     NumericalFilter,
+    OrientationTask,
     PoseTask,
     PositionTask,
     PostureTask,
@@ -127,7 +129,6 @@ def test_a_wish_that_numbers_cannot_hold(step: Any) -> None:
         np.testing.assert_array_equal(bad(Q, TWIST), good(Q, TWIST))
 
 
-
 def test_after_a_refusal_without_a_reset_nothing_is_lost() -> None:
     arm = robot("panda")
     for step in (DLS(damping.Optimal(1.0)), NumericalFilter(5.0), DLS(damping.Constant(0.0))):
@@ -159,6 +160,8 @@ def test_several_tasks_take_sequences() -> None:
         {"target": [with_nan(3), None]},
         {"target": [np.zeros(3), with_nan(7)]},
         {"target": 1},
+        {"velocity": [TWIST, None]},
+        {"target": [np.eye(4), None]},
     ]
     for each in wrong:
         with pytest.raises(InputError, match="given"):
@@ -187,7 +190,7 @@ def test_bad_arguments_of_a_servo(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize("wrong", [
     {"robot": "panda"}, {"q0": np.zeros(6)}, {"q0": with_nan(7)}, {"q0": np.zeros((2, 7))},
     {"q0": "zero"}, {"velocity": 3}, {"velocity": "fast"}, {"velocity": [TWIST] * 7},
-    {"velocity": lambda t: np.zeros(5)}, {"velocity": lambda t: None}, {"velocity": None},
+    {"velocity": lambda t: np.zeros(5)}, {"velocity": None},
     {"target": 3}, {"target": lambda t: np.zeros((4, 4))}, {"target": [np.eye(4)] * 3},
     {"target": lambda t: np.stack([np.eye(4)] * 2)}, {"acceleration": 5, "order": 2},
     {"times": [0.0, 1.0]}, {"dt": None, "times": [0.0]}, {"dt": None, "times": [0.0, 0.0]},
@@ -234,17 +237,17 @@ def test_a_step_that_returns_nonsense(nonsense: Any) -> None:
 
 
 def test_what_the_users_code_raises_comes_out_as_it_is() -> None:
-    class Mine(Exception):
+    class MineError(Exception):
         pass
 
     def fails(_: Any) -> Any:
-        raise Mine("no")
+        raise MineError("no")
 
     arm = robot("panda")
     ways: list[Any] = [fails, DLS(fails), NullSpace(DLS(damping.Constant(0.1)), fails)]
     for step in ways:
         loop = Servo(arm, dt=0.01, step=step)
-        with pytest.raises(Mine):
+        with pytest.raises(MineError):
             loop(Q, TWIST)
         np.testing.assert_array_equal(loop.qd, np.zeros(7))
 
@@ -277,6 +280,34 @@ def test_lists_floats_and_strides_are_fine() -> None:
     np.testing.assert_array_equal(servo()(Q, TWIST, np.asfortranarray(T)), expected)
     near = servo()(Q.astype(np.float32), TWIST, T)
     np.testing.assert_allclose(near, expected, atol=1e-6)
+
+
+def test_arrays_and_lists_are_the_same_numbers() -> None:
+    """Whether the compiled code takes them as they are or Python makes them: for every task."""
+    T = pose_of("panda", Q + 0.1)
+    given: list[tuple[Any, Array, Array]] = [
+        (PoseTask(), TWIST, T),
+        (PositionTask(), TWIST[:3].copy(), T[:3, 3].copy()),
+        (OrientationTask(), TWIST[3:].copy(), T[:3, :3].copy()),
+        (AxisTask(), TWIST[3:].copy(), T[:3, 2].copy()),
+        (PostureTask(), Q / 9, Q + 0.1),
+        (PostureTask(("panda_joint2", "panda_joint5")), Q[:2] / 9, Q[3:5] + 0.1),
+    ]
+    arm = robot("panda")
+    for task, velocity, target in given:
+        one, other = (Servo(arm, task, dt=0.01) for _ in range(2))
+        np.testing.assert_array_equal(
+            one(Q, velocity, target), other(Q, velocity.tolist(), target.tolist())
+        )
+        with pytest.raises(InputError, match="given"):
+            one(Q, np.zeros(len(velocity) + 3))
+    tasks, velocities, targets = (list(each) for each in zip(*given, strict=True))
+    velocities[2] = targets[1] = None
+    one, other = (Servo(arm, tasks, dt=0.01) for _ in range(2))
+    slow = [None if v is None else v.tolist() for v in velocities]
+    np.testing.assert_array_equal(
+        one(Q, velocities, tuple(targets)), other(Q, tuple(slow), targets)
+    )
 
 
 def test_out_may_be_q_itself() -> None:

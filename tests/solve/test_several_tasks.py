@@ -99,7 +99,7 @@ def test_a_task_relative_to_another_frame() -> None:
 
     keep, at = seen(q0), tips(q0)[0]
     servo = Servo(arm, tasks, dt=0.01, limits=Limits.none(arm))
-    goal = at + [-0.05, 0.04, 0.05]
+    goal = at + np.array([-0.05, 0.04, 0.05])
     q, _ = run(servo, q0, 1500, target=[goal, keep])
     np.testing.assert_allclose(seen(q[-1]), keep, atol=1e-7)
     np.testing.assert_allclose(tips(q[-1])[0], goal, atol=1e-7)

@@ -144,7 +144,7 @@ def test_a_jacobian_of_zeros(order: int) -> None:
     base = PoseTask("panda_link0")
     for step in STEPS.values():
         servo = Servo(arm, base, dt=0.01, step=step, order=order)
-        q0 = np.zeros(7) + [0, 0, 0, -1.5, 0, 1.5, 0]
+        q0 = np.array([0, 0, 0, -1.5, 0, 1.5, 0])
         target = moved(np.eye(4), np.array([0.1, 0, 0]))
         q, _ = run(servo, q0, 5, velocity=np.ones(6), target=target)
         np.testing.assert_array_equal(q, np.broadcast_to(q0, q.shape))

@@ -104,6 +104,7 @@ def test_out_of_reach_and_back(name: str) -> None:
     assert stationary(name, q[-1], far) < 1e-4
     # No neighbour is closer: a fine search around.
     rng = np.random.default_rng(3)
+
     def far_off(at: Array) -> float:
         return float(np.linalg.norm(PoseTask().linearize(arm, at, far).e))
 
@@ -151,9 +152,7 @@ def worst(name: str, dt: float, **more: Any) -> float:
     arm = robot(name)
     if more.pop("exact", False):
         more["velocity"] = twist
-    result = track(
-        arm, AT[name], target=pose, dt=dt, duration=2.0, limits=Limits.none(arm), **more
-    )
+    result = track(arm, AT[name], target=pose, dt=dt, duration=2.0, limits=Limits.none(arm), **more)
     return float(np.linalg.norm(result.error[len(result) // 2 :], axis=1).max())
 
 

@@ -106,7 +106,9 @@ def _augmented(step: Augmented, layout: Layout) -> Step:
     ]
     if [len(one) for one in each] != list(layout.counts):
         given = f"{shown(step.weights)} for tasks of {layout.counts} rows"
-        raise InputError(f"Augmented: a weight must be a number, or one for each row; given: {given}")
+        raise InputError(
+            f"Augmented: a weight must be a number, or one for each row; given: {given}"
+        )
     return WeightedDLS(step.rule, np.concatenate(each))
 
 

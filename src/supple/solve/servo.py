@@ -21,7 +21,16 @@ from supple.motion.linearization import Array, Linearization
 from supple.motion.memory import Remembering
 from supple.motion.priority import Augmented, Priority
 from supple.motion.step import DLS, Kernel
-from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
+from supple.motion.task import (
+    AxisTask,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    Task,
+    TaskLike,
+    as_tasks,
+)
 from supple.solve.plan import AnyStep, plan_of
 from supple.solve.result import Status
 
@@ -104,9 +113,10 @@ class Servo(_core.Servo):
         self.robot, self.tasks = robot, self._layout.tasks
         if limits is None:
             limits = Limits.of(robot, max_norm=damping.Optimal.for_robot(robot).max_speed)
-        self.limits = limits
-        if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
+        bounds: object = limits
+        if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
             raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
+        self.limits = bounds
         self.dt = number(dt, "dt", above=0)
         if step is None:
             step = DLS(damping.Curvature.for_robot(robot, dt=self.dt))
@@ -118,7 +128,6 @@ class Servo(_core.Servo):
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         plan = plan_of(self.step, self._layout)
         self._own = plan.own
-        bounds = self.limits
         super().__init__(
             tasks=self._layout.kernel,
             decision=int(plan.decision),
@@ -131,6 +140,7 @@ class Servo(_core.Servo):
             scale=bounds.mode == "scale",
             second=order == 2,
             timing=[self.dt, self.gain, rate, rest],
+            given=[n for task in self.tasks for n in _given(task, robot.dof)],
             convert=_converter(self._layout, self._single),
             pull=plan.pull,
             own=plan.own,
@@ -186,9 +196,9 @@ class Servo(_core.Servo):
     def explain(self) -> Report:
         """What the last step did and why, in words."""
         # Some take several linearizations; to ask one that remembers would be a step of it.
-        mute = isinstance(self.step, Priority | Augmented | Remembering)
-        step = None if mute else self.step
-        return explain(self.linearization, step)
+        if isinstance(self.step, Priority | Augmented | Remembering):
+            return explain(self.linearization)
+        return explain(self.linearization, self.step)
 
 
 def _numbers(kernel: Kernel) -> list[float]:
@@ -200,6 +210,25 @@ def _numbers(kernel: Kernel) -> list[float]:
     counts = [float(len(each)) for each in weights]
     head = [float(kernel.method), *map(float, sizes), float(rule), *padded, kernel.min_weight]
     return [*head, *counts, *(w for each in weights for w in each)]
+
+
+def _given(task: Task, dof: int) -> tuple[int, int, int]:
+    """How many numbers its velocity has, where they begin in a twist, and how many its target.
+
+    Zeros where the compiled code leaves them to Python (`Given` in src/core/servo.cpp).
+    """
+    if isinstance(task, PostureTask):
+        count = dof if task.joints is None else len(task.joints)
+        return count, 0, count
+    return _GIVEN.get(type(task), (0, 0, 0))
+
+
+_GIVEN: dict[type[Task], tuple[int, int, int]] = {
+    PoseTask: (6, 0, 16),
+    PositionTask: (3, 0, 3),
+    OrientationTask: (3, 3, 0),
+    AxisTask: (3, 3, 0),
+}
 
 
 def _converter(layout: Layout, single: bool) -> Callable[[str, Any], Array]:
