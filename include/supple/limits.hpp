@@ -79,13 +79,18 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
   high = last;
 }
 
+// How far below a bound a length aims that is made to keep it: rounding shall not take it beyond.
+template <class T>
+inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
+
 // Scales x as a whole so that it lies in the box, where the box holds zero, and is no longer than
 // `bound`; entries whose box does not hold zero (a joint that must come back) are put into it.
 // Keeps the direction of motion. `side` tells which entries it was that needed it.
 template <class L>
 SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x, L* side) {
   const L size = sqrt(dot(n, x, x));
-  L factor = select(size > bound, bound / select(size > bound, size, L(1)), L(1));
+  const L most = bound * L(just_below<scalar_t<L>>);
+  L factor = select(size > most, most / select(size > most, size, L(1)), L(1));
   for (int j = 0; j < n; ++j) {
     const mask_t<L> holds = (low[j] <= L(0)) & (high[j] >= L(0));
     const L edge = abs(select(x[j] > L(0), high[j], low[j])), far = abs(x[j]);
@@ -279,7 +284,7 @@ SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound
   // dd t² + 2 pd t = room, where pd >= 0: p is the nearest point
   const L room = max(bound * bound - pp, L(0)), half = max(pd, L(0));
   const L t = room / (half + sqrt(fma(half, half, dd * room)));
-  const L part = select(far & (room > L(0)), t * L(1 - 8 * Number<scalar_t<L>>::epsilon), L(0));
+  const L part = select(far & (room > L(0)), t * L(just_below<scalar_t<L>>), L(0));
   for (int j = 0; j < n; ++j) {
     const L p = max(low[j], min(high[j], L(0)));
     x[j] = select(far, min(max(fma(part, x[j] - p, p), low[j]), high[j]), x[j]);

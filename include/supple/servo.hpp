@@ -55,15 +55,17 @@ struct ServoState {
   L* q;         // (n,): where the joints are, then where they go
   L* qd;        // (n,): how fast they went, then how fast they go
   L* J;         // (rows, n), weighted
-  L* e;         // (rows,): what is asked, weighted
+  L* asked;     // (rows,): of J q̇ or J q̈, weighted
+  L* e;         // (rows,): the same; in resolved acceleration, beside motion that dies away
   L* dq;        // (n,): the step, q̇ or q̈, before limits
   L* side;      // (n,): -1, 0, 1 where a limit acts
-  L* J_before;  // (rows, n)
+  L* J_before;  // (rows, n), as the rule saw it
   L* v;         // (n,): what a criterion asks for, given from outside
   L* u;         // (rows,): the direction that J moves least, for filtering
   L sigma;      // and its singular value, negative at the start
   L lambda2;    // of the step
   L used;       // inside the limits
+  L held;       // 1 if limits changed the step, else 0
   L before;     // manipulability one step before, negative if there was none
   bool begun;   // J_before is one
 };
@@ -76,13 +78,15 @@ template <class T>
 SUPPLE_FN int servo_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates;
   const int looking = 12 * servo.chain.joints + m, filtering = filter_scratch(m, n);
-  const int acting = 3 * n + m * n + limited_scratch(m, n), deciding = redundancy_scratch(m, n);
+  const int acting = 4 * n + m * n + limited_scratch(m, n), deciding = redundancy_scratch(m, n);
   const int most = looking > acting ? looking : acting;
   const int more = deciding > filtering ? deciding : filtering;
   return most > more ? most : more;
 }
 
-// Kinematics and tasks: state.J and state.e of the q and q̇ that are there.
+// Kinematics and tasks: state.J, state.asked and state.e of the q and q̇ that are there. In resolved
+// acceleration the step is what comes nearest to -rest_gain q̇, so that motion that the task does
+// not see comes to rest: e is what that leaves to be done.
 template <class L, class T>
 SUPPLE_FN void look(const Servo<T>& servo, const Wish<L>& wish, ServoState<L>& state, L* scratch) {
   const int n = servo.chain.coordinates;
@@ -90,7 +94,9 @@ SUPPLE_FN void look(const Servo<T>& servo, const Wish<L>& wish, ServoState<L>& s
   L* rows = scratch + 12 * servo.chain.joints;
   forward(servo.chain, state.q, joint_poses);
   const L *target = wish.target, *velocity = wish.velocity, *acceleration = wish.acceleration;
-  L *J = state.J, *e = state.e;
+  L *J = state.J, *e = state.asked;
+  // A velocity that is not given is zero, unless accelerations are all there is.
+  const bool rates = wish.velocity || wish.target || !wish.acceleration;
   for (int k = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
     task_jacobian(servo.chain, task, joint_poses, J);
@@ -112,7 +118,7 @@ SUPPLE_FN void look(const Servo<T>& servo, const Wish<L>& wish, ServoState<L>& s
     }
     if (servo.second) {
       for (int i = 0; i < task.rows; ++i) {
-        if (wish.velocity) e[i] = fma(L(-servo.rate_gain), dot(n, J + i * n, state.qd), e[i]);
+        if (rates) e[i] = fma(L(-servo.rate_gain), dot(n, J + i * n, state.qd), e[i]);
       }
       task_drift(servo.chain, task, joint_poses, state.qd, rows);
       add(T(-1));
@@ -125,24 +131,34 @@ SUPPLE_FN void look(const Servo<T>& servo, const Wish<L>& wish, ServoState<L>& s
     J += task.rows * n;
     e += task.rows;
   }
+  for (int i = 0; i < servo.rows; ++i) {
+    const L resting = servo.second ? L(servo.rest_gain) * dot(n, state.J + i * n, state.qd) : L(0);
+    state.e[i] = state.asked[i] + resting;
+  }
 }
 
-// A step of the kernel's: state.dq and state.lambda2. In resolved acceleration it is what comes
-// nearest to -rest_gain q̇, so that motion that the task does not see comes to rest.
+// J as the rule of the step sees it, of the first step where there are several: with its weights.
+// Returns how many rows it has.
+template <class L, class T>
+SUPPLE_FN int as_seen(const Servo<T>& servo, const L* J, L* seen) {
+  const int m = servo.decision == Decision::priority ? servo.task_rows[0] : servo.rows;
+  scale_jacobian(*servo.step, m, servo.chain.coordinates, J, seen);
+  return m;
+}
+
+// A step of the kernel's: state.dq and state.lambda2.
 template <class L, class T>
 SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  const L *J = state.J, *e = state.e, rest(servo.second ? -servo.rest_gain : T(0));
+  const L *J = state.J, *e = state.e;
   L change(0);
   if (servo.step->damping.rule == Rule::mayorga_rank && state.begun) {
-    for (int i = 0; i < m * n; ++i) {
-      const L moved = J[i] - state.J_before[i];
+    const int seen = as_seen(servo, J, scratch) * n;
+    for (int i = 0; i < seen; ++i) {
+      const L moved = scratch[i] - state.J_before[i];
       change = fma(moved, moved, change);
     }
     change = sqrt(change);
-  }
-  if (servo.second) {
-    for (int i = 0; i < m; ++i) state.e[i] = fma(-rest, dot(n, J + i * n, state.qd), e[i]);
   }
   switch (servo.decision) {
     case Decision::step:
@@ -163,9 +179,6 @@ SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
       state.lambda2 =
           filtered_step(servo.filter, m, n, J, e, state.u, state.sigma, state.dq, scratch);
       break;
-  }
-  if (servo.second) {
-    for (int j = 0; j < n; ++j) state.dq[j] = fma(rest, state.qd[j], state.dq[j]);
   }
 }
 
@@ -195,19 +208,22 @@ SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
 template <class L, class T>
 SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  L *low = scratch, *high = low + n, *x = high + n, *weighted = x + n, *rest = weighted + m * n;
-  const L dt(servo.dt), bound(servo.bound);
+  L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *weighted = x0 + n,
+    *rest = weighted + m * n;
+  const L dt(servo.dt), bound(servo.bound), resting(servo.rest_gain);
   L nearest(0);
   for (int j = 0; j < n; ++j) {
     joint_box(servo.limit[j], state.q[j], state.qd[j], dt, low[j], high[j]);
-    x[j] = servo.second ? fma(state.dq[j], dt, state.qd[j]) : state.dq[j];
+    const L speed = state.qd[j], change = fma(-resting, speed, state.dq[j]);
+    x0[j] = x[j] = servo.second ? fma(change, dt, speed) : state.dq[j];
     const L near = max(low[j], min(high[j], L(0)));
     nearest = fma(near, near, nearest);
   }
   // What must move (a joint outside its limits) does not make the whole too fast.
-  const mask_t<L> hasty = nearest > bound * bound;
+  const L most = bound * L(just_below<T>);
+  const mask_t<L> hasty = nearest > most * most;
   if (any(hasty)) {
-    const L slower = select(hasty, bound / sqrt(select(hasty, nearest, L(1))), L(1));
+    const L slower = select(hasty, most / sqrt(select(hasty, nearest, L(1))), L(1));
     for (int j = 0; j < n; ++j) {
       low[j] = select(low[j] > L(0), low[j] * slower, low[j]);
       high[j] = select(high[j] < L(0), high[j] * slower, high[j]);
@@ -217,6 +233,7 @@ SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const T* joint = servo.decision == Decision::step ? servo.step->joint_scale : nullptr;
   if (servo.scale) {
     scale_into_box(n, low, high, bound, x, state.side);
+    shorten_in_box(n, low, high, bound, x);  // where joints must move, on top of the rest
   } else if (joint) {
     // In the joints' own units, q̇ = scale y; then no farther from the box's nearest point to zero
     // than the bound allows.
@@ -233,8 +250,11 @@ SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
     const L* const J = in_measure(servo, state.J, weighted);
     state.used = limited_step(m, n, J, state.lambda2, low, high, bound, x, state.side, rest);
   }
+  state.held = L(0);
   for (int j = 0; j < n; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
+    const L noise = L(T(64) * Number<T>::epsilon) * abs(x0[j]);
+    state.held = select(abs(x[j] - x0[j]) > noise, L(1), state.held);
     const L lower(limit.lower), upper(limit.upper), q = state.q[j], next = fma(x[j], dt, q);
     // Rounding does not take a joint outside.
     const mask_t<L> inside = (q >= lower) & (q <= upper);
@@ -248,14 +268,12 @@ template <class L, class T>
 SUPPLE_FN void remember(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   const Rule rule = servo.step->damping.rule;
-  if (rule == Rule::mayorga_rank) {
-    for (int i = 0; i < m * n; ++i) state.J_before[i] = state.J[i];
-  }
+  if (rule == Rule::mayorga_rank) as_seen(servo, state.J, state.J_before);
   if (rule == Rule::manipulability_rate) {
     L *copy = scratch, *sigma = copy + m * n, *work = sigma + m + n;
-    for (int i = 0; i < m * n; ++i) copy[i] = state.J[i];
-    singular_values(m, n, copy, sigma, work);
-    state.before = manipulability(m < n ? m : n, sigma);
+    const int rows = as_seen(servo, state.J, copy);
+    singular_values(rows, n, copy, sigma, work);
+    state.before = manipulability(rows < n ? rows : n, sigma);
   }
   state.begun = true;
 }

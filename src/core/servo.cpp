@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -67,14 +68,22 @@ class OwnedStep {
 // not even that if one is given.
 class PyServo {
  public:
+  // What a task is given: how many numbers a velocity has and where they begin in the kernel's, and
+  // how many a target has; `whole_pose` for a pose (4, 4), 0 for what Python makes.
+  struct Given {
+    int velocity, at, target;
+  };
+  static constexpr int whole_pose = 16;
+
   // `steps` is one step, or one for each task; `extra` the form, alpha1 and max_speed of a step
   // with a criterion, or max_gain and printed of a filter. `limits` is lower, upper, speed and
-  // acceleration (4 n), `timing` dt, gain, rate_gain and rest_gain. `convert` makes the kernel's
+  // acceleration (4 n), `timing` dt, gain, rate_gain and rest_gain, `given` three numbers
+  // of a `Given` for each task. `convert` makes the kernel's
   // numbers of targets and velocities that are not that already; `pull` makes v of q for a
   // criterion, or is None; `own` is a step in Python, or None.
   PyServo(nb::object tasks, int decision, const std::vector<Doubles>& steps, const Doubles& extra,
           const Doubles& limits, double bound, bool scale, bool second, const Doubles& timing,
-          nb::object convert, nb::object pull, nb::object own)
+          const Ints& given, nb::object convert, nb::object pull, nb::object own)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         pull_(std::move(pull)),
@@ -85,6 +94,10 @@ class PyServo {
     targets_ = all.targets();
     velocities_ = all.velocities();
     for (const Task<double>& task : all.tasks<double>()) rows_.push_back(task.rows);
+    if (given.size() != 3 * rows_.size()) throw nb::value_error("numbers of other tasks");
+    for (std::size_t k = 0; k < given.size(); k += 3) {
+      given_.push_back({given[k], given[k + 1], given[k + 2]});
+    }
     const bool levels = Decision(decision) == Decision::priority;
     if (decision < 0 || decision > int(Decision::filtered) || extra.size() != 3 ||
         limits.size() != std::size_t(4 * n) || timing.size() != 4 || !(timing[0] > 0) ||
@@ -114,17 +127,21 @@ class PyServo {
               timing[1],
               timing[2],
               timing[3]};
-    memory_.assign(6 * n + 2 * m * n + 2 * m + targets_ + isa().servo->scratch(servo_), 0.0);
+    memory_.assign(
+        7 * n + 2 * m * n + 3 * m + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
       piece += count;
       return taken;
     };
-    state_ = {take(n), take(n), take(m * n), take(m), take(n), take(n), take(m * n),
-              take(n), take(m), -1,          0,       0,       -1,      false};
+    state_ = {take(n), take(n), take(m * n), take(m), take(m), take(n), take(n), take(m * n),
+              take(n), take(m), -1,          0,       0,       0,       -1,      false};
     before_ = take(n);
-    pose_ = take(targets_);
+    from_ = take(n);
+    target_ = take(targets_);
+    velocity_ = take(velocities_);
+    acceleration_ = take(velocities_);
     scratch_ = piece;
   }
 
@@ -134,9 +151,10 @@ class PyServo {
     const Batch at(q, n, "q");
     if (at.leading() != 0) call("refuse_batch", q, "q", n);
     nb::object kept[3];
-    const Wish<double> wish{target_of(target, kept[0]),
-                            numbers(velocity, velocities_, "velocity", kept[1]),
-                            numbers(acceleration, velocities_, "acceleration", kept[2])};
+    const Wish<double> wish{
+        numbers(target, targets_, "target", target_, kept[0]),
+        numbers(velocity, velocities_, "velocity", velocity_, kept[1]),
+        numbers(acceleration, velocities_, "acceleration", acceleration_, kept[2])};
     nb::object next = result(out, n);
     run(at, wish, data_of<double>(next));
     return next;
@@ -162,17 +180,17 @@ class PyServo {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
     for (int j = 0; j < servo_.chain.coordinates; ++j) {
       state_.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
-      state_.side[j] = state_.dq[j] = 0;
     }
-    state_.before = state_.sigma = -1;
-    state_.begun = false;
-    state_.lambda2 = state_.used = 0;
+    forget();
   }
 
   nb::object speeds() const { return copy(state_.qd, {servo_.chain.coordinates}); }
   nb::object sides() const { return copy(state_.side, {servo_.chain.coordinates}); }
+  nb::object from() const { return copy(from_, {servo_.chain.coordinates}); }
   nb::object jacobian() const { return copy(state_.J, {servo_.rows, servo_.chain.coordinates}); }
-  nb::object asked() const { return copy(state_.e, {servo_.rows}); }
+  nb::object asked() const { return copy(state_.asked, {servo_.rows}); }
+  nb::object seen() const { return copy(state_.e, {servo_.rows}); }
+  bool held() const { return state_.held != 0; }
   double lambda2() const { return state_.used; }
   // The length of the next steps [s].
   void last(double dt) {
@@ -181,12 +199,21 @@ class PyServo {
   }
 
  private:
+  // All but the speeds.
+  void forget() {
+    for (int j = 0; j < servo_.chain.coordinates; ++j) state_.side[j] = state_.dq[j] = 0;
+    state_.before = state_.sigma = -1;
+    state_.begun = false;
+    state_.lambda2 = state_.used = state_.held = 0;
+  }
+
   void run(const Batch& at, const Wish<double>& wish, double* next) {
     const int n = servo_.chain.coordinates;
     for (int j = 0; j < n; ++j) {
       state_.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
       if (!std::isfinite(state_.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
       before_[j] = state_.qd[j];
+      from_[j] = state_.q[j];
     }
     const ServoKernel& kernel = *isa().servo;
     if (!pull_.is_none()) {
@@ -201,11 +228,12 @@ class PyServo {
       decide_in_python();
       kernel.act(servo_, state_, scratch_);
     }
-    bool sound = true;
+    bool sound = std::isfinite(state_.lambda2) && std::isfinite(state_.used);
     for (int j = 0; j < n; ++j) {
       sound = sound && std::isfinite(state_.q[j]) && std::isfinite(state_.qd[j]);
     }
     if (!sound) {
+      forget();
       for (int j = 0; j < n; ++j) state_.qd[j] = before_[j];
       call("refuse_overflow", at.object());
     }
@@ -229,44 +257,74 @@ class PyServo {
            PyArray_DIM(array, 0) == count && PyArray_ISCARRAY_RO(array);
   }
 
-  // The kernel's numbers of what was given, which Python has checked, or which are checked here;
-  // null for None.
-  const double* numbers(nb::handle given, int count, const char* name, nb::object& kept,
-                        bool direct = true) const {
+  // The kernel's numbers of what was given, written to `to`; null for None. What is not an array of
+  // the expected kind, or a list or tuple of those, is made into numbers by Python, or refused.
+  const double* numbers(nb::handle given, int count, const char* name, double* to,
+                        nb::object& kept) const {
     if (given.is_none()) return nullptr;
-    if (!direct || !plain(given, count)) {
-      kept = convert_(name, given);
-      if (!plain(kept, count)) throw nb::value_error("numbers of other tasks");
-      return data_of<double>(kept);
+    const bool target = to == target_;
+    if (servo_.tasks == 1) {
+      if (put(given, 0, target, to)) return to;
+    } else if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
+      const int some = int(PySequence_Fast_GET_SIZE(given.ptr()));
+      double* piece = to;
+      int k = 0;
+      while (k < servo_.tasks && some == servo_.tasks) {
+        if (!put(PySequence_Fast_GET_ITEM(given.ptr(), k), k, target, piece)) break;
+        piece += target ? target_size(servo_.task[k]) : velocity_size(servo_.task[k]);
+        ++k;
+      }
+      if (k == servo_.tasks) return to;
     }
-    kept = nb::borrow(given);
-    for (int i = 0; i < count; ++i) {
-      if (!std::isfinite(data_of<double>(kept)[i])) call("refuse_value", given, name);
-    }
+    kept = convert_(name, given);
+    if (!plain(kept, count)) throw nb::value_error("numbers of other tasks");
     return data_of<double>(kept);
   }
 
-  // As `numbers`; the pose (4, 4) of a single frame, the commonest target, without Python.
-  const double* target_of(nb::handle given, nb::object& kept) {
-    if (given.is_none()) return nullptr;
-    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    if (servo_.tasks == 1 && servo_.task[0].goal == Goal::frame &&
-        PyArray_CheckExact(given.ptr()) && PyArray_TYPE(array) == NPY_DOUBLE &&
-        PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) == 4 && PyArray_DIM(array, 1) == 4 &&
-        PyArray_ISCARRAY_RO(array)) {
-      const auto* T = static_cast<const double*>(PyArray_DATA(array));
-      if (is_pose(T)) {
-        for (int c = 0; c < 4; ++c) {
-          for (int r = 0; r < 3; ++r) pose_[3 * c + r] = T[4 * r + c];
-        }
-        return pose_;
-      }
+  // The numbers of one task, where that is simple: whether it was.
+  bool put(nb::handle given, int k, bool target, double* to) const {
+    const Task<double>& task = servo_.task[k];
+    const Given& kind = given_[k];
+    const int size = target ? target_size(task) : velocity_size(task);
+    const int count = target ? kind.target : kind.velocity;
+    if (given.is_none()) {
+      std::fill(to, to + size, target ? std::nan("") : 0.0);
+      return servo_.tasks > 1;
     }
-    const bool posture = servo_.tasks == 1 && servo_.task[0].goal == Goal::posture;
-    return numbers(given, targets_, "target", kept, posture);
+    if (target && kind.target == whole_pose) return put_pose(given, to);
+    if (count == 0 || !plain(given, count)) return false;
+    const auto* from =
+        static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
+    const bool position = target && task.goal == Goal::frame;  // a pose that is not turned
+    for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
+    for (int i = 0; i < count; ++i) {
+      if (!std::isfinite(from[i])) return false;
+      to[(target ? (position ? 9 : 0) : kind.at) + i] = from[i];
+    }
+    return true;
   }
 
-  // A rotation, a position and 0 0 0 1; what is not goes to Python, which says what is wrong.
+  // (4, 4) -> rotation and position, by columns.
+  static bool put_pose(nb::handle given, double* to) {
+    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
+        PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != 4 || PyArray_DIM(array, 1) != 4 ||
+        !PyArray_ISCARRAY_RO(array)) {
+      return false;
+    }
+    const auto* T = static_cast<const double*>(PyArray_DATA(array));
+    if (!is_pose(T)) return false;
+    for (int c = 0; c < 4; ++c) {
+      for (int r = 0; r < 3; ++r) to[3 * c + r] = T[4 * r + c];
+    }
+    return true;
+  }
+
+  // How far off a rotation may be by rounding alone.
+  static constexpr double straight = 1e-14;
+
+  // A rotation, a position and 0 0 0 1; what is not goes to Python, which straightens it, or says
+  // what is wrong.
   static bool is_pose(const double* T) {
     double off = 0;
     for (int a = 0; a < 3; ++a) {
@@ -277,7 +335,7 @@ class PyServo {
     }
     const double volume = T[0] * (T[5] * T[10] - T[6] * T[9]) -
                           T[1] * (T[4] * T[10] - T[6] * T[8]) + T[2] * (T[4] * T[9] - T[5] * T[8]);
-    return off < 1e-6 && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) && T[12] == 0 &&
+    return off < straight && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) && T[12] == 0 &&
            T[13] == 0 && T[14] == 0 && T[15] == 1;
   }
 
@@ -298,7 +356,7 @@ class PyServo {
 
   // (q̇ or q̈, λ²) of somebody else's step.
   void decide_in_python() {
-    const nb::object made = own_(jacobian(), asked(), copy(state_.q, {servo_.chain.coordinates}));
+    const nb::object made = own_(jacobian(), seen(), copy(state_.q, {servo_.chain.coordinates}));
     const nb::tuple pair = nb::cast<nb::tuple>(made);
     const nb::object dq = pair[0];
     if (!plain(dq, servo_.chain.coordinates)) throw nb::value_error("a step of another length");
@@ -311,10 +369,11 @@ class PyServo {
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
   Ints rows_;
+  std::vector<Given> given_;
   std::vector<double> memory_;
   Servo<double> servo_;
   ServoState<double> state_;
-  double *before_, *pose_, *scratch_;
+  double *before_, *from_, *target_, *velocity_, *acceleration_, *scratch_;
   int targets_, velocities_;
 };
 
@@ -323,9 +382,11 @@ class PyServo {
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", "One step of a control loop. Not for direct use: supple.Servo.")
       .def(nb::init<nb::object, int, const std::vector<Doubles>&, const Doubles&, const Doubles&,
-                    double, bool, bool, const Doubles&, nb::object, nb::object, nb::object>(),
+                    double, bool, bool, const Doubles&, const Ints&, nb::object, nb::object,
+                    nb::object>(),
            nb::kw_only(), "tasks"_a, "decision"_a, "steps"_a, "extra"_a, "limits"_a, "bound"_a,
-           "scale"_a, "second"_a, "timing"_a, "convert"_a, "pull"_a.none(), "own"_a.none())
+           "scale"_a, "second"_a, "timing"_a, "given"_a, "convert"_a, "pull"_a.none(),
+           "own"_a.none())
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),
@@ -338,10 +399,15 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _qd(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_side", &PyServo::sides,
                    nb::sig("def _side(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_from", &PyServo::from,
+                   nb::sig("def _from(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_J", &PyServo::jacobian,
                    nb::sig("def _J(self) -> numpy.typing.NDArray[numpy.float64]"))
-      .def_prop_ro("_e", &PyServo::asked,
+      .def_prop_ro("_asked", &PyServo::asked,
+                   nb::sig("def _asked(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_e", &PyServo::seen,
                    nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_held", &PyServo::held, nb::sig("def _held(self) -> bool"))
       .def("_raw", &PyServo::raw, "q"_a, "velocity"_a.none(), "target"_a.none(),
            "acceleration"_a.none(), "out"_a,
            nb::sig("def _raw(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY

@@ -83,11 +83,6 @@ def refuse_batch(given: object, name: str, width: int) -> NoReturn:
     raise InputError(f"{name} must be ({width},), not a batch; given: {shown(given)}")
 
 
-def refuse_value(given: object, name: str) -> NoReturn:
-    """Raise the error for numbers that are not finite."""
-    raise InputError(f"{name} must be finite; given: {shown(given)}")
-
-
 def refuse_overflow(given: object) -> NoReturn:
     """Raise the error for a step that numbers cannot hold."""
     raise InputError(

@@ -13,7 +13,7 @@ from supple.errors import InputError, shown
 from supple.motion import damping
 from supple.motion.filtering import NumericalFilter
 from supple.motion.layout import Layout
-from supple.motion.linearization import Array, Linearization
+from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.memory import Remembering
 from supple.motion.priority import Augmented, Priority
 from supple.motion.redundancy import SecondaryKernel, pull_at
@@ -60,16 +60,37 @@ def plan_of(step: AnyStep, layout: Layout) -> Plan:
     if isinstance(step, NumericalFilter):
         return Plan(Decision.FILTERED, extra=(step.max_gain, float(step.printed), 0.0))
     try:
-        if isinstance(step, Priority):
-            return Plan(Decision.PRIORITY, step.kernels(len(layout.tasks)))
-        kernel = getattr(step, "kernel", None)
-        if isinstance(kernel, SecondaryKernel):
-            extra = (float(kernel.form), kernel.alpha1, kernel.max_speed)
-            pull = pull_at(step)  # type: ignore[type-var]
-            return Plan(Decision.SECONDARY, (kernel.step,), extra, pull)
-        return Plan(steps=(kernel_of(step),))
+        plan = _in_kernel(step, layout)
     except InputError:  # a rule, or a step, of the user's own inside
         return Plan(own=PythonStep(step, layout))
+    levels = plan.decision == Decision.PRIORITY
+    _check(step, plan.steps, layout.counts if levels else (len(layout.rows),), layout.robot.dof)
+    return plan
+
+
+def _in_kernel(step: Step | Priority, layout: Layout) -> Plan:
+    """The kernel's own form; InputError where it has none."""
+    if isinstance(step, Priority):
+        return Plan(Decision.PRIORITY, step.kernels(len(layout.tasks)))
+    kernel = getattr(step, "kernel", None)
+    if isinstance(kernel, SecondaryKernel):
+        extra = (float(kernel.form), kernel.alpha1, kernel.max_speed)
+        return Plan(Decision.SECONDARY, (kernel.step,), extra, pull_at(step))  # type: ignore[type-var]
+    return Plan(steps=(kernel_of(step),))
+
+
+def _check(step: object, kernels: Sequence[Kernel], counts: Sequence[int], n: int) -> None:
+    """Refuse steps and weights for other tasks, or another robot."""
+    if len(kernels) != len(counts):
+        given = f"{len(kernels)} steps for {len(counts)} tasks"
+        raise InputError(f"Priority: steps must be one for each task, or one; given: {given}")
+    for kernel, rows in zip(kernels, counts, strict=True):
+        sizes = {"task_scale": rows, "joint_scale": n, "direction": rows}
+        for name, size in sizes.items():
+            weights = getattr(kernel, name)
+            if weights and len(weights) != size:
+                what = f"weights, or a direction, for {rows} rows and {n} joints"
+                raise InputError(f"step must have {what}; given: {shown(step)}")
 
 
 def _augmented(step: Augmented, layout: Layout) -> Step:
@@ -80,9 +101,14 @@ def _augmented(step: Augmented, layout: Layout) -> Step:
         given = f"{len(step.weights)} weights for {len(layout.tasks)} tasks"
         raise InputError(f"Augmented: weights must be one for each task; given: {given}")
     each = [
-        np.broadcast_to(np.asarray(weight, dtype=np.float64), rows)
+        np.full(rows, weight) if np.ndim(weight) == 0 else np.asarray(weight)
         for weight, rows in zip(step.weights, layout.counts, strict=True)
     ]
+    if [len(one) for one in each] != list(layout.counts):
+        given = f"{shown(step.weights)} for tasks of {layout.counts} rows"
+        raise InputError(
+            f"Augmented: a weight must be a number, or one for each row; given: {given}"
+        )
     return WeightedDLS(step.rule, np.concatenate(each))
 
 
@@ -103,10 +129,14 @@ class PythonStep:
         """Return the step (n,) and λ²."""
         lin = Linearization(J, e, before=self._before, rows=self._rows, q=q)
         given: Any = lin if self._ends is None else self._split(lin)
-        dq = np.array(self._step(given), dtype=np.float64)
-        if dq.shape != q.shape or not np.isfinite(dq).all():
+        made: Any = self._step(given)
+        try:
+            dq = numbers_of(made, "a step")
+        except InputError:
+            dq = np.array(np.nan)
+        if dq.shape != q.shape:
             raise InputError(
-                f"a step must return {q.shape} finite numbers; given: {shown(dq)} "
+                f"a step must return {q.shape} finite numbers; given: {shown(made)} "
                 f"by {shown(self._step)}"
             )
         self._before = lin
@@ -122,9 +152,12 @@ class PythonStep:
             step = getattr(step, "step", None) or getattr(step, "inner", None)
 
     def _split(self, lin: Linearization) -> Sequence[Linearization]:
-        """One linearization for each task."""
+        """One linearization for each task; the first knows the one before."""
         parts = zip(np.split(lin.J, self._ends), np.split(lin.e, self._ends), strict=True)  # type: ignore[arg-type]
-        return [replace(lin, J=J, e=e, before=None, rows=()) for J, e in parts]
+        split = [Linearization(J, e, q=lin.q) for J, e in parts]
+        if lin.before is not None:
+            split[0] = replace(split[0], before=self._split(replace(lin.before, q=lin.q))[0])
+        return split
 
 
 def _damping(step: object, lin: Linearization) -> float:

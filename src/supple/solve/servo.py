@@ -12,15 +12,25 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
+from supple.kinematics.arrays import coordinates, number
 from supple.motion import damping
 from supple.motion.diagnostics import Report, explain
 from supple.motion.layout import Layout, lay_out
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
+from supple.motion.memory import Remembering
 from supple.motion.priority import Augmented, Priority
 from supple.motion.step import DLS, Kernel
-from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
+from supple.motion.task import (
+    AxisTask,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    Task,
+    TaskLike,
+    as_tasks,
+)
 from supple.solve.plan import AnyStep, plan_of
 from supple.solve.result import Status
 
@@ -42,8 +52,8 @@ class Servo(_core.Servo):
     one robot in one thread.
 
     Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target - where
-    it is) - J̇q̇,  and motion that the tasks do not see dies away. A target needs a velocity beside
-    it there, zero if it stands still: without one nothing damps, and the task swings about it.
+    it is) - J̇q̇,  and motion that the tasks do not see dies away. A velocity that is not given is
+    zero, unless accelerations are all that is given: then those alone are followed.
 
     Attributes:
         robot: That moves.
@@ -104,9 +114,10 @@ class Servo(_core.Servo):
         self.robot, self.tasks = robot, self._layout.tasks
         if limits is None:
             limits = Limits.of(robot, max_norm=damping.Optimal.for_robot(robot).max_speed)
-        self.limits = limits
-        if len(getattr(self.limits, "lower", ())) != robot.dof:
+        bounds: object = limits
+        if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
             raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
+        self.limits = bounds
         self.dt = number(dt, "dt", above=0)
         if step is None:
             step = DLS(damping.Curvature.for_robot(robot, dt=self.dt))
@@ -118,7 +129,6 @@ class Servo(_core.Servo):
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         plan = plan_of(self.step, self._layout)
         self._own = plan.own
-        bounds = self.limits
         super().__init__(
             tasks=self._layout.kernel,
             decision=int(plan.decision),
@@ -131,6 +141,7 @@ class Servo(_core.Servo):
             scale=bounds.mode == "scale",
             second=order == 2,
             timing=[self.dt, self.gain, rate, rest],
+            given=[n for task in self.tasks for n in _given(task, robot.dof)],
             convert=_converter(self._layout, self._single),
             pull=plan.pull,
             own=plan.own,
@@ -141,9 +152,10 @@ class Servo(_core.Servo):
 
     def reset(self, qd: ArrayLike | None = None) -> None:
         """Forget the steps before: the joints rest, or move at `qd` (n,)."""
-        speed = np.zeros(self.robot.dof) if qd is None else np.asarray(qd, dtype=np.float64)
-        if speed.shape != (self.robot.dof,) or not np.isfinite(speed).all():
-            raise InputError(f"qd must be finite, ({self.robot.dof},); given: {shown(qd)}")
+        n = self.robot.dof
+        speed = np.zeros(n) if qd is None else coordinates(qd, n, "qd").astype(np.float64)
+        if speed.ndim != 1 or not np.isfinite(speed).all():
+            raise InputError(f"qd must be finite, ({n},); given: {shown(qd)}")
         if self._own is not None:
             self._own.forget()
         self._reset(speed)
@@ -173,12 +185,12 @@ class Servo(_core.Servo):
         """How it came out."""
         if self._side.any():
             return Status.AT_LIMIT
-        return Status.DAMPED if self._lambda2 > 0 else Status.FOLLOWING
+        return Status.DAMPED if self._lambda2 > 0 or self._held else Status.FOLLOWING
 
     @property
     def linearization(self) -> Linearization:
-        """J (m, n) and what was asked of it (m,), weighted; zeros before the first step."""
-        return Linearization(self._J, self._e, rows=self._layout.rows)
+        """J (m, n) and e (m,) as the step saw them, weighted, where it began."""
+        return Linearization(self._J, self._e, rows=self._layout.rows, q=self._from)
 
     @property
     def sigma_min(self) -> float:
@@ -187,8 +199,10 @@ class Servo(_core.Servo):
 
     def explain(self) -> Report:
         """What the last step did and why, in words."""
-        step = None if isinstance(self.step, Priority | Augmented) else self.step
-        return explain(self.linearization, step)
+        # Some take several linearizations; to ask one that remembers would be a step of it.
+        if isinstance(self.step, Priority | Augmented | Remembering):
+            return explain(self.linearization)
+        return explain(self.linearization, self.step)
 
 
 def _numbers(kernel: Kernel) -> list[float]:
@@ -200,6 +214,25 @@ def _numbers(kernel: Kernel) -> list[float]:
     counts = [float(len(each)) for each in weights]
     head = [float(kernel.method), *map(float, sizes), float(rule), *padded, kernel.min_weight]
     return [*head, *counts, *(w for each in weights for w in each)]
+
+
+def _given(task: Task, dof: int) -> tuple[int, int, int]:
+    """How many numbers its velocity has, where they begin in a twist, and how many its target.
+
+    Zeros where the compiled code leaves them to Python (`Given` in src/core/servo.cpp).
+    """
+    if isinstance(task, PostureTask):
+        count = dof if task.joints is None else len(task.joints)
+        return count, 0, count
+    return _GIVEN.get(type(task), (0, 0, 0))
+
+
+_GIVEN: dict[type[Task], tuple[int, int, int]] = {
+    PoseTask: (6, 0, 16),
+    PositionTask: (3, 0, 3),
+    OrientationTask: (3, 3, 0),
+    AxisTask: (3, 3, 0),
+}
 
 
 def _converter(layout: Layout, single: bool) -> Callable[[str, Any], Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -14,8 +15,8 @@ from supple.kinematics.arrays import coordinates, number
 from supple.motion.layout import Layout, lay_out
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
-from supple.motion.step import Step
 from supple.motion.task import PoseTask, TaskLike, as_tasks
+from supple.solve.plan import AnyStep
 from supple.solve.result import Status, Trajectory
 from supple.solve.servo import Servo
 
@@ -34,7 +35,7 @@ def track(
     times: ArrayLike | None = None,
     duration: float | None = None,
     feedforward: bool = True,
-    step: Step | None = None,
+    step: AnyStep | None = None,
     limits: Limits | None = None,
     gain: float | None = None,
     order: int = 1,
@@ -68,12 +69,19 @@ def track(
         InputError: courses of different lengths, times that do not rise, or neither target nor
             velocity.
     """
+    if not isinstance(robot, Robot):
+        raise InputError(f"robot must be a Robot; given: {shown(robot)}")
     given = tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else tasks
     layout = lay_out(robot, as_tasks(given))
-    t = _times(dt, times, duration, target, velocity)
-    steps = len(t) - 1
     if target is None and velocity is None and acceleration is None:
         raise InputError("track needs a target, a velocity or an acceleration; given: none")
+    courses = {"target": target, "velocity": velocity, "acceleration": acceleration}
+    for name, course in courses.items():
+        if not (course is None or callable(course) or hasattr(course, "__len__")):
+            what = "a function of time, or a sequence with one for each time"
+            raise InputError(f"{name} must be {what}; given: {shown(course)}")
+    t = _times(dt, times, duration, target, velocity, acceleration)
+    steps = len(t) - 1
     targets = _sampled(target, t, steps + 1, "target", layout)
     velocities = _sampled(velocity, t, steps, "velocity", layout)
     accelerations = _sampled(acceleration, t, steps, "acceleration", layout)
@@ -96,6 +104,7 @@ def track(
     q[0] = _start(q0, robot)
     qd, side = np.empty((steps, robot.dof)), np.empty((steps, robot.dof))
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
+    held = np.empty(steps, dtype=bool)
     uneven = not np.allclose(np.diff(t), servo.dt, rtol=1e-12, atol=0)
     for k in range(steps):
         if uneven:
@@ -108,11 +117,12 @@ def track(
             q[k + 1],
         )
         qd[k], side[k] = servo._qd, servo._side
-        lambda2[k], asked[k] = servo._lambda2, servo._e
+        lambda2[k], asked[k], held[k] = servo._lambda2, servo._asked, servo._held
     weights = layout.weights
     J = layout.jacobian(q[:-1])
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
-    status = np.where(side.any(axis=1), Status.AT_LIMIT, np.where(lambda2 > 0, Status.DAMPED, 0))
+    less = np.where((lambda2 > 0) | held, Status.DAMPED, Status.FOLLOWING)
+    status = np.where(side.any(axis=1), Status.AT_LIMIT, less)
     return Trajectory(
         t=t,
         q=q,
@@ -135,7 +145,10 @@ def _times(
     if times is not None:
         if dt is not None or duration is not None:
             raise InputError("times say all: dt and duration must be left out")
-        t = np.array(times, dtype=np.float64)
+        try:
+            t = np.array(times, dtype=np.float64)
+        except (TypeError, ValueError):
+            t = np.array(math.nan)
         if t.ndim != 1 or len(t) < 2 or not np.isfinite(t).all() or not (np.diff(t) > 0).all():
             raise InputError(f"times must be (K + 1,), finite and rising; given: {shown(times)}")
         return t
@@ -143,8 +156,8 @@ def _times(
     if duration is not None:
         whole = number(duration, "duration", least=each)
         return each * np.arange(round(whole / each) + 1, dtype=np.float64)
-    target, velocity = courses
-    for course, more in ((target, 0), (velocity, 1)):
+    target, velocity, acceleration = courses
+    for course, more in ((target, 0), (velocity, 1), (acceleration, 1)):
         if course is not None and not callable(course):
             count = len(course) + more  # type: ignore[arg-type]
             if count < 2:
