@@ -108,6 +108,20 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
         np.testing.assert_allclose(there[i], here, rtol=1e-9, atol=max(bound, 1e-12))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
+def test_a_row_of_rounding_errors_moves_nothing(rule: damping.KernelRule, dtype: type) -> None:
+    """As out of the plane of a planar arm: zero in rank, whatever way the kernel takes."""
+    rng = np.random.default_rng(13)
+    J = rng.normal(size=(40, 3, 4)).astype(dtype)
+    e = (rng.normal(size=(40, 3)) * np.geomspace(1e-9, 1, 40)[:, None]).astype(dtype)
+    eps = np.finfo(dtype).eps
+    J[:, 2] *= eps * 10 ** rng.uniform(-4, 0, (40, 1))
+    dq, _ = steps(DLS(rule), J, e)
+    size = np.linalg.norm(np.linalg.pinv(J[:, :2].astype(float)) @ e[:, :2, None], axis=(1, 2))
+    assert (np.linalg.norm(dq, axis=1) <= size * (1 + 1000 * eps)).all()
+
+
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step) -> None:
     rng = np.random.default_rng(1)
