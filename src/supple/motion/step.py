@@ -17,7 +17,7 @@ import numpy as np
 
 from supple.errors import InputError, shown
 from supple.motion.damping import Constant, DampingRule, KernelRule, Region
-from supple.motion.linearization import RANK_FLOOR, Array, Linearization
+from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
 
 
 class Method(IntEnum):
@@ -74,11 +74,16 @@ class Transpose:
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         J, e = linearization.J, linearization.e
+        size, reach = float(np.abs(J).max()), float(np.abs(e).max())
+        if size < TINY or reach == 0:
+            return np.zeros(J.shape[1])
+        J, e = J / size, e / reach  # so that squares neither overflow nor vanish
         down = J.T @ e
         back = J @ down
         if np.linalg.norm(down) <= RANK_FLOOR * np.linalg.norm(J) * np.linalg.norm(e):
             return np.zeros(len(down))  # nothing but rounding errors
-        return e @ back / (back @ back) * down
+        with np.errstate(over="ignore"):
+            return finite_step(e @ back / (back @ back) * reach * down / size)
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
@@ -167,14 +172,18 @@ class DLS:
         m, n = J.shape
         if self.method in ("auto", "svd") or lambda2 == 0 or getattr(self.rule, "spectral", False):
             return gained(linearization, RANK_FLOOR, lambda2)
-        if self.method == "qr":
-            Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
-            dq = np.linalg.solve(R, Q.T @ np.concatenate([e, np.zeros(n)]))
-        elif m <= n:
-            dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
-        else:
-            dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
-        return np.asarray(dq, dtype=np.float64)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if self.method == "qr":
+                    Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
+                    dq = np.linalg.solve(R, Q.T @ np.concatenate([e, np.zeros(n)]))
+                elif m <= n:
+                    dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
+                else:
+                    dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
+        except np.linalg.LinAlgError:  # λ² is lost in the rounding of a singular J
+            return gained(linearization, RANK_FLOOR, lambda2)
+        return finite_step(dq)
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
@@ -215,7 +224,10 @@ def kernel_of(step: Step) -> Kernel:
 
 def damping_of(rule: DampingRule, linearization: Linearization) -> float:
     """What a rule returns, checked: a user's own may be wrong."""
-    lambda2: object = rule(linearization)
+    try:
+        lambda2: object = rule(linearization)
+    except OverflowError:  # of a Python float's power
+        lambda2 = math.inf
     if not isinstance(lambda2, int | float) or not 0 <= lambda2 < math.inf:
         raise InputError(
             f"a damping rule must return a finite lambda2 >= 0; given: {shown(lambda2)} "
@@ -227,12 +239,19 @@ def damping_of(rule: DampingRule, linearization: Linearization) -> float:
 def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
     """Σ σ/(σ² + λ²) v uᵀe over the singular values above floor × the largest."""
     sigma = linearization.sigma
-    some = sigma > floor * sigma[0]
+    some = sigma > max(floor * float(sigma[0]), TINY)
     gain = np.zeros_like(sigma)
-    with np.errstate(over="ignore"):  # then the gain is zero; a square might vanish instead
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Where this overflows the gain is zero; a square might vanish instead.
         gain[some] = 1 / (sigma[some] + lambda2 / sigma[some])
-    result: Array = linearization.V @ (gain * linearization.gamma)
-    return result
+        return finite_step(linearization.V @ (gain * linearization.gamma))
+
+
+def finite_step(dq: Array) -> Array:
+    """Refuse a step that numbers cannot hold."""
+    if not np.isfinite(dq).all():
+        raise InputError(f"J and e must be such that the step is finite; given: q̇ = {shown(dq)}")
+    return np.asarray(dq, dtype=np.float64)
 
 
 def in_range(owner: object, name: str, value: float, low: float, high: float) -> None:
