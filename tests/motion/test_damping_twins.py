@@ -142,7 +142,8 @@ def test_instruction_sets_agree(rule: KernelRule) -> None:
 
 def test_what_the_kernel_does_not_take() -> None:
     sigma = np.ones((3, 2))
-    for rule, parameters, values in ((-1, [1.0], 2), (len(Rule), [1.0], 2), (0, [1.0] * 5, 2), (0, [], 0)):
+    wrong = ((-1, [1.0], 2), (len(Rule), [1.0], 2), (0, 5 * [1.0], 2), (0, [], 0))
+    for rule, parameters, values in wrong:
         with pytest.raises(ValueError, match="no such rule"):
             _core.lambda2(rule, parameters, sigma, sigma, np.zeros((3, 3)), values)
     with pytest.raises(ValueError, match="rows that do not match"):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from supple.kinematics.arrays import number_field
 from supple.motion.clamp import factor, shortened
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import Kernel, Method, a_group, finite_step, in_range
+from supple.motion.step import Kernel, Method, a_group, finite_step
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class SDLS:
     group: int = 3
 
     def __post_init__(self) -> None:
-        in_range(self, "max_angle", self.max_angle, 0.0, math.inf)
+        number_field(self, "max_angle", above=0.0)
         a_group(self, self.group)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102

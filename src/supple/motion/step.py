@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import number, number_field
 from supple.motion.damping import Constant, DampingRule, KernelRule, Region
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
 
@@ -122,7 +123,7 @@ class TruncatedSVD:
     threshold: float = 0.01
 
     def __post_init__(self) -> None:
-        in_range(self, "threshold", self.threshold, 0.0, 1.0)
+        number_field(self, "threshold", above=0.0, below=1.0)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         return gained(linearization, max(RANK_FLOOR, self.threshold), 0.0)
@@ -228,12 +229,7 @@ def damping_of(rule: DampingRule, linearization: Linearization) -> float:
         lambda2: object = rule(linearization)
     except OverflowError:  # of a Python float's power
         lambda2 = math.inf
-    if not isinstance(lambda2, int | float) or not 0 <= lambda2 < math.inf:
-        raise InputError(
-            f"a damping rule must return a finite lambda2 >= 0; given: {shown(lambda2)} "
-            f"by {shown(rule)}"
-        )
-    return float(lambda2)
+    return number(lambda2, f"the lambda2 that {shown(rule)} returns", least=0.0)
 
 
 def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
@@ -252,15 +248,6 @@ def finite_step(dq: Array) -> Array:
     if not np.isfinite(dq).all():
         raise InputError(f"J and e must be such that the step is finite; given: q̇ = {shown(dq)}")
     return np.asarray(dq, dtype=np.float64)
-
-
-def in_range(owner: object, name: str, value: float, low: float, high: float) -> None:
-    """Refuse a parameter that is not a number between two others, both excluded."""
-    if type(value) not in (int, float) or not low < value < high:
-        raise InputError(
-            f"{type(owner).__name__}: {name} must be above {low} and below {high}; "
-            f"given: {shown(value)}"
-        )
 
 
 def a_group(owner: object, group: int) -> None:
