@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -302,3 +303,35 @@ def test_limits_of_a_robot() -> None:
 def test_bad_limits_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(supple.InputError, match="given"):
         arm(**wrong)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda arm: arm.box([np.nan], [0.0], 0.1),
+        lambda arm: arm.box([0.0], [0.0, 0.0], 0.1),
+        lambda arm: arm.box([0.0], [0.0], 0.0),
+        lambda arm: arm.applied([np.nan], [[1.0]], 0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [[np.inf]], 0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [1.0], 0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [[1.0]], -0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [[1.0]], 0.1, [1.0], [-1.0]),
+        lambda arm: arm.applied([2.0], [[1.0]], 0.1, "a", [1.0]),
+        lambda arm: Limits.of(supple.load("panda"), max_acceleration="much"),
+        lambda arm: Limits.of(supple.load("panda"), max_acceleration=[1.0, 2.0]),
+    ],
+)
+def test_bad_calls_are_refused(call: Callable[[Limits], object]) -> None:
+    with pytest.raises(supple.InputError, match="given"):
+        call(arm())
+
+
+def test_the_norm_bound_alone_shortens_a_motion_that_no_task_feels() -> None:
+    """minimise λ²‖x - dq‖² within ‖x‖ <= bound: dq, scaled; however small J is beside λ²."""
+    dq = np.array([3.0, -1.0, 2.0])
+    for J, lambda2 in itertools.product((0.0, 1e-12, 1e-6), (1e-3, 1.0, 1e3)):
+        x, _, _ = free(3, max_norm=0.5).applied(
+            dq, np.full((1, 3), J), lambda2, np.full(3, -np.inf), np.full(3, np.inf)
+        )
+        np.testing.assert_allclose(x, dq * 0.5 / np.linalg.norm(dq), rtol=1e-8)
+        assert np.linalg.norm(x) <= 0.5

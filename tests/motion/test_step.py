@@ -319,3 +319,12 @@ def test_a_rule_that_returns_nonsense_is_named(wrong: object) -> None:
 def test_bad_input_is_refused(make: object) -> None:
     with pytest.raises(supple.InputError, match="given"):
         make()  # type: ignore[operator]
+
+
+def test_numpys_numbers_are_numbers() -> None:
+    for one in (np.float64(0.5), np.float32(0.5)):
+        made = (SDLS(max_angle=one), TruncatedSVD(one), ClampAngle(Transpose(), one))
+        for step, name in zip(made, ("max_angle", "threshold", "max_angle"), strict=True):
+            assert type(getattr(step, name)) is float
+    lin = Linearization(np.eye(2), np.ones(2))
+    np.testing.assert_allclose(DLS(lambda linearization: np.float32(1.0))(lin), 0.5)

@@ -219,7 +219,7 @@ def number(
         InputError: not a real number, not finite, or outside the bounds.
     """
     value = np.nan
-    if isinstance(given, Real) and type(given) is not bool:
+    if not isinstance(given, bool) and isinstance(given, Real):
         with suppress(OverflowError):
             value = float(given)
     if np.isfinite(value) and above < value < below and least <= value <= most:
