@@ -160,6 +160,32 @@ def test_a_batch_is_its_rows(isa: str, dtype: type) -> None:
     assert (np.linalg.norm(x, axis=1) <= bound).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(2, 3), (6, 4), (6, 6), (6, 7), (12, 25)], ids=str)
+def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
+    """The gradient of ‖J (x - dq)‖² + λ²‖x - dq‖², to rounding errors of its terms."""
+    rng = np.random.default_rng(shape)
+    (m, n), count = shape, 500
+    J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)
+    dq = rng.normal(size=(count, n)).astype(dtype)
+    boxes = np.array([random_box(rng, n) for _ in range(count)]).astype(dtype)
+    low, high = boxes[:, 0].copy(), boxes[:, 1].copy()
+    for lambda2 in (0.0, 1e-3, 0.1):
+        damping = np.full((count, 1), lambda2, dtype)
+        x, _, used = _core.limited(
+            J.reshape(count, -1), dq, damping, low, high, np.inf, False, m, n, 1
+        )
+        assert ((low <= x) & (x <= high)).all()
+        A, d, used = J.astype(float), x.astype(float) - dq, used.astype(float)[:, None]
+        gradient = np.einsum("bij,bik,bk->bj", A, A, d) + used * d
+        scale = np.sum(A * A, axis=(1, 2))[:, None] + used
+        noise = 4e3 * np.finfo(dtype).eps * scale * np.linalg.norm(d, axis=1)[:, None]
+        at_low, at_high = x == low, x == high
+        assert (np.abs(gradient) <= noise)[~at_low & ~at_high].all()
+        assert (gradient >= -noise)[at_low & ~at_high].all()
+        assert (gradient <= noise)[at_high & ~at_low].all()
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(LEAST), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_box_and_norm_together(seed: int, least: float, lambda2: float) -> None:
