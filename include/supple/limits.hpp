@@ -329,9 +329,8 @@ SUPPLE_FN L limited_step(int m, int n, const L* J, const L& lambda2, const L* lo
   L size = sqrt(dot(n, x, x));
   mask_t<L> open = size > bound;
   if (!any(open)) return used;
-  L unit(0);
+  L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
-  unit = max(unit, L(Number<T>::tiny));
   // below: too little damping; above: enough, infinite until found
   L below(0), above = L(Number<T>::huge), at_below = bound / size, at_above(1);
   L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));

@@ -289,19 +289,20 @@ SUPPLE_FN L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const
   return damping;
 }
 
-// How small a pivot of a Gram matrix may be for its Cholesky factor to serve instead of an SVD.
+// How small a pivot of a Gram matrix may be, relative to the largest entry, for its Cholesky factor
+// to serve instead of an SVD. (Relative to its own row would not do: one that is nothing but
+// rounding errors, as those out of the plane of a planar arm, counts as zero.)
 template <class T>
 inline constexpr T quick_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
 
 // A (m x m, its lower triangle; destroyed) is positive definite, with something to spare.
 template <class L>
-SUPPLE_FN mask_t<L> clearly_positive(int m, L* A, L* diagonal) {
-  using T = scalar_t<L>;
-  for (int i = 0; i < m; ++i) diagonal[i] = A[i * m + i];
+SUPPLE_FN mask_t<L> clearly_positive(int m, L* A) {
+  L largest(0);
+  for (int i = 0; i < m; ++i) largest = max(largest, A[i * m + i]);
+  const L floor = largest * L(quick_pivot<scalar_t<L>>);
   mask_t<L> clearly = cholesky(m, A);
-  for (int i = 0; i < m; ++i) {
-    clearly = clearly & (A[i * m + i] * A[i * m + i] > diagonal[i] * L(quick_pivot<T>));
-  }
+  for (int i = 0; i < m; ++i) clearly = clearly & (A[i * m + i] * A[i * m + i] > floor);
   return clearly;
 }
 
@@ -311,7 +312,7 @@ SUPPLE_FN mask_t<L> clearly_positive(int m, L* A, L* diagonal) {
 template <class L, class T>
 SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const L* J, const L* e,
                                L* dq, L* lambda2, L* scratch) {
-  L *A = scratch, *shifted = A + m * m, *z = shifted + m * m, *diagonal = z + m;
+  L *A = scratch, *shifted = A + m * m, *z = shifted + m * m;
   mask_t<L> holds = L(0) == L(0);
   L least(0);  // the square of the singular value above which λ² is zero
   *lambda2 = L(0);
@@ -341,14 +342,14 @@ SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const L*
       for (int j = 0; j <= i; ++j) shifted[i * m + j] = A[i * m + j];
       shifted[i * m + i] = shifted[i * m + i] - least;
     }
-    holds = clearly_positive(m, shifted, diagonal);
+    holds = clearly_positive(m, shifted);
     if (!any(holds)) return holds;
   }
   for (int i = 0; i < m; ++i) {
     A[i * m + i] = A[i * m + i] + *lambda2;
     z[i] = e[i];
   }
-  holds = holds & clearly_positive(m, A, diagonal);
+  holds = holds & clearly_positive(m, A);
   cholesky_solve(m, A, z);
   transpose_times(m, n, J, z, dq);
   return holds;

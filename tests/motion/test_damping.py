@@ -295,7 +295,8 @@ def test_what_is_no_parameter(rule: type[KernelRule], name: str) -> None:
 
     good = dict(NUMBERS[rule])
     rule(**good)
-    zero_will_do = name.startswith(("lambda2", "floor_lambda2", "gain")) and name != "lambda2_0"
+    zero_will_do = name.startswith(("lambda2", "floor_lambda2", "gain", "curvature"))
+    zero_will_do &= name != "lambda2_0"
     bad = (*NO_NUMBERS, *(() if zero_will_do else (0, 0.0, -0.0)))
     bad += (1, 1.0, 2) if name == "max_error" else ()
     bad += (1, 1.0, 0.5) if name == "max_condition" else ()

@@ -14,11 +14,13 @@ from supple.motion import Linearization
 from supple.motion.damping import (
     ConditionBound,
     Constant,
+    Curvature,
     ErrorDamped,
     KernelRule,
     MayorgaCondition,
     MayorgaRank,
     Optimal,
+    Rule,
     SpeedBound,
     TrackingBound,
 )
@@ -58,6 +60,8 @@ def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> flo
         large = here
     elif isinstance(rule, SpeedBound):
         large = p[0] ** -2
+    elif isinstance(rule, Curvature):
+        large = p[0] * float(np.linalg.norm(lin.e))
     elif isinstance(rule, ConditionBound):
         large = float(lin.sigma[0]) ** 2 / (p[0] - 1)
     elif isinstance(rule, MayorgaCondition | MayorgaRank):
@@ -138,7 +142,8 @@ def test_instruction_sets_agree(rule: KernelRule) -> None:
 
 def test_what_the_kernel_does_not_take() -> None:
     sigma = np.ones((3, 2))
-    for rule, parameters, values in ((-1, [1.0], 2), (12, [1.0], 2), (0, [1.0] * 5, 2), (0, [], 0)):
+    wrong = ((-1, [1.0], 2), (len(Rule), [1.0], 2), (0, 5 * [1.0], 2), (0, [], 0))
+    for rule, parameters, values in wrong:
         with pytest.raises(ValueError, match="no such rule"):
             _core.lambda2(rule, parameters, sigma, sigma, np.zeros((3, 3)), values)
     with pytest.raises(ValueError, match="rows that do not match"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -159,6 +160,32 @@ def test_a_batch_is_its_rows(isa: str, dtype: type) -> None:
     assert (np.linalg.norm(x, axis=1) <= bound).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(2, 3), (6, 4), (6, 6), (6, 7), (12, 25)], ids=str)
+def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
+    """The gradient of ‖J (x - dq)‖² + λ²‖x - dq‖², to rounding errors of its terms."""
+    rng = np.random.default_rng(shape)
+    (m, n), count = shape, 500
+    J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)
+    dq = rng.normal(size=(count, n)).astype(dtype)
+    boxes = np.array([random_box(rng, n) for _ in range(count)]).astype(dtype)
+    low, high = boxes[:, 0].copy(), boxes[:, 1].copy()
+    for lambda2 in (0.0, 1e-3, 0.1):
+        damping = np.full((count, 1), lambda2, dtype)
+        x, _, used = _core.limited(
+            J.reshape(count, -1), dq, damping, low, high, np.inf, False, m, n, 1
+        )
+        assert ((low <= x) & (x <= high)).all()
+        A, d, used = J.astype(float), x.astype(float) - dq, used.astype(float)[:, None]
+        gradient = np.einsum("bij,bik,bk->bj", A, A, d) + used * d
+        scale = np.sum(A * A, axis=(1, 2))[:, None] + used
+        noise = 4e3 * np.finfo(dtype).eps * scale * np.linalg.norm(d, axis=1)[:, None]
+        at_low, at_high = x == low, x == high
+        assert (np.abs(gradient) <= noise)[~at_low & ~at_high].all()
+        assert (gradient >= -noise)[at_low & ~at_high].all()
+        assert (gradient <= noise)[at_high & ~at_low].all()
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(LEAST), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_box_and_norm_together(seed: int, least: float, lambda2: float) -> None:
@@ -302,3 +329,35 @@ def test_limits_of_a_robot() -> None:
 def test_bad_limits_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(supple.InputError, match="given"):
         arm(**wrong)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda arm: arm.box([np.nan], [0.0], 0.1),
+        lambda arm: arm.box([0.0], [0.0, 0.0], 0.1),
+        lambda arm: arm.box([0.0], [0.0], 0.0),
+        lambda arm: arm.applied([np.nan], [[1.0]], 0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [[np.inf]], 0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [1.0], 0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [[1.0]], -0.1, [-1.0], [1.0]),
+        lambda arm: arm.applied([2.0], [[1.0]], 0.1, [1.0], [-1.0]),
+        lambda arm: arm.applied([2.0], [[1.0]], 0.1, "a", [1.0]),
+        lambda arm: Limits.of(supple.load("panda"), max_acceleration="much"),
+        lambda arm: Limits.of(supple.load("panda"), max_acceleration=[1.0, 2.0]),
+    ],
+)
+def test_bad_calls_are_refused(call: Callable[[Limits], object]) -> None:
+    with pytest.raises(supple.InputError, match="given"):
+        call(arm())
+
+
+def test_the_norm_bound_alone_shortens_a_motion_that_no_task_feels() -> None:
+    """minimise λ²‖x - dq‖² within ‖x‖ <= bound: dq, scaled; however small J is beside λ²."""
+    dq = np.array([3.0, -1.0, 2.0])
+    for J, lambda2 in itertools.product((0.0, 1e-12, 1e-6), (1e-3, 1.0, 1e3)):
+        x, _, _ = free(3, max_norm=0.5).applied(
+            dq, np.full((1, 3), J), lambda2, np.full(3, -np.inf), np.full(3, np.inf)
+        )
+        np.testing.assert_allclose(x, dq * 0.5 / np.linalg.norm(dq), rtol=1e-8)
+        assert np.linalg.norm(x) <= 0.5

@@ -108,6 +108,20 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
         np.testing.assert_allclose(there[i], here, rtol=1e-9, atol=max(bound, 1e-12))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
+def test_a_row_of_rounding_errors_moves_nothing(rule: damping.KernelRule, dtype: type) -> None:
+    """As out of the plane of a planar arm: zero in rank, whatever way the kernel takes."""
+    rng = np.random.default_rng(13)
+    J = rng.normal(size=(40, 3, 4)).astype(dtype)
+    e = (rng.normal(size=(40, 3)) * np.geomspace(1e-9, 1, 40)[:, None]).astype(dtype)
+    eps = np.finfo(dtype).eps
+    J[:, 2] *= eps * 10 ** rng.uniform(-4, 0, (40, 1))
+    dq, _ = steps(DLS(rule), J, e)
+    size = np.linalg.norm(np.linalg.pinv(J[:, :2].astype(float)) @ e[:, :2, None], axis=(1, 2))
+    assert (np.linalg.norm(dq, axis=1) <= size * (1 + 1000 * eps)).all()
+
+
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step) -> None:
     rng = np.random.default_rng(1)
@@ -251,10 +265,16 @@ def test_a_region_gives_way_in_its_direction_first() -> None:
         steps(DLS(damping.Region(0.01, 0.2, (1.0, 0.0))), lin.J, lin.e)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("scale", [1e-310, 1e-300, 1e-150, 1e150, 1e300])
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_a_batch_never_returns_what_is_not_finite(step: Step, scale: float) -> None:
+def test_nothing_returns_what_is_not_finite(step: Step, scale: float) -> None:
+    """A step that numbers cannot hold is refused, in Python and in a batch."""
     J, e = samples((3, 4), np.random.default_rng(12))
+    for one in zip(scale * J, e, strict=True):
+        try:
+            assert np.isfinite(step(Linearization(*one))).all()
+        except supple.InputError:
+            assert scale not in (1e-150, 1e150) or isinstance(step, DLS)
     try:
         dq, lambda2 = steps(step, scale * J, e)
     except supple.InputError:
@@ -299,3 +319,12 @@ def test_a_rule_that_returns_nonsense_is_named(wrong: object) -> None:
 def test_bad_input_is_refused(make: object) -> None:
     with pytest.raises(supple.InputError, match="given"):
         make()  # type: ignore[operator]
+
+
+def test_numpys_numbers_are_numbers() -> None:
+    for one in (np.float64(0.5), np.float32(0.5)):
+        made = (SDLS(max_angle=one), TruncatedSVD(one), ClampAngle(Transpose(), one))
+        for step, name in zip(made, ("max_angle", "threshold", "max_angle"), strict=True):
+            assert type(getattr(step, name)) is float
+    lin = Linearization(np.eye(2), np.ones(2))
+    np.testing.assert_allclose(DLS(lambda linearization: np.float32(1.0))(lin), 0.5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -197,34 +199,36 @@ def finite_array(
     return array
 
 
-def finite(given: float, what: str) -> float:
-    """Return `given` as a float.
+def number(
+    given: object,
+    what: str,
+    *,
+    above: float = -np.inf,
+    least: float = -np.inf,
+    below: float = np.inf,
+    most: float = np.inf,
+) -> float:
+    """Return `given` as a float: finite, and within bounds that exclude or include their ends.
 
     Raises:
-        InputError: not a number, or not a finite one.
+        InputError: not a real number, not finite, or outside the bounds.
     """
-    try:
-        value = float(given)
-    except (TypeError, ValueError):
-        value = np.nan
-    if not np.isfinite(value):
-        raise InputError(f"{what} must be a finite number; given: {shown(given)}")
-    return value
+    value = np.nan
+    if not isinstance(given, bool) and isinstance(given, Real):
+        with suppress(OverflowError):
+            value = float(given)
+    if np.isfinite(value) and above < value < below and least <= value <= most:
+        return value
+    ends = {"above": above, "at least": least, "below": below, "at most": most}
+    bounds = " and ".join(f"{name} {end:g}" for name, end in ends.items() if np.isfinite(end))
+    expected = f"{what} must be a finite number{' ' * bool(bounds)}{bounds}"
+    raise InputError(f"{expected}; given: {shown(given)}")
 
 
-def number(given: object, what: str, *, above: float = -np.inf, least: float = -np.inf) -> float:
-    """Return `given` as a float: finite, above one bound, not below another.
-
-    Raises:
-        InputError: not a number, or outside the bounds.
-    """
-    real = isinstance(given, int | float | np.integer | np.floating) and type(given) is not bool
-    value = float(given) if real else np.nan  # type: ignore[arg-type]
-    if not np.isfinite(value) or not value > above or not value >= least:
-        bounds = f" above {above:g}" if above > -np.inf else ""
-        bounds += f", at least {least:g}" if least > -np.inf else ""
-        raise InputError(f"{what} must be a finite number{bounds}; given: {shown(given)}")
-    return value
+def number_field(owner: object, name: str, **bounds: float) -> None:
+    """Make a field of a frozen dataclass the float that it stands for, as `number` has it."""
+    value = number(getattr(owner, name), f"{type(owner).__name__}: {name}", **bounds)
+    object.__setattr__(owner, name, value)
 
 
 def names_of(given: str | Sequence[str], what: str) -> tuple[str, ...]:

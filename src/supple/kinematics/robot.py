@@ -13,7 +13,7 @@ from supple import _core
 from supple.describe import Description, Frame
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, shown, unknown
-from supple.kinematics.arrays import FloatArray, finite, names_of, pose
+from supple.kinematics.arrays import FloatArray, names_of, number, pose
 from supple.kinematics.chain import AXES_BODY, AXES_WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.tree import Tree, tree
@@ -134,7 +134,7 @@ class Robot:
         """
         values = dict(joints) if isinstance(joints, Mapping) else {}
         names = names_to_weld(values or joints, self.joint_names, what="joints")
-        still = {name: finite(values.get(name, 0.0), f"the value of {name!r}") for name in names}
+        still = {name: number(values.get(name, 0.0), f"the value of {name!r}") for name in names}
         described = replace(self.description, joints=welded(self.description.joints, still))
         return Robot(described, base=self.base)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import number_field
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import Kernel, Step, a_group, in_range, kernel_of
+from supple.motion.step import Kernel, Step, a_group, kernel_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ClampError:
     group: int = 3
 
     def __post_init__(self) -> None:
-        in_range(self, "max_error", self.max_error, 0.0, math.inf)
+        number_field(self, "max_error", above=0.0)
         a_group(self, self.group)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
@@ -74,7 +74,7 @@ class AdaptiveClampError:
     group: int = 3
 
     def __post_init__(self) -> None:
-        in_range(self, "max_error", self.max_error, 0.0, math.inf)
+        number_field(self, "max_error", above=0.0)
         a_group(self, self.group)
 
     def start(self, linearization: Linearization) -> Array:
@@ -111,7 +111,7 @@ class ClampAngle:
     max_angle: float
 
     def __post_init__(self) -> None:
-        in_range(self, "max_angle", self.max_angle, 0.0, math.inf)
+        number_field(self, "max_angle", above=0.0)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         return shortened(self.step(linearization), self.max_angle)

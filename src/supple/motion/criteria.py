@@ -7,7 +7,6 @@ will do there. Everything is finite everywhere: no criterion is a barrier that g
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown, unknown
 from supple.kinematics import Robot
+from supple.kinematics.arrays import number_field
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.scale import Rows
@@ -218,9 +218,7 @@ class Clearance:
                 raise InputError(
                     f"Clearance: an obstacle is in the world, with frame None; given: {obstacle}"
                 )
-        if type(self.distance) not in (int, float) or not 0 <= self.distance < math.inf:
-            given = shown(self.distance)
-            raise InputError(f"Clearance: distance must be finite, not negative; given: {given}")
+        number_field(self, "distance", least=0.0)
 
     def distances(self, q: ArrayLike) -> tuple[Array, Array, Array]:
         """Return d (b, o) [m] and the closest points of the axes in the world, (b, o, 3) each.

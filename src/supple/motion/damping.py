@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from numbers import Real
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
+from supple.kinematics.arrays import number, number_field
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 from supple.motion.scale import Rows, Scale
@@ -52,21 +52,11 @@ class DampingRule(Protocol):
         ...
 
 
-# What a parameter may be: from .. below .., in words.
-_NOT_NEGATIVE: dict[str, Any] = {"range": (0.0, math.inf, "a finite number, not negative")}
-_POSITIVE: dict[str, Any] = {"range": (math.ulp(0.0), math.inf, "a finite number above 0")}
-_FRACTION: dict[str, Any] = {"range": (math.ulp(0.0), 1.0, "a number between 0 and 1")}
-_ABOVE_ONE: dict[str, Any] = {"range": (1.0 + EPSILON, math.inf, "a finite number above 1")}
-
-
-def _number(value: object) -> float:
-    """The same as a float; NaN, which is in no range, if it is none."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
+# What a parameter may be: the bounds of `number`.
+_NOT_NEGATIVE: dict[str, Any] = {"bounds": {"least": 0.0}}
+_POSITIVE: dict[str, Any] = {"bounds": {"above": 0.0}}
+_FRACTION: dict[str, Any] = {"bounds": {"above": 0.0, "below": 1.0}}
+_ABOVE_ONE: dict[str, Any] = {"bounds": {"above": 1.0}}
 
 
 @dataclass(frozen=True)
@@ -78,14 +68,8 @@ class KernelRule:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if "range" not in each.metadata:
-                continue
-            value, (low, high, words) = getattr(self, each.name), each.metadata["range"]
-            number = _number(value)
-            if not low <= number < high:
-                name = f"{type(self).__name__}: {each.name}"
-                raise InputError(f"{name} must be {words}; given: {shown(value)}")
-            object.__setattr__(self, each.name, number)
+            if "bounds" in each.metadata:
+                number_field(self, each.name, **each.metadata["bounds"])
 
     def __call__(self, linearization: Linearization) -> float:
         """Return lambda2: the paper's formula."""
@@ -98,8 +82,8 @@ class KernelRule:
     @property
     def kernel(self) -> tuple[int, tuple[float, ...]]:
         """The rule's number and parameters, for the compiled code."""
-        numbers = (getattr(self, f.name) for f in fields(self) if "range" in f.metadata)
-        return int(self.rule), tuple(float(number) for number in numbers)
+        numbers = (getattr(self, f.name) for f in fields(self) if "bounds" in f.metadata)
+        return int(self.rule), tuple(numbers)
 
 
 def _because(what: str, value: float, limit: str, bound: float, lambda2: float) -> str:
@@ -394,9 +378,7 @@ class Region(KernelRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < _number(self.min_weight) <= 1:
-            given = shown(self.min_weight)
-            raise InputError(f"Region: min_weight must be a number in (0, 1]; given: {given}")
+        number_field(self, "min_weight", above=0.0, most=1.0)
         if self.direction is not None:
             d = numbers_of(self.direction, "Region: direction")
             if d.ndim != 1 or not d.any():
@@ -561,9 +543,8 @@ class Optimal(KernelRule):
         A `start` near the result, as the lambda2 of the step before, saves steps. Any other costs
         one at most: both functions are such that Newton's step from beyond the root lands below.
         """
-        if start is not None and not 0 <= _number(start) < math.inf:
-            words = "a finite lambda2, not negative, or None"
-            raise InputError(f"Optimal: start must be {words}; given: {shown(start)}")
+        if start is not None:
+            start = number(start, "Optimal: start", least=0.0)
         sigma = linearization.sigma[: linearization.rank]
         gamma = np.abs(linearization.gamma[: len(sigma)])
         if not gamma.any():

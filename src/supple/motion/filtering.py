@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import number_field
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
-from supple.motion.step import in_range
 
 BLUR = 4 * EPSILON  # rounding errors of J Jᵀ are below this times its rows times its trace
 
@@ -58,9 +58,7 @@ class LeastDirection:
         u = u / np.linalg.norm(u)
         u.flags.writeable = False
         object.__setattr__(self, "u", u)
-        if not 0 <= self.sigma < math.inf:
-            given = shown(self.sigma)
-            raise InputError(f"LeastDirection: sigma must be finite, not negative; given: {given}")
+        number_field(self, "sigma", least=0.0)
 
     @classmethod
     def of(cls, linearization: Linearization) -> LeastDirection:
@@ -116,7 +114,7 @@ class NumericalFilter:
     printed: bool = False
 
     def __post_init__(self) -> None:
-        in_range(self, "max_gain", self.max_gain, 0.0, math.inf)
+        number_field(self, "max_gain", above=0.0)
         printed: object = self.printed
         if not isinstance(printed, bool):
             given = shown(printed)

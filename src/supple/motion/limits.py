@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
-from supple.motion.linearization import Array
+from supple.kinematics.arrays import finite_array, number
+from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale"]
 MODES = ("exact", "scale")
@@ -77,7 +77,9 @@ class Limits:
     ) -> Limits:
         """The robot's own, with speeds times `speed`; accelerations (n,) or one for all."""
         number(speed, "Limits: speed", above=0)
-        each = np.broadcast_to(np.asarray(max_acceleration, dtype=np.float64), robot.dof)
+        one = np.ndim(max_acceleration) == 0
+        given = [max_acceleration] * robot.dof if one else max_acceleration
+        each = _bounds(given, robot.dof, "max_acceleration")
         return cls(robot.lower, robot.upper, speed * robot.max_speed, each, max_norm, mode)
 
     @classmethod
@@ -94,8 +96,10 @@ class Limits:
             qd: How fast they went in the step before (n,), for accelerations.
             dt: Length of a step [s].
         """
+        n, dt = self.lower.shape, number(dt, "dt", above=0)
+        now = [finite_array(q, n, "q"), finite_array(qd, n, "qd")]
         numbers = [self.lower, self.upper, self.max_speed, self.max_acceleration]
-        box = _core.joint_box(np.array([*numbers, q, qd], dtype=np.float64), dt)
+        box = _core.joint_box(np.array([*numbers, *now]), dt)
         return box[0], box[1]
 
     def applied(
@@ -117,23 +121,28 @@ class Limits:
         Returns:
             The step inside (n,); at which end each joint is (n,): -1, 0 or 1; the damping used.
         """
-        matrix = np.ascontiguousarray(J, dtype=np.float64)
+        n, matrix = len(self.lower), numbers_of(J, "J")
+        if matrix.ndim != 2 or matrix.shape[1] != n or not len(matrix):
+            raise InputError(f"J must be (m, {n}) with m >= 1; given: {matrix.shape}")
+        ends = _bounds(low, n, "low"), _bounds(high, n, "high")
+        if not (ends[0] <= ends[1]).all():
+            given = f"{shown(low)} and {shown(high)}"
+            raise InputError(f"Limits: low must not be above high; given: {given}")
         step, side, used = _core.limited(
-            matrix.reshape(-1),
-            np.asarray(dq, dtype=np.float64),
-            np.array([lambda2], dtype=np.float64),
-            np.asarray(low, dtype=np.float64),
-            np.asarray(high, dtype=np.float64),
+            np.ascontiguousarray(matrix).reshape(-1),
+            finite_array(dq, (n,), "dq"),
+            np.array([number(lambda2, "lambda2", least=0)]),
+            *ends,
             self.max_norm,
             self.mode == "scale",
             len(matrix),
-            len(self.lower),
+            n,
             1,
         )
         return step.astype(np.float64), side.astype(np.float64), float(used)
 
 
-def _bounds(given: ArrayLike, n: int, name: str) -> Array:
+def _bounds(given: object, n: int, name: str) -> Array:
     try:
         array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):

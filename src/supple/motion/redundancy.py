@@ -25,6 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import number_field
 from supple.motion.criteria import Criterion
 from supple.motion.damping import Constant, DampingRule, Optimal, Region
 from supple.motion.linearization import (
@@ -81,7 +82,7 @@ class NullSpace:
 
     def __post_init__(self) -> None:
         a_callable(self, "step", self.step)
-        _check(self, self.criterion, self.gain)
+        _check(self, self.criterion)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         return self.step(linearization) + _free(linearization, _pull(self, linearization))
@@ -120,9 +121,9 @@ class GradientProjection:
         a_callable(self, "rule", self.rule)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
             raise InputError("GradientProjection: takes Region without a direction")
-        _check(self, self.criterion, self.gain)
+        _check(self, self.criterion)
         if self.alpha1 is not None:
-            _above(self, "alpha1", self.alpha1, 0.0)
+            number_field(self, "alpha1", above=0.0)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         lambda2, share = damping_of(self.rule, linearization), 1.0
@@ -166,11 +167,11 @@ class Wampler:
     A: Array | None = None
 
     def __post_init__(self) -> None:
-        _at_least(self, "alpha1", self.alpha1, 0.0)
-        _at_least(self, "alpha2", self.alpha2, 0.0)
+        number_field(self, "alpha1", least=0.0)
+        number_field(self, "alpha2", least=0.0)
         if self.alpha1 == self.alpha2 == 0:
             raise InputError("Wampler: alpha1 or alpha2 must be above 0; given: 0 and 0")
-        _check(self, self.criterion, self.gain)
+        _check(self, self.criterion)
         if self.A is not None:
             A = numbers_of(self.A, "Wampler: A")
             square = A.ndim == 2 and A.shape[0] == A.shape[1] and np.allclose(A, A.T, 1e-12, 0)
@@ -232,9 +233,9 @@ class TotalSpeed:
     switch: bool = False
 
     def __post_init__(self) -> None:
-        _above(self, "max_speed", self.max_speed, 0.0)
-        _check(self, self.criterion, self.gain)
-        _above(self, "alpha1", self.alpha1, 0.0)
+        number_field(self, "max_speed", above=0.0)
+        _check(self, self.criterion)
+        number_field(self, "alpha1", above=0.0)
         if not isinstance(self.switch, bool):
             raise InputError(f"TotalSpeed: switch must be True or False; given: {self.switch!r}")
 
@@ -330,22 +331,12 @@ def _pull(step: Secondary, linearization: Linearization) -> Array:
     return pull_at(step)(linearization.q)
 
 
-def _check(owner: object, criterion: object, gain: object) -> None:
+def _check(owner: object, criterion: object) -> None:
     a_callable(owner, "criterion", criterion)
-    _at_least(owner, "gain", gain, 0.0)
+    number_field(owner, "gain", least=0.0)
 
 
 def a_callable(owner: object, name: str, value: object) -> None:
     """Refuse what cannot be called."""
     if not callable(value):
         raise InputError(f"{type(owner).__name__}: {name} must be callable; given: {shown(value)}")
-
-
-def _at_least(owner: object, name: str, value: object, low: float) -> None:
-    if type(value) not in (int, float) or not low <= value < math.inf:  # type: ignore[operator]
-        what = f"{type(owner).__name__}: {name} must be finite and at least {low}"
-        raise InputError(f"{what}; given: {shown(value)}")
-
-
-def _above(owner: object, name: str, value: object, low: float) -> None:
-    _at_least(owner, name, value, math.nextafter(low, math.inf))

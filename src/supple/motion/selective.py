@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from supple.kinematics.arrays import number_field
 from supple.motion.clamp import factor, shortened
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import Kernel, Method, a_group, in_range
+from supple.motion.step import Kernel, Method, a_group, finite_step
 
 
 @dataclass(frozen=True)
@@ -40,20 +41,24 @@ class SDLS:
     group: int = 3
 
     def __post_init__(self) -> None:
-        in_range(self, "max_angle", self.max_angle, 0.0, math.inf)
+        number_field(self, "max_angle", above=0.0)
         a_group(self, self.group)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         lin = linearization
         blocks = [slice(i, i + self.group) for i in range(0, len(lin.e), self.group)]
-        reaches = sum(np.linalg.norm(lin.J[block], axis=0) for block in blocks)
         total = np.zeros(lin.J.shape[1])
-        for i in range(lin.rank if lin.sigma[0] > 0 else 0):
+        if not lin.rank:
+            return total
+        relative = lin.J / lin.sigma[0]  # so that squares neither overflow nor vanish
+        reaches = sum(np.linalg.norm(relative[block], axis=0) for block in blocks)
+        for i in range(lin.rank):
             u, v, sigma = lin.U[:, i], lin.V[:, i], lin.sigma[i]
             N = sum(np.linalg.norm(u[block]) for block in blocks)
-            M = np.abs(v) @ reaches / sigma
+            M = np.abs(v) @ reaches * lin.sigma[0] / sigma
             gamma = self.max_angle * min(1.0, N / M)
-            phi = lin.gamma[i] / sigma * v
+            with np.errstate(over="ignore"):
+                phi = finite_step(lin.gamma[i] / sigma * v)
             size = np.abs(phi).max()
             cut = gamma / (gamma + size) if self.soft else factor(size, gamma)
             total += cut * phi

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import number_field
 from supple.motion.linearization import EPSILON, Array, numbers_of
 
 
@@ -112,8 +112,6 @@ def _point(given: object, name: str) -> Array:
 
 def _check(shape: Shape) -> None:
     name = type(shape).__name__
-    if type(shape.radius) not in (int, float) or not 0 <= shape.radius < math.inf:
-        given = shown(shape.radius)
-        raise InputError(f"{name}: radius must be a finite number, not negative; given: {given}")
+    number_field(shape, "radius", least=0.0)
     if shape.frame is not None and not isinstance(shape.frame, str):
         raise InputError(f"{name}: frame must be a name or None; given: {shown(shape.frame)}")

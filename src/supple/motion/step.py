@@ -16,8 +16,9 @@ from typing import Literal, Protocol
 import numpy as np
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import number, number_field
 from supple.motion.damping import Constant, DampingRule, KernelRule, Region
-from supple.motion.linearization import RANK_FLOOR, Array, Linearization
+from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
 
 
 class Method(IntEnum):
@@ -74,11 +75,16 @@ class Transpose:
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         J, e = linearization.J, linearization.e
+        size, reach = float(np.abs(J).max()), float(np.abs(e).max())
+        if size < TINY or reach == 0:
+            return np.zeros(J.shape[1])
+        J, e = J / size, e / reach  # so that squares neither overflow nor vanish
         down = J.T @ e
         back = J @ down
         if np.linalg.norm(down) <= RANK_FLOOR * np.linalg.norm(J) * np.linalg.norm(e):
             return np.zeros(len(down))  # nothing but rounding errors
-        return e @ back / (back @ back) * down
+        with np.errstate(over="ignore"):
+            return finite_step(e @ back / (back @ back) * reach * down / size)
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
@@ -120,7 +126,7 @@ class TruncatedSVD:
     threshold: float = 0.01
 
     def __post_init__(self) -> None:
-        in_range(self, "threshold", self.threshold, 0.0, 1.0)
+        number_field(self, "threshold", above=0.0, below=1.0)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         return gained(linearization, max(RANK_FLOOR, self.threshold), 0.0)
@@ -170,14 +176,18 @@ class DLS:
         m, n = J.shape
         if self.method in ("auto", "svd") or lambda2 == 0 or getattr(self.rule, "spectral", False):
             return gained(linearization, RANK_FLOOR, lambda2)
-        if self.method == "qr":
-            Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
-            dq = np.linalg.solve(R, Q.T @ np.concatenate([e, np.zeros(n)]))
-        elif m <= n:
-            dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
-        else:
-            dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
-        return np.asarray(dq, dtype=np.float64)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if self.method == "qr":
+                    Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
+                    dq = np.linalg.solve(R, Q.T @ np.concatenate([e, np.zeros(n)]))
+                elif m <= n:
+                    dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
+                else:
+                    dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
+        except np.linalg.LinAlgError:  # λ² is lost in the rounding of a singular J
+            return gained(linearization, RANK_FLOOR, lambda2)
+        return finite_step(dq)
 
     @property
     def kernel(self) -> Kernel:  # noqa: D102
@@ -218,33 +228,29 @@ def kernel_of(step: Step) -> Kernel:
 
 def damping_of(rule: DampingRule, linearization: Linearization) -> float:
     """What a rule returns, checked: a user's own may be wrong."""
-    lambda2: object = rule(linearization)
-    if not isinstance(lambda2, int | float) or not 0 <= lambda2 < math.inf:
-        raise InputError(
-            f"a damping rule must return a finite lambda2 >= 0; given: {shown(lambda2)} "
-            f"by {shown(rule)}"
-        )
-    return float(lambda2)
+    try:
+        lambda2: object = rule(linearization)
+    except OverflowError:  # of a Python float's power
+        lambda2 = math.inf
+    return number(lambda2, f"the lambda2 that {shown(rule)} returns", least=0.0)
 
 
 def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
     """Σ σ/(σ² + λ²) v uᵀe over the singular values above floor × the largest."""
     sigma = linearization.sigma
-    some = sigma > floor * sigma[0]
+    some = sigma > max(floor * float(sigma[0]), TINY)
     gain = np.zeros_like(sigma)
-    with np.errstate(over="ignore"):  # then the gain is zero; a square might vanish instead
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Where this overflows the gain is zero; a square might vanish instead.
         gain[some] = 1 / (sigma[some] + lambda2 / sigma[some])
-    result: Array = linearization.V @ (gain * linearization.gamma)
-    return result
+        return finite_step(linearization.V @ (gain * linearization.gamma))
 
 
-def in_range(owner: object, name: str, value: float, low: float, high: float) -> None:
-    """Refuse a parameter that is not a number between two others, both excluded."""
-    if type(value) not in (int, float) or not low < value < high:
-        raise InputError(
-            f"{type(owner).__name__}: {name} must be above {low} and below {high}; "
-            f"given: {shown(value)}"
-        )
+def finite_step(dq: Array) -> Array:
+    """Refuse a step that numbers cannot hold."""
+    if not np.isfinite(dq).all():
+        raise InputError(f"J and e must be such that the step is finite; given: q̇ = {shown(dq)}")
+    return np.asarray(dq, dtype=np.float64)
 
 
 def a_group(owner: object, group: int) -> None:
