@@ -25,11 +25,14 @@
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
 #define SUPPLE_FN __host__ __device__ inline
 #define SUPPLE_APART __host__ __device__ inline
+#define SUPPLE_LARGE __host__ __device__ __noinline__
 #else
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
 // Never inlined on a CPU: a loop that needs all the registers for its constants.
 #define SUPPLE_APART __attribute__((noinline))
+// Never inlined on a GPU, where everything else is: it would be compiled again for every use.
+#define SUPPLE_LARGE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__
 

@@ -118,25 +118,21 @@ inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 // x0 (n) minimises ‖J d‖² + λ²‖d‖². `pull` (n) is the gradient there, over λ² or not, zero for
 // entries that are free and where it is nothing but rounding errors.
 template <class L>
-SUPPLE_FN void fill_in(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
-                       const L* x0, const L* side, L* d, L* pull, L* scratch) {
+SUPPLE_LARGE void fill_in(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                          const L* x0, const L* side, L* d, L* pull, L* scratch) {
   using T = scalar_t<L>;
   L *A = scratch, *z = A + m * m, *right = z + m, *stacked = right + m, *b = stacked + (m + n) * n,
     *tau = b + m + n;
-  const auto freed = [&](int i, int j) { return select(side[j] == L(0), J[i * n + j], L(0)); };
+  L* const freed = stacked;  // J_F: the columns of the others are zero
   for (int j = 0; j < n; ++j) {
-    d[j] = select(side[j] < L(0), low[j] - x0[j], select(side[j] > L(0), high[j] - x0[j], L(0)));
+    const mask_t<L> is_free = side[j] == L(0);
+    d[j] = select(is_free, L(0), select(side[j] < L(0), low[j], high[j]) - x0[j]);
+    for (int i = 0; i < m; ++i) freed[i * n + j] = select(is_free, J[i * n + j], L(0));
   }
   // (J_F J_Fᵀ + λ²) z = -J_A d_A,  d_F = J_Fᵀ z
+  gram(m, n, freed, A);
   for (int i = 0; i < m; ++i) {
-    L sum(0);
-    for (int j = 0; j < n; ++j) sum = fma(-J[i * n + j], d[j], sum);
-    right[i] = z[i] = sum;
-    for (int k = 0; k <= i; ++k) {
-      sum = L(0);
-      for (int j = 0; j < n; ++j) sum = fma(freed(i, j), J[k * n + j], sum);
-      A[i * m + k] = sum;
-    }
+    right[i] = z[i] = -dot(n, J + i * n, d);
     A[i * m + i] = b[i] = A[i * m + i] + lambda2;
   }
   cholesky(m, A);
@@ -151,7 +147,6 @@ SUPPLE_FN void fill_in(int m, int n, const L* J, const L& lambda2, const L* low,
     const L lambda = sqrt(lambda2);
     L square(0);
     for (int i = 0; i < m; ++i) {
-      for (int j = 0; j < n; ++j) stacked[i * n + j] = freed(i, j);
       square = fma(right[i], right[i], square);
       b[i] = right[i];
     }
@@ -164,7 +159,9 @@ SUPPLE_FN void fill_in(int m, int n, const L* J, const L& lambda2, const L* low,
     // z is what is left of the task, over λ²; not divided, so that it stays a number
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
-      for (int j = 0; j < n; ++j) rest = fma(-freed(i, j), b[j], rest);
+      for (int j = 0; j < n; ++j) {
+        rest = fma(select(side[j] == L(0), -J[i * n + j], L(0)), b[j], rest);
+      }
       z[i] = select(sound, z[i], rest);
     }
     scale = select(sound, scale, lambda2);
@@ -199,8 +196,8 @@ SUPPLE_FN int boxed_scratch(int m, int n) { return m * m + 2 * m + (m + n) * (n 
 // cost falls in every round: go towards the minimiser of the free entries as far as the box allows,
 // and let go of one entry at a time (Stark & Parker 1995).
 template <class L>
-SUPPLE_FN L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
-                       L* x, L* side, L* scratch) {
+SUPPLE_LARGE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                          L* x, L* side, L* scratch) {
   using T = scalar_t<L>;
   mask_t<L> open = L(0) != L(0);
   for (int j = 0; j < n; ++j) {
@@ -319,8 +316,8 @@ SUPPLE_FN int limited_scratch(int m, int n) { return boxed_scratch(m, n) + m * m
 // as it takes. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the bound is
 // taken. Where the box itself is farther from zero than the bound, the box holds.
 template <class L>
-SUPPLE_FN L limited_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
-                         const L& bound, L* x, L* side, L* scratch) {
+SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                            const L& bound, L* x, L* side, L* scratch) {
   using T = scalar_t<L>;
   L* const x0 = scratch;
   L *best = x0 + n, *sides = best + n, *A = sides + n, *z = A + m * m, *rest = z + m;

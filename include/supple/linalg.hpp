@@ -117,7 +117,7 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
 // v_j^T. A column that is already zero needs no reflector (tau = 0): Q is orthogonal and Q R = A at
 // any rank.
 template <class L, class M, class N>
-SUPPLE_FN void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
+SUPPLE_LARGE void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
   const L unscale = scale_to_range(m * n, a);
   for (int j = 0; j < m && j < n; ++j) {
     L below(0);
@@ -192,7 +192,7 @@ SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
 // `list`) becomes, where `missing`, a unit vector orthogonal to the others before it. Starts from
 // the coordinate axis farthest from their span, projected twice (once is not enough near the span).
 template <class L>
-SUPPLE_FN void complete(int i, int n, L* list, const mask_t<L>& missing) {
+SUPPLE_LARGE void complete(int i, int n, L* list, const mask_t<L>& missing) {
   L best(-1), pick(0);
   for (int k = 0; k < n; ++k) {
     L rest(1);
@@ -290,8 +290,8 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
 // sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma)
 // V^T. With turned = nullptr only sigma is wanted and rows is left as working space.
 template <class L, class K, class N>
-SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
-                        L* SUPPLE_RESTRICT turned) {
+SUPPLE_LARGE void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                           L* SUPPLE_RESTRICT turned) {
   using T = scalar_t<L>;
   constexpr int most_sweeps = 60, usual_sweeps = 4;
   const L unscale = scale_to_range(k * n, rows);

@@ -126,8 +126,8 @@ SUPPLE_FN L bounded(const Split<L>& split, const L& weight, const L& bound, bool
 
 // One step with a criterion. `before` and `change` are those of a Spectrum. Returns λ².
 template <class L, class T>
-SUPPLE_FN L secondary(const Redundancy<T>& how, int m, int n, const L* J, const L* e, const L* v,
-                      const L& before, const L& change, L* dq, L* scratch) {
+SUPPLE_LARGE L secondary(const Redundancy<T>& how, int m, int n, const L* J, const L* e, const L* v,
+                         const L& before, const L& change, L* dq, L* scratch) {
   const int k = m < n ? m : n;
   const auto take = [&scratch](int count) {
     L* piece = scratch;
@@ -180,8 +180,8 @@ SUPPLE_FN L secondary(const Redundancy<T>& how, int m, int n, const L* J, const 
 // basis of all their rows. `before` and `change` are those of the first level; the others have
 // none. `redundancy_scratch` of all rows. Returns the largest λ² of all levels.
 template <class L, class T>
-SUPPLE_FN L priority(const Step<T>* how, int levels, const int* rows, int n, const L* J, const L* e,
-                     const L& before, const L& change, L* dq, L* scratch) {
+SUPPLE_LARGE L priority(const Step<T>* how, int levels, const int* rows, int n, const L* J,
+                        const L* e, const L& before, const L& change, L* dq, L* scratch) {
   const auto take = [&scratch](int count) {
     L* piece = scratch;
     scratch += count;

@@ -146,6 +146,29 @@ SUPPLE_FN int as_seen(const Servo<T>& servo, const L* J, L* seen) {
   return m;
 }
 
+// A damped step that is longer than the bound on ‖q̇‖ allows is damped more, as optimal damping is:
+// the same that `limited_step` would find, sooner. Steps with weights or clamps are left to it.
+template <class L, class T>
+SUPPLE_FN void bound_norm(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
+  const Step<T>& how = *servo.step;
+  const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
+                      how.method == Method::damped_qr || how.method == Method::damped_quick;
+  if (!damped || how.task_scale || how.joint_scale || how.direction || servo.scale ||
+      how.max_error < Number<T>::huge || how.max_angle < Number<T>::huge) {
+    return;
+  }
+  const int m = servo.rows, n = servo.chain.coordinates;
+  const L bound(servo.bound);
+  const mask_t<L> far = length(n, state.dq) > bound;
+  if (!any(far)) return;
+  L *x = scratch, *rest = x + n, lambda2;
+  const mask_t<L> holds =
+      optimal_step_of_any_size(m, n, state.J, state.e, bound, state.lambda2, x, &lambda2, rest);
+  const mask_t<L> taken = far & holds & (lambda2 >= state.lambda2);
+  for (int j = 0; j < n; ++j) state.dq[j] = select(taken, x[j], state.dq[j]);
+  state.lambda2 = select(taken, lambda2, state.lambda2);
+}
+
 // A step of the kernel's: state.dq and state.lambda2.
 template <class L, class T>
 SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
@@ -164,15 +187,15 @@ SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
     case Decision::step:
       state.lambda2 =
           step(*servo.step, m, n, J, e, state.before, change, state.dq, scratch, state.lambda2);
+      if (!servo.second) bound_norm(servo, state, scratch);
       break;
     case Decision::secondary:
       state.lambda2 =
           secondary(servo.redundancy, m, n, J, e, state.v, state.before, change, state.dq, scratch);
       break;
     case Decision::priority:
-      priority(servo.step, servo.tasks, servo.task_rows, n, J, e, state.before, change, state.dq,
-               scratch);
-      state.lambda2 = L(0);
+      state.lambda2 = priority(servo.step, servo.tasks, servo.task_rows, n, J, e, state.before,
+                               change, state.dq, scratch);
       break;
     case Decision::filtered:
       if (!state.begun) least_direction(m, n, J, state.u, state.sigma, scratch);

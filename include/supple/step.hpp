@@ -45,7 +45,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n).
 template <class L, class M, class N>
-SUPPLE_FN void factor(M m, N n, const L* J, L* u, L* sigma, L* v) {
+SUPPLE_LARGE void factor(M m, N n, const L* J, L* u, L* sigma, L* v) {
   if (int(m) <= int(n)) {
     for (int i = 0; i < m * n; ++i) v[i] = J[i];
     svd_rows(m, n, v, sigma, u);
@@ -132,9 +132,9 @@ SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
 // Selectively damped least squares: each singular direction is limited by how far its joints may
 // turn before the effectors have moved more than was asked (Buss & Kim 2005).
 template <class L>
-SUPPLE_FN void selective_step(int m, int n, int group, const L* J, const L* u, const L* sigma,
-                              const L* v, const L* gamma, const L& most, bool soft, L* reaches,
-                              L* dq) {
+SUPPLE_LARGE void selective_step(int m, int n, int group, const L* J, const L* u, const L* sigma,
+                                 const L* v, const L* gamma, const L& most, bool soft, L* reaches,
+                                 L* dq) {
   const int k = m < n ? m : n;
   // How far each joint moves the effectors: the sum over effectors of the lengths of its columns.
   for (int j = 0; j < n; ++j) {
@@ -228,8 +228,8 @@ SUPPLE_FN void give_way(int m, int n, const T* d, const L& w, const L* J, L* wei
 
 // Any step but the quick optimal one. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
 template <class L, class T>
-SUPPLE_FN L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const L& before,
-                       const L& change, L* dq, L* scratch) {
+SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const L& before,
+                          const L& change, L* dq, L* scratch) {
   if (how.method == Method::transpose) {
     transpose_step(m, n, J, e, dq);
     return L(0);
@@ -310,8 +310,8 @@ SUPPLE_FN mask_t<L> clearly_positive(int m, L* A) {
 // them, or is zero because the least of them is far enough from zero, which a Cholesky factor
 // tells, too. Returns where that was so, and J Jᵀ + λ² well conditioned; m <= n.
 template <class L, class T>
-SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const L* J, const L* e,
-                               L* dq, L* lambda2, L* scratch) {
+SUPPLE_LARGE mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const L* J, const L* e,
+                                  L* dq, L* lambda2, L* scratch) {
   L *A = scratch, *shifted = A + m * m, *z = shifted + m * m;
   mask_t<L> holds = L(0) == L(0);
   L least(0);  // the square of the singular value above which λ² is zero

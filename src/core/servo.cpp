@@ -175,6 +175,17 @@ class PyServo {
     run(Batch(q, n, "q"), wish, data_of<double>(result(out, n)));
   }
 
+  template <class Visit>
+  int visit(Visit&& visit) const {
+    for (const nb::object* held : {&tasks_, &convert_, &pull_, &own_}) {
+      if (const int stop = visit(*held)) return stop;
+    }
+    return 0;
+  }
+
+  // Lets go of what may hold it. Not to be called again.
+  void clear() { convert_ = pull_ = own_ = nb::none(); }
+
   // Forgets what was; the joints move at `qd`.
   void reset(nb::handle qd) {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
@@ -191,6 +202,7 @@ class PyServo {
   nb::object asked() const { return copy(state_.asked, {servo_.rows}); }
   nb::object seen() const { return copy(state_.e, {servo_.rows}); }
   bool held() const { return state_.held != 0; }
+  bool begun() const { return state_.begun; }
   double lambda2() const { return state_.used; }
   // The length of the next steps [s].
   void last(double dt) {
@@ -377,10 +389,29 @@ class PyServo {
   int targets_, velocities_;
 };
 
+// A Servo and what it holds (a user's step, whose globals may hold the Servo) are a cycle that
+// Python's collector must see.
+int visit_servo(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  return nb::inst_ptr<PyServo>(self)->visit(
+      [&](nb::handle held) { return held.is_valid() ? visit(held.ptr(), arg) : 0; });
+}
+
+int clear_servo(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<PyServo>(self)->clear();
+  return 0;
+}
+
+PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_servo)},
+                             {Py_tp_clear, reinterpret_cast<void*>(clear_servo)},
+                             {0, nullptr}};
+
 }  // namespace
 
 void bind_servo(nb::module_& m) {
-  nb::class_<PyServo>(m, "Servo", "One step of a control loop. Not for direct use: supple.Servo.")
+  nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
+                      "One step of a control loop. Not for direct use: supple.Servo.")
       .def(nb::init<nb::object, int, const std::vector<Doubles>&, const Doubles&, const Doubles&,
                     double, bool, bool, const Doubles&, const Ints&, nb::object, nb::object,
                     nb::object>(),
@@ -414,6 +445,9 @@ void bind_servo(nb::module_& m) {
                    " | None, target: " SUPPLE_ARRAY " | None, acceleration: " SUPPLE_ARRAY
                    " | None, out: " SUPPLE_ARRAY ") -> None"))
       .def("_last", &PyServo::last, "dt"_a)
+      .def_prop_ro(
+          "_begun", [](const PyServo& servo) { return servo.begun(); },
+          nb::sig("def _begun(self) -> bool"))
       .def_prop_ro("_lambda2", &PyServo::lambda2, nb::sig("def _lambda2(self) -> float"));
 }
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TypeVar
+from typing import TypeAlias
 
 import numpy as np
 
@@ -276,7 +276,7 @@ class TotalSpeed:
         return SecondaryKernel(form, DLS(Constant(0.0)).kernel, self.alpha1, self.max_speed)
 
 
-Secondary = TypeVar("Secondary", NullSpace, GradientProjection, Wampler, TotalSpeed)
+Secondary: TypeAlias = NullSpace | GradientProjection | Wampler | TotalSpeed
 WITH_CRITERION = (NullSpace, GradientProjection, Wampler, TotalSpeed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -16,7 +17,7 @@ from supple.motion.layout import Layout
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.memory import Remembering
 from supple.motion.priority import Augmented, Priority
-from supple.motion.redundancy import SecondaryKernel, pull_at
+from supple.motion.redundancy import SecondaryKernel, TotalSpeed, pull_at
 from supple.motion.step import DLS, Kernel, Step, damping_of, kernel_of
 
 AnyStep: TypeAlias = Step | Augmented | Priority
@@ -44,6 +45,7 @@ class Plan:
         extra: Three numbers of a step with a criterion, or of a filter.
         pull: q (n,) -> v (n,), what a criterion asks for; None if there is none.
         own: A step in Python, where the kernel does not have it; None if it has.
+        max_speed: The bound on ‖q̇‖ that the step promises, which limits must not break.
     """
 
     decision: Decision = Decision.STEP
@@ -51,10 +53,14 @@ class Plan:
     extra: tuple[float, float, float] = (0.0, 0.0, 0.0)
     pull: Callable[[Array], Array] | None = None
     own: PythonStep | None = None
+    max_speed: float = math.inf
 
 
 def plan_of(step: AnyStep, layout: Layout) -> Plan:
     """In the kernel where it has all of the step, else in Python."""
+    given: object = step
+    if isinstance(given, damping.KernelRule):
+        raise InputError(f"step must be a step: DLS(rule) makes one; given: {shown(step)}")
     if isinstance(step, Augmented):
         step = _augmented(step, layout)
     if isinstance(step, NumericalFilter):
@@ -75,8 +81,12 @@ def _in_kernel(step: Step | Priority, layout: Layout) -> Plan:
     kernel = getattr(step, "kernel", None)
     if isinstance(kernel, SecondaryKernel):
         extra = (float(kernel.form), kernel.alpha1, kernel.max_speed)
-        return Plan(Decision.SECONDARY, (kernel.step,), extra, pull_at(step))  # type: ignore[type-var]
-    return Plan(steps=(kernel_of(step),))
+        pull = pull_at(step)  # type: ignore[arg-type]
+        most = kernel.max_speed if isinstance(step, TotalSpeed) else math.inf
+        return Plan(Decision.SECONDARY, (kernel.step,), extra, pull, max_speed=most)
+    made = kernel_of(step)
+    bounded = isinstance(made.rule, damping.Optimal) and not made.joint_scale
+    return Plan(steps=(made,), max_speed=made.rule.kernel[1][0] if bounded else math.inf)
 
 
 def _check(step: object, kernels: Sequence[Kernel], counts: Sequence[int], n: int) -> None:

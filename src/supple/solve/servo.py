@@ -60,8 +60,6 @@ class Servo(_core.Servo):
         tasks: What it does, their rows below each other.
         step: Makes joint speeds (or accelerations) of J and what is asked.
         limits: Of the joints.
-        dt: Length of a step [s].
-        gain: Of the error to the target [1/s], or [1/s²] with order=2.
 
     References:
         Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
@@ -71,8 +69,6 @@ class Servo(_core.Servo):
     tasks: tuple[Task, ...]
     step: AnyStep
     limits: Limits
-    dt: float
-    gain: float
 
     def __init__(
         self,
@@ -106,9 +102,7 @@ class Servo(_core.Servo):
         """
         if not isinstance(robot, Robot):
             raise InputError(f"robot must be a Robot; given: {shown(robot)}")
-        given = tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else tasks
-        self._layout = lay_out(robot, as_tasks(given))
-        self._single = len(self._layout.tasks) == 1
+        self._layout, single = laid_out(robot, tasks)
         if order not in (1, 2):
             raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {shown(order)}")
         self.robot, self.tasks = robot, self._layout.tasks
@@ -118,13 +112,13 @@ class Servo(_core.Servo):
         if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
             raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
         self.limits = bounds
-        self.dt = number(dt, "dt", above=0)
+        self._dt = number(dt, "dt", above=0)
         if step is None:
-            step = DLS(damping.Curvature.for_robot(robot, dt=self.dt))
+            step = DLS(damping.Curvature.for_robot(robot, dt=self._dt))
         self.step = step
-        default = 100.0 if order == 2 else min(10.0, 1 / self.dt)
-        self.gain = number(default if gain is None else gain, "gain", least=0)
-        damped = 2 * math.sqrt(self.gain) if rate_gain is None else rate_gain
+        default = 100.0 if order == 2 else min(10.0, 1 / self._dt)
+        self._gain = number(default if gain is None else gain, "gain", least=0)
+        damped = 2 * math.sqrt(self._gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         plan = plan_of(self.step, self._layout)
@@ -137,18 +131,28 @@ class Servo(_core.Servo):
             limits=np.concatenate(
                 [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]
             ).tolist(),
-            bound=bounds.max_norm,
+            bound=min(bounds.max_norm, plan.max_speed if order == 1 else math.inf),
             scale=bounds.mode == "scale",
             second=order == 2,
-            timing=[self.dt, self.gain, rate, rest],
+            timing=[self._dt, self._gain, rate, rest],
             given=[n for task in self.tasks for n in _given(task, robot.dof)],
-            convert=_converter(self._layout, self._single),
+            convert=_converter(self._layout, single),
             pull=plan.pull,
             own=plan.own,
         )
 
     def __repr__(self) -> str:
         return f"Servo({self.robot.name!r}, {list(self.tasks)}, {self.step}, dt={self.dt})"
+
+    @property
+    def dt(self) -> float:
+        """Length of a step [s]."""
+        return self._dt
+
+    @property
+    def gain(self) -> float:
+        """Of the error to the target [1/s], or [1/s²] with order=2."""
+        return self._gain
 
     def reset(self, qd: ArrayLike | None = None) -> None:
         """Forget the steps before: the joints rest, or move at `qd` (n,)."""
@@ -169,7 +173,9 @@ class Servo(_core.Servo):
 
     @property
     def lambda2(self) -> float:
-        """The damping λ², with what limits and the norm's bound added; 0 for `Priority`."""
+        """The damping λ², with what limits and the norm's bound added; the largest of all tasks'
+        for `Priority`.
+        """
         return self._lambda2
 
     @property
@@ -199,10 +205,20 @@ class Servo(_core.Servo):
 
     def explain(self) -> Report:
         """What the last step did and why, in words."""
+        if not self._begun:
+            raise InputError("there is nothing to explain before the first step; given: none")
         # Some take several linearizations; to ask one that remembers would be a step of it.
         if isinstance(self.step, Priority | Augmented | Remembering):
             return explain(self.linearization)
         return explain(self.linearization, self.step)
+
+
+def laid_out(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Layout, bool]:
+    """Tasks for the kernel, and whether targets come bare: one task, not a sequence of them."""
+    if tasks is None:
+        tips = tuple(PoseTask(tip) for tip in robot.tips)
+        return lay_out(robot, tips), len(tips) == 1
+    return lay_out(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
 
 
 def _numbers(kernel: Kernel) -> list[float]:

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
-from supple.motion.layout import Layout, lay_out
+from supple.motion.layout import Layout
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
-from supple.motion.task import PoseTask, TaskLike, as_tasks
+from supple.motion.task import OrientationTask, PoseTask, Task, TaskLike
 from supple.solve.plan import AnyStep
 from supple.solve.result import Status, Trajectory
-from supple.solve.servo import Servo
+from supple.solve.servo import Servo, laid_out
 
 Course: TypeAlias = Callable[[float], Any] | Sequence[Any] | ArrayLike | None
 
@@ -49,8 +49,10 @@ def track(
         robot: That moves.
         q0: Where it starts (n,) [rad or m]; outside its limits it comes back first.
         target: Where the tasks shall be: a function of time [s], or K + 1 of them, one at each
-            time. With several tasks each is a sequence with one for each task.
-        velocity: How fast the tasks shall go: a function of time, or K (or K + 1) of them.
+            time; for one task also a constant one. With several tasks each is a sequence with one
+            for each task.
+        velocity: How fast the tasks shall go: a function of time, K (or K + 1) of them, or a
+            constant one.
         acceleration: Likewise, with order=2.
         tasks: As in `Servo`: a task, a frame's name, a sequence of those, or all end frames.
         dt: Length of a step [s], where `times` are left out.
@@ -71,8 +73,7 @@ def track(
     """
     if not isinstance(robot, Robot):
         raise InputError(f"robot must be a Robot; given: {shown(robot)}")
-    given = tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else tasks
-    layout = lay_out(robot, as_tasks(given))
+    layout, single = laid_out(robot, tasks)
     if target is None and velocity is None and acceleration is None:
         raise InputError("track needs a target, a velocity or an acceleration; given: none")
     courses = {"target": target, "velocity": velocity, "acceleration": acceleration}
@@ -80,11 +81,13 @@ def track(
         if not (course is None or callable(course) or hasattr(course, "__len__")):
             what = "a function of time, or a sequence with one for each time"
             raise InputError(f"{name} must be {what}; given: {shown(course)}")
-    t = _times(dt, times, duration, target, velocity, acceleration)
+        if single and _is_constant(course, name, layout.tasks[0]):
+            courses[name] = _always(course)
+    t = _times(dt, times, duration, *courses.values())
     steps = len(t) - 1
-    targets = _sampled(target, t, steps + 1, "target", layout)
-    velocities = _sampled(velocity, t, steps, "velocity", layout)
-    accelerations = _sampled(acceleration, t, steps, "acceleration", layout)
+    targets = _sampled(courses["target"], t, steps + 1, "target", layout, single)
+    velocities = _sampled(courses["velocity"], t, steps, "velocity", layout, single)
+    accelerations = _sampled(courses["acceleration"], t, steps, "acceleration", layout, single)
     if targets is not None and velocities is None and feedforward:
         velocities = layout.differences(targets[:-1], targets[1:]) / np.diff(t)[:, None]
 
@@ -166,7 +169,22 @@ def _times(
     raise InputError("duration or times must say how long; given: only functions of time")
 
 
-def _sampled(course: Course, t: Array, count: int, name: str, layout: Layout) -> Array | None:
+def _is_constant(course: Course, name: str, task: Task) -> bool:
+    """Whether a course of one task is the same at all times: as many axes as one of them has."""
+    matrix = name == "target" and isinstance(task, PoseTask | OrientationTask)
+    try:
+        return not callable(course) and np.ndim(course) == (2 if matrix else 1)  # type: ignore[arg-type]
+    except ValueError:  # lists of different lengths
+        return False
+
+
+def _always(value: Course) -> Callable[[float], Any]:
+    return lambda time: value
+
+
+def _sampled(
+    course: Course, t: Array, count: int, name: str, layout: Layout, single: bool
+) -> Array | None:
     """A course as the kernel's numbers (count, k)."""
     if course is None:
         return None
@@ -178,7 +196,6 @@ def _sampled(course: Course, t: Array, count: int, name: str, layout: Layout) ->
             raise InputError(f"{name} must have {count} entries; given: {len(each)}")
         each = each[:count]
     make = layout.targets if name == "target" else layout.velocities
-    single = len(layout.tasks) == 1
     rows = [make((one,) if single else one) for one in each]
     if any(row.ndim != 1 for row in rows):
         raise InputError(f"each {name} must be one, not a batch; given: {shown(each[0])}")

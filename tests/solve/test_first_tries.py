@@ -1,0 +1,82 @@
+"""What people try first works, or says what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import supple
+
+
+def test_a_rule_is_no_step() -> None:
+    with pytest.raises(supple.InputError, match=r"DLS\(rule\) makes one"):
+        supple.Servo(supple.load("ur5e"), dt=0.01, step=supple.damping.Constant(0.1))  # type: ignore[arg-type]
+
+
+def test_nothing_is_explained_before_the_first_step() -> None:
+    with pytest.raises(supple.InputError, match="before the first step"):
+        supple.Servo(supple.load("ur5e"), dt=0.01).explain()
+
+
+def test_a_sequence_of_one_task_takes_sequences_of_one() -> None:
+    robot, q = supple.load("ur5e"), np.array([0.0, -1.2, 1.5, -1.0, -1.0, 0.3])
+    twist = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.2])
+    bare = supple.Servo(robot, robot.tips[0], dt=0.01)(q, twist)
+    listed = supple.Servo(robot, [robot.tips[0]], dt=0.01)(q, [twist])
+    np.testing.assert_array_equal(bare, listed)
+    again = supple.track(robot, q, velocity=[[twist]] * 3, tasks=[robot.tips[0]], dt=0.01)
+    np.testing.assert_array_equal(again.q[1], bare)
+
+
+def test_courses_may_be_constant() -> None:
+    robot, q = supple.load("ur5e"), np.array([0.0, -1.2, 1.5, -1.0, -1.0, 0.3])
+    twist = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.2])
+    one = supple.track(robot, q, velocity=twist, dt=0.01, duration=0.1)
+    np.testing.assert_array_equal(
+        one.q, supple.track(robot, q, velocity=[twist] * 10, dt=0.01, duration=0.1).q
+    )
+    goal = robot.fk(q + 0.1)
+    held = supple.track(robot, q, target=goal, dt=0.01, duration=3.0)
+    np.testing.assert_allclose(robot.fk(held.q[-1]), goal, atol=1e-6)
+
+
+def test_what_was_chosen_cannot_be_set_later() -> None:
+    servo = supple.Servo(supple.load("ur5e"), dt=0.01)
+    for name in ("dt", "gain"):
+        with pytest.raises(AttributeError):
+            setattr(servo, name, 1.0)
+
+
+def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
+    """Joints that are held make the others faster: not beyond Δ."""
+    robot = supple.load("panda")
+    q = robot.neutral()
+    q[3] = robot.upper[3]
+    servo = supple.Servo(robot, dt=0.01, step=supple.DLS(supple.damping.Optimal(0.8)))
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(300):
+        q = servo(q, rng.normal(size=6))
+        held += bool(servo.active.any())
+        assert np.linalg.norm(servo.qd) <= 0.8
+    assert held > 20
+
+
+def test_a_servo_in_a_cycle_is_collected() -> None:
+    """A user's step whose globals hold the Servo: nothing is left when both are gone."""
+    script = """
+import gc, numpy as np, supple
+robot = supple.load("ur5e")
+def mine(linearization):
+    return supple.Pseudoinverse()(linearization)
+servo = supple.Servo(robot, dt=0.01, step=mine)
+mine.servo = servo
+servo(robot.neutral(), np.ones(6))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "leak" not in done.stderr
