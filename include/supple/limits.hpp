@@ -188,8 +188,8 @@ inline constexpr int block_rounds = 6;
 SUPPLE_FN int boxed_scratch(int m, int n) { return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n; }
 
 // The step inside a box: x (n) holds x0 and is replaced. `side` (n) is -1, 0 or 1 where an entry
-// sits at its low end, is free, or sits at its high end. Returns the damping that was used: λ², or
-// the little that it takes where λ² has less.
+// sits at its low end, is free, or sits at its high end; it is read first if `guessed`. Returns the
+// damping that was used: λ², or the little that it takes where λ² has less.
 //
 // A few rounds of block pivoting first: solve for the free entries and exchange all that are on the
 // wrong side, which is enough nearly always (Júdice & Pires 1994). Then the active-set method whose
@@ -197,12 +197,13 @@ SUPPLE_FN int boxed_scratch(int m, int n) { return m * m + 2 * m + (m + n) * (n 
 // and let go of one entry at a time (Stark & Parker 1995).
 template <class L>
 SUPPLE_LARGE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
-                          L* x, L* side, L* scratch) {
+                          L* x, L* side, L* scratch, bool guessed = false) {
   using T = scalar_t<L>;
   mask_t<L> open = L(0) != L(0);
   for (int j = 0; j < n; ++j) {
-    side[j] = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
-    open = open | (side[j] != L(0));
+    const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
+    side[j] = guessed ? select(out == L(0), L(0), side[j]) : out;
+    open = open | (out != L(0));
   }
   if (!any(open)) return lambda2;
   L *d = scratch, *pull = d + n, *x0 = pull + n, *rest = x0 + n;
@@ -326,19 +327,20 @@ SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L*
   L size = sqrt(dot(n, x, x));
   mask_t<L> open = size > bound;
   if (!any(open)) return used;
+  for (int j = 0; j < n; ++j) sides[j] = side[j];
   L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
-  // below: too little damping; above: enough, infinite until found
-  L below(0), above = L(Number<T>::huge), at_below = bound / size, at_above(1);
+  // below: too little damping; above: enough, infinite until found; last: what was tried before
+  L below(0), above = L(Number<T>::huge), last(0), at_last = bound / size;
   L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
-  const L aim = L(T(1) - T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4)));
+  const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
   mask_t<L> found = !open;
   // Most damping there is: the point of the box that is nearest to zero.
   for (int j = 0; j < n; ++j) best[j] = select(open, min(max(L(0), low[j]), high[j]), x[j]);
   open = open & (dot(n, best, best) < bound * bound);
   for (int round = 0; round < 80 && any(open); ++round) {
     damp_more(m, n, J, lambda2, delta2, x0, x, A, z);
-    const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, sides, rest);
+    const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, sides, rest, true);
     size = sqrt(dot(n, x, x));
     const mask_t<L> enough = open & (size <= bound);
     used = select(enough, tried, used);
@@ -346,22 +348,21 @@ SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L*
       best[j] = select(enough, x[j], best[j]);
       side[j] = select(enough, sides[j], side[j]);
     }
-    // bound/‖x‖ is nearly a straight line in δ²
-    const L ratio = bound / select(size > L(0), size, L(1));
     found = found | enough;
     above = select(enough, delta2, above);
-    at_above = select(enough, ratio, at_above);
     below = select(open & !enough, delta2, below);
-    at_below = select(open & !enough, ratio, at_below);
-    open = open & !(enough & (size >= bound * aim));
-    const L step = (above - below) * (L(1) + (L(1) - aim) * L(T(0.5)) - at_below) /
-                   max(at_above - at_below, L(Number<T>::tiny));
-    // every third round halves the bracket: the line may hug one end
-    const L inside = (round % 3 == 2) ? L(T(0.5)) * (above - below) : step;
-    const L next =
-        below + min(max(inside, L(T(1e-3)) * (above - below)), L(T(0.999)) * (above - below));
-    delta2 = select(found, next, delta2 * L(T(8)));
+    open = open & !(enough & (size >= bound * L(T(1) - room)));
     open = open & !(found & (above - below <= L(T(4) * Number<T>::epsilon) * above));
+    // bound/‖x‖ is nearly a straight line in δ²: go on along it, a hair beyond the bound. Where
+    // that leads out of the bracket, or has not ended soon, halve this instead.
+    const L ratio = bound / select(size > L(0), size, L(1)), rise = ratio - at_last;
+    const L to = fma((L(T(1) + T(0.5) * room) - ratio) / select(rise != L(0), rise, L(1)),
+                     delta2 - last, delta2);
+    const mask_t<L> ahead = (rise != L(0)) & (to > below) & (to < above);
+    const L half = select(found, L(T(0.5)) * (below + above), delta2 * L(T(8)));
+    last = delta2;
+    at_last = ratio;
+    delta2 = select(ahead & (L(T(round % 8)) < L(T(7))), to, half);
   }
   for (int j = 0; j < n; ++j) x[j] = best[j];
   return used;
