@@ -77,11 +77,12 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 SUPPLE_FN int servo_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  const int looking = 12 * servo.chain.joints + m, filtering = filter_scratch(m, n);
-  const int acting = 4 * n + m * n + limited_scratch(m, n), deciding = redundancy_scratch(m, n);
-  const int most = looking > acting ? looking : acting;
-  const int more = deciding > filtering ? deciding : filtering;
-  return most > more ? most : more;
+  const int sizes[] = {12 * servo.chain.joints + m, filter_scratch(m, n), redundancy_scratch(m, n),
+                       6 * n + m * n + limited_scratch(m, n),
+                       5 * n + m * n + bounded_scratch(m, n)};
+  int most = 0;
+  for (const int size : sizes) most = size > most ? size : most;
+  return most;
 }
 
 // Kinematics and tasks: state.J, state.asked and state.e of the q and q̇ that are there. In resolved
@@ -146,27 +147,15 @@ SUPPLE_FN int as_seen(const Servo<T>& servo, const L* J, L* seen) {
   return m;
 }
 
-// A damped step that is longer than the bound on ‖q̇‖ allows is damped more, as optimal damping is:
-// the same that `limited_step` would find, sooner. Steps with weights or clamps are left to it.
-template <class L, class T>
-SUPPLE_FN void bound_norm(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
+// Whether the step is the minimiser of ‖J q̇ - e‖² + λ²‖q̇‖², for J and e as they are.
+template <class T>
+SUPPLE_FN bool plainly_damped(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
   const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
                       how.method == Method::damped_qr || how.method == Method::damped_quick;
-  if (!damped || how.task_scale || how.joint_scale || how.direction || servo.scale ||
-      how.max_error < Number<T>::huge || how.max_angle < Number<T>::huge) {
-    return;
-  }
-  const int m = servo.rows, n = servo.chain.coordinates;
-  const L bound(servo.bound);
-  const mask_t<L> far = length(n, state.dq) > bound;
-  if (!any(far)) return;
-  L *x = scratch, *rest = x + n, lambda2;
-  const mask_t<L> holds =
-      optimal_step_of_any_size(m, n, state.J, state.e, bound, state.lambda2, x, &lambda2, rest);
-  const mask_t<L> taken = far & holds & (lambda2 >= state.lambda2);
-  for (int j = 0; j < n; ++j) state.dq[j] = select(taken, x[j], state.dq[j]);
-  state.lambda2 = select(taken, lambda2, state.lambda2);
+  return servo.decision == Decision::step && damped && !servo.second && !how.task_scale &&
+         !how.joint_scale && !how.direction && !(how.max_error < Number<T>::huge) &&
+         !(how.max_angle < Number<T>::huge);
 }
 
 // A step of the kernel's: state.dq and state.lambda2.
@@ -187,7 +176,6 @@ SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
     case Decision::step:
       state.lambda2 =
           step(*servo.step, m, n, J, e, state.before, change, state.dq, scratch, state.lambda2);
-      if (!servo.second) bound_norm(servo, state, scratch);
       break;
     case Decision::secondary:
       state.lambda2 =
@@ -270,8 +258,37 @@ SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
     }
     shorten_in_box(n, low, high, bound, x);
   } else {
-    const L* const J = in_measure(servo, state.J, weighted);
-    state.used = limited_step(m, n, J, state.lambda2, low, high, bound, x, state.side, rest);
+    const mask_t<L> shorter = dot(n, x, x) <= bound * bound;
+    mask_t<L> fits = shorter;
+    for (int j = 0; j < n; ++j) {
+      const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
+      fits = fits & (out == L(0));
+      // which are held is not known of a step that is too long: it may fit when it is shorter
+      state.side[j] = select(shorter, out, L(0));
+    }
+    if (!all(fits) && plainly_damped(servo)) {
+      // Optimal damping is no damping but for its bound, which limits may already see to.
+      const bool optimal = servo.step->damping.rule == Rule::optimal ||
+                           servo.step->damping.rule == Rule::optimal_newton;
+      L used, *y = weighted;
+      const mask_t<L> right = bounded_step(m, n, state.J, state.e, optimal ? L(0) : state.lambda2,
+                                           low, high, bound, y, state.side, &used, rest);
+      for (int j = 0; j < n; ++j) x[j] = select(right & !fits, y[j], x[j]);
+      state.used = select(right & !fits, used, state.used);
+      fits = fits | right;
+    }
+    if (!all(fits)) {
+      L* const y = rest;
+      for (int j = 0; j < n; ++j) y[j] = x[j];
+      const L* const J = in_measure(servo, state.J, weighted);
+      L *side = y + n, *more = side + n;
+      const L used = limited_step(m, n, J, state.lambda2, low, high, bound, y, side, more);
+      for (int j = 0; j < n; ++j) {
+        x[j] = select(fits, x[j], y[j]);
+        state.side[j] = select(fits, state.side[j], side[j]);
+      }
+      state.used = select(fits, state.used, used);
+    }
   }
   state.held = L(0);
   for (int j = 0; j < n; ++j) {
