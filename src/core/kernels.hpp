@@ -7,6 +7,7 @@
 #include "supple/limits.hpp"
 #include "supple/robot.hpp"
 #include "supple/servo.hpp"
+#include "supple/solve.hpp"
 #include "supple/step.hpp"
 #include "supple/task.hpp"
 
@@ -134,6 +135,47 @@ struct ServoKernel {
   void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
 };
 
+enum class Outcome : signed char { unreachable, solved, timeout };
+
+// Position inverse kinematics: one problem with many solutions, or many with one each.
+struct SolveRequest {
+  const Quest<float>* wide;   // of the search
+  const Quest<double>* fine;  // with the tolerances that were asked for
+  const double* target;       // (count, targets)
+  const double* q0;           // where the caller wants to start; null: nowhere
+  std::ptrdiff_t q0_stride;   // to the next problem's: 0 if they share it
+  // The table of starts: what each reaches, scaled, by blocks of lanes (`look_up`), and q (entries,
+  // n)
+  const float* table;
+  const double* seeds;
+  const float* feature_scale;  // (targets,)
+  int entries;                 // a multiple of the lanes; 0 for none
+  int max_starts, max_iterations, finish_iterations, settle_iterations;
+  float alike;         // failed starts nearer to each other than this are the same
+  int patient;         // starts from this one on have twice the window and four times the time
+  int window;          // every so many iterations ...
+  float ratio;         // ... a start's cost must have fallen to this part
+  double stiffness;    // damping of Newton's method towards a closest pose, in ‖e‖
+  double settled;      // a descent that keeps more than this part of its cost has settled
+  int most;            // solutions of one problem
+  double apart;        // by so much, in some joint, solutions differ
+  long long deadline;  // on the clock `now`; 0 for none
+  long long (*now)();  // [ns]
+  double* q;           // (count or most, n)
+  Outcome* outcome;    // (count or most,)
+  double* error;       // (count or most, 2): position [m], rotation [rad]
+  int* effort;         // (count or most, 2): iterations, starts
+};
+
+struct SolveKernel {
+  int lanes;  // of the search
+  std::size_t (*scratch)(const SolveRequest&);
+  // One problem: returns how many solutions there are, at least 1: the closest pose is one.
+  int (*one)(const SolveRequest&, void* scratch);
+  // Problems begin..end.
+  void (*rows)(const SolveRequest&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
+};
+
 struct Kernels {
   const char* isa;
   int width_double, width_float;  // lanes of a batch
@@ -141,6 +183,7 @@ struct Kernels {
   Kernel<float> f32;
   const TaskKernels* tasks;
   const ServoKernel* servo;
+  const SolveKernel* solve;
 };
 
 // One table for each instruction set compiled in: kernels_baseline, kernels_avx2, ...
@@ -148,5 +191,6 @@ struct Kernels {
 #define SUPPLE_KERNELS(isa) SUPPLE_JOIN(kernels_, isa)
 #define SUPPLE_TASK_KERNELS(isa) SUPPLE_JOIN(task_kernels_, isa)
 #define SUPPLE_SERVO_KERNEL(isa) SUPPLE_JOIN(servo_kernel_, isa)
+#define SUPPLE_SOLVE_KERNEL(isa) SUPPLE_JOIN(solve_kernel_, isa)
 
 }  // namespace supple
