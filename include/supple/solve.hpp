@@ -12,13 +12,13 @@
 namespace supple {
 
 // What a row of the task measures.
-enum class Measure : int { position, rotation, posture };
+enum class Measure : int { position, rotation };
 
 // What all starts share.
 template <class T>
 struct Quest {
   Chain<T> chain;
-  int tasks, rows, targets;  // rows and numbers of targets of all tasks
+  int tasks, rows, targets;  // how many tasks, their rows, and the numbers of a problem's targets
   const Task<T>* task;
   const Measure* measure;  // (rows,)
   const T* weight;         // (rows,)
@@ -26,8 +26,9 @@ struct Quest {
   const T *from, *span;    // (n,): where starts are
   const T* stride;         // (n,): from one start to the next, in shares of the span
   T position_tolerance, rotation_tolerance;
-  T linear, square;  // damping: λ² = linear ‖e‖ + square ‖e‖²
-  T longest;         // no joint moves farther in one iteration [rad or m]
+  T damping;    // λ² = damping ‖e‖
+  T stiffness;  // of Newton's method: μ = stiffness ‖e‖
+  T longest;    // no joint moves farther in one iteration [rad or m]
 };
 
 }  // namespace supple
@@ -47,7 +48,7 @@ struct Descent {
 };
 
 SUPPLE_FN int descent_work(int joints, int m, int n) {
-  const int looking = 12 * joints, going = m * m + m + 2 * n + m * n;
+  const int looking = 12 * joints, going = m * m + m + n + m * n;
   return looking > going ? looking : going;
 }
 
@@ -88,25 +89,39 @@ SUPPLE_INLINE mask_t<L> arrived(const Quest<T>& quest, const Descent<L>& at) {
          (at.rotation <= L(quest.rotation_tolerance));
 }
 
-// One damped step inside the limits: joints that sit at a limit and would leave stay there.
+// Where a joint sits at a limit and would leave.
+template <class L, class T>
+SUPPLE_INLINE mask_t<L> held_at_limit(const Quest<T>& quest, const L& q, int j, const L& wish) {
+  return ((q <= L(quest.lower[j])) & (wish < L(0))) | ((q >= L(quest.upper[j])) & (wish > L(0)));
+}
+
+// One damped step inside the limits: joints that sit at a limit and would leave stay there. Of all
+// steps that do as much for the task, the one nearest to v (n,), where there is one:
+//
+//   dq = v + Jᵀ(JJᵀ + λ²)⁻¹(e - J v)
 template <class L, class T, class M, class N>
-SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at) {
-  L *A = at.work, *z = A + m * m, *dq = z + m, *J = dq + 2 * n;
+SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L* v) {
+  L *A = at.work, *z = A + m * m, *dq = z + m, *J = dq + n;
   transpose_times(int(m), int(n), at.J, at.e, dq);
   for (int j = 0; j < n; ++j) {
-    const mask_t<L> held = ((at.q[j] <= L(quest.lower[j])) & (dq[j] < L(0))) |
-                           ((at.q[j] >= L(quest.upper[j])) & (dq[j] > L(0)));
+    const mask_t<L> held = held_at_limit(quest, at.q[j], j, v ? dq[j] + v[j] : dq[j]);
     for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), at.J[i * n + j]);
   }
   gram(int(m), int(n), J, A);
-  const L lambda2 = fma(L(quest.square), at.cost, L(quest.linear) * sqrt(at.cost));
+  const L lambda2 = L(quest.damping) * sqrt(at.cost);
   for (int i = 0; i < m; ++i) {
     A[i * m + i] = A[i * m + i] + lambda2;
     z[i] = at.e[i];
+    if (v) {
+      for (int j = 0; j < n; ++j) z[i] = fma(-J[i * n + j], v[j], z[i]);
+    }
   }
   cholesky(m, A);
   cholesky_solve(m, A, z);
   transpose_times(int(m), int(n), J, z, dq);
+  if (v) {
+    for (int j = 0; j < n; ++j) dq[j] = dq[j] + v[j];
+  }
   clamp_entries(int(n), L(quest.longest), dq);
   for (int j = 0; j < n; ++j) {
     at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
@@ -117,9 +132,10 @@ SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at) {
 template <class L, class T>
 SUPPLE_FN void descend(const Quest<T>& quest, Descent<L>& at) {
   const int m = quest.rows, n = quest.chain.coordinates;
-  if (m == 6 && n == 7) return descend(quest, Fixed<6>{}, Fixed<7>{}, at);
-  if (m == 6 && n == 6) return descend(quest, Fixed<6>{}, Fixed<6>{}, at);
-  descend(quest, m, n, at);
+  constexpr const L* none = nullptr;
+  if (m == 6 && n == 7) return descend(quest, Fixed<6>{}, Fixed<7>{}, at, none);
+  if (m == 6 && n == 6) return descend(quest, Fixed<6>{}, Fixed<6>{}, at, none);
+  descend(quest, m, n, at, none);
 }
 
 // H -= Σ eₖ ∇²xₖ: how the task curves, which makes H = JᵀJ the second derivative of ½‖e‖². Of a
@@ -190,8 +206,7 @@ SUPPLE_FN mask_t<L> settle_step(const Quest<T>& quest, Descent<L>& at, const L& 
   transpose_times(m, n, at.J, at.e, g);
   const L mu = stiffness * sqrt(at.cost);
   for (int i = 0; i < n; ++i) {
-    const mask_t<L> held = ((at.q[i] <= L(quest.lower[i])) & (g[i] < L(0))) |
-                           ((at.q[i] >= L(quest.upper[i])) & (g[i] > L(0)));
+    const mask_t<L> held = held_at_limit(quest, at.q[i], i, g[i]);
     for (int j = 0; j < i; ++j) H[i * n + j] = select(held, L(0), H[i * n + j]);
     for (int j = i + 1; j < n; ++j) H[j * n + i] = select(held, L(0), H[j * n + i]);
     g[i] = select(held, L(0), g[i]);

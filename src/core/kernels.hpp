@@ -1,6 +1,7 @@
 // What the extension asks of a kernel, and the table of kernels, one for each instruction set.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "supple/damping.hpp"
@@ -135,45 +136,47 @@ struct ServoKernel {
   void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
 };
 
-enum class Outcome : signed char { unreachable, solved, timeout };
+// How a problem came out: values of `Status` in src/supple/solve/result.py.
+enum class Outcome : signed char { solved = 3, unreachable, timeout, nonfinite };
 
-// Position inverse kinematics: one problem with many solutions, or many with one each.
+// Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
   const Quest<float>* wide;   // of the search
   const Quest<double>* fine;  // with the tolerances that were asked for
-  const double* target;       // (count, targets)
-  const double* q0;           // where the caller wants to start; null: nowhere
-  std::ptrdiff_t q0_stride;   // to the next problem's: 0 if they share it
+  std::ptrdiff_t count;
+  const double* target;      // (count, targets)
+  const double* q0;          // where the caller wants to start; null: nowhere
+  std::ptrdiff_t q0_stride;  // to the next problem's: 0 if they share it
+  // A secondary posture: which of a problem's numbers is that of a coordinate (n,), -1 if none, and
+  // how much it weighs (n,), at most 1; null: there is none
+  const int* rest;
+  const double* pull;
   // The table of starts: what each reaches, scaled, by blocks of lanes (`look_up`), and q (entries,
   // n)
   const float* table;
   const double* seeds;
   const float* feature_scale;  // (targets,)
   int entries;                 // a multiple of the lanes; 0 for none
-  int max_starts, max_iterations, finish_iterations, settle_iterations;
-  float alike;         // failed starts nearer to each other than this are the same
-  int patient;         // starts from this one on have twice the window and four times the time
-  int window;          // every so many iterations ...
-  float ratio;         // ... a start's cost must have fallen to this part
-  double stiffness;    // damping of Newton's method towards a closest pose, in ‖e‖
-  double settled;      // a descent that keeps more than this part of its cost has settled
-  int most;            // solutions of one problem
-  double apart;        // by so much, in some joint, solutions differ
-  long long deadline;  // on the clock `now`; 0 for none
-  long long (*now)();  // [ns]
-  double* q;           // (count or most, n)
-  Outcome* outcome;    // (count or most,)
-  double* error;       // (count or most, 2): position [m], rotation [rad]
-  int* effort;         // (count or most, 2): iterations, starts
+  int max_starts;
+  bool single;   // every lane a start of the same problem, not a problem of its own
+  int most;      // solutions of each problem; more than one: `single`
+  bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`
+  double* q;         // (count, most, n)
+  Outcome* outcome;  // (count, most)
+  double* error;     // (count, most, 2): position [m], rotation [rad]
+  int* effort;       // (count, most, 2): iterations, starts
+  int* found;        // (count,): how many of the solutions there are, at least 1
+  std::atomic<std::ptrdiff_t>* next;  // the first problem that no thread has taken
+  bool (*stop)(void* watch);          // whether to come to an end; null: never
+  void* watch;
 };
 
 struct SolveKernel {
   int lanes;  // of the search
   std::size_t (*scratch)(const SolveRequest&);
-  // One problem: returns how many solutions there are, at least 1: the closest pose is one.
-  int (*one)(const SolveRequest&, void* scratch);
-  // Problems begin..end.
-  void (*rows)(const SolveRequest&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
+  // Takes problems, and solves them, until there are none. If there is no solution the closest pose
+  // is the first.
+  void (*run)(const SolveRequest&, void* scratch);
 };
 
 struct Kernels {

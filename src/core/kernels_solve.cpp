@@ -1,475 +1,267 @@
 // Position inverse kinematics, compiled once for each instruction set: SUPPLE_ISA names it.
 //
-// The search runs on wide lanes of floats, which are enough to find out where a solution is; what
-// it finds is finished and verified in double. In one problem every lane is another start; in a
-// batch every lane is another problem, which is exchanged for the next one as soon as it is done.
-#include "kernels.hpp"
-#include "lanes.hpp"
-#include "supple/solve.hpp"
+// For one answer to each of many problems every lane is another problem, which is exchanged for the
+// next one as soon as it is done. For one problem, or for several answers to each, every lane is
+// another start. What a lane does is in include/supple/solve.hpp, what becomes of it in search.hpp.
+#include "search.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-using Wide = Pack<float, batch_width<float>>;
-constexpr int lanes = width<Wide>;
-// Starts that the table gives a target: so many for each lane, and in all.
-constexpr int deep = 1, seeded = deep * lanes;
-
-// A piece of memory cut into arrays.
-class Cut {
- public:
-  explicit Cut(void* memory) : at_(static_cast<unsigned char*>(memory)), begin_(at_) {}
-  template <class L>
-  L* take(int count) {
-    L* const piece = reinterpret_cast<L*>(at_);
-    at_ += (sizeof(L) * std::size_t(count) + 63) / 64 * 64;
-    return piece;
+// The next problem that no thread has taken and that can be solved; -1 if there is none.
+std::ptrdiff_t take(const SolveRequest& request, Room& room) {
+  for (;;) {
+    const std::ptrdiff_t problem = request.next->fetch_add(1, std::memory_order_relaxed);
+    if (problem >= request.count) return -1;
+    if (sound(request, problem)) return problem;
+    leave(request, problem, room, Outcome::nonfinite);
   }
-  std::size_t used() const { return std::size_t(at_ - begin_); }
+}
+
+// Every problem that is left: time is up.
+void leave_all(const SolveRequest& request, Room& room) {
+  for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
+    leave(request, p, room, Outcome::timeout);
+  }
+}
+
+// ---- every lane is another start ---------------------------------------------------------------
+
+class Single {
+ public:
+  Single(const SolveRequest& request, Room& room, std::ptrdiff_t problem)
+      : request_(request), quest_(*request.fine), room_(room), problem_(problem) {}
+
+  void run() {
+    if (request_.q0 && from_caller()) return;
+    look_up(request_, problem_, room_, room_.which[0]);
+    failures().count = 0;
+    for (int i = 0; i < lanes; ++i) {
+      room_.slot[i] = {problem_, next_++, 0, 0, 0, false};
+      aim(request_, room_, i, problem_);
+      begin(request_, room_, i, room_.which[0]);
+    }
+    bool over = false;
+    for (int running = lanes; running && !over && !enough();) {
+      over = iterate(running);
+    }
+    if (found_) return;
+    if (over || !failures().count) {  // the best so far is what the lanes have now
+      for (int i = 0; i < lanes; ++i) keep(request_, room_, i, failures());
+    }
+    give_up(request_, room_, problem_, failures(), iterations_, next_);
+  }
 
  private:
-  unsigned char *at_, *begin_;
-};
+  Failures& failures() { return room_.failures[0]; }
+  bool enough() const { return found_ == (request_.nearest ? compared : request_.most); }
 
-template <class L, class T>
-Descent<L> descent(const Quest<T>& quest, Cut& cut) {
-  const int n = quest.chain.coordinates, m = quest.rows;
-  Descent<L> at{};
-  at.q = cut.take<L>(n);
-  at.target = cut.take<L>(quest.targets);
-  at.J = cut.take<L>(m * n);
-  at.e = cut.take<L>(m);
-  at.work = cut.take<L>(descent_work(quest.chain.joints, m, n));
-  return at;
-}
-
-// One lane of the search.
-struct Slot {
-  std::ptrdiff_t problem;  // negative: idle
-  int start;               // number of the start
-  int iteration;           // since then
-  int iterations;          // of all starts of the problem
-  float cost;              // a few iterations ago
-  bool fresh;              // to be begun after the step
-};
-
-using Fine = Pack<double, batch_width<double>>;
-constexpr int fine_lanes = width<Fine>;
-
-// The best that a problem's failed starts have come to: as many as are settled side by side.
-struct Failures {
-  int count;
-  float cost[fine_lanes];
-  float* q;  // (fine_lanes, n)
-};
-
-// Everything that one thread works with.
-struct Room {
-  Descent<Wide> wide;
-  Descent<Fine> fine;
-  Descent<double> lone;
-  float* feature;     // (targets,)
-  int* which[lanes];  // (seeded,) each: the table's entries to start from, the nearest first
-  Failures failures[lanes];
-  Slot slot[lanes];
-  float* one;         // (n,): q of a lane
-  Fine* settle_work;  // n of the best q, and settle_work
-
-  std::size_t lay_out(const SolveRequest& request, void* memory) {
-    Cut cut(memory);
-    const int n = request.wide->chain.coordinates;
-    wide = descent<Wide>(*request.wide, cut);
-    fine = descent<Fine>(*request.fine, cut);
-    lone = descent<double>(*request.fine, cut);
-    feature = cut.take<float>(request.wide->targets);
-    for (int i = 0; i < lanes; ++i) {
-      which[i] = cut.take<int>(seeded);
-      failures[i] = {0, {}, cut.take<float>(fine_lanes * n)};
-    }
-    one = cut.take<float>(n);
-    settle_work = cut.take<Fine>(n + supple::settle_work(n));
-    return cut.used();
-  }
-
-  const float* lane_q(int lane, int n) {
-    for (int j = 0; j < n; ++j) one[j] = get(wide.q[j], lane);
-    return one;
-  }
-};
-
-// The table's entries that are nearest to a target, a few for each lane (which looks at every
-// lanes-th entry), the nearest first. What is compared are the numbers of the target, scaled: the
-// table is (entries / lanes, targets + 1, lanes), the last of each being half the square of all
-// others.
-void look_up(const SolveRequest& request, const double* target, Room& room, int* which) {
-  if (!request.entries) return;
-  const int k = request.wide->targets;
-  for (int i = 0; i < k; ++i) room.feature[i] = float(target[i]) * request.feature_scale[i];
-  Wide best[deep], index[deep], number(0.0f);
-  for (int d = 0; d < deep; ++d) best[d] = Wide(3e38f), index[d] = Wide(0.0f);
-  const Wide* entry = reinterpret_cast<const Wide*>(request.table);
-  for (int block = 0; block < request.entries / lanes; ++block, entry += k + 1) {
-    Wide far = entry[k], at = number;
-    for (int i = 0; i < k; ++i) far = fma(entry[i], Wide(-room.feature[i]), far);
-    for (int d = 0; d < deep; ++d) {
-      const mask_t<Wide> nearer = far < best[d];
-      const Wide pushed = best[d], from = index[d];
-      best[d] = select(nearer, far, pushed);
-      index[d] = select(nearer, at, from);
-      far = select(nearer, pushed, far);
-      at = select(nearer, from, at);
-    }
-    number = number + Wide(1.0f);
-  }
-  float near[seeded];
-  for (int i = 0; i < seeded; ++i) {
-    const float far = get(best[i / lanes], i % lanes);
-    int at = i;
-    for (; at > 0 && near[at - 1] > far; --at) {
-      near[at] = near[at - 1];
-      which[at] = which[at - 1];
-    }
-    near[at] = far;
-    which[at] = int(get(index[i / lanes], i % lanes)) * lanes + i % lanes;
-  }
-}
-
-double clamped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
-
-// Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
-// evenly over all configurations, the same ones always.
-double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start, const int* which,
-                int j) {
-  const Quest<double>& quest = *request.fine;
-  const int n = quest.chain.coordinates, listed = request.entries ? seeded : 0;
-  if (request.q0) {
-    if (start == 0) return request.q0[problem * request.q0_stride + j];
-    --start;
-  }
-  if (start < listed) return request.seeds[std::ptrdiff_t(which[start]) * n + j];
-  double share = 0.5 + (start - listed + 1) * quest.stride[j];
-  share -= double(static_cast<long long>(share));
-  return quest.from[j] + share * quest.span[j];
-}
-
-void begin(const SolveRequest& request, Room& room, int lane, const int* which) {
-  Slot& slot = room.slot[lane];
-  const Quest<double>& quest = *request.fine;
-  for (int j = 0; j < quest.chain.coordinates; ++j) {
-    const double q = start_at(request, slot.problem, slot.start, which, j);
-    set(room.wide.q[j], lane, float(clamped(q, quest.lower[j], quest.upper[j])));
-  }
-  slot.iteration = 0;
-  slot.cost = 3e38f;
-  slot.fresh = false;
-}
-
-void aim(const SolveRequest& request, Room& room, int lane, std::ptrdiff_t problem) {
-  const int k = request.wide->targets;
-  for (int i = 0; i < k; ++i) {
-    set(room.wide.target[i], lane, float(request.target[problem * k + i]));
-  }
-}
-
-// Whether a start gets nowhere: every few iterations its cost must have fallen by a good part. The
-// first starts are given up soon, for most targets have many ways; where they have failed it takes
-// patience (towards a singular pose convergence is only linear).
-bool stuck(const SolveRequest& request, const Room& room, int lane, Slot& slot) {
-  const int patience = slot.start < request.patient ? 1 : 2;
-  if (slot.iteration >= patience * patience * request.max_iterations) return true;
-  if (slot.iteration % (patience * request.window)) return false;
-  const float cost = get(room.wide.cost, lane);
-  const bool slow = !(cost <= request.ratio * slot.cost);
-  slot.cost = cost;
-  return slow;
-}
-
-// Keeps where a start has got stuck if it is one of the best, and no other is at the same place.
-void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
-  const int n = request.wide->chain.coordinates;
-  const float cost = get(room.wide.cost, lane), *q = room.lane_q(lane, n);
-  int at = -1, worst = 0;
-  for (int i = 0; i < failures.count; ++i) {
-    float most = 0;
-    for (int j = 0; j < n; ++j) {
-      const float off = q[j] - failures.q[i * n + j];
-      most = most > off ? most : off;
-      most = most > -off ? most : -off;
-    }
-    if (most < request.alike) at = i;
-    if (failures.cost[i] > failures.cost[worst]) worst = i;
-  }
-  if (at < 0)
-    at = failures.count < fine_lanes ? failures.count++ : worst;
-  else if (!(cost < failures.cost[at]))
-    return;
-  if (at == worst && failures.count == fine_lanes && !(cost < failures.cost[at])) return;
-  failures.cost[at] = cost;
-  for (int j = 0; j < n; ++j) failures.q[at * n + j] = q[j];
-}
-
-template <class L>
-void put_in(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem,
-            const float* q) {
-  const Quest<double>& quest = *request.fine;
-  for (int j = 0; j < quest.chain.coordinates; ++j) {
-    set(at.q[j], lane, clamped(double(q[j]), quest.lower[j], quest.upper[j]));
-  }
-  for (int k = 0; k < quest.targets; ++k) {
-    set(at.target[k], lane, request.target[problem * quest.targets + k]);
-  }
-}
-
-template <class L>
-void record(const SolveRequest& request, std::ptrdiff_t row, const Descent<L>& at, int lane,
-            Outcome outcome, int iterations, int starts) {
-  const int n = request.fine->chain.coordinates;
-  for (int j = 0; j < n; ++j) request.q[row * n + j] = get(at.q[j], lane);
-  request.outcome[row] = outcome;
-  request.error[2 * row] = get(at.position, lane);
-  request.error[2 * row + 1] = get(at.rotation, lane);
-  request.effort[2 * row] = iterations;
-  request.effort[2 * row + 1] = starts;
-}
-
-// From the best of the failed starts to the closest poses; room.fine holds them, and which of them
-// is the best is returned. Newton's method, damped more after a step that made things worse.
-int settle(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
-           const Failures& failures) {
-  const Quest<double>& quest = *request.fine;
-  const int n = quest.chain.coordinates;
-  Descent<Fine>& at = room.fine;
-  Fine *best_q = room.settle_work, *work = best_q + n;
-  for (int i = 0; i < fine_lanes; ++i) {
-    put_in(request, at, i, problem, failures.q + (i < failures.count ? i : 0) * n);
-  }
-  Fine best(3e300), stiffness(request.stiffness);
-  mask_t<Fine> open = best > Fine(0);
-  for (int i = 0; i < request.settle_iterations && any(open); ++i) {
-    measure(quest, at);
-    const mask_t<Fine> better = at.cost < best;
-    open = open & !(better & (at.cost > best * Fine(request.settled)));
-    best = select(better, at.cost, best);
-    for (int j = 0; j < n; ++j) best_q[j] = select(better, at.q[j], best_q[j]);
-    if (any(arrived(quest, at))) break;
-    // a step that made things worse is taken back: J and e are not those of best_q, so no step yet
-    const mask_t<Fine> stepped = settle_step(quest, at, stiffness, work) & better;
-    for (int j = 0; j < n; ++j) at.q[j] = select(stepped & open, at.q[j], best_q[j]);
-    best = select(better, best, best * Fine(1 + 1e-9));
-    best = select(better & !stepped, best * Fine(1 + 1e-9), best);
-    stiffness = select(stepped, max(stiffness * Fine(0.3), Fine(1e-3 * request.stiffness)),
-                       stiffness * Fine(6.0));
-    open = open & (stiffness < Fine(1e4 * request.stiffness));
-  }
-  for (int j = 0; j < n; ++j) at.q[j] = best_q[j];
-  measure(quest, at);
-  int pick = 0;
-  for (int i = 1; i < fine_lanes; ++i) {
-    if (get(at.cost, i) < get(at.cost, pick)) pick = i;
-  }
-  return pick;
-}
-
-bool late(const SolveRequest& request) {
-  return request.deadline && request.now() >= request.deadline;
-}
-
-// ---- one problem: every lane is another start --------------------------------------------------
-
-// Finishes in double what the search has found. Tells where it is a solution; such a lane stays
-// where it is while others go on.
-template <class L>
-mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
-  const Quest<double>& quest = *request.fine;
-  for (int i = 0;; ++i) {
-    measure(quest, at);
-    const mask_t<L> there = arrived(quest, at);
-    if (all(there) || i == request.finish_iterations) return there;
-    for (int r = 0; r < quest.rows; ++r) at.e[r] = select(there, L(0), at.e[r]);
-    descend(quest, at);
-  }
-}
-
-int solve_one(const SolveRequest& request, Room& room) {
-  const int n = request.fine->chain.coordinates;
-  int found = 0, next = 0, iterations = 0;
-  const auto add = [&] {
-    for (int i = 0; i < found; ++i) {
-      bool known = true;
-      for (int j = 0; j < n && known; ++j) {
-        const double off = request.q[i * n + j] - room.lone.q[j];
-        known = off <= request.apart && off >= -request.apart;
-      }
-      if (known) return;
-    }
-    record(request, found++, room.lone, 0, Outcome::solved, iterations, next);
-  };
-  const Quest<double>& quest = *request.fine;
-  if (request.q0) {  // alone first: near a solution this is all
-    for (int j = 0; j < n; ++j) {
-      room.lone.q[j] = clamped(request.q0[j], quest.lower[j], quest.upper[j]);
-    }
-    for (int k = 0; k < quest.targets; ++k) room.lone.target[k] = request.target[k];
-    next = 1;
+  // From the caller's start, in double and alone: near a solution this is all. Returns whether it
+  // is enough.
+  bool from_caller() {
+    Descent<double>& at = room_.lone;
+    put_in(request_, at, 0, problem_, request_.q0 + problem_ * request_.q0_stride);
+    next_ = 1;
     double cost = 3e300;
-    for (int i = 0; i < request.max_iterations; ++i, ++iterations) {
-      measure(quest, room.lone);
-      if (arrived(quest, room.lone)) {
+    for (int i = 0; i < max_iterations; ++i, ++iterations_) {
+      measure(quest_, at);
+      if (arrived(quest_, at)) {
+        const bool near = moved() <= near_start;
+        if (request_.rest || !near) suit(request_, room_, problem_);
         add();
-        break;
+        return enough() || (request_.nearest && near);
       }
-      if (i % request.window == 0) {
-        if (!(room.lone.cost <= double(request.ratio) * cost)) break;
-        cost = room.lone.cost;
+      if (i % window == 0) {
+        if (!(at.cost <= double(progress) * cost)) break;
+        cost = at.cost;
       }
-      descend(quest, room.lone);
+      descend(quest_, at);
     }
-    if (found == request.most) return found;
+    return false;
   }
-  int* const which = room.which[0];
-  look_up(request, request.target, room, which);
-  Failures& failures = room.failures[0];
-  failures.count = 0;
-  int running = 0;
-  for (int i = 0; i < lanes; ++i) {
-    room.slot[i] = {0, next++, 0, 0, 0, false};
-    aim(request, room, i, 0);
-    begin(request, room, i, which);
-    ++running;
+
+  // The largest move of a joint from the caller's start.
+  double moved() const {
+    double most = 0;
+    for (int j = 0; j < quest_.chain.coordinates; ++j) {
+      most = std::max(
+          most, size(room_.lone.q[j] - request_.q0[problem_ * request_.q0_stride + j]));
+    }
+    return most;
   }
-  bool out_of_time = false;
-  while (running && !out_of_time) {
-    measure(*request.wide, room.wide);
-    const mask_t<Wide> there = arrived(*request.wide, room.wide);
-    ++iterations;
-    for (int i = 0; i < lanes; ++i) {
-      Slot& slot = room.slot[i];
+
+  // What room.lone holds is a solution, perhaps a known one.
+  void add() {
+    const int n = quest_.chain.coordinates;
+    if (request_.nearest) {
+      const double move = moved();
+      if (++found_ > 1 && !(move < least_move_)) return;
+      least_move_ = move;
+      return record(request_, problem_, 0, room_.lone, 0, Outcome::solved, iterations_, next_);
+    }
+    const double* known = request_.q + problem_ * request_.most * n;
+    for (int i = 0; i < found_; ++i, known += n) {
+      bool same = true;
+      for (int j = 0; j < n; ++j) same &= size(known[j] - room_.lone.q[j]) <= apart;
+      if (same) return;
+    }
+    record(request_, problem_, found_++, room_.lone, 0, Outcome::solved, iterations_, next_);
+  }
+
+  // Every lane by one iteration. Returns whether time is up.
+  bool iterate(int& running) {
+    measure(*request_.wide, room_.wide);
+    const mask_t<Wide> there = arrived(*request_.wide, room_.wide);
+    ++iterations_;
+    for (int i = 0; i < lanes && !enough(); ++i) {
+      Slot& slot = room_.slot[i];
       if (slot.problem < 0) continue;
       ++slot.iteration;
-      bool over = false;
       if (get(there, i)) {
-        put_in(request, room.lone, 0, 0, room.lane_q(i, n));
-        if (finish(request, room.lone)) {
+        put_in(request_, room_.lone, 0, problem_, room_.lane_q(i, quest_.chain.coordinates));
+        if (finish(request_, room_.lone)) {
+          suit(request_, room_, problem_);
           add();
-          if (found == request.most) return found;
         }
-        over = true;
-      } else if (stuck(request, room, i, slot)) {
-        keep(request, room, i, failures);
-        over = true;
+      } else if (stuck(room_, i, slot)) {
+        keep(request_, room_, i, failures());
+      } else {
+        continue;
       }
-      if (!over) continue;
-      slot.fresh = true;
-      slot.start = next++;
-      if (slot.start >= request.max_starts) {
+      slot.start = next_++;
+      slot.fresh = slot.start < request_.max_starts;
+      if (!slot.fresh) {
         slot.problem = -1;
-        slot.fresh = false;
         --running;
       }
     }
-    descend(*request.wide, room.wide);
+    if (enough()) return false;
+    descend(*request_.wide, room_.wide);
     for (int i = 0; i < lanes; ++i) {
-      if (room.slot[i].fresh) begin(request, room, i, which);
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[0]);
     }
-    out_of_time = iterations % 8 == 0 && late(request);
+    return stopped(request_);
   }
-  if (found) return found;
-  if (out_of_time || !failures.count) {  // the best so far is what the lanes have now
-    for (int i = 0; i < lanes; ++i) keep(request, room, i, failures);
+
+  const SolveRequest& request_;
+  const Quest<double>& quest_;
+  Room& room_;
+  std::ptrdiff_t problem_;
+  int found_ = 0, next_ = 0, iterations_ = 0;
+  double least_move_ = 0;
+};
+
+// ---- every lane is another problem -------------------------------------------------------------
+
+class Batcher {
+ public:
+  Batcher(const SolveRequest& request, Room& room) : request_(request), room_(room) {}
+
+  void run() {
+    for (int i = 0; i < lanes; ++i) {
+      room_.slot[i].problem = -1;
+      load(i);
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[i]);
+    }
+    for (int tick = 0; running_; ++tick) {
+      iterate();
+      if (tick % 4 == 0 && stopped(request_)) return stop();
+    }
   }
-  const int best = settle(request, room, 0, failures);
-  const bool solved = get(arrived(quest, room.fine), best);
-  const Outcome outcome = solved        ? Outcome::solved
-                          : out_of_time ? Outcome::timeout
-                                        : Outcome::unreachable;
-  record(request, 0, room.fine, best, outcome, iterations, next);
-  return 1;
-}
 
-// ---- a batch: every lane is another problem ----------------------------------------------------
-
-struct Batcher {
-  const SolveRequest& request;
-  Room& room;
-  std::ptrdiff_t next, end;
-  int running = 0;
-
+ private:
+  // Another problem for a lane.
   void load(int lane) {
-    Slot& slot = room.slot[lane];
-    if (next >= end) {
-      if (slot.problem >= 0) --running;
-      slot.problem = -1;
-      slot.fresh = false;
-      return;
-    }
-    if (slot.problem < 0) ++running;
-    slot = {next++, 0, 0, 0, 0, true};
-    room.failures[lane].count = 0;
-    const std::ptrdiff_t k = request.wide->targets;
-    look_up(request, request.target + slot.problem * k, room, room.which[lane]);
-    aim(request, room, lane, slot.problem);
+    Slot& slot = room_.slot[lane];
+    const std::ptrdiff_t problem = take(request_, room_);
+    running_ += (problem >= 0) - (slot.problem >= 0);
+    slot = {problem, 0, 0, 0, 0, problem >= 0};
+    if (problem < 0) return;
+    room_.failures[lane].count = 0;
+    look_up(request_, problem, room_, room_.which[lane]);
+    aim(request_, room_, lane, problem);
   }
 
   // Another start of the lane's problem, or, when there have been enough, the closest pose.
   void again(int lane) {
-    Slot& slot = room.slot[lane];
+    Slot& slot = room_.slot[lane];
     slot.fresh = true;
-    if (++slot.start < request.max_starts) return;
-    Failures& failures = room.failures[lane];
-    if (!failures.count) keep(request, room, lane, failures);
-    const int best = settle(request, room, slot.problem, failures);
-    const bool solved = get(arrived(*request.fine, room.fine), best);
-    record(request, slot.problem, room.fine, best, solved ? Outcome::solved : Outcome::unreachable,
-           slot.iterations, slot.start);
+    if (++slot.start < request_.max_starts) return;
+    give_up(request_, room_, slot.problem, room_.failures[lane], slot.iterations, slot.start);
     load(lane);
   }
 
-  void run() {
-    const int n = request.fine->chain.coordinates;
+  void iterate() {
+    measure(*request_.wide, room_.wide);
+    const mask_t<Wide> there = arrived(*request_.wide, room_.wide);
+    int arriving[lanes], many = 0;
     for (int i = 0; i < lanes; ++i) {
-      room.slot[i].problem = -1;
-      load(i);
-      if (room.slot[i].fresh) begin(request, room, i, room.which[i]);
+      Slot& slot = room_.slot[i];
+      if (slot.problem < 0) continue;
+      ++slot.iteration;
+      ++slot.iterations;
+      if (get(there, i)) {
+        arriving[many++] = i;
+      } else if (stuck(room_, i, slot)) {
+        keep(request_, room_, i, room_.failures[i]);
+        again(i);
+      }
     }
-    while (running) {
-      measure(*request.wide, room.wide);
-      const mask_t<Wide> there = arrived(*request.wide, room.wide);
-      int finishing[lanes], many = 0;
-      for (int i = 0; i < lanes; ++i) {
-        Slot& slot = room.slot[i];
-        if (slot.problem < 0) continue;
-        ++slot.iteration;
-        ++slot.iterations;
-        if (get(there, i)) {
-          finishing[many++] = i;
-        } else if (stuck(request, room, i, slot)) {
-          keep(request, room, i, room.failures[i]);
-          again(i);
-        }
-      }
-      for (int first = 0; first < many; first += fine_lanes) {
-        const int few = many - first < fine_lanes ? many - first : fine_lanes;
-        for (int f = 0; f < fine_lanes; ++f) {
-          const int lane = finishing[first + (f < few ? f : few - 1)];
-          put_in(request, room.fine, f, room.slot[lane].problem, room.lane_q(lane, n));
-        }
-        const mask_t<Fine> solved = finish(request, room.fine);
-        for (int f = 0; f < few; ++f) {
-          const Slot& slot = room.slot[finishing[first + f]];
-          if (!get(solved, f)) continue;
-          record(request, slot.problem, room.fine, f, Outcome::solved, slot.iterations,
-                 slot.start + 1);
-        }
-        for (int f = 0; f < few; ++f) {  // (afterwards: `again` may need room.fine)
-          get(solved, f) ? load(finishing[first + f]) : again(finishing[first + f]);
-        }
-      }
-      descend(*request.wide, room.wide);
-      for (int i = 0; i < lanes; ++i) {
-        if (room.slot[i].fresh) begin(request, room, i, room.which[i]);
-      }
+    for (int first = 0; first < many; first += fine_lanes) {
+      finish_some(arriving + first, std::min(many - first, fine_lanes));
+    }
+    descend(*request_.wide, room_.wide);
+    for (int i = 0; i < lanes; ++i) {
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[i]);
     }
   }
+
+  // Lanes that have arrived, as far as floats tell.
+  void finish_some(const int* arriving, int few) {
+    const int n = request_.fine->chain.coordinates;
+    for (int f = 0; f < fine_lanes; ++f) {
+      const int lane = arriving[std::min(f, few - 1)];
+      put_in(request_, room_.fine, f, room_.slot[lane].problem, room_.lane_q(lane, n));
+    }
+    const mask_t<Fine> solved = finish(request_, room_.fine);
+    for (int f = 0; f < few; ++f) {
+      if (get(solved, f)) answer(room_.slot[arriving[f]], f);
+    }
+    for (int f = 0; f < few; ++f) {  // (afterwards: `again` may need room.fine)
+      get(solved, f) ? load(arriving[f]) : again(arriving[f]);
+    }
+  }
+
+  void answer(const Slot& slot, int f) {
+    const int starts = slot.start + 1;
+    if (!request_.rest) {
+      return record(request_, slot.problem, 0, room_.fine, f, Outcome::solved, slot.iterations,
+                    starts);
+    }
+    for (int j = 0; j < request_.fine->chain.coordinates; ++j) {
+      room_.lone.q[j] = get(room_.fine.q[j], f);
+    }
+    aim_finely(request_, room_.lone, 0, slot.problem);
+    measure(*request_.fine, room_.lone);
+    suit(request_, room_, slot.problem);
+    record(request_, slot.problem, 0, room_.lone, 0, Outcome::solved, slot.iterations, starts);
+  }
+
+  // Time is up: the best so far of the problems that are being solved.
+  void stop() {
+    measure(*request_.wide, room_.wide);
+    for (int i = 0; i < lanes; ++i) {
+      const Slot& slot = room_.slot[i];
+      if (slot.problem < 0) continue;
+      keep(request_, room_, i, room_.failures[i]);
+      give_up(request_, room_, slot.problem, room_.failures[i], slot.iterations, slot.start + 1);
+    }
+    leave_all(request_, room_);
+  }
+
+  const SolveRequest& request_;
+  Room& room_;
+  int running_ = 0;
 };
 
 std::size_t solve_memory(const SolveRequest& request) {
@@ -477,17 +269,14 @@ std::size_t solve_memory(const SolveRequest& request) {
   return room.lay_out(request, nullptr);
 }
 
-int solve_single(const SolveRequest& request, void* memory) {
+void solve(const SolveRequest& request, void* memory) {
   Room room;
   room.lay_out(request, memory);
-  return solve_one(request, room);
-}
-
-void solve_rows(const SolveRequest& request, std::ptrdiff_t first, std::ptrdiff_t last,
-                void* memory) {
-  Room room;
-  room.lay_out(request, memory);
-  Batcher{request, room, first, last}.run();
+  if (!request.single) return Batcher(request, room).run();
+  for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
+    Single(request, room, p).run();
+    if (stopped(request)) return leave_all(request, room);
+  }
 }
 
 }  // namespace
@@ -496,7 +285,6 @@ void solve_rows(const SolveRequest& request, std::ptrdiff_t first, std::ptrdiff_
 namespace supple {
 
 extern const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA);
-const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA) = {lanes, &solve_memory, &solve_single,
-                                                     &solve_rows};
+const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA) = {lanes, &solve_memory, &solve};
 
 }  // namespace supple

@@ -5,10 +5,14 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <exception>
 #include <limits>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "batches.hpp"
 #include "isa.hpp"
 #include "tasks.hpp"
 
@@ -30,8 +34,8 @@ struct OwnedQuest {
   std::vector<Measure> measure;
   Quest<T> quest{};
 
-  OwnedQuest(const PyTasks& tasks, const Ints& measures, const Doubles& weights,
-             const Doubles& joints)
+  OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
+             const Doubles& joints, const Doubles& scale)
       : weight(weights.begin(), weights.end()) {
     const int n = tasks.chain<T>().coordinates;
     std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride};
@@ -40,8 +44,8 @@ struct OwnedQuest {
     }
     for (int kind : measures) measure.push_back(Measure(kind));
     quest = {tasks.chain<T>(),
-             int(tasks.tasks<T>().size()),
-             tasks.rows(),
+             primary,
+             int(measures.size()),
              tasks.targets(),
              tasks.tasks<T>().data(),
              measure.data(),
@@ -53,173 +57,283 @@ struct OwnedQuest {
              stride.data(),
              T(0),
              T(0),
-             T(0),
-             T(0),
-             T(0)};
+             T(scale.at(0)),
+             T(scale.at(1)),
+             T(scale.at(2))};
+  }
+
+  Quest<T> within(double position, double rotation) const {
+    Quest<T> made = quest;
+    made.position_tolerance = T(position);
+    made.rotation_tolerance = T(rotation);
+    return made;
   }
 };
 
-// 64-byte aligned numbers.
-struct Aligned {
-  explicit Aligned(std::size_t bytes)
-      : memory(static_cast<unsigned char*>(::operator new(bytes + 64, std::align_val_t{64}))) {}
-  struct Free {
-    void operator()(unsigned char* p) const { ::operator delete(p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<unsigned char, Free> memory;
+// When to come to an end. The thread that made it also lets Python look for Ctrl-C, and tells it
+// how far things are.
+class Watch {
+ public:
+  Watch(double timeout, std::ptrdiff_t count, nb::handle progress)
+      : deadline_(std::isfinite(timeout) ? now() + (long long)(timeout * 1e9) : 0),
+        count_(count),
+        progress_(progress) {}
+
+  std::atomic<std::ptrdiff_t> next{0};
+
+  static bool stop(void* watch) { return static_cast<Watch*>(watch)->look(); }
+
+  // How far it is; an exception of Python's is thrown.
+  void tell(std::ptrdiff_t done) {
+    if (PyErr_CheckSignals()) throw nb::python_error();
+    if (!progress_.is_none()) progress_(done, count_);
+  }
+
+  void finish() {
+    if (failure_) std::rethrow_exception(failure_);
+    if (!progress_.is_none()) progress_(count_, count_);
+  }
+
+ private:
+  static constexpr long long pause = 50'000'000;
+
+  bool look() {
+    if (stopped_.load(std::memory_order_relaxed)) return true;
+    const long long time = now();
+    bool over = deadline_ && time >= deadline_;
+    if (!over && std::this_thread::get_id() == thread_ && time >= next_look_) {
+      next_look_ = time + pause;
+      const nb::gil_scoped_acquire acquire;
+      try {
+        tell(std::min(next.load(), count_));
+      } catch (...) {
+        failure_ = std::current_exception();
+        over = true;
+      }
+    }
+    if (over) stopped_ = true;
+    return over;
+  }
+
+  long long deadline_, next_look_ = now() + pause;
+  std::ptrdiff_t count_;
+  nb::handle progress_;
+  std::thread::id thread_ = std::this_thread::get_id();
+  std::atomic<bool> stopped_{false};
+  std::exception_ptr failure_;
 };
+
+// When to come to an end, and no more.
+bool past(void* deadline) { return now() >= *static_cast<long long*>(deadline); }
 
 class PySolver {
  public:
-  // `joints` is lower, upper, from, span and stride (5 n); `reached` (N, targets) is what the seeds
-  // (N, n) reach, as the numbers of targets.
-  PySolver(nb::object tasks, const Ints& measures, const Doubles& weights, const Doubles& joints,
-           const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached)
+  // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
+  // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
+  // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span and
+  // stride (5 n); `scale` damping, stiffness, the longest step and the tolerance of the search;
+  // `reached` (N, targets) is what the seeds (N, n) reach, as the numbers of targets. `pose`: a
+  // target is one pose (4, 4).
+  PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
+           const Doubles& joints, const Ints& rest, const Doubles& pull, const Doubles& scale,
+           const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached, bool pose)
       : tasks_(std::move(tasks)),
-        wide_(nb::cast<const PyTasks&>(tasks_), measures, weights, joints),
-        fine_(nb::cast<const PyTasks&>(tasks_), measures, weights, joints),
+        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
+        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
+        rest_(rest),
+        pull_(pull),
+        coarse_(scale.at(3)),
         feature_scale_(feature_scale.begin(), feature_scale.end()),
         seeds_(seeds),
-        reached_(reached) {
+        reached_(reached),
+        pose_(pose) {
     const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
-    if (int(measures.size()) != fine_.quest.rows || weights.size() != measures.size() ||
-        joints.size() != std::size_t(5 * n) || int(feature_scale.size()) != k ||
-        seeds.size() / n * k != reached.size()) {
+    if (weights.size() != measures.size() || joints.size() != std::size_t(5 * n) ||
+        (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
+        int(feature_scale.size()) != k || seeds.size() / n * k != reached.size() ||
+        (pose && k != 12)) {
       throw nb::value_error("sizes that do not match the tasks");
     }
   }
 
-  // One problem -> (q (s, n), outcome (s,), error (s, 2), effort (s, 2)).
-  nb::tuple one(nb::handle target, nb::handle q0, const Doubles& options, int most) {
+  // One problem -> (q (n,), outcome, position error, rotation error, iterations, starts), or None if
+  // target or q0 are not what this takes as it is: a pose (4, 4), and (n,).
+  nb::object one(nb::handle target, nb::handle q0, double position, double rotation, int max_starts,
+                 double timeout, bool nearest) {
     const int n = fine_.quest.chain.coordinates;
-    const Batch aim(target, fine_.quest.targets, "target");
-    SolveRequest request = asked(options);
-    request.target = aim.data<double>();
-    std::unique_ptr<Batch> start;
-    if (!q0.is_none()) {
-      start = std::make_unique<Batch>(q0, n, "q0");
-      request.q0 = start->data<double>();
+    const double* const pose = pose_ ? plain(target, {4, 4}) : nullptr;
+    const double* const start = q0.is_none() ? nullptr : plain(q0, {n});
+    double twelve[12];
+    if (!pose || !straight(pose, twelve) || (!start && !q0.is_none())) return nb::none();
+    const Quest<float> wide = wide_.within(std::max(position, coarse_), std::max(rotation, 2e-5));
+    const Quest<double> fine = fine_.within(position, rotation);
+    SolveRequest request = asked(wide, fine, max_starts);
+    npy_intp size = n;
+    nb::object q = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
+    if (!q.is_valid()) throw nb::python_error();
+    Outcome outcome;
+    double error[2];
+    int effort[2], found;
+    std::atomic<std::ptrdiff_t> next{0};
+    long long deadline = 0;
+    if (std::isfinite(timeout)) {
+      deadline = now() + (long long)(timeout * 1e9);
+      request.stop = &past;
+      request.watch = &deadline;
     }
-    request.most = most;
-    std::vector<double> q(std::size_t(most) * n), error(2 * most);
-    std::vector<Outcome> outcome(most);
-    std::vector<int> effort(2 * most);
-    request.q = q.data();
-    request.outcome = outcome.data();
-    request.error = error.data();
-    request.effort = effort.data();
+    request.count = 1;
+    request.target = twelve;
+    request.q0 = start;
+    request.single = true;
+    request.nearest = nearest;
+    request.q = data_of<double>(q);
+    request.outcome = &outcome;
+    request.error = error;
+    request.effort = effort;
+    request.found = &found;
+    request.next = &next;
     const std::size_t bytes = isa().solve->scratch(request);
     if (!lone_ || lone_bytes_ < bytes) {
-      lone_ = std::make_unique<Aligned>(bytes);
+      lone_ = std::make_unique<Scratch>(bytes);
       lone_bytes_ = bytes;
     }
-    const int found = isa().solve->one(request, lone_->memory.get());
-    return nb::make_tuple(
-        array(q.data(), NPY_DOUBLE, {found, n}), array(outcome.data(), NPY_INT8, {found}),
-        array(error.data(), NPY_DOUBLE, {found, 2}), array(effort.data(), NPY_INT, {found, 2}));
+    isa().solve->run(request, lone_->get());
+    if (outcome == Outcome::nonfinite) return nb::none();
+    return nb::make_tuple(q, int(outcome), error[0], error[1], effort[0], effort[1]);
   }
 
-  // Many problems -> the same arrays, with one row each.
-  nb::tuple many(nb::handle targets, nb::handle q0, const Doubles& options, int threads,
+  // Many problems, as the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, most, n), outcome
+  // (B, most), errors and efforts (B, most, 2), and how many of the `most` there are (B,).
+  nb::tuple many(nb::handle targets, nb::handle q0, double position, double rotation,
+                 int max_starts, double timeout, int most, bool single, bool nearest, int threads,
                  nb::handle progress) {
-    const int n = fine_.quest.chain.coordinates;
-    const Batch aim(targets, fine_.quest.targets, "targets");
+    const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
+    const Batch aim(targets, k, "targets");
     const npy_intp count = aim.count();
-    SolveRequest request = asked(options);
+    const Quest<float> wide = wide_.within(std::max(position, coarse_), std::max(rotation, 2e-5));
+    const Quest<double> fine = fine_.within(position, rotation);
+    SolveRequest request = asked(wide, fine, max_starts);
+    request.count = count;
     request.target = aim.data<double>();
     std::unique_ptr<Batch> start;
     if (!q0.is_none()) {
       start = std::make_unique<Batch>(q0, n, "q0");
       request.q0 = start->data<double>();
-      request.q0_stride = start->count() == count && start->leading() ? n : 0;
+      request.q0_stride = start->leading() ? n : 0;
     }
-    nb::object q = array(nullptr, NPY_DOUBLE, {count, n}),
-               outcome = array(nullptr, NPY_INT8, {count}),
-               error = array(nullptr, NPY_DOUBLE, {count, 2}),
-               effort = array(nullptr, NPY_INT, {count, 2});
+    if (!aim.is_double() || most < 1 || (start && !start->is_double()) ||
+        (start && start->leading() && start->count() != count)) {
+      throw nb::value_error("float64 numbers, a start for each or one for all, most from 1 on");
+    }
+    nb::object q = array(NPY_DOUBLE, {count, most, n}), outcome = array(NPY_INT8, {count, most}),
+               error = array(NPY_DOUBLE, {count, most, 2}),
+               effort = array(NPY_INT, {count, most, 2}), found = array(NPY_INT, {count});
+    request.most = most;
+    request.single = single || nearest || most > 1;
+    request.nearest = nearest;
     request.q = data_of<double>(q);
     request.outcome = data_of<Outcome>(outcome);
     request.error = data_of<double>(error);
     request.effort = data_of<int>(effort);
+    request.found = data_of<int>(found);
+    Watch watch(timeout, count, progress);
+    request.next = &watch.next;
+    request.stop = &Watch::stop;
+    request.watch = &watch;
     const std::size_t bytes = isa().solve->scratch(request);
-    const npy_intp chunk = npy_intp(4096) * std::max(threads, 1);
-    for (npy_intp first = 0; first < count; first += chunk) {
-      const npy_intp size = std::min(chunk, count - first);
-      {
-        nb::gil_scoped_release release;
-        parallel(size, 64, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-          Aligned room(bytes);
-          isa().solve->rows(request, first + begin, first + end, room.memory.get());
-        });
-      }
-      if (PyErr_CheckSignals()) throw nb::python_error();
-      if (!progress.is_none()) progress(first + size, count);
+    {
+      const nb::gil_scoped_release release;
+      const npy_intp useful = std::min<npy_intp>(threads, (count + 31) / 32);
+      parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
+        Scratch room(bytes);
+        isa().solve->run(request, room.get());
+      });
     }
-    return nb::make_tuple(q, outcome, error, effort);
+    watch.finish();
+    return nb::make_tuple(q, outcome, error, effort, found);
   }
-
-  int lanes() const { return isa().solve->lanes; }
 
  private:
-  static nb::object array(const void* from, int type, std::initializer_list<npy_intp> shape) {
-    npy_intp sizes[2];
-    int axes = 0;
-    for (npy_intp size : shape) sizes[axes++] = size;
-    nb::object made = nb::steal(PyArray_SimpleNew(axes, sizes, type));
-    if (!made.is_valid()) throw nb::python_error();
-    auto* to = reinterpret_cast<PyArrayObject*>(made.ptr());
-    if (from) std::memcpy(PyArray_DATA(to), from, std::size_t(PyArray_NBYTES(to)));
-    return made;
+  static nb::object array(int type, std::initializer_list<npy_intp> shape) {
+    PyObject* made = PyArray_ZEROS(int(shape.size()), const_cast<npy_intp*>(shape.begin()), type, 0);
+    if (!made) throw nb::python_error();
+    return nb::steal(made);
   }
 
-  // options: position and rotation tolerance, damping linear and square, longest, curvature,
-  // max_starts, max_iterations, window, ratio, settle_iterations, settled, apart, timeout [s],
-  // patient
-  SolveRequest asked(const Doubles& options) {
-    if (options.size() != 15) throw nb::value_error("fifteen options");
-    const auto set = [&](auto& quest, double floor) {
-      using T = std::remove_reference_t<decltype(quest.linear)>;
-      quest.position_tolerance = T(std::max(options[0], floor));
-      quest.rotation_tolerance = T(std::max(options[1], floor));
-      quest.linear = T(options[2]);
-      quest.square = T(options[3]);
-      quest.longest = T(options[4]);
-    };
-    set(wide_.quest, 2e-5);
-    set(fine_.quest, 0);
-    table();
+  // The numbers of a float64 C-contiguous array of a shape; null if it is something else.
+  static const double* plain(nb::handle given, std::initializer_list<npy_intp> shape) {
+    if (!PyArray_CheckExact(given.ptr())) return nullptr;
+    auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) ||
+        PyArray_NDIM(array) != int(shape.size()) ||
+        !PyArray_CompareLists(PyArray_SHAPE(array), shape.begin(), int(shape.size()))) {
+      return nullptr;
+    }
+    return static_cast<const double*>(PyArray_DATA(array));
+  }
+
+  // The twelve numbers of a pose, its rotation made orthonormal; false if it is none. As `pose` in
+  // supple/kinematics/arrays.py.
+  static bool straight(const double* T, double* twelve) {
+    const double last[4] = {0, 0, 0, 1};
+    for (int i = 0; i < 4; ++i) {
+      if (!(std::abs(T[12 + i] - last[i]) <= 1e-6)) return false;
+    }
+    double(*R)[3] = reinterpret_cast<double(*)[3]>(twelve);  // its columns, and the position
+    for (int c = 0; c < 4; ++c) {
+      for (int r = 0; r < 3; ++r) R[c][r] = T[4 * r + c];
+    }
+    for (int pass = 0;; ++pass) {
+      double G[3][3], off = 0;
+      for (int i = 0; i < 3; ++i) {
+        for (int j = 0; j < 3; ++j) {
+          G[i][j] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
+          const double far = std::abs(G[i][j] - (i == j));
+          if (!(far <= 1e-6)) return false;
+          off = std::max(off, far);
+        }
+      }
+      if (off <= 1e-14 || pass == 2) break;
+      double next[3][3];
+      for (int i = 0; i < 3; ++i) {
+        for (int r = 0; r < 3; ++r) {
+          next[i][r] = 1.5 * R[i][r];
+          for (int j = 0; j < 3; ++j) next[i][r] -= 0.5 * R[j][r] * G[j][i];
+        }
+      }
+      std::memcpy(R, next, sizeof(next));
+    }
+    const double det = R[0][0] * (R[1][1] * R[2][2] - R[1][2] * R[2][1]) -
+                       R[0][1] * (R[1][0] * R[2][2] - R[1][2] * R[2][0]) +
+                       R[0][2] * (R[1][0] * R[2][1] - R[1][1] * R[2][0]);
+    return det > 0;
+  }
+
+  SolveRequest asked(const Quest<float>& wide, const Quest<double>& fine, int max_starts) {
+    arrange();
     SolveRequest request{};
-    request.wide = &wide_.quest;
-    request.fine = &fine_.quest;
-    request.stiffness = options[5];
-    request.table = table_ ? reinterpret_cast<const float*>(table_->memory.get()) : nullptr;
+    request.wide = &wide;
+    request.fine = &fine;
+    request.rest = rest_.empty() ? nullptr : rest_.data();
+    request.pull = pull_.data();
+    request.table = table_ ? static_cast<const float*>(table_->get()) : nullptr;
     request.seeds = seeds_.data();
     request.feature_scale = feature_scale_.data();
     request.entries = entries_;
-    request.max_starts = int(options[6]);
-    request.max_iterations = int(options[7]);
-    request.window = int(options[8]);
-    request.ratio = float(options[9]);
-    request.finish_iterations = 6;
-    request.settle_iterations = int(options[10]);
-    request.settled = options[11];
-    request.apart = options[12];
-    request.now = &now;
-    request.patient = int(options[14]);
-    request.alike = 0.2f;
-    request.deadline = std::isfinite(options[13]) ? now() + (long long)(options[13] * 1e9) : 0;
+    request.max_starts = max_starts;
+    request.most = 1;
     return request;
   }
 
-  // The table of starts in the order in which the lanes read it.
-  void table() {
+  // Puts the table of starts into the order in which the lanes of this instruction set read it.
+  void arrange() {
     const int lanes = isa().solve->lanes, k = fine_.quest.targets;
     if (lanes == table_lanes_) return;
     table_lanes_ = lanes;
     entries_ = int(reached_.size() / k) / lanes * lanes;
     if (!entries_) return;
-    table_ = std::make_unique<Aligned>(sizeof(float) * std::size_t(entries_) * (k + 1));
-    auto* to = reinterpret_cast<float*>(table_->memory.get());
+    table_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(entries_) * (k + 1));
+    auto* to = static_cast<float*>(table_->get());
     for (int block = 0; block < entries_ / lanes; ++block) {
       for (int lane = 0; lane < lanes; ++lane) {
         const double* entry = reached_.data() + std::size_t(block * lanes + lane) * k;
@@ -237,9 +351,13 @@ class PySolver {
   nb::object tasks_;
   OwnedQuest<float> wide_;
   OwnedQuest<double> fine_;
+  Ints rest_;
+  Doubles pull_;
+  double coarse_;
   std::vector<float> feature_scale_;
   Doubles seeds_, reached_;
-  std::unique_ptr<Aligned> table_, lone_;
+  bool pose_;
+  std::unique_ptr<Scratch> table_, lone_;
   std::size_t lone_bytes_ = 0;
   int table_lanes_ = 0, entries_ = 0;
 };
@@ -248,22 +366,24 @@ class PySolver {
 
 void bind_solve(nb::module_& m) {
   nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
-      .def(nb::init<nb::object, const Ints&, const Doubles&, const Doubles&, const Doubles&,
-                    const Doubles&, const Doubles&>(),
-           nb::kw_only(), "tasks"_a, "measures"_a, "weights"_a, "joints"_a, "feature_scale"_a,
-           "seeds"_a, "reached"_a)
-      .def("one", &PySolver::one, "target"_a, "q0"_a.none(), "options"_a, "most"_a,
-           nb::sig(
-               "def one(self, target: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | None, "
-               "options: collections.abc.Sequence[float], most: int) -> "
-               "tuple[" SUPPLE_ARRAY ", typing.Any, " SUPPLE_ARRAY ", typing.Any]"))
-      .def("many", &PySolver::many, "targets"_a, "q0"_a.none(), "options"_a, "threads"_a,
-           "progress"_a.none(),
+      .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&, const Ints&,
+                    const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&,
+                    bool>(),
+           nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a, "rest"_a,
+           "pull"_a, "scale"_a, "feature_scale"_a, "seeds"_a, "reached"_a, "pose"_a)
+      .def("one", &PySolver::one, "target"_a.none(), "q0"_a.none(), "position_tolerance"_a,
+           "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "nearest"_a,
+           nb::sig("def one(self, target: object, q0: object, position_tolerance: float, "
+                   "rotation_tolerance: float, max_starts: int, timeout: float, nearest: bool) -> "
+                   "tuple[" SUPPLE_ARRAY ", int, float, float, int, int] | None"))
+      .def("many", &PySolver::many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
+           "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a, "nearest"_a,
+           "threads"_a, "progress"_a.none(),
            nb::sig("def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
-                   "None, options: collections.abc.Sequence[float], threads: int, progress: "
-                   "typing.Any) -> "
-                   "tuple[" SUPPLE_ARRAY ", typing.Any, " SUPPLE_ARRAY ", typing.Any]"))
-      .def_prop_ro("lanes", &PySolver::lanes, "Starts that are tried side by side.");
+                   "None, position_tolerance: float, rotation_tolerance: float, max_starts: int, "
+                   "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
+                   "progress: typing.Any) -> tuple[" SUPPLE_ARRAY ", typing.Any, " SUPPLE_ARRAY
+                   ", typing.Any, typing.Any]"));
 }
 
 }  // namespace supple

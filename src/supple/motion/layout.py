@@ -70,6 +70,11 @@ class Layout:
         ]
         return _side_by_side(each, "velocities")
 
+    def reached(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The targets (..., k) that are met at configurations (..., n), as the kernel's numbers."""
+        each = [task.on(self.robot).reached(self.robot, q) for task in self.tasks]
+        return np.concatenate(each, axis=-1)
+
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
         """J (..., m, n), weighted, at configurations (..., n)."""
         return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]

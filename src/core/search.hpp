@@ -1,0 +1,403 @@
+// The parts of a search for a configuration: where starts are, when they are given up, how a
+// solution is finished, and the closest pose where there is none. For files that are compiled once
+// for each instruction set.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels.hpp"
+#include "lanes.hpp"
+#include "supple/solve.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// The search runs on wide lanes of floats, which are enough to find out where a solution is; what
+// it finds is finished and verified in double.
+using Wide = Pack<float, batch_width<float>>;
+using Fine = Pack<double, batch_width<double>>;
+constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
+
+// A start that gets nowhere is given up: every `window` iterations its cost must have fallen to
+// `progress` of what it was. The first starts are given up soon, for most targets have many ways;
+// later ones have twice the window and four times the iterations, for towards a singular pose
+// convergence is only linear.
+constexpr int max_iterations = 16, window = 3, patient_from = 12;
+constexpr float progress = 0.4f;
+constexpr int finish_iterations = 6, settle_iterations = 80, polish_iterations = 40;
+constexpr double settled = 1 - 1e-11;  // a descent that keeps more of its cost has come to rest
+constexpr float alike = 0.2f;          // failed starts nearer to each other than this are the same
+constexpr double apart = 1e-2;         // by so much, in some joint, solutions differ
+constexpr double near_start = 0.5;     // a solution within this of q0 is not compared with others
+constexpr int compared = 8;            // solutions of which the nearest to q0 is chosen
+
+constexpr float huge_cost = 3e38f;
+
+// A piece of memory cut into arrays.
+class Cut {
+ public:
+  explicit Cut(void* memory) : at_(static_cast<unsigned char*>(memory)), begin_(at_) {}
+  template <class L>
+  L* take(int count) {
+    L* const piece = reinterpret_cast<L*>(at_);
+    at_ += (sizeof(L) * std::size_t(count) + 63) / 64 * 64;
+    return piece;
+  }
+  std::size_t used() const { return std::size_t(at_ - begin_); }
+
+ private:
+  unsigned char *at_, *begin_;
+};
+
+template <class L, class T>
+Descent<L> descent(const Quest<T>& quest, Cut& cut) {
+  const int n = quest.chain.coordinates, m = quest.rows;
+  Descent<L> at{};
+  at.q = cut.take<L>(n);
+  at.target = cut.take<L>(quest.targets);
+  at.J = cut.take<L>(m * n);
+  at.e = cut.take<L>(m);
+  at.work = cut.take<L>(descent_work(quest.chain.joints, m, n));
+  return at;
+}
+
+// One lane of the search.
+struct Slot {
+  std::ptrdiff_t problem;  // negative: idle
+  int start;               // number of the start
+  int iteration;           // since then
+  int iterations;          // of all starts of the problem
+  float cost;              // a few iterations ago
+  bool fresh;              // to be begun after the step
+};
+
+// The best that a problem's failed starts have come to: as many as are settled side by side.
+struct Failures {
+  int count;
+  float cost[fine_lanes];
+  float* q;  // (fine_lanes, n)
+};
+
+// Everything that one thread works with.
+struct Room {
+  Descent<Wide> wide;
+  Descent<Fine> fine;
+  Descent<double> lone;
+  float* feature;     // (targets,)
+  int* which[lanes];  // (lanes,) each: the table's entries to start from, the nearest first
+  Failures failures[lanes];
+  Slot slot[lanes];
+  float* one;         // (n,): q of a lane
+  double* v;          // (n,): a pull, and the q before it (n,)
+  Fine* settle_work;  // n of the best q, and settle_work
+
+  std::size_t lay_out(const SolveRequest& request, void* memory) {
+    Cut cut(memory);
+    const int n = request.wide->chain.coordinates;
+    wide = descent<Wide>(*request.wide, cut);
+    fine = descent<Fine>(*request.fine, cut);
+    lone = descent<double>(*request.fine, cut);
+    feature = cut.take<float>(request.wide->targets);
+    for (int i = 0; i < lanes; ++i) {
+      which[i] = cut.take<int>(lanes);
+      failures[i] = {0, {}, cut.take<float>(fine_lanes * n)};
+    }
+    one = cut.take<float>(n);
+    v = cut.take<double>(2 * n);
+    settle_work = cut.take<Fine>(n + supple::settle_work(n));
+    return cut.used();
+  }
+
+  const float* lane_q(int lane, int n) {
+    for (int j = 0; j < n; ++j) one[j] = get(wide.q[j], lane);
+    return one;
+  }
+};
+
+double clamped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
+double size(double x) { return x < 0 ? -x : x; }
+
+bool stopped(const SolveRequest& request) { return request.stop && request.stop(request.watch); }
+
+// ---- starts ------------------------------------------------------------------------------------
+
+// The table's entries that are nearest to a target, one for each lane (which looks at every lanes-th
+// entry), the nearest first. What is compared are the numbers of the target, scaled: the table is
+// (entries / lanes, targets + 1, lanes), the last of each being half the square of all others.
+void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, int* which) {
+  if (!request.entries) return;
+  const int k = request.wide->targets;
+  for (int i = 0; i < k; ++i) {
+    room.feature[i] = float(request.target[problem * k + i]) * request.feature_scale[i];
+  }
+  Wide best(huge_cost), index(0.0f), number(0.0f);
+  const Wide* entry = reinterpret_cast<const Wide*>(request.table);
+  for (int block = 0; block < request.entries / lanes; ++block, entry += k + 1) {
+    Wide far = entry[k];
+    for (int i = 0; i < k; ++i) far = fma(entry[i], Wide(-room.feature[i]), far);
+    const mask_t<Wide> nearer = far < best;
+    best = select(nearer, far, best);
+    index = select(nearer, number, index);
+    number = number + Wide(1.0f);
+  }
+  float near[lanes];
+  for (int i = 0; i < lanes; ++i) {
+    const float far = get(best, i);
+    int at = i;
+    for (; at > 0 && near[at - 1] > far; --at) {
+      near[at] = near[at - 1];
+      which[at] = which[at - 1];
+    }
+    near[at] = far;
+    which[at] = int(get(index, i)) * lanes + i;
+  }
+}
+
+// Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
+// evenly over all configurations, the same ones always.
+double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start, const int* which,
+                int j) {
+  const Quest<double>& quest = *request.fine;
+  const int n = quest.chain.coordinates, listed = request.entries ? lanes : 0;
+  if (request.q0) {
+    if (start == 0) return request.q0[problem * request.q0_stride + j];
+    --start;
+  }
+  if (start < listed) return request.seeds[std::ptrdiff_t(which[start]) * n + j];
+  double share = 0.5 + (start - listed + request.entries + 1) * quest.stride[j];
+  share -= double(static_cast<long long>(share));
+  return quest.from[j] + share * quest.span[j];
+}
+
+void begin(const SolveRequest& request, Room& room, int lane, const int* which) {
+  Slot& slot = room.slot[lane];
+  const Quest<double>& quest = *request.fine;
+  for (int j = 0; j < quest.chain.coordinates; ++j) {
+    const double q = start_at(request, slot.problem, slot.start, which, j);
+    set(room.wide.q[j], lane, float(clamped(q, quest.lower[j], quest.upper[j])));
+  }
+  slot.iteration = 0;
+  slot.cost = huge_cost;
+  slot.fresh = false;
+}
+
+void aim(const SolveRequest& request, Room& room, int lane, std::ptrdiff_t problem) {
+  const int k = request.wide->targets;
+  for (int i = 0; i < k; ++i) {
+    set(room.wide.target[i], lane, float(request.target[problem * k + i]));
+  }
+}
+
+template <class L>
+void aim_finely(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem) {
+  const int k = request.fine->targets;
+  for (int i = 0; i < k; ++i) set(at.target[i], lane, request.target[problem * k + i]);
+}
+
+template <class L, class T>
+void put_in(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem,
+            const T* q) {
+  const Quest<double>& quest = *request.fine;
+  for (int j = 0; j < quest.chain.coordinates; ++j) {
+    set(at.q[j], lane, clamped(double(q[j]), quest.lower[j], quest.upper[j]));
+  }
+  aim_finely(request, at, lane, problem);
+}
+
+bool stuck(const Room& room, int lane, Slot& slot) {
+  const int patience = slot.start < patient_from ? 1 : 2;
+  if (slot.iteration >= patience * patience * max_iterations) return true;
+  if (slot.iteration % (patience * window)) return false;
+  const float cost = get(room.wide.cost, lane);
+  const bool slow = !(cost <= progress * slot.cost);
+  slot.cost = cost;
+  return slow;
+}
+
+// ---- what came of a start ----------------------------------------------------------------------
+
+// Keeps where a start has got stuck if it is one of the best, and no other is at the same place.
+void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
+  const int n = request.wide->chain.coordinates;
+  const float cost = get(room.wide.cost, lane), *q = room.lane_q(lane, n);
+  if (!(cost < huge_cost)) return;
+  int at = -1, worst = 0;
+  for (int i = 0; i < failures.count; ++i) {
+    double most = 0;
+    for (int j = 0; j < n; ++j) most = std::max(most, size(q[j] - failures.q[i * n + j]));
+    if (most < alike) at = i;
+    if (failures.cost[i] > failures.cost[worst]) worst = i;
+  }
+  if (at < 0) at = failures.count < fine_lanes ? failures.count : worst;
+  if (at < failures.count && !(cost < failures.cost[at])) return;
+  if (at == failures.count) ++failures.count;
+  failures.cost[at] = cost;
+  for (int j = 0; j < n; ++j) failures.q[at * n + j] = q[j];
+}
+
+// Where the joints are if nothing better is known: the caller's start, else the middle.
+double resting(const SolveRequest& request, std::ptrdiff_t problem, int j) {
+  const Quest<double>& quest = *request.fine;
+  const double q = request.q0 ? request.q0[problem * request.q0_stride + j]
+                              : clamped(0, quest.lower[j], quest.upper[j]);
+  return clamped(q == q && size(q) < 1e300 ? q : 0, quest.lower[j], quest.upper[j]);
+}
+
+template <class L>
+void record(const SolveRequest& request, std::ptrdiff_t problem, int solution, const Descent<L>& at,
+            int lane, Outcome outcome, int iterations, int starts) {
+  const int n = request.fine->chain.coordinates;
+  const std::ptrdiff_t row = problem * request.most + solution;
+  for (int j = 0; j < n; ++j) request.q[row * n + j] = get(at.q[j], lane);
+  request.outcome[row] = outcome;
+  request.error[2 * row] = get(at.position, lane);
+  request.error[2 * row + 1] = get(at.rotation, lane);
+  request.effort[2 * row] = iterations;
+  request.effort[2 * row + 1] = starts;
+  request.found[problem] = solution + 1;
+}
+
+// A problem that is not looked at.
+void leave(const SolveRequest& request, std::ptrdiff_t problem, Room& room, Outcome outcome) {
+  for (int j = 0; j < request.fine->chain.coordinates; ++j) {
+    room.lone.q[j] = outcome == Outcome::nonfinite
+                         ? clamped(0, request.fine->lower[j], request.fine->upper[j])
+                         : resting(request, problem, j);
+  }
+  room.lone.position = room.lone.rotation = std::numeric_limits<double>::infinity();
+  record(request, problem, 0, room.lone, 0, outcome, 0, 0);
+}
+
+// Whether a problem's numbers are such that no square of them overflows.
+bool sound(const SolveRequest& request, std::ptrdiff_t problem) {
+  constexpr double most = 1e9;
+  const Quest<double>& quest = *request.fine;
+  bool good = true;
+  for (int i = 0; i < quest.targets; ++i) {
+    good &= size(request.target[problem * quest.targets + i]) <= most;
+  }
+  for (int j = 0; request.q0 && j < quest.chain.coordinates; ++j) {
+    good &= size(request.q0[problem * request.q0_stride + j]) <= most;
+  }
+  return good;
+}
+
+// Finishes in double what the search has found. Tells where it is a solution; such a lane stays
+// where it is while others go on.
+template <class L>
+mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
+  const Quest<double>& quest = *request.fine;
+  for (int i = 0;; ++i) {
+    measure(quest, at);
+    const mask_t<L> there = arrived(quest, at);
+    if (all(there) || i == finish_iterations) return there;
+    for (int r = 0; r < quest.rows; ++r) at.e[r] = select(there, L(0), at.e[r]);
+    descend(quest, at);
+  }
+}
+
+// From a solution to the one nearest to a rest posture: minimises Σ pull (rest - q)², moving in the
+// null space and back to the target, as far as each step helps.
+template <class Rest, class Pull>
+void polish(const SolveRequest& request, Room& room, Rest&& rest, Pull&& pull) {
+  const Quest<double>& quest = *request.fine;
+  const int m = quest.rows, n = quest.chain.coordinates;
+  Descent<double>& at = room.lone;
+  double *v = room.v, *kept = v + n, gain = 1;
+  const auto cost = [&] {
+    double sum = 0;
+    for (int j = 0; j < n; ++j) sum += pull(j) * (rest(j) - at.q[j]) * (rest(j) - at.q[j]);
+    return sum;
+  };
+  double least = cost();
+  for (int i = 0; i < polish_iterations && gain > 1e-3 && !stopped(request); ++i) {
+    for (int j = 0; j < n; ++j) {
+      kept[j] = at.q[j];
+      v[j] = gain * pull(j) * (rest(j) - at.q[j]);
+      if (held_at_limit(quest, at.q[j], j, v[j])) v[j] = 0;
+    }
+    descend(quest, m, n, at, static_cast<const double*>(v));
+    const double now = finish(request, at) ? cost() : std::numeric_limits<double>::infinity();
+    if (now < least) {
+      const bool done = now > (1 - 1e-10) * least;
+      least = now;
+      gain = gain < 0.5 ? 2 * gain : 1;
+      if (done) break;
+      continue;
+    }
+    for (int j = 0; j < n; ++j) at.q[j] = kept[j];
+    measure(quest, at);
+    gain *= 0.3;
+  }
+}
+
+// A solution in room.lone, made to suit the caller's wishes.
+void suit(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
+  if (request.rest) {
+    const double* const numbers = request.target + problem * request.fine->targets;
+    polish(
+        request, room, [&](int j) { return request.rest[j] < 0 ? 0 : numbers[request.rest[j]]; },
+        [&](int j) { return request.pull[j]; });
+  } else if (request.nearest && request.q0) {
+    const double* const start = request.q0 + problem * request.q0_stride;
+    polish(request, room, [&](int j) { return start[j]; }, [](int) { return 1.0; });
+  }
+}
+
+// From the best of the failed starts to the closest poses; room.fine holds them, and which of them
+// is the best is returned. Newton's method, damped more after a step that made things worse.
+int settle(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
+           const Failures& failures) {
+  const Quest<double>& quest = *request.fine;
+  const int n = quest.chain.coordinates;
+  Descent<Fine>& at = room.fine;
+  Fine *best_q = room.settle_work, *work = best_q + n;
+  for (int i = 0; i < fine_lanes; ++i) {
+    if (failures.count) {
+      put_in(request, at, i, problem, failures.q + (i < failures.count ? i : 0) * n);
+      continue;
+    }
+    for (int j = 0; j < n; ++j) set(at.q[j], i, resting(request, problem, j));
+    aim_finely(request, at, i, problem);
+  }
+  for (int j = 0; j < n; ++j) best_q[j] = at.q[j];
+  Fine best(3e300), stiffness(quest.stiffness);
+  mask_t<Fine> open = best > Fine(0);
+  for (int i = 0; i < settle_iterations && any(open) && !stopped(request); ++i) {
+    measure(quest, at);
+    const mask_t<Fine> better = at.cost < best;
+    open = open & !(better & (at.cost > best * Fine(settled)));
+    best = select(better, at.cost, best);
+    for (int j = 0; j < n; ++j) best_q[j] = select(better, at.q[j], best_q[j]);
+    if (any(arrived(quest, at))) break;
+    // a step that made things worse is taken back: J and e are not those of best_q, so no step yet
+    const mask_t<Fine> stepped = settle_step(quest, at, stiffness, work) & better;
+    for (int j = 0; j < n; ++j) at.q[j] = select(stepped & open, at.q[j], best_q[j]);
+    best = select(better & stepped, best, best * Fine(1 + 1e-9));
+    stiffness = select(stepped, max(stiffness * Fine(0.3), Fine(1e-3 * quest.stiffness)),
+                       stiffness * Fine(6.0));
+    open = open & (stiffness < Fine(1e4 * quest.stiffness));
+  }
+  for (int j = 0; j < n; ++j) at.q[j] = best_q[j];
+  measure(quest, at);
+  int pick = 0;
+  for (int i = 1; i < fine_lanes; ++i) {
+    if (get(at.cost, i) < get(at.cost, pick)) pick = i;
+  }
+  return pick;
+}
+
+// The closest pose, or the best so far when time is up, as the problem's only answer.
+void give_up(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
+             const Failures& failures, int iterations, int starts) {
+  const int best = settle(request, room, problem, failures);
+  const Outcome outcome = get(arrived(*request.fine, room.fine), best) ? Outcome::solved
+                          : stopped(request)                           ? Outcome::timeout
+                                                                       : Outcome::unreachable;
+  record(request, problem, 0, room.fine, best, outcome, iterations, starts);
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
