@@ -63,7 +63,8 @@ class Single {
     put_in(request_, at, 0, problem_, request_.q0 + problem_ * request_.q0_stride);
     next_ = 1;
     double cost = 3e300;
-    for (int i = 0; i < max_iterations; ++i, ++iterations_) {
+    const int patience = request_.nearest ? 2 : 1;
+    for (int i = 0; i < patience * patience * max_iterations; ++i, ++iterations_) {
       measure(quest_, at);
       if (arrived(quest_, at)) {
         const bool near = moved() <= near_start;
@@ -71,13 +72,25 @@ class Single {
         add();
         return enough() || (request_.nearest && near);
       }
-      if (i % window == 0) {
+      if (i % (patience * window) == 0) {
         if (!(at.cost <= double(progress) * cost)) break;
         cost = at.cost;
       }
       descend(quest_, at);
     }
-    return false;
+    return request_.nearest && settled_near();
+  }
+
+  // Where that has failed: Newton's method, which gets to a singular pose. Returns whether it did.
+  bool settled_near() {
+    const int best = settle(request_, room_, problem_, Failures{});
+    if (!get(arrived(quest_, room_.fine), best)) return false;
+    for (int j = 0; j < quest_.chain.coordinates; ++j) {
+      room_.lone.q[j] = get(room_.fine.q[j], best);
+    }
+    measure(quest_, room_.lone);
+    add();
+    return moved() <= near_start;
   }
 
   // The largest move of a joint from the caller's start.
@@ -122,6 +135,8 @@ class Single {
         if (finish(request_, room_.lone)) {
           suit(request_, room_, problem_);
           add();
+        } else {
+          keep(request_, room_, i, failures());
         }
       } else if (stuck(room_, i, slot)) {
         keep(request_, room_, i, failures());
@@ -228,7 +243,9 @@ class Batcher {
       if (get(solved, f)) answer(room_.slot[arriving[f]], f);
     }
     for (int f = 0; f < few; ++f) {  // (afterwards: `again` may need room.fine)
-      get(solved, f) ? load(arriving[f]) : again(arriving[f]);
+      const int lane = arriving[f];
+      if (!get(solved, f)) keep(request_, room_, lane, room_.failures[lane]);
+      get(solved, f) ? load(lane) : again(lane);
     }
   }
 

@@ -25,12 +25,15 @@ constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 // convergence is only linear.
 constexpr int max_iterations = 16, window = 3, patient_from = 12;
 constexpr float progress = 0.4f;
-constexpr int finish_iterations = 6, settle_iterations = 80, polish_iterations = 40;
+constexpr int finish_iterations = 40, settle_iterations = 80, polish_iterations = 100;
+constexpr double finishing = 0.8;      // what is to be finished must lower its cost to this part ...
+constexpr double waiting = 3;          // ... every so many iterations: near a singularity it swings
 constexpr double settled = 1 - 1e-11;  // a descent that keeps more of its cost has come to rest
 constexpr float alike = 0.2f;          // failed starts nearer to each other than this are the same
 constexpr double apart = 1e-2;         // by so much, in some joint, solutions differ
 constexpr double near_start = 0.5;     // a solution within this of q0 is not compared with others
 constexpr int compared = 8;            // solutions of which the nearest to q0 is chosen
+constexpr double as_close = 1.02;      // of closest poses, q0's own may have this part of the cost
 
 constexpr float huge_cost = 3e38f;
 
@@ -284,16 +287,22 @@ bool sound(const SolveRequest& request, std::ptrdiff_t problem) {
   return good;
 }
 
-// Finishes in double what the search has found. Tells where it is a solution; such a lane stays
-// where it is while others go on.
+// Finishes in double what the search has found. Tells where it is a solution; a lane that has
+// arrived, or gets nowhere, stays where it is while others go on. (Towards a singular pose it takes
+// many iterations: the error falls to a quarter in each, or even less.)
 template <class L>
 mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
   const Quest<double>& quest = *request.fine;
+  L least(1e300), idle(0);
+  mask_t<L> open = least > L(0);
   for (int i = 0;; ++i) {
     measure(quest, at);
-    const mask_t<L> there = arrived(quest, at);
-    if (all(there) || i == finish_iterations) return there;
-    for (int r = 0; r < quest.rows; ++r) at.e[r] = select(there, L(0), at.e[r]);
+    const mask_t<L> there = arrived(quest, at), lower = at.cost <= L(finishing) * least;
+    least = select(lower, at.cost, least);
+    idle = select(lower, L(0), idle + L(1));
+    open = open & !there & (idle < L(waiting));
+    if (!any(open) || i == finish_iterations) return there;
+    for (int r = 0; r < quest.rows; ++r) at.e[r] = select(open, at.e[r], L(0));
     descend(quest, at);
   }
 }
@@ -389,10 +398,17 @@ int settle(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   return pick;
 }
 
-// The closest pose, or the best so far when time is up, as the problem's only answer.
+// The closest pose, or the best so far when time is up, as the problem's only answer. Many postures
+// may be as close: with `nearest` it is the caller's own if that is.
 void give_up(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
              const Failures& failures, int iterations, int starts) {
-  const int best = settle(request, room, problem, failures);
+  int best = settle(request, room, problem, failures);
+  if (request.nearest) {
+    const double cost = get(room.fine.cost, best);
+    const int own = settle(request, room, problem, Failures{});
+    best = get(room.fine.cost, own) <= as_close * cost ? own
+                                                       : settle(request, room, problem, failures);
+  }
   const Outcome outcome = get(arrived(*request.fine, room.fine), best) ? Outcome::solved
                           : stopped(request)                           ? Outcome::timeout
                                                                        : Outcome::unreachable;

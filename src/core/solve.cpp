@@ -157,14 +157,18 @@ class PySolver {
   }
 
   // One problem -> (q (n,), outcome, position error, rotation error, iterations, starts), or None if
-  // target or q0 are not what this takes as it is: a pose (4, 4), and (n,).
+  // an argument is not what this takes as it is: a pose (4, 4) and q0 (n,), bounds above zero.
   nb::object one(nb::handle target, nb::handle q0, double position, double rotation, int max_starts,
                  double timeout, bool nearest) {
     const int n = fine_.quest.chain.coordinates;
     const double* const pose = pose_ ? plain(target, {4, 4}) : nullptr;
     const double* const start = q0.is_none() ? nullptr : plain(q0, {n});
     double twelve[12];
-    if (!pose || !straight(pose, twelve) || (!start && !q0.is_none())) return nb::none();
+    if (!pose || !straight(pose, twelve) || (!start && !q0.is_none()) ||
+        !(position > 0 && std::isfinite(position)) || !(rotation > 0 && std::isfinite(rotation)) ||
+        max_starts < 1 || !(timeout >= 0)) {
+      return nb::none();
+    }
     const Quest<float> wide = wide_.within(std::max(position, coarse_), std::max(rotation, 2e-5));
     const Quest<double> fine = fine_.within(position, rotation);
     SolveRequest request = asked(wide, fine, max_starts);

@@ -81,18 +81,25 @@ def solve(
             get `Status.NONFINITE_INPUT`.
     """
     search = search_of(robot, tasks)
-    if prefer is None:
-        prefer = "fast" if q0 is None else "nearest"
+    near = q0 is not None and (prefer is None or prefer == "nearest")
+    if solutions == 1 and (prefer is None or near or prefer == "fast"):
+        ends = math.inf if timeout is None else timeout
+        try:  # the commonest call; what it does not take is looked at below
+            made = search.kernel.one(
+                target, q0, position_tolerance, rotation_tolerance, max_starts, ends, near
+            )
+        except TypeError:
+            made = None
+        if made is not None:
+            return quick(*made)
     bounds = (
-        _tolerance(position_tolerance, "position_tolerance"),
-        _tolerance(rotation_tolerance, "rotation_tolerance"),
+        number(position_tolerance, "position_tolerance", above=0),
+        number(rotation_tolerance, "rotation_tolerance", above=0),
         _count(max_starts, "max_starts"),
         math.inf if timeout is None else number(timeout, "timeout", least=0),
     )
-    if solutions == 1 and (prefer == "fast" or (prefer == "nearest" and q0 is not None)):
-        made = search.kernel.one(target, q0, *bounds, prefer == "nearest")
-        if made is not None:
-            return quick(*made)
+    if prefer is None:
+        prefer = "fast" if q0 is None else "nearest"
     goals = search.targets(_each(target, tasks, search))
     checked(prefer, q0 is not None)
     start = None if q0 is None else _start(q0, robot, goals.shape[:-1])
@@ -213,13 +220,7 @@ def _start(q0: ArrayLike, robot: Robot, lead: tuple[int, ...]) -> Array:
     return q
 
 
-def _tolerance(given: float, what: str) -> float:
-    return given if type(given) is float and 0 < given < math.inf else number(given, what, above=0)
-
-
 def _count(given: int, what: str) -> int:
-    if type(given) is int and 0 < given < 1 << 30:
-        return given
     try:
         count = 0 if isinstance(given, bool) else operator.index(given)
     except TypeError:

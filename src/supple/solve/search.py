@@ -52,6 +52,8 @@ class Search:
             InputError: malformed, or one target that is not finite.
         """
         tasks = self.layout.tasks
+        if any(one is None for one in given):
+            raise InputError("every task must have a target; given: None")
         if len(given) != len(tasks):
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
