@@ -161,11 +161,11 @@ struct SolveRequest {
   bool single;   // every lane a start of the same problem, not a problem of its own
   int most;      // solutions of each problem; more than one: `single`
   bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`
-  double* q;         // (count, most, n)
-  Outcome* outcome;  // (count, most)
-  double* error;     // (count, most, 2): position [m], rotation [rad]
-  int* effort;       // (count, most, 2): iterations, starts
-  int* found;        // (count,): how many of the solutions there are, at least 1
+  double* q;     // (count, most, n)
+  Outcome* outcome;                   // (count, most)
+  double* error;                      // (count, most, 2): position [m], rotation [rad]
+  int* effort;                        // (count, most, 2): iterations, starts
+  int* found;                         // (count,): how many of the solutions there are, at least 1
   std::atomic<std::ptrdiff_t>* next;  // the first problem that no thread has taken
   bool (*stop)(void* watch);          // whether to come to an end; null: never
   void* watch;

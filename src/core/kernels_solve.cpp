@@ -97,8 +97,7 @@ class Single {
   double moved() const {
     double most = 0;
     for (int j = 0; j < quest_.chain.coordinates; ++j) {
-      most = std::max(
-          most, size(room_.lone.q[j] - request_.q0[problem_ * request_.q0_stride + j]));
+      most = std::max(most, size(room_.lone.q[j] - request_.q0[problem_ * request_.q0_stride + j]));
     }
     return most;
   }

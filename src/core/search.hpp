@@ -26,8 +26,8 @@ constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 constexpr int max_iterations = 16, window = 3, patient_from = 12;
 constexpr float progress = 0.4f;
 constexpr int finish_iterations = 40, settle_iterations = 80, polish_iterations = 100;
-constexpr double finishing = 0.8;      // what is to be finished must lower its cost to this part ...
-constexpr double waiting = 3;          // ... every so many iterations: near a singularity it swings
+constexpr double finishing = 0.8;  // what is to be finished must lower its cost to this part ...
+constexpr double waiting = 3;      // ... every so many iterations: near a singularity it swings
 constexpr double settled = 1 - 1e-11;  // a descent that keeps more of its cost has come to rest
 constexpr float alike = 0.2f;          // failed starts nearer to each other than this are the same
 constexpr double apart = 1e-2;         // by so much, in some joint, solutions differ
@@ -126,9 +126,10 @@ bool stopped(const SolveRequest& request) { return request.stop && request.stop(
 
 // ---- starts ------------------------------------------------------------------------------------
 
-// The table's entries that are nearest to a target, one for each lane (which looks at every lanes-th
-// entry), the nearest first. What is compared are the numbers of the target, scaled: the table is
-// (entries / lanes, targets + 1, lanes), the last of each being half the square of all others.
+// The table's entries that are nearest to a target, one for each lane (which looks at every
+// lanes-th entry), the nearest first. What is compared are the numbers of the target, scaled: the
+// table is (entries / lanes, targets + 1, lanes), the last of each being half the square of all
+// others.
 void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, int* which) {
   if (!request.entries) return;
   const int k = request.wide->targets;

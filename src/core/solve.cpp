@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -20,6 +21,8 @@ namespace supple {
 namespace {
 
 using namespace nb::literals;
+
+#define SUPPLE_NUMBERS(type) "numpy.typing.NDArray[numpy." type "]"
 
 long long now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -126,17 +129,92 @@ class Watch {
 // When to come to an end, and no more.
 bool past(void* deadline) { return now() >= *static_cast<long long*>(deadline); }
 
+// The numbers of a float64 C-contiguous array of a shape; null if it is something else.
+const double* plain(nb::handle given, std::initializer_list<npy_intp> shape) {
+  if (!PyArray_CheckExact(given.ptr())) return nullptr;
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) ||
+      PyArray_NDIM(array) != int(shape.size()) ||
+      !PyArray_CompareLists(PyArray_SHAPE(array), shape.begin(), int(shape.size()))) {
+    return nullptr;
+  }
+  return static_cast<const double*>(PyArray_DATA(array));
+}
+
+// The twelve numbers of a pose, its rotation made orthonormal; false if it is none. As `pose` in
+// supple/kinematics/arrays.py.
+bool straight(const double* T, double* twelve) {
+  const double last[4] = {0, 0, 0, 1};
+  for (int i = 0; i < 4; ++i) {
+    if (!(std::abs(T[12 + i] - last[i]) <= 1e-6)) return false;
+  }
+  double (*R)[3] = reinterpret_cast<double (*)[3]>(twelve);  // its columns, and the position
+  for (int c = 0; c < 4; ++c) {
+    for (int r = 0; r < 3; ++r) R[c][r] = T[4 * r + c];
+  }
+  for (int pass = 0;; ++pass) {
+    double G[3][3], off = 0;
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 3; ++j) {
+        G[i][j] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
+        const double far = std::abs(G[i][j] - (i == j));
+        if (!(far <= 1e-6)) return false;
+        off = std::max(off, far);
+      }
+    }
+    if (off <= 1e-14 || pass == 2) break;
+    double next[3][3];
+    for (int i = 0; i < 3; ++i) {
+      for (int r = 0; r < 3; ++r) {
+        next[i][r] = 1.5 * R[i][r];
+        for (int j = 0; j < 3; ++j) next[i][r] -= 0.5 * R[j][r] * G[j][i];
+      }
+    }
+    std::memcpy(R, next, sizeof(next));
+  }
+  const double det = R[0][0] * (R[1][1] * R[2][2] - R[1][2] * R[2][1]) -
+                     R[0][1] * (R[1][0] * R[2][2] - R[1][2] * R[2][0]) +
+                     R[0][2] * (R[1][0] * R[2][1] - R[1][1] * R[2][0]);
+  return det > 0;
+}
+
+// Poses (..., 4, 4) as the kernel's numbers (..., 12); of a batch those that are not finite are
+// NaN. None if it is not a float64 C-contiguous array of poses: errors are said in Python.
+nb::object pose_numbers(nb::handle given) {
+  if (!PyArray_CheckExact(given.ptr())) return nb::none();
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  const int axes = PyArray_NDIM(array);
+  npy_intp shape[NPY_MAXDIMS];
+  if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) || axes < 2 ||
+      PyArray_DIM(array, axes - 1) != 4 || PyArray_DIM(array, axes - 2) != 4) {
+    return nb::none();
+  }
+  std::copy_n(PyArray_SHAPE(array), axes - 2, shape);
+  shape[axes - 2] = 12;
+  nb::object made = nb::steal(PyArray_SimpleNew(axes - 1, shape, NPY_DOUBLE));
+  if (!made.is_valid()) throw nb::python_error();
+  const auto* from = static_cast<const double*>(PyArray_DATA(array));
+  double* to = data_of<double>(made);
+  for (npy_intp i = PyArray_SIZE(array) / 16; i > 0; --i, from += 16, to += 12) {
+    if (straight(from, to)) continue;
+    const bool sound = std::all_of(from, from + 16, [](double x) { return std::isfinite(x); });
+    if (sound || axes == 2) return nb::none();
+    std::fill_n(to, 12, std::numeric_limits<double>::quiet_NaN());
+  }
+  return made;
+}
+
 class PySolver {
  public:
   // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
   // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
   // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span and
   // stride (5 n); `scale` damping, stiffness, the longest step and the tolerance of the search;
-  // `reached` (N, targets) is what the seeds (N, n) reach, as the numbers of targets. `pose`: a
-  // target is one pose (4, 4).
+  // `reached` (N, targets) is what the seeds (N, n) reach, as the numbers of targets. `poses`: how
+  // many tasks there are if a target is a pose (4, 4) of each, else 0.
   PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
            const Doubles& joints, const Ints& rest, const Doubles& pull, const Doubles& scale,
-           const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached, bool pose)
+           const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached, int poses)
       : tasks_(std::move(tasks)),
         wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
         fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
@@ -146,25 +224,24 @@ class PySolver {
         feature_scale_(feature_scale.begin(), feature_scale.end()),
         seeds_(seeds),
         reached_(reached),
-        pose_(pose) {
+        poses_(poses) {
     const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
     if (weights.size() != measures.size() || joints.size() != std::size_t(5 * n) ||
         (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
         int(feature_scale.size()) != k || seeds.size() / n * k != reached.size() ||
-        (pose && k != 12)) {
+        (poses && k != 12 * poses)) {
       throw nb::value_error("sizes that do not match the tasks");
     }
   }
 
-  // One problem -> (q (n,), outcome, position error, rotation error, iterations, starts), or None if
-  // an argument is not what this takes as it is: a pose (4, 4) and q0 (n,), bounds above zero.
+  // One problem -> (q (n,), outcome, position error, rotation error, iterations, starts), or None
+  // if an argument is not what this takes as it is: a pose (4, 4) and q0 (n,), bounds above zero.
   nb::object one(nb::handle target, nb::handle q0, double position, double rotation, int max_starts,
                  double timeout, bool nearest) {
     const int n = fine_.quest.chain.coordinates;
-    const double* const pose = pose_ ? plain(target, {4, 4}) : nullptr;
     const double* const start = q0.is_none() ? nullptr : plain(q0, {n});
-    double twelve[12];
-    if (!pose || !straight(pose, twelve) || (!start && !q0.is_none()) ||
+    double numbers[12 * most_poses];
+    if (!take(target, numbers) || (!start && !q0.is_none()) ||
         !(position > 0 && std::isfinite(position)) || !(rotation > 0 && std::isfinite(rotation)) ||
         max_starts < 1 || !(timeout >= 0)) {
       return nb::none();
@@ -186,7 +263,7 @@ class PySolver {
       request.watch = &deadline;
     }
     request.count = 1;
-    request.target = twelve;
+    request.target = numbers;
     request.q0 = start;
     request.single = true;
     request.nearest = nearest;
@@ -259,58 +336,27 @@ class PySolver {
 
  private:
   static nb::object array(int type, std::initializer_list<npy_intp> shape) {
-    PyObject* made = PyArray_ZEROS(int(shape.size()), const_cast<npy_intp*>(shape.begin()), type, 0);
+    PyObject* made =
+        PyArray_ZEROS(int(shape.size()), const_cast<npy_intp*>(shape.begin()), type, 0);
     if (!made) throw nb::python_error();
     return nb::steal(made);
   }
 
-  // The numbers of a float64 C-contiguous array of a shape; null if it is something else.
-  static const double* plain(nb::handle given, std::initializer_list<npy_intp> shape) {
-    if (!PyArray_CheckExact(given.ptr())) return nullptr;
-    auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) ||
-        PyArray_NDIM(array) != int(shape.size()) ||
-        !PyArray_CompareLists(PyArray_SHAPE(array), shape.begin(), int(shape.size()))) {
-      return nullptr;
+  // The numbers of a target, if it is a pose (4, 4), or of several tasks a list or tuple of them.
+  bool take(nb::handle target, double* numbers) const {
+    if (poses_ < 1 || poses_ > most_poses) return false;
+    const bool several = poses_ > 1;  // (else a list is a batch)
+    if (several && ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
+                    PySequence_Fast_GET_SIZE(target.ptr()) != poses_)) {
+      return false;
     }
-    return static_cast<const double*>(PyArray_DATA(array));
-  }
-
-  // The twelve numbers of a pose, its rotation made orthonormal; false if it is none. As `pose` in
-  // supple/kinematics/arrays.py.
-  static bool straight(const double* T, double* twelve) {
-    const double last[4] = {0, 0, 0, 1};
-    for (int i = 0; i < 4; ++i) {
-      if (!(std::abs(T[12 + i] - last[i]) <= 1e-6)) return false;
+    for (int i = 0; i < poses_; ++i) {
+      const nb::handle one =
+          several ? nb::handle(PySequence_Fast_GET_ITEM(target.ptr(), i)) : target;
+      const double* const pose = plain(one, {4, 4});
+      if (!pose || !straight(pose, numbers + 12 * i)) return false;
     }
-    double(*R)[3] = reinterpret_cast<double(*)[3]>(twelve);  // its columns, and the position
-    for (int c = 0; c < 4; ++c) {
-      for (int r = 0; r < 3; ++r) R[c][r] = T[4 * r + c];
-    }
-    for (int pass = 0;; ++pass) {
-      double G[3][3], off = 0;
-      for (int i = 0; i < 3; ++i) {
-        for (int j = 0; j < 3; ++j) {
-          G[i][j] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
-          const double far = std::abs(G[i][j] - (i == j));
-          if (!(far <= 1e-6)) return false;
-          off = std::max(off, far);
-        }
-      }
-      if (off <= 1e-14 || pass == 2) break;
-      double next[3][3];
-      for (int i = 0; i < 3; ++i) {
-        for (int r = 0; r < 3; ++r) {
-          next[i][r] = 1.5 * R[i][r];
-          for (int j = 0; j < 3; ++j) next[i][r] -= 0.5 * R[j][r] * G[j][i];
-        }
-      }
-      std::memcpy(R, next, sizeof(next));
-    }
-    const double det = R[0][0] * (R[1][1] * R[2][2] - R[1][2] * R[2][1]) -
-                       R[0][1] * (R[1][0] * R[2][2] - R[1][2] * R[2][0]) +
-                       R[0][2] * (R[1][0] * R[2][1] - R[1][1] * R[2][0]);
-    return det > 0;
+    return true;
   }
 
   SolveRequest asked(const Quest<float>& wide, const Quest<double>& fine, int max_starts) {
@@ -360,7 +406,8 @@ class PySolver {
   double coarse_;
   std::vector<float> feature_scale_;
   Doubles seeds_, reached_;
-  bool pose_;
+  static constexpr int most_poses = 8;
+  int poses_;
   std::unique_ptr<Scratch> table_, lone_;
   std::size_t lone_bytes_ = 0;
   int table_lanes_ = 0, entries_ = 0;
@@ -369,25 +416,33 @@ class PySolver {
 }  // namespace
 
 void bind_solve(nb::module_& m) {
+  m.def("pose_numbers", &pose_numbers, "poses"_a.none(),
+        "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
+        nb::sig("def pose_numbers(poses: object) -> " SUPPLE_NUMBERS("float64") " | None"));
   nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
       .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&, const Ints&,
                     const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&,
-                    bool>(),
+                    int>(),
            nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a, "rest"_a,
-           "pull"_a, "scale"_a, "feature_scale"_a, "seeds"_a, "reached"_a, "pose"_a)
+           "pull"_a, "scale"_a, "feature_scale"_a, "seeds"_a, "reached"_a, "poses"_a)
       .def("one", &PySolver::one, "target"_a.none(), "q0"_a.none(), "position_tolerance"_a,
            "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "nearest"_a,
            nb::sig("def one(self, target: object, q0: object, position_tolerance: float, "
                    "rotation_tolerance: float, max_starts: int, timeout: float, nearest: bool) -> "
-                   "tuple[" SUPPLE_ARRAY ", int, float, float, int, int] | None"))
-      .def("many", &PySolver::many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
-           "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a, "nearest"_a,
-           "threads"_a, "progress"_a.none(),
-           nb::sig("def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
-                   "None, position_tolerance: float, rotation_tolerance: float, max_starts: int, "
-                   "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
-                   "progress: typing.Any) -> tuple[" SUPPLE_ARRAY ", typing.Any, " SUPPLE_ARRAY
-                   ", typing.Any, typing.Any]"));
+                   "tuple[" SUPPLE_NUMBERS("float64") ", int, float, float, int, int] | None"))
+      .def(
+          "many", &PySolver::many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
+          "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a, "nearest"_a,
+          "threads"_a, "progress"_a.none(),
+          nb::sig(
+              "def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
+              "None, position_tolerance: float, rotation_tolerance: float, max_starts: int, "
+              "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
+              "progress: typing.Any) -> tuple[" SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS(
+                  "int"
+                  "8") ", " SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS("int32") ","
+                                                                                   " " SUPPLE_NUMBERS(
+                                                                                       "int32") "]"));
 }
 
 }  // namespace supple

@@ -12,6 +12,8 @@
 #include "redundancy.hpp"
 #include "robot.hpp"
 #include "se3.hpp"
+#include "servo.hpp"
+#include "solve.hpp"
 #include "step.hpp"
 #include "task.hpp"
 
@@ -136,6 +138,30 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
   update_least_direction(rows, columns, own, T(0), T(0), u + rows * i, sigma[i], scratch);
 }
 
+// A control loop's step.
+template <class T>
+__global__ void one_servo_step(Servo<T> servo, Wish<T> wish, ServoState<T> state, T* scratch) {
+  look(servo, wish, state, scratch);
+  decide(servo, state, scratch);
+  act(servo, state, scratch);
+}
+
+// One start's descent towards a target, and towards the closest pose.
+template <class T>
+__global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;
+  Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work};
+  measure(quest, at);
+  while (!arrived(quest, at)) {
+    descend(quest, at);
+    measure(quest, at);
+    if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest.chain.joints, 6, n)))
+      break;
+  }
+  errors[2 * i] = at.position;
+  errors[2 * i + 1] = at.rotation;
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -154,6 +180,8 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);           \
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
   template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*);  \
+  template __global__ void one_servo_step<T>(Servo<T>, Wish<T>, ServoState<T>, T*);              \
+  template __global__ void one_start<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
                                         const T*, T*);                                           \
   template __global__ void numbers<T>(const T*, T*);

@@ -24,6 +24,7 @@ from supple.solve.search import Search, search_of
 from supple.solve.solution import Solution, quick
 
 Progress: TypeAlias = Callable[[int, int], object]
+Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts
 
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
@@ -143,7 +144,7 @@ class _Call:
             found = self._piecewise(flat, start)
         return _solution(*(part[:, 0].reshape(*lead, *part.shape[2:]) for part in found))
 
-    def _piecewise(self, goals: Array, start: Array | None) -> tuple[Array, ...]:
+    def _piecewise(self, goals: Array, start: Array | None) -> Found:
         """The chosen ones of many: a piece at a time, for there are several of each."""
         end, pieces = time.monotonic() + self.bounds[3], []
         for first in range(0, max(len(goals), 1), _PIECE):
@@ -155,8 +156,8 @@ class _Call:
                 self.progress(min(first + _PIECE, len(goals)), len(goals))
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
-    def _chosen(self, goals: Array, start: Array | None) -> tuple[Array, ...]:
-        """The best solutions (B, s, ...) of targets (B, k): q, status, errors and efforts."""
+    def _chosen(self, goals: Array, start: Array | None) -> Found:
+        """The best solutions of targets (B, k)."""
         alone = self.solutions == 1 and self.prefer in ("fast", "nearest")
         most = 1 if alone else self.solutions
         if self.prefer != "fast" and not alone:
@@ -179,7 +180,7 @@ class _Call:
         most: int,
         single: bool = False,
         progress: Progress | None = None,
-    ) -> tuple[Array, ...]:
+    ) -> Found:
         nearest = self.prefer == "nearest" and most == 1
         begin = self.search.rests(goals) if start is None else start
         return self.search.kernel.many(
@@ -187,7 +188,7 @@ class _Call:
         )
 
 
-def _solution(q: Array, status: Array, error: Array, effort: Array) -> Solution:
+def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
     return Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], effort[..., 1] - 1)
 
 
@@ -195,7 +196,10 @@ def _each(
     target: Any, tasks: TaskLike | Sequence[TaskLike] | None, search: Search
 ) -> Sequence[ArrayLike]:
     """One target for each task."""
-    if isinstance(tasks, str | Task) or (tasks is None and len(search.layout.tasks) == 1):
+    alone = len(search.layout.tasks) == 1
+    if isinstance(tasks, str | Task) or (
+        alone and (tasks is None or isinstance(target, np.ndarray))
+    ):
         return (target,)
     if isinstance(target, str) or not isinstance(target, Sequence):
         raise InputError(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.motion.layout import Layout, lay_out
+from supple.motion.layout import Layout, lay_out, side_by_side
 from supple.motion.linearization import Array
 from supple.motion.task import OrientationTask, PoseTask, PostureTask, Task, TaskLike, as_tasks
 from supple.motion.task_rows import Goal, TaskRows
@@ -31,7 +31,7 @@ class Search:
 
     Attributes:
         layout: The tasks, postures last.
-        order: Where each of the caller's tasks is in the layout.
+        order: Which of the caller's tasks each of the layout's is.
         primary: How many rows are to be met; the others are postures.
         rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
         kernel: The compiled form.
@@ -46,7 +46,7 @@ class Search:
     def targets(self, given: Sequence[ArrayLike]) -> Array:
         """Targets in the caller's order -> the kernel's numbers (..., k).
 
-        Those of a batch that are not finite are NaN altogether.
+        Those of a batch that are not finite have NaN among them.
 
         Raises:
             InputError: malformed, or one target that is not finite.
@@ -58,17 +58,21 @@ class Search:
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
             )
-        sorted_ = [given[i] for i in np.argsort(self.order)]
+        each = [self._numbers(task, given[i]) for task, i in zip(tasks, self.order, strict=True)]
+        return np.ascontiguousarray(side_by_side(each, "targets"))
+
+    def _numbers(self, task: Task, given: ArrayLike) -> Array:
+        """The targets of one task; of a batch those that are not finite are NaN."""
+        made = _core.pose_numbers(given) if isinstance(task, PoseTask) else None
+        if made is not None:
+            return made
         try:
-            return np.ascontiguousarray(self.layout.targets(sorted_))
+            return task.targets(self.layout.robot, given)
         except InputError:
-            pairs = [_mended(one, task) for one, task in zip(sorted_, tasks, strict=True)]
-            if all(good.all() for _, good in pairs):
+            mended, good = _mended(given, task)
+            if good.all():
                 raise  # something else is wrong
-        numbers = np.ascontiguousarray(self.layout.targets([one for one, _ in pairs]))
-        good = np.ones(numbers.shape[:-1], dtype=np.bool_)
-        for _, each in pairs:
-            good = good & each
+        numbers = task.targets(self.layout.robot, mended)
         numbers[~good] = np.nan
         return numbers
 
@@ -94,7 +98,7 @@ def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]
         return given, np.ones((), dtype=np.bool_)
     if array.ndim <= core:
         return given, np.ones((), dtype=np.bool_)
-    good = np.isfinite(array).all(axis=tuple(range(-core, 0)))
+    good = np.asarray(np.isfinite(array).all(axis=tuple(range(-core, 0))))
     array[~good] = np.eye(array.shape[-1]) if core == 2 else np.eye(array.shape[-1])[-1]
     return array, good
 
@@ -145,9 +149,9 @@ def _search(robot: Robot, tasks: tuple[Task, ...]) -> Search:
         feature_scale=[x for one in rows for x in _features(one, reach)],
         seeds=seeds.ravel().tolist(),
         reached=reached.ravel().tolist(),
-        pose=len(tasks) == 1 and isinstance(tasks[0], PoseTask),
+        poses=len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0,
     )
-    return Search(layout, tuple(np.argsort(moved).tolist()), primary, tuple(rest), kernel)
+    return Search(layout, tuple(moved), primary, tuple(rest), kernel)
 
 
 def _spread(robot: Robot) -> tuple[Array, Array, Array]:
