@@ -2,8 +2,9 @@
 //
 // For one answer to each of many problems every lane is another problem, which is exchanged for the
 // next one as soon as it is done. For one problem, or for several answers to each, every lane is
-// another start. What a lane does is in include/supple/solve.hpp, what becomes of it in search.hpp.
-#include "search.hpp"
+// another start. What a lane does is in include/supple/solve.hpp, where it starts in search.hpp,
+// what becomes of it in answers.hpp.
+#include "answers.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -45,7 +46,7 @@ class Single {
     for (int running = lanes; running && !over && !enough();) {
       over = iterate(running);
     }
-    if (found_) return;
+    if (found_) return draw_near();
     if (over || !failures().count) {  // the best so far is what the lanes have now
       for (int i = 0; i < lanes; ++i) keep(request_, room_, i, failures());
     }
@@ -68,7 +69,7 @@ class Single {
       measure(quest_, at);
       if (arrived(quest_, at)) {
         const bool near = moved() <= near_start;
-        if (request_.rest || !near) suit(request_, room_, problem_);
+        if (request_.rest) suit(request_, room_, problem_);
         add();
         return enough() || (request_.nearest && near);
       }
@@ -78,7 +79,7 @@ class Single {
       }
       descend(quest_, at);
     }
-    return request_.nearest && settled_near();
+    return request_.nearest && at.cost < near_miss && settled_near();
   }
 
   // Where that has failed: Newton's method, which gets to a singular pose. Returns whether it did.
@@ -91,6 +92,16 @@ class Single {
     measure(quest_, room_.lone);
     add();
     return moved() <= near_start;
+  }
+
+  // The nearest of the solutions is drawn nearer, as far as the task leaves freedom.
+  void draw_near() {
+    if (!request_.nearest) return;
+    put_in(request_, room_.lone, 0, problem_, request_.q + problem_ * quest_.chain.coordinates);
+    measure(quest_, room_.lone);
+    suit(request_, room_, problem_);
+    if (!request_.rest && !(moved() < least_move_)) return;
+    record(request_, problem_, 0, room_.lone, 0, Outcome::solved, iterations_, next_);
   }
 
   // The largest move of a joint from the caller's start.
@@ -132,7 +143,7 @@ class Single {
       if (get(there, i)) {
         put_in(request_, room_.lone, 0, problem_, room_.lane_q(i, quest_.chain.coordinates));
         if (finish(request_, room_.lone)) {
-          suit(request_, room_, problem_);
+          if (!request_.nearest) suit(request_, room_, problem_);
           add();
         } else {
           keep(request_, room_, i, failures());

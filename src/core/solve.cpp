@@ -4,18 +4,16 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <limits>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "batches.hpp"
 #include "isa.hpp"
 #include "tasks.hpp"
+#include "watch.hpp"
 
 namespace supple {
 namespace {
@@ -23,12 +21,6 @@ namespace {
 using namespace nb::literals;
 
 #define SUPPLE_NUMBERS(type) "numpy.typing.NDArray[numpy." type "]"
-
-long long now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // What starts of one precision share, owning its memory.
 template <class T>
@@ -72,62 +64,6 @@ struct OwnedQuest {
     return made;
   }
 };
-
-// When to come to an end. The thread that made it also lets Python look for Ctrl-C, and tells it
-// how far things are.
-class Watch {
- public:
-  Watch(double timeout, std::ptrdiff_t count, nb::handle progress)
-      : deadline_(std::isfinite(timeout) ? now() + (long long)(timeout * 1e9) : 0),
-        count_(count),
-        progress_(progress) {}
-
-  std::atomic<std::ptrdiff_t> next{0};
-
-  static bool stop(void* watch) { return static_cast<Watch*>(watch)->look(); }
-
-  // How far it is; an exception of Python's is thrown.
-  void tell(std::ptrdiff_t done) {
-    if (PyErr_CheckSignals()) throw nb::python_error();
-    if (!progress_.is_none()) progress_(done, count_);
-  }
-
-  void finish() {
-    if (failure_) std::rethrow_exception(failure_);
-    if (!progress_.is_none()) progress_(count_, count_);
-  }
-
- private:
-  static constexpr long long pause = 50'000'000;
-
-  bool look() {
-    if (stopped_.load(std::memory_order_relaxed)) return true;
-    const long long time = now();
-    bool over = deadline_ && time >= deadline_;
-    if (!over && std::this_thread::get_id() == thread_ && time >= next_look_) {
-      next_look_ = time + pause;
-      const nb::gil_scoped_acquire acquire;
-      try {
-        tell(std::min(next.load(), count_));
-      } catch (...) {
-        failure_ = std::current_exception();
-        over = true;
-      }
-    }
-    if (over) stopped_ = true;
-    return over;
-  }
-
-  long long deadline_, next_look_ = now() + pause;
-  std::ptrdiff_t count_;
-  nb::handle progress_;
-  std::thread::id thread_ = std::this_thread::get_id();
-  std::atomic<bool> stopped_{false};
-  std::exception_ptr failure_;
-};
-
-// When to come to an end, and no more.
-bool past(void* deadline) { return now() >= *static_cast<long long*>(deadline); }
 
 // The numbers of a float64 C-contiguous array of a shape; null if it is something else.
 const double* plain(nb::handle given, std::initializer_list<npy_intp> shape) {

@@ -138,22 +138,15 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
   update_least_direction(rows, columns, own, T(0), T(0), u + rows * i, sigma[i], scratch);
 }
 
-// A control loop's step.
-template <class T>
-__global__ void one_servo_step(Servo<T> servo, Wish<T> wish, ServoState<T> state, T* scratch) {
-  look(servo, wish, state, scratch);
-  decide(servo, state, scratch);
-  act(servo, state, scratch);
-}
-
-// One start's descent towards a target, and towards the closest pose.
+// One start's descent towards a target, and towards the closest pose. (Sizes known only when run,
+// as above. Of servo.hpp nothing is instantiated: all that it calls is, and it takes minutes.)
 template <class T>
 __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;
   Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work};
   measure(quest, at);
   while (!arrived(quest, at)) {
-    descend(quest, at);
+    descend(quest, quest.rows, n, at, static_cast<const T*>(nullptr));
     measure(quest, at);
     if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest.chain.joints, 6, n)))
       break;
@@ -180,7 +173,6 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);           \
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
   template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*);  \
-  template __global__ void one_servo_step<T>(Servo<T>, Wish<T>, ServoState<T>, T*);              \
   template __global__ void one_start<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
                                         const T*, T*);                                           \
