@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, Status, UnknownNameError, solve
+from supple import InputError, Status, UnknownNameError, _core, solve
 
 PANDA = supple.load("panda")
 TARGET = PANDA.fk(PANDA.neutral() + 0.1)
@@ -262,3 +262,40 @@ def test_memory_does_not_grow() -> None:
         assert peak() - before < 4000, peak() - before  # [kB]
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_targets_become_the_same_numbers_either_way() -> None:
+    T = PANDA.fk(PANDA.random(4, 3, 50))
+    rng = np.random.default_rng(0)
+    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as files and other programs have them
+    exact = supple.PoseTask().targets(PANDA, T)
+    made = _core.pose_numbers(T)
+    assert made is not None
+    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both orthonormal to that
+    R = made[..., :9].reshape(3, 50, 3, 3)
+    np.testing.assert_allclose(
+        R @ R.swapaxes(-1, -2), np.broadcast_to(np.eye(3), R.shape), atol=1e-14
+    )
+    for other in (T.astype(np.float32), T.tolist(), T[..., :3], np.stack([SCALED]), MIRROR, None):
+        assert _core.pose_numbers(other) is None
+
+
+def test_a_robot_far_from_the_origin_and_one_of_other_size() -> None:
+    away = np.eye(4)
+    away[:3, 3] = 100.0, -50.0, 3.0
+    robot = PANDA.with_base(away)
+    T = robot.fk(robot.random(5, 200))
+    assert solve(robot, T).success.all()
+    crane = supple.dh([(2.0, np.pi / 2, 5.0, 0.0), (20.0, 0.0, 0.0, 0.0), (15.0, 0.0, 0.0, 0.0)])
+    at = crane.fk(crane.random(6, 200))[:, :3, 3]
+    assert solve(crane, at, tasks=supple.PositionTask()).success.all()
+
+
+def test_a_robot_without_limits() -> None:
+    robot = supple.load("y")
+    assert not np.isfinite(robot.upper).all()
+    tasks = [supple.PositionTask(tip) for tip in robot.tips]
+    T = robot.fk(robot.random(7, 50))
+    found = solve(robot, [T[:, k, :3, 3] for k in range(len(tasks))], tasks=tasks)
+    assert np.isfinite(found.q).all()
+    assert found.success.all()
