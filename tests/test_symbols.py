@@ -28,7 +28,9 @@ MACHINE = HOST.get(os.uname().machine, "other")
 @pytest.mark.parametrize(
     ("isa", "flags"), [(isa, flags) for machine, isa, *flags in LINES if machine == MACHINE]
 )
-@pytest.mark.parametrize("source", ["kernels.cpp", "kernels_tasks.cpp", "kernels_servo.cpp"])
+@pytest.mark.parametrize(
+    "source", ["kernels.cpp", "kernels_tasks.cpp", "kernels_servo.cpp", "kernels_solve.cpp"]
+)
 def test_kernels_share_no_weak_symbols(
     source: str, isa: str, flags: list[str], tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@
 #include "kernels.hpp"
 #include "motion.hpp"
 #include "servo.hpp"
+#include "solve.hpp"
 #include "tasks.hpp"
 
 namespace supple {
@@ -97,6 +98,7 @@ NB_MODULE(_core, m) {
   bind_motion(m);
   bind_tasks(m);
   bind_servo(m);
+  bind_solve(m);
 }
 
 }  // namespace

@@ -293,6 +293,7 @@ namespace supple {
 
 extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
 extern const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA);
+extern const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA);
 extern const Kernels SUPPLE_KERNELS(SUPPLE_ISA);
 const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
@@ -304,6 +305,7 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
      &limit_memory<float>, &limit<float>, &box<float>},
     &SUPPLE_TASK_KERNELS(SUPPLE_ISA),
     &SUPPLE_SERVO_KERNEL(SUPPLE_ISA),
+    &SUPPLE_SOLVE_KERNEL(SUPPLE_ISA),
 };
 
 }  // namespace supple

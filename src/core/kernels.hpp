@@ -1,12 +1,14 @@
 // What the extension asks of a kernel, and the table of kernels, one for each instruction set.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "supple/damping.hpp"
 #include "supple/limits.hpp"
 #include "supple/robot.hpp"
 #include "supple/servo.hpp"
+#include "supple/solve.hpp"
 #include "supple/step.hpp"
 #include "supple/task.hpp"
 
@@ -134,6 +136,49 @@ struct ServoKernel {
   void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
 };
 
+// How a problem came out: values of `Status` in src/supple/solve/result.py.
+enum class Outcome : signed char { solved = 3, unreachable, timeout, nonfinite };
+
+// Position inverse kinematics of `count` problems. Arrays are C-ordered.
+struct SolveRequest {
+  const Quest<float>* wide;   // of the search
+  const Quest<double>* fine;  // with the tolerances that were asked for
+  std::ptrdiff_t count;
+  const double* target;      // (count, targets)
+  const double* q0;          // where the caller wants to start; null: nowhere
+  std::ptrdiff_t q0_stride;  // to the next problem's: 0 if they share it
+  // A secondary posture: which of a problem's numbers is that of a coordinate (n,), -1 if none, and
+  // how much it weighs (n,), at most 1; null: there is none
+  const int* rest;
+  const double* pull;
+  // The table of starts: what each reaches, scaled, by blocks of lanes (`look_up`), and q (entries,
+  // n)
+  const float* table;
+  const double* seeds;
+  const float* feature_scale;  // (targets,)
+  int entries;                 // a multiple of the lanes; 0 for none
+  int max_starts;
+  bool single;   // every lane a start of the same problem, not a problem of its own
+  int most;      // solutions of each problem; more than one: `single`
+  bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`
+  double* q;     // (count, most, n)
+  Outcome* outcome;                   // (count, most)
+  double* error;                      // (count, most, 2): position [m], rotation [rad]
+  int* effort;                        // (count, most, 2): iterations, starts
+  int* found;                         // (count,): how many of the solutions there are, at least 1
+  std::atomic<std::ptrdiff_t>* next;  // the first problem that no thread has taken
+  bool (*stop)(void* watch);          // whether to come to an end; null: never
+  void* watch;
+};
+
+struct SolveKernel {
+  int lanes;  // of the search
+  std::size_t (*scratch)(const SolveRequest&);
+  // Takes problems, and solves them, until there are none. If there is no solution the closest pose
+  // is the first.
+  void (*run)(const SolveRequest&, void* scratch);
+};
+
 struct Kernels {
   const char* isa;
   int width_double, width_float;  // lanes of a batch
@@ -141,6 +186,7 @@ struct Kernels {
   Kernel<float> f32;
   const TaskKernels* tasks;
   const ServoKernel* servo;
+  const SolveKernel* solve;
 };
 
 // One table for each instruction set compiled in: kernels_baseline, kernels_avx2, ...
@@ -148,5 +194,6 @@ struct Kernels {
 #define SUPPLE_KERNELS(isa) SUPPLE_JOIN(kernels_, isa)
 #define SUPPLE_TASK_KERNELS(isa) SUPPLE_JOIN(task_kernels_, isa)
 #define SUPPLE_SERVO_KERNEL(isa) SUPPLE_JOIN(servo_kernel_, isa)
+#define SUPPLE_SOLVE_KERNEL(isa) SUPPLE_JOIN(solve_kernel_, isa)
 
 }  // namespace supple

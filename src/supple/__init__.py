@@ -45,7 +45,7 @@ from supple.motion import (
     linearize,
     steps,
 )
-from supple.solve import Servo, Status, Trajectory, track
+from supple.solve import Servo, Solution, Status, Trajectory, solve, track
 
 __all__ = [
     "DLS",
@@ -75,6 +75,7 @@ __all__ = [
     "Report",
     "Robot",
     "Servo",
+    "Solution",
     "SphericalWrist",
     "Status",
     "SuppleError",
@@ -96,6 +97,7 @@ __all__ = [
     "load",
     "mjcf",
     "pose",
+    "solve",
     "steps",
     "track",
     "urdf",

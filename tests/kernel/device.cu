@@ -12,6 +12,8 @@
 #include "redundancy.hpp"
 #include "robot.hpp"
 #include "se3.hpp"
+#include "servo.hpp"
+#include "solve.hpp"
 #include "step.hpp"
 #include "task.hpp"
 
@@ -136,6 +138,23 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
   update_least_direction(rows, columns, own, T(0), T(0), u + rows * i, sigma[i], scratch);
 }
 
+// One start's descent towards a target, and towards the closest pose. (Sizes known only when run,
+// as above. Of servo.hpp nothing is instantiated: all that it calls is, and it takes minutes.)
+template <class T>
+__global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;
+  Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work};
+  measure(quest, at);
+  while (!arrived(quest, at)) {
+    descend(quest, quest.rows, n, at, static_cast<const T*>(nullptr));
+    measure(quest, at);
+    if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest.chain.joints, 6, n)))
+      break;
+  }
+  errors[2 * i] = at.position;
+  errors[2 * i + 1] = at.rotation;
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -154,6 +173,7 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);           \
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
   template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*);  \
+  template __global__ void one_start<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
                                         const T*, T*);                                           \
   template __global__ void numbers<T>(const T*, T*);

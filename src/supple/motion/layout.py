@@ -56,7 +56,7 @@ class Layout:
             np.full(size, np.nan) if one is None else task.targets(self.robot, one)
             for task, one, size in zip(self.tasks, given, self.kernel.target_sizes, strict=True)
         ]
-        return _side_by_side(each, "targets")
+        return side_by_side(each, "targets")
 
     def velocities(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
         """One velocity for each task -> the kernel's numbers (..., k), batch axes broadcast.
@@ -68,7 +68,12 @@ class Layout:
             np.zeros(size) if one is None else task.velocities(self.robot, one)
             for task, one, size in zip(self.tasks, given, self.kernel.velocity_sizes, strict=True)
         ]
-        return _side_by_side(each, "velocities")
+        return side_by_side(each, "velocities")
+
+    def reached(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The targets (..., k) that are met at configurations (..., n), as the kernel's numbers."""
+        each = [task.on(self.robot).reached(self.robot, q) for task in self.tasks]
+        return np.concatenate(each, axis=-1)
 
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
         """J (..., m, n), weighted, at configurations (..., n)."""
@@ -205,7 +210,8 @@ def linearize(
     return J, e
 
 
-def _side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:
+def side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:
+    """Numbers of several tasks (..., k), batch axes broadcast -> those of all."""
     try:
         lead = np.broadcast_shapes(*(one.shape[:-1] for one in each))
     except ValueError:

@@ -86,6 +86,22 @@ class TaskRows:
         e = np.concatenate([shall[:, 3] - p, log(shall[:, :3] @ R.T)])
         return np.asarray(W * self._turned(robot, q, e)[list(self.picked)])
 
+    def reached(self, robot: Robot, q: Array) -> Array:
+        """The targets that are met at configurations q (..., n), as the kernel's numbers."""
+        if self.goal == Goal.POSTURE:
+            return np.asarray(q[..., list(self.picked)])
+        T = robot.fk(q, self.frame)
+        R, p = T[..., :3, :3], T[..., :3, 3]
+        if self.turn is not None:
+            R = R @ self.turn
+        if self.base is not None:
+            T_b = robot.fk(q, self.base)
+            R_b = T_b[..., :3, :3].swapaxes(-1, -2)
+            R, p = R_b @ R, np.einsum("...ij,...j->...i", R_b, p - T_b[..., :3, 3])
+        if self.goal == Goal.AXIS:
+            return np.asarray(R[..., :, 2])
+        return np.concatenate([R[..., :, 0], R[..., :, 1], R[..., :, 2], p], axis=-1)
+
     def command(self, robot: Robot, q: Array, velocity: Array) -> Array:
         """The rows of a velocity, weighted: of a frame its twist (6,) in the axes of the rows, of
         an axis that in the axes of the base, of a posture a speed for each row.

@@ -1,7 +1,9 @@
-"""Steps in time: a control loop's, and whole motions."""
+"""Steps in time, whole motions, and configurations that meet a target."""
 
+from supple.solve.position import solve
 from supple.solve.result import Status, Trajectory
 from supple.solve.servo import Servo
+from supple.solve.solution import Solution
 from supple.solve.track import track
 
-__all__ = ["Servo", "Status", "Trajectory", "track"]
+__all__ = ["Servo", "Solution", "Status", "Trajectory", "solve", "track"]

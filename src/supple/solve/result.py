@@ -12,19 +12,27 @@ from supple.motion.linearization import Array
 
 
 class Status(IntEnum):
-    """How a step came out; `sentence` says it in words.
+    """How a step, or a solve, came out; `sentence` says it in words.
 
-    It is about the step, not about the goal: how far a task is from its target, errors tell.
+    Of a step it is not about the goal: how far a task is from its target, errors tell.
 
     Attributes:
-        FOLLOWING: No damping and no limit acted.
-        DAMPED: λ² > 0.
-        AT_LIMIT: A limit of some joint acted, on position, speed or acceleration.
+        FOLLOWING: A step on which no damping and no limit acted.
+        DAMPED: A step with λ² > 0.
+        AT_LIMIT: A step on which a limit of some joint acted: position, speed or acceleration.
+        CONVERGED: A solve whose answer was verified, in double precision.
+        UNREACHABLE: A solve that found no answer; it returns the closest pose it came to.
+        TIMEOUT: A solve whose time was up; it returns the best so far.
+        NONFINITE_INPUT: A target, or a start, that is no finite number; it was not solved.
     """
 
     FOLLOWING = 0
     DAMPED = 1
     AT_LIMIT = 2
+    CONVERGED = 3
+    UNREACHABLE = 4
+    TIMEOUT = 5
+    NONFINITE_INPUT = 6
 
     @property
     def sentence(self) -> str:
@@ -36,6 +44,10 @@ _SENTENCES = {
     Status.FOLLOWING: "the task is done as asked, or as nearly as the robot can",
     Status.DAMPED: "some of the task is given up so that joint speeds stay bounded",
     Status.AT_LIMIT: "a joint is held by one of its limits, the others make up for it",
+    Status.CONVERGED: "the targets are met within the tolerances",
+    Status.UNREACHABLE: "no answer was found; this is the closest pose",
+    Status.TIMEOUT: "time was up; this is the best so far",
+    Status.NONFINITE_INPUT: "the target or the start is not finite; nothing was solved",
 }
 
 

@@ -1,0 +1,226 @@
+// Position inverse kinematics on lanes: descent towards a target, inside the joint limits.
+//
+// A lane is a start: of one problem each (a batch), or all of the same problem (one target).
+// `Descent` is what the lanes do together in one iteration; who starts where, and what becomes of a
+// lane that has arrived or is stuck, is the caller's business (src/core/kernels_solve.cpp).
+#pragma once
+
+#include "linalg.hpp"
+#include "step.hpp"
+#include "task.hpp"
+
+namespace supple {
+
+// What a row of the task measures.
+enum class Measure : int { position, rotation };
+
+// What all starts share.
+template <class T>
+struct Quest {
+  Chain<T> chain;
+  int tasks, rows, targets;  // how many tasks, their rows, and the numbers of a problem's targets
+  const Task<T>* task;
+  const Measure* measure;  // (rows,)
+  const T* weight;         // (rows,)
+  const T *lower, *upper;  // (n,): limits, infinite where there are none
+  const T *from, *span;    // (n,): where starts are
+  const T* stride;         // (n,): from one start to the next, in shares of the span
+  T position_tolerance, rotation_tolerance;
+  T damping;    // λ² = damping ‖e‖
+  T stiffness;  // of Newton's method: μ = stiffness ‖e‖
+  T longest;    // no joint moves farther in one iteration [rad or m]
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// Where lanes are, and what they know of it.
+template <class L>
+struct Descent {
+  L* q;                  // (n,)
+  L* target;             // (targets,)
+  L position, rotation;  // errors at q: the largest of all tasks [m], [rad]
+  L cost;                // ‖e‖², weighted
+  L* J;                  // (rows, n)
+  L* e;                  // (rows,)
+  L* work;               // working memory
+};
+
+SUPPLE_FN int descent_work(int joints, int m, int n) {
+  const int looking = 12 * joints, going = m * m + m + n + m * n;
+  return looking > going ? looking : going;
+}
+
+// J, e and the errors at q.
+template <class L, class T>
+SUPPLE_FN void measure(const Quest<T>& quest, Descent<L>& at) {
+  const int n = quest.chain.coordinates;
+  Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(at.work);
+  forward(quest.chain, at.q, joint_poses);
+  const L* target = at.target;
+  L *J = at.J, *e = at.e, position(0), rotation(0), cost(0);
+  int row = 0;
+  for (int k = 0; k < quest.tasks; ++k) {
+    const Task<T>& task = quest.task[k];
+    task_jacobian(quest.chain, task, joint_poses, J);
+    task_error(quest.chain, task, joint_poses, at.q, target, e);
+    L here(0), turned(0);
+    for (int i = 0; i < task.rows; ++i, ++row) {
+      const L off = e[i] / L(quest.weight[row]);
+      cost = fma(e[i], e[i], cost);
+      if (quest.measure[row] == Measure::position) here = fma(off, off, here);
+      if (quest.measure[row] == Measure::rotation) turned = fma(off, off, turned);
+    }
+    position = max(position, here);
+    rotation = max(rotation, turned);
+    target += target_size(task);
+    J += task.rows * n;
+    e += task.rows;
+  }
+  at.position = sqrt(position);
+  at.rotation = sqrt(rotation);
+  at.cost = cost;
+}
+
+template <class L, class T>
+SUPPLE_INLINE mask_t<L> arrived(const Quest<T>& quest, const Descent<L>& at) {
+  return (at.position <= L(quest.position_tolerance)) &
+         (at.rotation <= L(quest.rotation_tolerance));
+}
+
+// Where a joint sits at a limit and would leave.
+template <class L, class T>
+SUPPLE_INLINE mask_t<L> held_at_limit(const Quest<T>& quest, const L& q, int j, const L& wish) {
+  return ((q <= L(quest.lower[j])) & (wish < L(0))) | ((q >= L(quest.upper[j])) & (wish > L(0)));
+}
+
+// One damped step inside the limits: joints that sit at a limit and would leave stay there. Of all
+// steps that do as much for the task, the one nearest to v (n,), where there is one:
+//
+//   dq = v + Jᵀ(JJᵀ + λ²)⁻¹(e - J v)
+template <class L, class T, class M, class N>
+SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L* v) {
+  L *A = at.work, *z = A + m * m, *dq = z + m, *J = dq + n;
+  transpose_times(int(m), int(n), at.J, at.e, dq);
+  for (int j = 0; j < n; ++j) {
+    const mask_t<L> held = held_at_limit(quest, at.q[j], j, v ? dq[j] + v[j] : dq[j]);
+    for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), at.J[i * n + j]);
+  }
+  gram(int(m), int(n), J, A);
+  const L lambda2 = L(quest.damping) * sqrt(at.cost);
+  for (int i = 0; i < m; ++i) {
+    A[i * m + i] = A[i * m + i] + lambda2;
+    z[i] = at.e[i];
+    if (v) {
+      for (int j = 0; j < n; ++j) z[i] = fma(-J[i * n + j], v[j], z[i]);
+    }
+  }
+  cholesky(m, A);
+  cholesky_solve(m, A, z);
+  transpose_times(int(m), int(n), J, z, dq);
+  if (v) {
+    for (int j = 0; j < n; ++j) dq[j] = dq[j] + v[j];
+  }
+  clamp_entries(int(n), L(quest.longest), dq);
+  for (int j = 0; j < n; ++j) {
+    at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
+  }
+}
+
+// The same with the usual shapes known when compiling.
+template <class L, class T>
+SUPPLE_FN void descend(const Quest<T>& quest, Descent<L>& at) {
+  const int m = quest.rows, n = quest.chain.coordinates;
+  constexpr const L* none = nullptr;
+  if (m == 6 && n == 7) return descend(quest, Fixed<6>{}, Fixed<7>{}, at, none);
+  if (m == 6 && n == 6) return descend(quest, Fixed<6>{}, Fixed<6>{}, at, none);
+  descend(quest, m, n, at, none);
+}
+
+// H -= Σ eₖ ∇²xₖ: how the task curves, which makes H = JᵀJ the second derivative of ½‖e‖². Of a
+// frame that is carried by joints i before j, each moving it by a twist (v, w):
+//
+//   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and of the rotation, half of  wᵢ × wⱼ
+//
+// Tasks relative to a base that moves, axes and postures are taken as straight. Right after
+// `measure`: the poses of the joints are still in its working memory. H is n x n, its lower
+// triangle.
+template <class L, class T>
+SUPPLE_FN void subtract_curvature(const Quest<T>& quest, const Descent<L>& at, L* H) {
+  const Chain<T>& chain = quest.chain;
+  const int n = chain.coordinates;
+  const Pose<L>* joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
+  const L* e = at.e;
+  for (int k = 0; k < quest.tasks; e += quest.task[k].rows, ++k) {
+    const Task<T>& task = quest.task[k];
+    if (task.goal != Goal::frame || task.base != task_world) continue;
+    const TaskPoses<L> poses = task_poses(chain, task, joint_poses);
+    L pull[6] = {L(0), L(0), L(0), L(0), L(0), L(0)};
+    for (int i = 0; i < task.rows; ++i) pull[task.row[i]] = e[i] * L(task.weight[i]);
+    Vec3<L> force{pull[0], pull[1], pull[2]}, torque{pull[3], pull[4], pull[5]};
+    if (poses.turned) {
+      force = poses.axes * force;
+      torque = poses.axes * torque;
+    }
+    const Frame<T>& frame = chain.frame[task.frame];
+    const auto twist_of = [&](int s) {
+      const Joint<T>& joint = chain.joint[chain.support[s].joint];
+      Twist<L> twist = partial_velocity(joint, joint_poses[chain.support[s].joint], poses.frame.p);
+      if (joint.scale != T(1)) twist = {twist.v * L(joint.scale), twist.w * L(joint.scale)};
+      return twist;
+    };
+    for (int second = frame.support_begin; second < frame.support_end; ++second) {
+      const Twist<L> b = twist_of(second);
+      const int j = chain.joint[chain.support[second].joint].coordinate;
+      // f · (w × v) = w · (v × f)
+      const Vec3<L> lever = cross(b.v, force) + cross(b.w, torque) * L(T(0.5));
+      for (int first = frame.support_begin; first <= second; ++first) {
+        const int i = chain.joint[chain.support[first].joint].coordinate;
+        const L curve = dot(twist_of(first).w, lever);
+        L& entry = H[(i > j ? i : j) * n + (i > j ? j : i)];
+        entry = entry - (i == j && first != second ? curve + curve : curve);
+      }
+    }
+  }
+}
+
+SUPPLE_FN int settle_work(int n) { return n * n + 2 * n; }
+
+// One step of Newton's method on ½‖e‖² inside the limits, damped by μ = stiffness ‖e‖. Returns
+// where there was one: where the damped second derivative is positive. Right after `measure`;
+// `work` has settle_work lanes of its own.
+template <class L, class T>
+SUPPLE_FN mask_t<L> settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiffness,
+                                L* work) {
+  const int m = quest.rows, n = quest.chain.coordinates;
+  L *H = work, *g = H + n * n, *dq = g + n;
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j <= i; ++j) {
+      L sum = at.J[i] * at.J[j];
+      for (int r = 1; r < m; ++r) sum = fma(at.J[r * n + i], at.J[r * n + j], sum);
+      H[i * n + j] = sum;
+    }
+  }
+  subtract_curvature(quest, at, H);
+  transpose_times(m, n, at.J, at.e, g);
+  const L mu = stiffness * sqrt(at.cost);
+  for (int i = 0; i < n; ++i) {
+    const mask_t<L> held = held_at_limit(quest, at.q[i], i, g[i]);
+    for (int j = 0; j < i; ++j) H[i * n + j] = select(held, L(0), H[i * n + j]);
+    for (int j = i + 1; j < n; ++j) H[j * n + i] = select(held, L(0), H[j * n + i]);
+    g[i] = select(held, L(0), g[i]);
+    H[i * n + i] = H[i * n + i] + mu;
+    dq[i] = g[i];
+  }
+  const mask_t<L> convex = cholesky(n, H);
+  cholesky_solve(n, H, dq);
+  for (int j = 0; j < n; ++j) dq[j] = select(convex, dq[j], L(0));
+  clamp_entries(n, L(quest.longest), dq);
+  for (int j = 0; j < n; ++j) {
+    at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
+  }
+  return convex;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

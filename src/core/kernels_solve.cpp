@@ -1,0 +1,317 @@
+// Position inverse kinematics, compiled once for each instruction set: SUPPLE_ISA names it.
+//
+// For one answer to each of many problems every lane is another problem, which is exchanged for the
+// next one as soon as it is done. For one problem, or for several answers to each, every lane is
+// another start. What a lane does is in include/supple/solve.hpp, where it starts in search.hpp,
+// what becomes of it in answers.hpp.
+#include "answers.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// The next problem that no thread has taken and that can be solved; -1 if there is none.
+std::ptrdiff_t take(const SolveRequest& request, Room& room) {
+  for (;;) {
+    const std::ptrdiff_t problem = request.next->fetch_add(1, std::memory_order_relaxed);
+    if (problem >= request.count) return -1;
+    if (sound(request, problem)) return problem;
+    leave(request, problem, room, Outcome::nonfinite);
+  }
+}
+
+// Every problem that is left: time is up.
+void leave_all(const SolveRequest& request, Room& room) {
+  for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
+    leave(request, p, room, Outcome::timeout);
+  }
+}
+
+// ---- every lane is another start ---------------------------------------------------------------
+
+class Single {
+ public:
+  Single(const SolveRequest& request, Room& room, std::ptrdiff_t problem)
+      : request_(request), quest_(*request.fine), room_(room), problem_(problem) {}
+
+  void run() {
+    if (request_.q0 && from_caller()) return;
+    look_up(request_, problem_, room_, room_.which[0]);
+    failures().count = 0;
+    for (int i = 0; i < lanes; ++i) {
+      room_.slot[i] = {problem_, next_++, 0, 0, 0, false};
+      aim(request_, room_, i, problem_);
+      begin(request_, room_, i, room_.which[0]);
+    }
+    bool over = false;
+    for (int running = lanes; running && !over && !enough();) {
+      over = iterate(running);
+    }
+    if (found_) return draw_near();
+    if (over || !failures().count) {  // the best so far is what the lanes have now
+      for (int i = 0; i < lanes; ++i) keep(request_, room_, i, failures());
+    }
+    give_up(request_, room_, problem_, failures(), iterations_, next_);
+  }
+
+ private:
+  Failures& failures() { return room_.failures[0]; }
+  bool enough() const { return found_ == (request_.nearest ? compared : request_.most); }
+
+  // From the caller's start, in double and alone: near a solution this is all. Returns whether it
+  // is enough.
+  bool from_caller() {
+    Descent<double>& at = room_.lone;
+    put_in(request_, at, 0, problem_, request_.q0 + problem_ * request_.q0_stride);
+    next_ = 1;
+    double cost = 3e300;
+    const int patience = request_.nearest ? 2 : 1;
+    for (int i = 0; i < patience * patience * max_iterations; ++i, ++iterations_) {
+      measure(quest_, at);
+      if (arrived(quest_, at)) {
+        const bool near = moved() <= near_start;
+        if (request_.rest) suit(request_, room_, problem_);
+        add();
+        return enough() || (request_.nearest && near);
+      }
+      if (i % (patience * window) == 0) {
+        if (!(at.cost <= double(progress) * cost)) break;
+        cost = at.cost;
+      }
+      descend(quest_, at);
+    }
+    return request_.nearest && at.cost < near_miss && settled_near();
+  }
+
+  // Where that has failed: Newton's method, which gets to a singular pose. Returns whether it did.
+  bool settled_near() {
+    const int best = settle(request_, room_, problem_, Failures{});
+    if (!get(arrived(quest_, room_.fine), best)) return false;
+    for (int j = 0; j < quest_.chain.coordinates; ++j) {
+      room_.lone.q[j] = get(room_.fine.q[j], best);
+    }
+    measure(quest_, room_.lone);
+    add();
+    return moved() <= near_start;
+  }
+
+  // The nearest of the solutions is drawn nearer, as far as the task leaves freedom.
+  void draw_near() {
+    if (!request_.nearest) return;
+    put_in(request_, room_.lone, 0, problem_, request_.q + problem_ * quest_.chain.coordinates);
+    measure(quest_, room_.lone);
+    suit(request_, room_, problem_);
+    if (!request_.rest && !(moved() < least_move_)) return;
+    record(request_, problem_, 0, room_.lone, 0, Outcome::solved, iterations_, next_);
+  }
+
+  // The largest move of a joint from the caller's start.
+  double moved() const {
+    double most = 0;
+    for (int j = 0; j < quest_.chain.coordinates; ++j) {
+      most = std::max(most, size(room_.lone.q[j] - request_.q0[problem_ * request_.q0_stride + j]));
+    }
+    return most;
+  }
+
+  // What room.lone holds is a solution, perhaps a known one.
+  void add() {
+    const int n = quest_.chain.coordinates;
+    if (request_.nearest) {
+      const double move = moved();
+      if (++found_ > 1 && !(move < least_move_)) return;
+      least_move_ = move;
+      return record(request_, problem_, 0, room_.lone, 0, Outcome::solved, iterations_, next_);
+    }
+    const double* known = request_.q + problem_ * request_.most * n;
+    for (int i = 0; i < found_; ++i, known += n) {
+      bool same = true;
+      for (int j = 0; j < n; ++j) same &= size(known[j] - room_.lone.q[j]) <= apart;
+      if (same) return;
+    }
+    record(request_, problem_, found_++, room_.lone, 0, Outcome::solved, iterations_, next_);
+  }
+
+  // Every lane by one iteration. Returns whether time is up.
+  bool iterate(int& running) {
+    measure(*request_.wide, room_.wide);
+    const mask_t<Wide> there = arrived(*request_.wide, room_.wide);
+    ++iterations_;
+    for (int i = 0; i < lanes && !enough(); ++i) {
+      Slot& slot = room_.slot[i];
+      if (slot.problem < 0) continue;
+      ++slot.iteration;
+      if (get(there, i)) {
+        put_in(request_, room_.lone, 0, problem_, room_.lane_q(i, quest_.chain.coordinates));
+        if (finish(request_, room_.lone)) {
+          if (!request_.nearest) suit(request_, room_, problem_);
+          add();
+        } else {
+          keep(request_, room_, i, failures());
+        }
+      } else if (stuck(room_, i, slot)) {
+        keep(request_, room_, i, failures());
+      } else {
+        continue;
+      }
+      slot.start = next_++;
+      slot.fresh = slot.start < request_.max_starts;
+      if (!slot.fresh) {
+        slot.problem = -1;
+        --running;
+      }
+    }
+    if (enough()) return false;
+    descend(*request_.wide, room_.wide);
+    for (int i = 0; i < lanes; ++i) {
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[0]);
+    }
+    return stopped(request_);
+  }
+
+  const SolveRequest& request_;
+  const Quest<double>& quest_;
+  Room& room_;
+  std::ptrdiff_t problem_;
+  int found_ = 0, next_ = 0, iterations_ = 0;
+  double least_move_ = 0;
+};
+
+// ---- every lane is another problem -------------------------------------------------------------
+
+class Batcher {
+ public:
+  Batcher(const SolveRequest& request, Room& room) : request_(request), room_(room) {}
+
+  void run() {
+    for (int i = 0; i < lanes; ++i) {
+      room_.slot[i].problem = -1;
+      load(i);
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[i]);
+    }
+    for (int tick = 0; running_; ++tick) {
+      iterate();
+      if (tick % 4 == 0 && stopped(request_)) return stop();
+    }
+  }
+
+ private:
+  // Another problem for a lane.
+  void load(int lane) {
+    Slot& slot = room_.slot[lane];
+    const std::ptrdiff_t problem = take(request_, room_);
+    running_ += (problem >= 0) - (slot.problem >= 0);
+    slot = {problem, 0, 0, 0, 0, problem >= 0};
+    if (problem < 0) return;
+    room_.failures[lane].count = 0;
+    look_up(request_, problem, room_, room_.which[lane]);
+    aim(request_, room_, lane, problem);
+  }
+
+  // Another start of the lane's problem, or, when there have been enough, the closest pose.
+  void again(int lane) {
+    Slot& slot = room_.slot[lane];
+    slot.fresh = true;
+    if (++slot.start < request_.max_starts) return;
+    give_up(request_, room_, slot.problem, room_.failures[lane], slot.iterations, slot.start);
+    load(lane);
+  }
+
+  void iterate() {
+    measure(*request_.wide, room_.wide);
+    const mask_t<Wide> there = arrived(*request_.wide, room_.wide);
+    int arriving[lanes], many = 0;
+    for (int i = 0; i < lanes; ++i) {
+      Slot& slot = room_.slot[i];
+      if (slot.problem < 0) continue;
+      ++slot.iteration;
+      ++slot.iterations;
+      if (get(there, i)) {
+        arriving[many++] = i;
+      } else if (stuck(room_, i, slot)) {
+        keep(request_, room_, i, room_.failures[i]);
+        again(i);
+      }
+    }
+    for (int first = 0; first < many; first += fine_lanes) {
+      finish_some(arriving + first, std::min(many - first, fine_lanes));
+    }
+    descend(*request_.wide, room_.wide);
+    for (int i = 0; i < lanes; ++i) {
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[i]);
+    }
+  }
+
+  // Lanes that have arrived, as far as floats tell.
+  void finish_some(const int* arriving, int few) {
+    const int n = request_.fine->chain.coordinates;
+    for (int f = 0; f < fine_lanes; ++f) {
+      const int lane = arriving[std::min(f, few - 1)];
+      put_in(request_, room_.fine, f, room_.slot[lane].problem, room_.lane_q(lane, n));
+    }
+    const mask_t<Fine> solved = finish(request_, room_.fine);
+    for (int f = 0; f < few; ++f) {
+      if (get(solved, f)) answer(room_.slot[arriving[f]], f);
+    }
+    for (int f = 0; f < few; ++f) {  // (afterwards: `again` may need room.fine)
+      const int lane = arriving[f];
+      if (!get(solved, f)) keep(request_, room_, lane, room_.failures[lane]);
+      get(solved, f) ? load(lane) : again(lane);
+    }
+  }
+
+  void answer(const Slot& slot, int f) {
+    const int starts = slot.start + 1;
+    if (!request_.rest) {
+      return record(request_, slot.problem, 0, room_.fine, f, Outcome::solved, slot.iterations,
+                    starts);
+    }
+    for (int j = 0; j < request_.fine->chain.coordinates; ++j) {
+      room_.lone.q[j] = get(room_.fine.q[j], f);
+    }
+    aim_finely(request_, room_.lone, 0, slot.problem);
+    measure(*request_.fine, room_.lone);
+    suit(request_, room_, slot.problem);
+    record(request_, slot.problem, 0, room_.lone, 0, Outcome::solved, slot.iterations, starts);
+  }
+
+  // Time is up: the best so far of the problems that are being solved.
+  void stop() {
+    measure(*request_.wide, room_.wide);
+    for (int i = 0; i < lanes; ++i) {
+      const Slot& slot = room_.slot[i];
+      if (slot.problem < 0) continue;
+      keep(request_, room_, i, room_.failures[i]);
+      give_up(request_, room_, slot.problem, room_.failures[i], slot.iterations, slot.start + 1);
+    }
+    leave_all(request_, room_);
+  }
+
+  const SolveRequest& request_;
+  Room& room_;
+  int running_ = 0;
+};
+
+std::size_t solve_memory(const SolveRequest& request) {
+  Room room;
+  return room.lay_out(request, nullptr);
+}
+
+void solve(const SolveRequest& request, void* memory) {
+  Room room;
+  room.lay_out(request, memory);
+  if (!request.single) return Batcher(request, room).run();
+  for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
+    Single(request, room, p).run();
+    if (stopped(request)) return leave_all(request, room);
+  }
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
+
+namespace supple {
+
+extern const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA);
+const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA) = {lanes, &solve_memory, &solve};
+
+}  // namespace supple

@@ -1,0 +1,212 @@
+// A search for a configuration: its lanes, where starts are, and when they are given up. For files
+// that are compiled once for each instruction set.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels.hpp"
+#include "lanes.hpp"
+#include "supple/solve.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// The search runs on wide lanes of floats, which are enough to find out where a solution is; what
+// it finds is finished and verified in double.
+using Wide = Pack<float, batch_width<float>>;
+using Fine = Pack<double, batch_width<double>>;
+constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
+
+// A start that gets nowhere is given up: every `window` iterations its cost must have fallen to
+// `progress` of what it was. The first starts are given up soon, for most targets have many ways;
+// later ones have twice the window and four times the iterations, for towards a singular pose
+// convergence is only linear.
+constexpr int max_iterations = 16, window = 3, patient_from = 12;
+constexpr float progress = 0.4f;
+constexpr float huge_cost = 3e38f;
+
+// A piece of memory cut into arrays.
+class Cut {
+ public:
+  explicit Cut(void* memory) : at_(static_cast<unsigned char*>(memory)), begin_(at_) {}
+  template <class L>
+  L* take(int count) {
+    L* const piece = reinterpret_cast<L*>(at_);
+    at_ += (sizeof(L) * std::size_t(count) + 63) / 64 * 64;
+    return piece;
+  }
+  std::size_t used() const { return std::size_t(at_ - begin_); }
+
+ private:
+  unsigned char *at_, *begin_;
+};
+
+template <class L, class T>
+Descent<L> descent(const Quest<T>& quest, Cut& cut) {
+  const int n = quest.chain.coordinates, m = quest.rows;
+  Descent<L> at{};
+  at.q = cut.take<L>(n);
+  at.target = cut.take<L>(quest.targets);
+  at.J = cut.take<L>(m * n);
+  at.e = cut.take<L>(m);
+  at.work = cut.take<L>(descent_work(quest.chain.joints, m, n));
+  return at;
+}
+
+// One lane of the search.
+struct Slot {
+  std::ptrdiff_t problem;  // negative: idle
+  int start;               // number of the start
+  int iteration;           // since then
+  int iterations;          // of all starts of the problem
+  float cost;              // a few iterations ago
+  bool fresh;              // to be begun after the step
+};
+
+// The best that a problem's failed starts have come to: as many as are settled side by side.
+struct Failures {
+  int count;
+  float cost[fine_lanes];
+  float* q;  // (fine_lanes, n)
+};
+
+// Everything that one thread works with.
+struct Room {
+  Descent<Wide> wide;
+  Descent<Fine> fine;
+  Descent<double> lone;
+  float* feature;     // (targets,)
+  int* which[lanes];  // (lanes,) each: the table's entries to start from, the nearest first
+  Failures failures[lanes];
+  Slot slot[lanes];
+  float* one;         // (n,): q of a lane
+  double* v;          // (n,): a pull, and the q before it (n,)
+  Fine* settle_work;  // n of the best q, and settle_work
+
+  std::size_t lay_out(const SolveRequest& request, void* memory) {
+    Cut cut(memory);
+    const int n = request.wide->chain.coordinates;
+    wide = descent<Wide>(*request.wide, cut);
+    fine = descent<Fine>(*request.fine, cut);
+    lone = descent<double>(*request.fine, cut);
+    feature = cut.take<float>(request.wide->targets);
+    for (int i = 0; i < lanes; ++i) {
+      which[i] = cut.take<int>(lanes);
+      failures[i] = {0, {}, cut.take<float>(fine_lanes * n)};
+    }
+    one = cut.take<float>(n);
+    v = cut.take<double>(2 * n);
+    settle_work = cut.take<Fine>(n + supple::settle_work(n));
+    return cut.used();
+  }
+
+  const float* lane_q(int lane, int n) {
+    for (int j = 0; j < n; ++j) one[j] = get(wide.q[j], lane);
+    return one;
+  }
+};
+
+double clamped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
+double size(double x) { return x < 0 ? -x : x; }
+
+bool stopped(const SolveRequest& request) { return request.stop && request.stop(request.watch); }
+
+// ---- starts ------------------------------------------------------------------------------------
+
+// The table's entries that are nearest to a target, one for each lane (which looks at every
+// lanes-th entry), the nearest first. What is compared are the numbers of the target, scaled: the
+// table is (entries / lanes, targets + 1, lanes), the last of each being half the square of all
+// others.
+void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, int* which) {
+  if (!request.entries) return;
+  const int k = request.wide->targets;
+  for (int i = 0; i < k; ++i) {
+    room.feature[i] = float(request.target[problem * k + i]) * request.feature_scale[i];
+  }
+  Wide best(huge_cost), index(0.0f), number(0.0f);
+  const Wide* entry = reinterpret_cast<const Wide*>(request.table);
+  for (int block = 0; block < request.entries / lanes; ++block, entry += k + 1) {
+    Wide far = entry[k];
+    for (int i = 0; i < k; ++i) far = fma(entry[i], Wide(-room.feature[i]), far);
+    const mask_t<Wide> nearer = far < best;
+    best = select(nearer, far, best);
+    index = select(nearer, number, index);
+    number = number + Wide(1.0f);
+  }
+  float near[lanes];
+  for (int i = 0; i < lanes; ++i) {
+    const float far = get(best, i);
+    int at = i;
+    for (; at > 0 && near[at - 1] > far; --at) {
+      near[at] = near[at - 1];
+      which[at] = which[at - 1];
+    }
+    near[at] = far;
+    which[at] = int(get(index, i)) * lanes + i;
+  }
+}
+
+// Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
+// evenly over all configurations, the same ones always.
+double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start, const int* which,
+                int j) {
+  const Quest<double>& quest = *request.fine;
+  const int n = quest.chain.coordinates, listed = request.entries ? lanes : 0;
+  if (request.q0) {
+    if (start == 0) return request.q0[problem * request.q0_stride + j];
+    --start;
+  }
+  if (start < listed) return request.seeds[std::ptrdiff_t(which[start]) * n + j];
+  double share = 0.5 + (start - listed + request.entries + 1) * quest.stride[j];
+  share -= double(static_cast<long long>(share));
+  return quest.from[j] + share * quest.span[j];
+}
+
+void begin(const SolveRequest& request, Room& room, int lane, const int* which) {
+  Slot& slot = room.slot[lane];
+  const Quest<double>& quest = *request.fine;
+  for (int j = 0; j < quest.chain.coordinates; ++j) {
+    const double q = start_at(request, slot.problem, slot.start, which, j);
+    set(room.wide.q[j], lane, float(clamped(q, quest.lower[j], quest.upper[j])));
+  }
+  slot.iteration = 0;
+  slot.cost = huge_cost;
+  slot.fresh = false;
+}
+
+void aim(const SolveRequest& request, Room& room, int lane, std::ptrdiff_t problem) {
+  const int k = request.wide->targets;
+  for (int i = 0; i < k; ++i) {
+    set(room.wide.target[i], lane, float(request.target[problem * k + i]));
+  }
+}
+
+template <class L>
+void aim_finely(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem) {
+  const int k = request.fine->targets;
+  for (int i = 0; i < k; ++i) set(at.target[i], lane, request.target[problem * k + i]);
+}
+
+template <class L, class T>
+void put_in(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem,
+            const T* q) {
+  const Quest<double>& quest = *request.fine;
+  for (int j = 0; j < quest.chain.coordinates; ++j) {
+    set(at.q[j], lane, clamped(double(q[j]), quest.lower[j], quest.upper[j]));
+  }
+  aim_finely(request, at, lane, problem);
+}
+
+bool stuck(const Room& room, int lane, Slot& slot) {
+  const int patience = slot.start < patient_from ? 1 : 2;
+  if (slot.iteration >= patience * patience * max_iterations) return true;
+  if (slot.iteration % (patience * window)) return false;
+  const float cost = get(room.wide.cost, lane);
+  const bool slow = !(cost <= progress * slot.cost);
+  slot.cost = cost;
+  return slow;
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA

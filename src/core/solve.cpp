@@ -1,0 +1,384 @@
+#define NO_IMPORT_ARRAY
+#include "solve.hpp"
+
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "batches.hpp"
+#include "isa.hpp"
+#include "tasks.hpp"
+#include "watch.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+#define SUPPLE_NUMBERS(type) "numpy.typing.NDArray[numpy." type "]"
+
+// What starts of one precision share, owning its memory.
+template <class T>
+struct OwnedQuest {
+  std::vector<T> weight, lower, upper, from, span, stride;
+  std::vector<Measure> measure;
+  Quest<T> quest{};
+
+  OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
+             const Doubles& joints, const Doubles& scale)
+      : weight(weights.begin(), weights.end()) {
+    const int n = tasks.chain<T>().coordinates;
+    std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride};
+    for (int k = 0; k < 5; ++k) {
+      for (int j = 0; j < n; ++j) each[k]->push_back(T(joints.at(k * n + j)));
+    }
+    for (int kind : measures) measure.push_back(Measure(kind));
+    quest = {tasks.chain<T>(),
+             primary,
+             int(measures.size()),
+             tasks.targets(),
+             tasks.tasks<T>().data(),
+             measure.data(),
+             weight.data(),
+             lower.data(),
+             upper.data(),
+             from.data(),
+             span.data(),
+             stride.data(),
+             T(0),
+             T(0),
+             T(scale.at(0)),
+             T(scale.at(1)),
+             T(scale.at(2))};
+  }
+
+  Quest<T> within(double position, double rotation) const {
+    Quest<T> made = quest;
+    made.position_tolerance = T(position);
+    made.rotation_tolerance = T(rotation);
+    return made;
+  }
+};
+
+// The numbers of a float64 C-contiguous array of a shape; null if it is something else.
+const double* plain(nb::handle given, std::initializer_list<npy_intp> shape) {
+  if (!PyArray_CheckExact(given.ptr())) return nullptr;
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) ||
+      PyArray_NDIM(array) != int(shape.size()) ||
+      !PyArray_CompareLists(PyArray_SHAPE(array), shape.begin(), int(shape.size()))) {
+    return nullptr;
+  }
+  return static_cast<const double*>(PyArray_DATA(array));
+}
+
+// The twelve numbers of a pose, its rotation made orthonormal; false if it is none. As `pose` in
+// supple/kinematics/arrays.py.
+bool straight(const double* T, double* twelve) {
+  const double last[4] = {0, 0, 0, 1};
+  for (int i = 0; i < 4; ++i) {
+    if (!(std::abs(T[12 + i] - last[i]) <= 1e-6)) return false;
+  }
+  double (*R)[3] = reinterpret_cast<double (*)[3]>(twelve);  // its columns, and the position
+  for (int c = 0; c < 4; ++c) {
+    for (int r = 0; r < 3; ++r) R[c][r] = T[4 * r + c];
+  }
+  for (int pass = 0;; ++pass) {
+    double G[3][3], off = 0;
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 3; ++j) {
+        G[i][j] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
+        const double far = std::abs(G[i][j] - (i == j));
+        if (!(far <= 1e-6)) return false;
+        off = std::max(off, far);
+      }
+    }
+    if (off <= 1e-14 || pass == 2) break;
+    double next[3][3];
+    for (int i = 0; i < 3; ++i) {
+      for (int r = 0; r < 3; ++r) {
+        next[i][r] = 1.5 * R[i][r];
+        for (int j = 0; j < 3; ++j) next[i][r] -= 0.5 * R[j][r] * G[j][i];
+      }
+    }
+    std::memcpy(R, next, sizeof(next));
+  }
+  const double det = R[0][0] * (R[1][1] * R[2][2] - R[1][2] * R[2][1]) -
+                     R[0][1] * (R[1][0] * R[2][2] - R[1][2] * R[2][0]) +
+                     R[0][2] * (R[1][0] * R[2][1] - R[1][1] * R[2][0]);
+  return det > 0;
+}
+
+// Poses (..., 4, 4) as the kernel's numbers (..., 12); of a batch those that are not finite are
+// NaN. None if it is not a float64 C-contiguous array of poses: errors are said in Python.
+nb::object pose_numbers(nb::handle given) {
+  if (!PyArray_CheckExact(given.ptr())) return nb::none();
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  const int axes = PyArray_NDIM(array);
+  npy_intp shape[NPY_MAXDIMS];
+  if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) || axes < 2 ||
+      PyArray_DIM(array, axes - 1) != 4 || PyArray_DIM(array, axes - 2) != 4) {
+    return nb::none();
+  }
+  std::copy_n(PyArray_SHAPE(array), axes - 2, shape);
+  shape[axes - 2] = 12;
+  nb::object made = nb::steal(PyArray_SimpleNew(axes - 1, shape, NPY_DOUBLE));
+  if (!made.is_valid()) throw nb::python_error();
+  const auto* from = static_cast<const double*>(PyArray_DATA(array));
+  double* to = data_of<double>(made);
+  for (npy_intp i = PyArray_SIZE(array) / 16; i > 0; --i, from += 16, to += 12) {
+    if (straight(from, to)) continue;
+    const bool sound = std::all_of(from, from + 16, [](double x) { return std::isfinite(x); });
+    if (sound || axes == 2) return nb::none();
+    std::fill_n(to, 12, std::numeric_limits<double>::quiet_NaN());
+  }
+  return made;
+}
+
+class PySolver {
+ public:
+  // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
+  // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
+  // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span and
+  // stride (5 n); `scale` damping, stiffness, the longest step and the tolerance of the search;
+  // `reached` (N, targets) is what the seeds (N, n) reach, as the numbers of targets. `poses`: how
+  // many tasks there are if a target is a pose (4, 4) of each, else 0.
+  PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
+           const Doubles& joints, const Ints& rest, const Doubles& pull, const Doubles& scale,
+           const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached, int poses)
+      : tasks_(std::move(tasks)),
+        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
+        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
+        rest_(rest),
+        pull_(pull),
+        coarse_(scale.at(3)),
+        feature_scale_(feature_scale.begin(), feature_scale.end()),
+        seeds_(seeds),
+        reached_(reached),
+        poses_(poses) {
+    const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
+    if (weights.size() != measures.size() || joints.size() != std::size_t(5 * n) ||
+        (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
+        int(feature_scale.size()) != k || seeds.size() / n * k != reached.size() ||
+        (poses && k != 12 * poses)) {
+      throw nb::value_error("sizes that do not match the tasks");
+    }
+  }
+
+  // One problem -> (q (n,), outcome, position error, rotation error, iterations, starts), or None
+  // if an argument is not what this takes as it is: a pose (4, 4) and q0 (n,), bounds above zero.
+  nb::object one(nb::handle target, nb::handle q0, double position, double rotation, int max_starts,
+                 double timeout, bool nearest) {
+    const int n = fine_.quest.chain.coordinates;
+    const double* const start = q0.is_none() ? nullptr : plain(q0, {n});
+    double numbers[12 * most_poses];
+    if (!take(target, numbers) || (!start && !q0.is_none()) ||
+        !(position > 0 && std::isfinite(position)) || !(rotation > 0 && std::isfinite(rotation)) ||
+        max_starts < 1 || !(timeout >= 0)) {
+      return nb::none();
+    }
+    const Quest<float> wide = wide_.within(std::max(position, coarse_), std::max(rotation, 2e-5));
+    const Quest<double> fine = fine_.within(position, rotation);
+    SolveRequest request = asked(wide, fine, max_starts);
+    npy_intp size = n;
+    nb::object q = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
+    if (!q.is_valid()) throw nb::python_error();
+    Outcome outcome;
+    double error[2];
+    int effort[2], found;
+    std::atomic<std::ptrdiff_t> next{0};
+    long long deadline = 0;
+    if (std::isfinite(timeout)) {
+      deadline = now() + (long long)(timeout * 1e9);
+      request.stop = &past;
+      request.watch = &deadline;
+    }
+    request.count = 1;
+    request.target = numbers;
+    request.q0 = start;
+    request.single = true;
+    request.nearest = nearest;
+    request.q = data_of<double>(q);
+    request.outcome = &outcome;
+    request.error = error;
+    request.effort = effort;
+    request.found = &found;
+    request.next = &next;
+    const std::size_t bytes = isa().solve->scratch(request);
+    if (!lone_ || lone_bytes_ < bytes) {
+      lone_ = std::make_unique<Scratch>(bytes);
+      lone_bytes_ = bytes;
+    }
+    isa().solve->run(request, lone_->get());
+    if (outcome == Outcome::nonfinite) return nb::none();
+    return nb::make_tuple(q, int(outcome), error[0], error[1], effort[0], effort[1]);
+  }
+
+  // Many problems, as the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, most, n), outcome
+  // (B, most), errors and efforts (B, most, 2), and how many of the `most` there are (B,).
+  nb::tuple many(nb::handle targets, nb::handle q0, double position, double rotation,
+                 int max_starts, double timeout, int most, bool single, bool nearest, int threads,
+                 nb::handle progress) {
+    const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
+    const Batch aim(targets, k, "targets");
+    const npy_intp count = aim.count();
+    const Quest<float> wide = wide_.within(std::max(position, coarse_), std::max(rotation, 2e-5));
+    const Quest<double> fine = fine_.within(position, rotation);
+    SolveRequest request = asked(wide, fine, max_starts);
+    request.count = count;
+    request.target = aim.data<double>();
+    std::unique_ptr<Batch> start;
+    if (!q0.is_none()) {
+      start = std::make_unique<Batch>(q0, n, "q0");
+      request.q0 = start->data<double>();
+      request.q0_stride = start->leading() ? n : 0;
+    }
+    if (!aim.is_double() || most < 1 || (start && !start->is_double()) ||
+        (start && start->leading() && start->count() != count)) {
+      throw nb::value_error("float64 numbers, a start for each or one for all, most from 1 on");
+    }
+    nb::object q = array(NPY_DOUBLE, {count, most, n}), outcome = array(NPY_INT8, {count, most}),
+               error = array(NPY_DOUBLE, {count, most, 2}),
+               effort = array(NPY_INT, {count, most, 2}), found = array(NPY_INT, {count});
+    request.most = most;
+    request.single = single || nearest || most > 1;
+    request.nearest = nearest;
+    request.q = data_of<double>(q);
+    request.outcome = data_of<Outcome>(outcome);
+    request.error = data_of<double>(error);
+    request.effort = data_of<int>(effort);
+    request.found = data_of<int>(found);
+    Watch watch(timeout, count, progress);
+    request.next = &watch.next;
+    request.stop = &Watch::stop;
+    request.watch = &watch;
+    const std::size_t bytes = isa().solve->scratch(request);
+    {
+      const nb::gil_scoped_release release;
+      const npy_intp useful = std::min<npy_intp>(threads, (count + 31) / 32);
+      parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
+        Scratch room(bytes);
+        isa().solve->run(request, room.get());
+      });
+    }
+    watch.finish();
+    return nb::make_tuple(q, outcome, error, effort, found);
+  }
+
+ private:
+  static nb::object array(int type, std::initializer_list<npy_intp> shape) {
+    PyObject* made =
+        PyArray_ZEROS(int(shape.size()), const_cast<npy_intp*>(shape.begin()), type, 0);
+    if (!made) throw nb::python_error();
+    return nb::steal(made);
+  }
+
+  // The numbers of a target, if it is a pose (4, 4), or of several tasks a list or tuple of them.
+  bool take(nb::handle target, double* numbers) const {
+    if (poses_ < 1 || poses_ > most_poses) return false;
+    const bool several = poses_ > 1;  // (else a list is a batch)
+    if (several && ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
+                    PySequence_Fast_GET_SIZE(target.ptr()) != poses_)) {
+      return false;
+    }
+    for (int i = 0; i < poses_; ++i) {
+      const nb::handle one =
+          several ? nb::handle(PySequence_Fast_GET_ITEM(target.ptr(), i)) : target;
+      const double* const pose = plain(one, {4, 4});
+      if (!pose || !straight(pose, numbers + 12 * i)) return false;
+    }
+    return true;
+  }
+
+  SolveRequest asked(const Quest<float>& wide, const Quest<double>& fine, int max_starts) {
+    arrange();
+    SolveRequest request{};
+    request.wide = &wide;
+    request.fine = &fine;
+    request.rest = rest_.empty() ? nullptr : rest_.data();
+    request.pull = pull_.data();
+    request.table = table_ ? static_cast<const float*>(table_->get()) : nullptr;
+    request.seeds = seeds_.data();
+    request.feature_scale = feature_scale_.data();
+    request.entries = entries_;
+    request.max_starts = max_starts;
+    request.most = 1;
+    return request;
+  }
+
+  // Puts the table of starts into the order in which the lanes of this instruction set read it.
+  void arrange() {
+    const int lanes = isa().solve->lanes, k = fine_.quest.targets;
+    if (lanes == table_lanes_) return;
+    table_lanes_ = lanes;
+    entries_ = int(reached_.size() / k) / lanes * lanes;
+    if (!entries_) return;
+    table_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(entries_) * (k + 1));
+    auto* to = static_cast<float*>(table_->get());
+    for (int block = 0; block < entries_ / lanes; ++block) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const double* entry = reached_.data() + std::size_t(block * lanes + lane) * k;
+        double half = 0;
+        for (int i = 0; i < k; ++i) {
+          const double scaled = entry[i] * feature_scale_[i];
+          to[(block * (k + 1) + i) * lanes + lane] = float(scaled);
+          half += 0.5 * scaled * scaled;
+        }
+        to[(block * (k + 1) + k) * lanes + lane] = float(half);
+      }
+    }
+  }
+
+  nb::object tasks_;
+  OwnedQuest<float> wide_;
+  OwnedQuest<double> fine_;
+  Ints rest_;
+  Doubles pull_;
+  double coarse_;
+  std::vector<float> feature_scale_;
+  Doubles seeds_, reached_;
+  static constexpr int most_poses = 8;
+  int poses_;
+  std::unique_ptr<Scratch> table_, lone_;
+  std::size_t lone_bytes_ = 0;
+  int table_lanes_ = 0, entries_ = 0;
+};
+
+}  // namespace
+
+void bind_solve(nb::module_& m) {
+  m.def("pose_numbers", &pose_numbers, "poses"_a.none(),
+        "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
+        nb::sig("def pose_numbers(poses: object) -> " SUPPLE_NUMBERS("float64") " | None"));
+  nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
+      .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&, const Ints&,
+                    const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&,
+                    int>(),
+           nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a, "rest"_a,
+           "pull"_a, "scale"_a, "feature_scale"_a, "seeds"_a, "reached"_a, "poses"_a)
+      .def("one", &PySolver::one, "target"_a.none(), "q0"_a.none(), "position_tolerance"_a,
+           "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "nearest"_a,
+           nb::sig("def one(self, target: object, q0: object, position_tolerance: float, "
+                   "rotation_tolerance: float, max_starts: int, timeout: float, nearest: bool) -> "
+                   "tuple[" SUPPLE_NUMBERS("float64") ", int, float, float, int, int] | None"))
+      .def(
+          "many", &PySolver::many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
+          "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a, "nearest"_a,
+          "threads"_a, "progress"_a.none(),
+          nb::sig(
+              "def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
+              "None, position_tolerance: float, rotation_tolerance: float, max_starts: int, "
+              "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
+              "progress: typing.Any) -> tuple[" SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS(
+                  "int"
+                  "8") ", " SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS("int32") ","
+                                                                                   " " SUPPLE_NUMBERS(
+                                                                                       "int32") "]"));
+}
+
+}  // namespace supple

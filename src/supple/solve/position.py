@@ -1,0 +1,234 @@
+"""Position inverse kinematics: which configuration meets a target."""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, shown
+from supple.kinematics import Robot
+from supple.kinematics.arrays import coordinates, number
+from supple.kinematics.environment import thread_count
+from supple.motion.linearization import Array
+from supple.motion.task import Task, TaskLike
+from supple.solve.preference import Preference, checked, costs
+from supple.solve.result import Status
+from supple.solve.search import Search, search_of
+from supple.solve.solution import Solution, quick
+
+Progress: TypeAlias = Callable[[int, int], object]
+Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts
+
+_COMPARED = 8  # solutions that a criterion chooses from
+_PIECE = 4096  # targets whose solutions are compared at a time
+
+
+def solve(
+    robot: Robot,
+    target: Any,
+    *,
+    tasks: TaskLike | Sequence[TaskLike] | None = None,
+    q0: ArrayLike | None = None,
+    prefer: Preference | None = None,
+    solutions: int = 1,
+    position_tolerance: float = 1e-6,
+    rotation_tolerance: float = 1e-6,
+    timeout: float | None = None,
+    max_starts: int = 256,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Find configurations that meet targets, inside the joint limits.
+
+        solve(robot, T)                    one pose (4, 4)
+        solve(robot, T, q0=q)              near q: the same branch along a path
+        solve(robot, poses)                a batch (..., 4, 4), on SIMD lanes and threads
+
+    Many starts descend side by side by damped least squares; what they find is finished and
+    verified in double precision. A target that no start reaches gives the closest pose, with
+    `Status.UNREACHABLE`: what is smallest there is the norm of the weighted error, so the weights
+    of tasks trade position for orientation. Deterministic: the same numbers in give the same
+    numbers out, whatever else is in the batch and however many threads there are.
+
+    Args:
+        robot: That shall reach it.
+        target: What the one task takes, (4, 4) for a pose; of several tasks a sequence with one for
+            each. Leading axes are batch axes.
+        tasks: A task, a frame's name (for its pose), or a sequence of those; the poses of all end
+            frames if left out. A `PostureTask` is secondary: the posture is come near as far as the
+            others' targets allow.
+        q0: Where to start (n,), or one for each of a batch (..., n) [rad or m].
+        prefer: "fast": the first answer found (default without q0). "nearest" (default with q0):
+            the answer from q0 if it is near, else of several the one with the smallest largest move
+            of a joint. "manipulability", "limits" (far from them) or a function of q (n,), the less
+            the better: the best of up to 8 answers.
+        solutions: Up to so many distinct answers to one target: q is (s, n), best first.
+        position_tolerance: What is near enough [m], in every task.
+        rotation_tolerance: Likewise [rad].
+        timeout: Time for the whole call [s]; what is not solved by then gets `Status.TIMEOUT`.
+        max_starts: After so many starts a target is held to be unreachable.
+        threads: How many to use at most for a batch; all cores if left out.
+        progress: Called now and then in a batch with how many targets are done, and of how many.
+
+    Raises:
+        InputError: malformed input, or one target or start that is not finite. In a batch those
+            get `Status.NONFINITE_INPUT`.
+    """
+    search = search_of(robot, tasks)
+    near = q0 is not None and (prefer is None or prefer == "nearest")
+    if solutions == 1 and (prefer is None or near or prefer == "fast"):
+        ends = math.inf if timeout is None else timeout
+        try:  # the commonest call; what it does not take is looked at below
+            made = search.kernel.one(
+                target, q0, position_tolerance, rotation_tolerance, max_starts, ends, near
+            )
+        except TypeError:
+            made = None
+        if made is not None:
+            return quick(*made)
+    bounds = (
+        number(position_tolerance, "position_tolerance", above=0),
+        number(rotation_tolerance, "rotation_tolerance", above=0),
+        _count(max_starts, "max_starts"),
+        math.inf if timeout is None else number(timeout, "timeout", least=0),
+    )
+    if prefer is None:
+        prefer = "fast" if q0 is None else "nearest"
+    goals = search.targets(_each(target, tasks, search))
+    checked(prefer, q0 is not None)
+    start = None if q0 is None else _start(q0, robot, goals.shape[:-1])
+    call = _Call(
+        search, bounds, prefer, _count(solutions, "solutions"), thread_count(threads), progress
+    )
+    return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What is the same for all targets of a call: one that is not the simplest."""
+
+    search: Search
+    bounds: tuple[float, float, int, float]
+    prefer: Preference
+    solutions: int
+    threads: int
+    progress: Progress | None
+
+    def one(self, goal: Array, start: Array | None) -> Solution:
+        """A target (k,)."""
+        found = self._chosen(goal[None], start)
+        if found[1][0, 0] == Status.NONFINITE_INPUT:
+            raise InputError(f"target and q0 must be finite, and within 1e9; given: {shown(goal)}")
+        if self.solutions > 1:
+            return _solution(*(part[0] for part in found))
+        q, status, error, effort = (part[0, 0] for part in found)
+        return quick(q, int(status), *error.tolist(), *effort.tolist())
+
+    def batch(self, goals: Array, start: Array | None) -> Solution:
+        """Targets (..., k)."""
+        if self.solutions > 1:
+            raise InputError(f"solutions are of one target; given: {goals.shape[:-1]} targets")
+        lead, flat = goals.shape[:-1], goals.reshape(-1, goals.shape[-1])
+        if start is not None and start.ndim > 1:
+            start = start.reshape(-1, start.shape[-1])
+        if self.prefer in ("fast", "nearest"):
+            found = self._run(flat, start, most=1, progress=self.progress)[:4]
+        else:
+            found = self._piecewise(flat, start)
+        return _solution(*(part[:, 0].reshape(*lead, *part.shape[2:]) for part in found))
+
+    def _piecewise(self, goals: Array, start: Array | None) -> Found:
+        """The chosen ones of many: a piece at a time, for there are several of each."""
+        end, pieces = time.monotonic() + self.bounds[3], []
+        for first in range(0, max(len(goals), 1), _PIECE):
+            piece = slice(first, first + _PIECE)
+            own = start if start is None or start.ndim == 1 else start[piece]
+            left = max(0.0, end - time.monotonic()) if end < math.inf else math.inf
+            pieces.append(replace(self, bounds=(*self.bounds[:3], left))._chosen(goals[piece], own))
+            if self.progress is not None:
+                self.progress(min(first + _PIECE, len(goals)), len(goals))
+        return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
+
+    def _chosen(self, goals: Array, start: Array | None) -> Found:
+        """The best solutions of targets (B, k)."""
+        alone = self.solutions == 1 and self.prefer in ("fast", "nearest")
+        most = 1 if alone else self.solutions
+        if self.prefer != "fast" and not alone:
+            most = max(most, _COMPARED)
+        *found, count = self._run(goals, start, most=most, single=True)
+        if alone:
+            return tuple(found)
+        cost = costs(self.prefer, self.search, found[0], start)
+        cost[np.arange(most) >= count[:, None]] = math.inf
+        keep = int(min(self.solutions, count.min(initial=self.solutions)))
+        order = np.argsort(cost, axis=1, kind="stable")[:, :keep]
+        rows = np.arange(len(goals))[:, None]
+        return tuple(part[rows, order] for part in found)
+
+    def _run(
+        self,
+        goals: Array,
+        start: Array | None,
+        *,
+        most: int,
+        single: bool = False,
+        progress: Progress | None = None,
+    ) -> Found:
+        nearest = self.prefer == "nearest" and most == 1
+        begin = self.search.rests(goals) if start is None else start
+        return self.search.kernel.many(
+            goals, begin, *self.bounds, most, single, nearest, self.threads, progress
+        )
+
+
+def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
+    return Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], effort[..., 1] - 1)
+
+
+def _each(
+    target: Any, tasks: TaskLike | Sequence[TaskLike] | None, search: Search
+) -> Sequence[ArrayLike]:
+    """One target for each task."""
+    alone = len(search.layout.tasks) == 1
+    if isinstance(tasks, str | Task) or (
+        alone and (tasks is None or isinstance(target, np.ndarray))
+    ):
+        return (target,)
+    if isinstance(target, str) or not isinstance(target, Sequence):
+        raise InputError(
+            f"target must be a sequence with one for each of {len(search.layout.tasks)} tasks; "
+            f"given: {shown(target)}"
+        )
+    return target
+
+
+def _start(q0: ArrayLike, robot: Robot, lead: tuple[int, ...]) -> Array:
+    """A start for all (n,), or one for each (..., n)."""
+    q = np.ascontiguousarray(coordinates(q0, robot.dof, "q0"), dtype=np.float64)
+    if q.ndim == 1:
+        if not np.isfinite(q).all():
+            raise InputError(f"q0 must be finite; given: {shown(q0)}")
+        return q
+    if q.shape[:-1] != lead:
+        raise InputError(
+            f"q0 must be ({robot.dof},), or have the batch axes of the targets, {lead}; "
+            f"given: {q.shape}"
+        )
+    return q
+
+
+def _count(given: int, what: str) -> int:
+    try:
+        count = 0 if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        count = 0
+    if not 0 < count < 1 << 30:
+        raise InputError(f"{what} must be a whole number from 1 on; given: {shown(given)}")
+    return count

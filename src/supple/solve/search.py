@@ -1,0 +1,211 @@
+"""What a search for configurations needs to know of a robot and its tasks, made once for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple import _core
+from supple.errors import InputError, shown
+from supple.kinematics import Robot
+from supple.motion.layout import Layout, lay_out, side_by_side
+from supple.motion.linearization import Array
+from supple.motion.task import OrientationTask, PoseTask, PostureTask, Task, TaskLike, as_tasks
+from supple.motion.task_rows import Goal, TaskRows
+
+_ENTRIES = 512  # of the table of starts
+_TURN = 0.1  # how much turning counts when the table is looked up, against moving by the reach
+_DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖
+_STIFFNESS = 0.3  # of Newton's method towards the closest pose, likewise
+_LONGEST = 1.0  # step of a joint [rad or m]
+_COARSE = 2e-5  # tolerance of the search in floats, relative to the size of positions
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Tasks of a robot, ready to be solved.
+
+    Attributes:
+        layout: The tasks, postures last.
+        order: Which of the caller's tasks each of the layout's is.
+        primary: How many rows are to be met; the others are postures.
+        rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
+        kernel: The compiled form.
+    """
+
+    layout: Layout
+    order: tuple[int, ...]
+    primary: int
+    rest: tuple[int, ...]
+    kernel: _core.Solver
+
+    def targets(self, given: Sequence[ArrayLike]) -> Array:
+        """Targets in the caller's order -> the kernel's numbers (..., k).
+
+        Those of a batch that are not finite have NaN among them.
+
+        Raises:
+            InputError: malformed, or one target that is not finite.
+        """
+        tasks = self.layout.tasks
+        if any(one is None for one in given):
+            raise InputError("every task must have a target; given: None")
+        if len(given) != len(tasks):
+            raise InputError(
+                f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
+            )
+        each = [self._numbers(task, given[i]) for task, i in zip(tasks, self.order, strict=True)]
+        return np.ascontiguousarray(side_by_side(each, "targets"))
+
+    def _numbers(self, task: Task, given: ArrayLike) -> Array:
+        """The targets of one task; of a batch those that are not finite are NaN."""
+        made = _core.pose_numbers(given) if isinstance(task, PoseTask) else None
+        if made is not None:
+            return made
+        try:
+            return task.targets(self.layout.robot, given)
+        except InputError:
+            mended, good = _mended(given, task)
+            if good.all():
+                raise  # something else is wrong
+        numbers = task.targets(self.layout.robot, mended)
+        numbers[~good] = np.nan
+        return numbers
+
+    def rests(self, targets: Array) -> Array | None:
+        """The postures of some targets, where there are any: a start (..., n)."""
+        if not self.rest:
+            return None
+        start = np.broadcast_to(
+            self.layout.robot.neutral(), (*targets.shape[:-1], len(self.rest))
+        ).copy()
+        for j, k in enumerate(self.rest):
+            if k >= 0:
+                start[..., j] = targets[..., k]
+        return start
+
+
+def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
+    """Targets with good ones in place of those of a batch that are not finite, and which are."""
+    core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
+    try:
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return given, np.ones((), dtype=np.bool_)
+    if array.ndim <= core:
+        return given, np.ones((), dtype=np.bool_)
+    good = np.asarray(np.isfinite(array).all(axis=tuple(range(-core, 0))))
+    array[~good] = np.eye(array.shape[-1]) if core == 2 else np.eye(array.shape[-1])[-1]
+    return array, good
+
+
+def search_of(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> Search:
+    """The search of some tasks: made when first asked for."""
+    try:
+        return _known(robot, tasks)
+    except TypeError:  # a list is no key
+        return _known(robot, as_tasks(tasks))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=64)
+def _known(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> Search:
+    if not isinstance(robot, Robot):
+        raise InputError(f"robot must be a Robot; given: {shown(robot)}")
+    tips = tuple(PoseTask(tip) for tip in robot.tips)
+    return _search(robot, tips if tasks is None else as_tasks(tasks))
+
+
+@lru_cache(maxsize=64)
+def _search(robot: Robot, tasks: tuple[Task, ...]) -> Search:
+    met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
+    if not met:
+        raise InputError("tasks must have one that is no PostureTask: that alone needs no solving")
+    moved = met + [i for i in range(len(tasks)) if i not in met]
+    layout = lay_out(robot, tuple(tasks[i] for i in moved))
+    rows = [task.on(robot) for task in layout.tasks]
+    primary = sum(layout.counts[: len(met)])
+    low, span, stride = _spread(robot)
+    shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
+    seeds = low + shares * span
+    reached = layout.reached(seeds)
+    reach, largest = _sizes(rows[: len(met)], layout, reached)
+    rest, pull = _postures(robot, rows[len(met) :], layout)
+    measures = [int(c >= 3) for one in rows[: len(met)] for c in one.picked]
+    position = [w for w, kind in zip(layout.weights, measures, strict=False) if kind == 0]
+    scale = reach * max(position) if position else float(layout.weights[:primary].max())
+    kernel = _core.Solver(
+        tasks=layout.kernel,
+        primary=len(met),
+        measures=measures,
+        weights=layout.weights[:primary].tolist(),
+        joints=np.concatenate([robot.lower, robot.upper, low, span, stride]).tolist(),
+        rest=rest,
+        pull=pull,
+        scale=[_DAMPING * scale, _STIFFNESS * scale, _LONGEST, _COARSE * max(1.0, largest)],
+        feature_scale=[x for one in rows for x in _features(one, reach)],
+        seeds=seeds.ravel().tolist(),
+        reached=reached.ravel().tolist(),
+        poses=len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0,
+    )
+    return Search(layout, tuple(moved), primary, tuple(rest), kernel)
+
+
+def _spread(robot: Robot) -> tuple[Array, Array, Array]:
+    """Where starts are, how far they spread, and from one to the next as a share of that (n,).
+
+    Points 0.5 + k stride, modulo 1, fill a cube of any dimension evenly: stride_j = φ^-j with
+    φ^(n+1) = φ + 1.
+    """
+    reach = np.where(robot.prismatic, 1.0, np.pi)
+    low = np.where(np.isfinite(robot.upper), robot.upper - 2 * reach, -reach)
+    low = np.where(np.isfinite(robot.lower), robot.lower, low)
+    high = np.where(np.isfinite(robot.upper), robot.upper, low + 2 * reach)
+    phi = 2.0
+    for _ in range(60):
+        phi = (1 + phi) ** (1 / (robot.dof + 1))
+    return low, high - low, phi ** -np.arange(1.0, robot.dof + 1)
+
+
+def _sizes(rows: Sequence[TaskRows], layout: Layout, reached: Array) -> tuple[float, float]:
+    """How far from their middle frames get, and the largest coordinate of a position [m]."""
+    ends = np.cumsum(layout.kernel.target_sizes)
+    at = [reached[:, end - 3 : end] for one, end in zip(rows, ends, strict=False) if _moves(one)]
+    if not at:
+        return 1.0, 1.0
+    far = max(float(np.linalg.norm(p - p.mean(axis=0), axis=1).max()) for p in at)
+    return far or 1.0, max(float(np.abs(p).max()) for p in at)
+
+
+def _moves(rows: TaskRows) -> bool:
+    """Whether a task looks at a position."""
+    return rows.goal == Goal.FRAME and min(rows.picked) < 3
+
+
+def _features(rows: TaskRows, reach: float) -> list[float]:
+    """How much each number of a target counts when starts are looked up in the table."""
+    if rows.goal == Goal.POSTURE:
+        return [0.0] * len(rows.picked)
+    if rows.goal == Goal.AXIS:
+        return [reach * _TURN**0.5] * 3
+    turns = len([c for c in rows.picked if c >= 3]) == 3
+    places = [float(c in rows.picked or (rows.axes is not None and _moves(rows))) for c in range(3)]
+    return [reach * (_TURN / 2) ** 0.5 * turns] * 9 + places
+
+
+def _postures(
+    robot: Robot, rows: Sequence[TaskRows], layout: Layout
+) -> tuple[list[int], list[float]]:
+    """Which of a target's numbers is the rest posture of each coordinate, and its weight."""
+    if not rows:
+        return [], []
+    rest, pull = [-1] * robot.dof, [0.0] * robot.dof
+    first = sum(layout.kernel.target_sizes) - sum(len(one.picked) for one in rows)
+    for one in rows:
+        for j, weight in zip(one.picked, one.weights, strict=True):
+            rest[j], pull[j] = first, weight**2
+            first += 1
+    return rest, [p / max(pull) for p in pull]

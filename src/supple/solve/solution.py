@@ -1,0 +1,92 @@
+"""What a solve came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.motion.linearization import Array
+from supple.solve.result import Status
+
+STATUS = tuple(Status)  # by value
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A configuration that meets a target, or comes closest; of a batch, arrays of them.
+
+    Everything is measured again in double precision at the q that is returned. `str()` of it is a
+    sentence.
+
+    Attributes:
+        q: Coordinates (..., n) [rad or m], inside the limits; (s, n) if several were asked for.
+        status: A `Status`; of a batch its values (...), int8.
+        position_error: The largest of all tasks [m]; infinite where nothing was solved.
+        rotation_error: Likewise [rad].
+        iterations: Of the search.
+        restarts: Starts beyond the first; those that ran side by side are counted.
+    """
+
+    q: Array
+    status: Status | NDArray[np.int8]
+    position_error: float | Array
+    rotation_error: float | Array
+    iterations: int | NDArray[np.int32]
+    restarts: int | NDArray[np.int32]
+
+    @property
+    def success(self) -> bool | NDArray[np.bool_]:
+        """Where a target is met within the tolerances."""
+        return self.status == Status.CONVERGED
+
+    def __str__(self) -> str:
+        if isinstance(self.status, Status):
+            return _sentence(self)
+        counts = [(status, int((self.status == status).sum())) for status in Status]
+        lines = [f"{self.status.size} targets"]
+        lines += [f"  {n:>6} {s.name.lower()}: {s.sentence}" for s, n in counts if n]
+        return "\n".join(lines)
+
+
+def quick(
+    q: Array, status: int, position: float, rotation: float, iterations: int, starts: int
+) -> Solution:
+    """A Solution of one target, made in half the time that its constructor takes."""
+    made: Solution = _new(Solution)
+    _set(
+        made,
+        "__dict__",
+        {
+            "q": q,
+            "status": STATUS[status],
+            "position_error": position,
+            "rotation_error": rotation,
+            "iterations": iterations,
+            "restarts": starts - 1,
+        },
+    )
+    return made
+
+
+_new, _set = object.__new__, object.__setattr__
+
+
+def _sentence(found: Solution) -> str:
+    position, rotation = float(found.position_error), float(found.rotation_error)
+    if found.status == Status.CONVERGED:
+        errors = f"{_scaled(position, 'm')}, {_scaled(rotation, 'rad')}"
+        return f"converged in {found.iterations} iterations, {errors}"
+    away = f"{1e3 * position:.1f} mm and {1e3 * rotation:.1f} mrad away"
+    if found.status == Status.UNREACHABLE:
+        return f"unreachable: the closest pose found is {away}"
+    return f"timeout: the best pose so far is {away}"
+
+
+def _scaled(value: float, unit: str) -> str:
+    """A small number with a prefix: 3 µm."""
+    for size, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p")):
+        if value >= size:
+            return f"{value / size:.0f} {prefix}{unit}"
+    return f"0 {unit}"

@@ -1,0 +1,76 @@
+"""Targets whose answers are known, and what is true of every answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import supple
+from supple import Status
+
+Array = np.ndarray
+
+
+def turned(R: Array, S: Array) -> Array:
+    """Angles (...) between rotations [rad]: by the sine where they are small."""
+    W = R.swapaxes(-1, -2) @ S
+    axis = np.stack(
+        [W[..., 2, 1] - W[..., 1, 2], W[..., 0, 2] - W[..., 2, 0], W[..., 1, 0] - W[..., 0, 1]], -1
+    )
+    return np.arctan2(np.linalg.norm(axis, axis=-1), np.trace(W, axis1=-2, axis2=-1) - 1)
+
+
+def apart(T: Array, S: Array) -> tuple[Array, Array]:
+    """How far poses are from each other: [m], [rad]."""
+    return np.linalg.norm(T[..., :3, 3] - S[..., :3, 3], axis=-1), turned(
+        T[..., :3, :3], S[..., :3, :3]
+    )
+
+
+def hold(
+    robot: supple.Robot,
+    T: Array,
+    found: supple.Solution,
+    position: float = 1e-6,
+    rotation: float = 1e-6,
+) -> None:
+    """Every answer is inside the limits and finite; errors are as told; converged ones are met."""
+    q = found.q
+    assert np.isfinite(q).all()
+    assert ((robot.lower <= q) & (q <= robot.upper)).all()
+    far, off = apart(robot.fk(q), T)
+    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
+    good = np.asarray(found.status) == Status.CONVERGED
+    assert (np.asarray(far)[good] <= position * (1 + 1e-9)).all()
+    assert (np.asarray(off)[good] <= rotation + 1e-12).all()
+
+
+def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Array, Array]:
+    """Configurations (count, n) that reach farthest along directions u, T0 there and T5 beyond.
+
+    q* maximises u·p(q) inside the limits: the best of several ascents. T0 = FK(q*) is reachable and
+    singular; of T5, T0 moved 5 cm along u, the closest pose is T0.
+    """
+    starts = 10
+    u = np.random.default_rng(seed).normal(size=(count, 3))
+    u /= np.linalg.norm(u, axis=1)[:, None]
+    U = np.repeat(u, starts, axis=0)
+    q = robot.random(seed, count * starts)
+
+    def height(q: Array) -> Array:
+        return np.einsum("bi,bi->b", robot.fk(q)[:, :3, 3], U)
+
+    step, value = np.full((len(q), 1), 0.3), height(q)
+    for _ in range(500):
+        slope = np.einsum("bij,bi->bj", robot.jacobian(q)[:, :3], U)
+        moved = np.clip(q + step * slope, robot.lower, robot.upper)
+        there = height(moved)
+        up = there >= value
+        q, value = np.where(up[:, None], moved, q), np.where(up, there, value)
+        step = np.where(up[:, None], np.minimum(1.5 * step, 20), 0.4 * step)
+    best = value.reshape(count, starts).argmax(axis=1)
+    q = q.reshape(count, starts, -1)[np.arange(count), best]
+    T0 = robot.fk(q)
+    T5 = T0.copy()
+    T5[:, :3, 3] += 0.05 * u
+    return q, T0, T5
