@@ -166,13 +166,13 @@ def test_time_is_kept() -> None:
 
 
 def test_progress_is_told_and_may_stop() -> None:
-    far = np.repeat(TARGET[None], 3000, axis=0)
+    far = np.repeat(TARGET[None], 1500, axis=0)  # a second or so: on a fast machine less
     far[:, :3, 3] += 5
     calls: list[tuple[int, int]] = []
-    solve(PANDA, far, progress=lambda done, count: calls.append((done, count)), max_starts=64)
-    assert calls[-1] == (3000, 3000)
+    solve(PANDA, far, progress=lambda done, count: calls.append((done, count)), threads=1)
+    assert calls[-1] == (1500, 1500)
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
-    assert len(calls) > 2
+    assert len(calls) > 1
 
     class StopError(Exception):
         pass
