@@ -7,6 +7,7 @@
 // `decide` may also be somebody else's, a user's own step in Python: that is why they are three.
 #pragma once
 
+#include "box.hpp"
 #include "filtering.hpp"
 #include "limits.hpp"
 #include "redundancy.hpp"

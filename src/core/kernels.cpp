@@ -4,6 +4,7 @@
 // the copies of the other instruction sets (tests/test_symbols.py looks).
 #include "kernels.hpp"
 #include "lanes.hpp"
+#include "supple/box.hpp"
 #include "supple/damping.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/limits.hpp"
@@ -161,33 +162,6 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
   return sound;
 }
 
-template <class L, class T>
-std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t begin,
-                         std::ptrdiff_t end, void* scratch) {
-  Workspace<L> space;
-  space.lay_out(chain, request, scratch);
-  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
-    const std::ptrdiff_t left = end - first;
-    const int lanes = left < width<L> ? int(left) : width<L>;
-    const mask_t<L> sound = block(chain, request, first, lanes, space);
-    if (!all(sound)) return first + first_false<L>(sound, lanes);
-  }
-  return -1;
-}
-
-template <class T>
-std::size_t scratch(const Chain<T>& chain, const Request<T>& request) {
-  Workspace<Pack<T, batch_width<T>>> space;
-  return space.lay_out(chain, request, nullptr);
-}
-
-template <class T>
-std::ptrdiff_t run(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t begin,
-                   std::ptrdiff_t end, void* memory) {
-  if (end - begin == 1) return run_lanes<T>(chain, request, begin, end, memory);
-  return run_lanes<Pack<T, batch_width<T>>>(chain, request, begin, end, memory);
-}
-
 // A spectrum has at most this many singular values.
 constexpr int most_values = 64;
 
@@ -299,10 +273,12 @@ const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
     SUPPLE_NAME(SUPPLE_ISA),
     batch_width<double>,
     batch_width<float>,
-    {&scratch<double>, &run<double>, &damp<double>, &step_memory<double>, &steps<double>,
-     &limit_memory<double>, &limit<double>, &box<double>},
-    {&scratch<float>, &run<float>, &damp<float>, &step_memory<float>, &steps<float>,
-     &limit_memory<float>, &limit<float>, &box<float>},
+    {&workspace<Workspace, double, Request<double>>,
+     &run_blocks<Workspace, double, Request<double>>, &damp<double>, &step_memory<double>,
+     &steps<double>, &limit_memory<double>, &limit<double>, &box<double>},
+    {&workspace<Workspace, float, Request<float>>, &run_blocks<Workspace, float, Request<float>>,
+     &damp<float>, &step_memory<float>, &steps<float>, &limit_memory<float>, &limit<float>,
+     &box<float>},
     &SUPPLE_TASK_KERNELS(SUPPLE_ISA),
     &SUPPLE_SERVO_KERNEL(SUPPLE_ISA),
     &SUPPLE_SOLVE_KERNEL(SUPPLE_ISA),

@@ -80,33 +80,6 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
   return sound;
 }
 
-template <class L, class T>
-std::ptrdiff_t run_lanes(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdiff_t begin,
-                         std::ptrdiff_t end, void* scratch) {
-  Space<L> space;
-  space.lay_out(chain, request, scratch);
-  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
-    const std::ptrdiff_t left = end - first;
-    const int lanes = left < width<L> ? int(left) : width<L>;
-    const mask_t<L> sound = block(chain, request, first, lanes, space);
-    if (!all(sound)) return first + first_false<L>(sound, lanes);
-  }
-  return -1;
-}
-
-template <class T>
-std::size_t scratch(const Chain<T>& chain, const TaskRequest<T>& request) {
-  Space<Pack<T, batch_width<T>>> space;
-  return space.lay_out(chain, request, nullptr);
-}
-
-template <class T>
-std::ptrdiff_t run(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdiff_t begin,
-                   std::ptrdiff_t end, void* memory) {
-  if (end - begin == 1) return run_lanes<T>(chain, request, begin, end, memory);
-  return run_lanes<Pack<T, batch_width<T>>>(chain, request, begin, end, memory);
-}
-
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA
 
@@ -114,8 +87,9 @@ namespace supple {
 
 extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
 const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA) = {
-    {&scratch<double>, &run<double>},
-    {&scratch<float>, &run<float>},
+    {&workspace<Space, double, TaskRequest<double>>,
+     &run_blocks<Space, double, TaskRequest<double>>},
+    {&workspace<Space, float, TaskRequest<float>>, &run_blocks<Space, float, TaskRequest<float>>},
 };
 
 }  // namespace supple

@@ -72,5 +72,36 @@ mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
   return sound;
 }
 
+// Blocks of lanes from begin to end, in a workspace that is laid out in `memory`. Returns the first
+// row that `block` could not do, or -1.
+template <template <class> class Space, class L, class T, class Request>
+std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
+                         std::ptrdiff_t end, void* memory) {
+  Space<L> space;
+  space.lay_out(chain, request, memory);
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const std::ptrdiff_t left = end - first;
+    const int lanes = left < width<L> ? int(left) : width<L>;
+    const mask_t<L> sound = block(chain, request, first, lanes, space);
+    if (!all(sound)) return first + first_false<L>(sound, lanes);
+  }
+  return -1;
+}
+
+// Bytes that the workspace of `run_blocks` takes.
+template <template <class> class Space, class T, class Request>
+std::size_t workspace(const Chain<T>& chain, const Request& request) {
+  Space<Pack<T, batch_width<T>>> space;
+  return space.lay_out(chain, request, nullptr);
+}
+
+// On lanes of a batch; a single row on a lone number.
+template <template <class> class Space, class T, class Request>
+std::ptrdiff_t run_blocks(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
+                          std::ptrdiff_t end, void* memory) {
+  if (end - begin == 1) return run_lanes<Space, T>(chain, request, begin, end, memory);
+  return run_lanes<Space, Pack<T, batch_width<T>>>(chain, request, begin, end, memory);
+}
+
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA

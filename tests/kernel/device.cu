@@ -1,6 +1,7 @@
 // Every header and every main function of the kernel in device code: compiled, never run, by
 // tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare
 // names: it knows no folders, and tells files apart (#pragma once) by name alone.
+#include "box.hpp"
 #include "damping.hpp"
 #include "elementary.hpp"
 #include "filtering.hpp"

@@ -309,13 +309,4 @@ using namespace supple;
   LAB_EXPORT_MATRICES(lane, T, __VA_ARGS__)                  \
   LAB_EXPORT_STEPS(lane, T, __VA_ARGS__)
 
-LAB_EXPORT(f64x1, double, double)
-LAB_EXPORT(f64x2, double, Pack<double, 2>)
-LAB_EXPORT(f64x4, double, Pack<double, 4>)
-LAB_EXPORT(f64x8, double, Pack<double, 8>)
-LAB_EXPORT(f64x16, double, Pack<double, 16>)
-LAB_EXPORT(f32x1, float, float)
-LAB_EXPORT(f32x2, float, Pack<float, 2>)
-LAB_EXPORT(f32x4, float, Pack<float, 4>)
-LAB_EXPORT(f32x8, float, Pack<float, 8>)
-LAB_EXPORT(f32x16, float, Pack<float, 16>)
+LAB_LANES(LAB_EXPORT)

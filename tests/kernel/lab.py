@@ -146,6 +146,28 @@ class Lane:
         self._call("priority", count, m, n, len(rows), *arrays, source="lab_redundancy.cpp")
         return dq
 
+    def limited(
+        self, J: Array, x0: Array, low: Array, high: Array, lambda2: Array, bound: Array
+    ) -> tuple[Array, ...]:
+        """x (c, n), side (c, n) and the damping used (c,) of steps put inside boxes and bounds."""
+        count, m, n = J.shape
+        numbers = np.stack([lambda2, bound], axis=-1)
+        out = self._empty((count, n), (count, n), (count,))
+        arrays = (*map(self._in, (J, x0, low, high, numbers)), *out)
+        self._call("limited", count, m, n, *arrays, source="lab_limits.cpp")
+        return tuple(out)
+
+    def bounded(
+        self, J: Array, e: Array, low: Array, high: Array, lambda2: Array, bound: Array
+    ) -> tuple[Array, ...]:
+        """The same for e (c, m) by the quick way, and where it holds (c,); x is zero elsewhere."""
+        count, m, n = J.shape
+        numbers = np.stack([lambda2, bound], axis=-1)
+        out = self._empty((count, n), (count, n), (count,), (count,))
+        arrays = (*map(self._in, (J, e, low, high, numbers)), *out)
+        self._call("bounded", count, m, n, *arrays, source="lab_limits.cpp")
+        return tuple(out)
+
     def least_direction(self, J: Array) -> tuple[Array, Array]:
         """The exact û (c, m) and σ̂ (c,)."""
         count, m, n = J.shape

@@ -1,0 +1,342 @@
+// The step that loses least inside a box, and under a bound on its norm.
+//
+// A step x0 that would leave the box low <= x <= high is replaced by the minimiser of
+//   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
+// If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two differ by a constant: the
+// result is the exact minimiser of the damped problem inside the box, not a clipped one.
+#pragma once
+
+#include "lane.hpp"
+#include "linalg.hpp"
+#include "optimal.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// How small a pivot of J_F J_Fᵀ + λ² may be for its Cholesky factor to be used, not QR; and the
+// least λ², relative to ‖J‖²: with none the entries that are left may not know where to go.
+template <class T>
+inline constexpr T well_conditioned = sizeof(T) == 8 ? T(1e-4) : T(1e-2);
+template <class T>
+inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
+
+// Where the other entries go when those that `side` (n) names sit at the ends of the box: d = x -
+// x0 (n) minimises ‖J d‖² + λ²‖d‖². `pull` (n) is the gradient there, over λ² or not, zero for
+// entries that are free and where it is nothing but rounding errors.
+template <class L>
+SUPPLE_LARGE void fill_in(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                          const L* x0, const L* side, L* d, L* pull, L* scratch) {
+  using T = scalar_t<L>;
+  L *A = scratch, *z = A + m * m, *right = z + m, *stacked = right + m, *b = stacked + (m + n) * n,
+    *tau = b + m + n;
+  L* const freed = stacked;  // J_F: the columns of the others are zero
+  for (int j = 0; j < n; ++j) {
+    const mask_t<L> is_free = side[j] == L(0);
+    d[j] = select(is_free, L(0), select(side[j] < L(0), low[j], high[j]) - x0[j]);
+    for (int i = 0; i < m; ++i) freed[i * n + j] = select(is_free, J[i * n + j], L(0));
+  }
+  // (J_F J_Fᵀ + λ²) z = -J_A d_A,  d_F = J_Fᵀ z
+  gram(m, n, freed, A);
+  for (int i = 0; i < m; ++i) {
+    right[i] = z[i] = -dot(n, J + i * n, d);
+    A[i * m + i] = b[i] = A[i * m + i] + lambda2;
+  }
+  cholesky(m, A);
+  cholesky_solve(m, A, z);
+  mask_t<L> sound = L(0) == L(0);
+  for (int i = 0; i < m; ++i) {
+    sound = sound & (A[i * m + i] * A[i * m + i] > b[i] * L(well_conditioned<T>));
+  }
+  L scale(1), reach = sqrt(dot(m, z, z));
+  if (!all(sound)) {
+    // Too few free entries, or a singularity: [J_F; λ] d_F = [-J_A d_A; 0]
+    const L lambda = sqrt(lambda2);
+    L square(0);
+    for (int i = 0; i < m; ++i) {
+      square = fma(right[i], right[i], square);
+      b[i] = right[i];
+    }
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < n; ++j) stacked[(m + i) * n + j] = i == j ? lambda : L(0);
+      b[m + i] = L(0);
+    }
+    qr(m + n, n, stacked, tau);
+    qr_solve(m + n, n, stacked, tau, b);
+    // z is what is left of the task, over λ²; not divided, so that it stays a number
+    for (int i = 0; i < m; ++i) {
+      L rest = right[i];
+      for (int j = 0; j < n; ++j) {
+        rest = fma(select(side[j] == L(0), -J[i * n + j], L(0)), b[j], rest);
+      }
+      z[i] = select(sound, z[i], rest);
+    }
+    scale = select(sound, scale, lambda2);
+    reach = select(sound, reach, sqrt(square));
+  }
+  for (int j = 0; j < n; ++j) {
+    L along(0), column(0);
+    for (int i = 0; i < m; ++i) {
+      along = fma(J[i * n + j], z[i], along);
+      column = fma(J[i * n + j], J[i * n + j], column);
+    }
+    const mask_t<L> is_free = side[j] == L(0);
+    d[j] = select(is_free, select(sound, along, b[j]), d[j]);
+    const L gradient = fma(scale, d[j], -along);
+    const L noise = L(T(64) * Number<T>::epsilon) * (scale * abs(d[j]) + sqrt(column) * reach);
+    pull[j] = select(is_free | (abs(gradient) <= noise), L(0), gradient);
+  }
+}
+
+// Rounds in which `boxed_step` exchanges all entries on the wrong side at once.
+inline constexpr int block_rounds = 6;
+
+// Lanes of working memory that `boxed_step` needs.
+SUPPLE_FN int boxed_scratch(int m, int n) { return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n; }
+
+// The step inside a box: x (n) holds x0 and is replaced. `side` (n) is -1, 0 or 1 where an entry
+// sits at its low end, is free, or sits at its high end; it is read first if `guessed`. Returns the
+// damping that was used: λ², or the little that it takes where λ² has less.
+//
+// A few rounds of block pivoting first: solve for the free entries and exchange all that are on the
+// wrong side, which is enough nearly always (Júdice & Pires 1994). Then the active-set method whose
+// cost falls in every round: go towards the minimiser of the free entries as far as the box allows,
+// and let go of one entry at a time (Stark & Parker 1995).
+template <class L>
+SUPPLE_LARGE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                          L* x, L* side, L* scratch, bool guessed = false) {
+  using T = scalar_t<L>;
+  mask_t<L> open = L(0) != L(0);
+  for (int j = 0; j < n; ++j) {
+    const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
+    side[j] = guessed ? select(out == L(0), L(0), side[j]) : out;
+    open = open | (out != L(0));
+  }
+  if (!any(open)) return lambda2;
+  L *d = scratch, *pull = d + n, *x0 = pull + n, *rest = x0 + n;
+  L square(0);
+  for (int i = 0; i < m * n; ++i) square = fma(J[i], J[i], square);
+  const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
+  const L used = select(open, max(lambda2, least), lambda2);
+  for (int j = 0; j < n; ++j) x0[j] = x[j];
+  // To which end a free entry has gone beyond, or zero.
+  const auto beyond = [&](int j) {
+    const L at = x0[j] + d[j], slack = L(T(8) * Number<T>::epsilon) * (abs(x0[j]) + abs(d[j]));
+    const L end = select(at < low[j] - slack, L(-1), select(at > high[j] + slack, L(1), L(0)));
+    return select(side[j] == L(0), end, L(0));
+  };
+  const auto lets_go = [&](int j) { return (low[j] < high[j]) & (side[j] * pull[j] > L(0)); };
+
+  for (int round = 0; round < block_rounds; ++round) {
+    fill_in(m, n, J, used, low, high, x0, side, d, pull, rest);
+    mask_t<L> wrong = L(0) != L(0);
+    for (int j = 0; j < n; ++j) {
+      const L end = beyond(j);
+      const mask_t<L> exchanged = open & (lets_go(j) | (end != L(0)));
+      const L at = select(side[j] < L(0), low[j], select(side[j] > L(0), high[j], x0[j] + d[j]));
+      x[j] = select(open, min(max(at, low[j]), high[j]), x[j]);
+      side[j] = select(exchanged, end, side[j]);
+      wrong = wrong | exchanged;
+    }
+    open = open & wrong;
+    if (!any(open)) return used;
+  }
+
+  for (int j = 0; j < n; ++j) {  // from where it is, a point of the box
+    const L end = select(x[j] <= low[j], L(-1), select(x[j] >= high[j], L(1), L(0)));
+    side[j] = select(open, end, side[j]);
+  }
+  for (int round = 0; round < 10 * n + 40 && any(open); ++round) {
+    fill_in(m, n, J, used, low, high, x0, side, d, pull, rest);
+    L part(1), first(-1), strongest(0), leaving(-1);
+    for (int j = 0; j < n; ++j) {
+      const L end = beyond(j), number(static_cast<T>(j));
+      const L to = select(end < L(0), low[j], high[j]), way = x0[j] + d[j] - x[j];
+      const mask_t<L> stops = end != L(0);
+      const L share = max((to - x[j]) / select(stops, way, L(1)), L(0));
+      first = select(stops & (share < part), number, first);
+      part = select(stops, min(part, share), part);
+      const mask_t<L> stronger = lets_go(j) & (abs(pull[j]) > strongest);
+      leaving = select(stronger, number, leaving);
+      strongest = select(stronger, abs(pull[j]), strongest);
+    }
+    const mask_t<L> whole_way = first < L(0);
+    for (int j = 0; j < n; ++j) {
+      const mask_t<L> is_free = side[j] == L(0), met = first == L(static_cast<T>(j));
+      const L end = beyond(j), to = select(end < L(0), low[j], high[j]);
+      const L at = select(whole_way, x0[j] + d[j], fma(part, x0[j] + d[j] - x[j], x[j]));
+      const L inside = select(met, to, min(max(at, low[j]), high[j]));
+      x[j] = select(open & is_free, inside, x[j]);
+      const mask_t<L> freed = whole_way & (leaving == L(static_cast<T>(j)));
+      side[j] = select(open, select(met, end, select(freed, L(0), side[j])), side[j]);
+    }
+    open = open & !(whole_way & (leaving < L(0)));
+  }
+  return used;
+}
+
+// x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step, damped more.
+// `A` (m m) and `z` (m) are working memory.
+template <class L>
+SUPPLE_FN void damp_more(int m, int n, const L* J, const L& lambda2, const L& delta2, const L* x0,
+                         L* x, L* A, L* z) {
+  const L both = lambda2 + delta2;
+  for (int i = 0; i < m; ++i) {
+    for (int k = 0; k <= i; ++k) A[i * m + k] = dot(n, J + i * n, J + k * n);
+    A[i * m + i] = A[i * m + i] + both;
+    z[i] = dot(n, J + i * n, x0);
+  }
+  cholesky(m, A);
+  cholesky_solve(m, A, z);
+  const L share = select(both > L(0), delta2 / select(both > L(0), both, L(1)), L(0));
+  for (int j = 0; j < n; ++j) {
+    L kept = x0[j];
+    for (int i = 0; i < m; ++i) kept = fma(-J[i * n + j], z[i], kept);
+    x[j] = fma(-share, kept, x0[j]);
+  }
+}
+
+// Lanes of working memory that `limited_step` needs.
+SUPPLE_FN int limited_scratch(int m, int n) { return boxed_scratch(m, n) + m * m + m + 3 * n; }
+
+// The step inside a box and no longer than `bound`: as `boxed_step`, with as much more damping δ²
+// as it takes. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the bound is
+// taken. Where the box itself is farther from zero than the bound, the box holds.
+template <class L>
+SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
+                            const L& bound, L* x, L* side, L* scratch) {
+  using T = scalar_t<L>;
+  L* const x0 = scratch;
+  L *best = x0 + n, *sides = best + n, *A = sides + n, *z = A + m * m, *rest = z + m;
+  for (int j = 0; j < n; ++j) x0[j] = x[j];
+  L used = boxed_step(m, n, J, lambda2, low, high, x, side, rest);
+  L size = sqrt(dot(n, x, x));
+  mask_t<L> open = size > bound;
+  if (!any(open)) return used;
+  for (int j = 0; j < n; ++j) sides[j] = side[j];
+  L unit = max(lambda2, L(Number<T>::tiny));
+  for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
+  // below: too little damping; above: enough, infinite until found; last: what was tried before
+  L below(0), above = L(Number<T>::huge), last(0), at_last = bound / size;
+  L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
+  const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
+  mask_t<L> found = !open;
+  // Most damping there is: the point of the box that is nearest to zero.
+  for (int j = 0; j < n; ++j) best[j] = select(open, min(max(L(0), low[j]), high[j]), x[j]);
+  open = open & (dot(n, best, best) < bound * bound);
+  for (int round = 0; round < 80 && any(open); ++round) {
+    damp_more(m, n, J, lambda2, delta2, x0, x, A, z);
+    const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, sides, rest, true);
+    size = sqrt(dot(n, x, x));
+    const mask_t<L> enough = open & (size <= bound);
+    used = select(enough, tried, used);
+    for (int j = 0; j < n; ++j) {
+      best[j] = select(enough, x[j], best[j]);
+      side[j] = select(enough, sides[j], side[j]);
+    }
+    found = found | enough;
+    above = select(enough, delta2, above);
+    below = select(open & !enough, delta2, below);
+    open = open & !(enough & (size >= bound * L(T(1) - room)));
+    open = open & !(found & (above - below <= L(T(4) * Number<T>::epsilon) * above));
+    // bound/‖x‖ is nearly a straight line in δ²: go on along it, a hair beyond the bound. Where
+    // that leads out of the bracket, or has not ended soon, halve this instead.
+    const L ratio = bound / select(size > L(0), size, L(1)), rise = ratio - at_last;
+    const L to = fma((L(T(1) + T(0.5) * room) - ratio) / select(rise != L(0), rise, L(1)),
+                     delta2 - last, delta2);
+    const mask_t<L> ahead = (rise != L(0)) & (to > below) & (to < above);
+    const L half = select(found, L(T(0.5)) * (below + above), delta2 * L(T(8)));
+    last = delta2;
+    at_last = ratio;
+    delta2 = select(ahead & (L(T(round % 8)) < L(T(7))), to, half);
+  }
+  for (int j = 0; j < n; ++j) x[j] = best[j];
+  return used;
+}
+
+// Lanes of working memory that `bounded_step` needs.
+SUPPLE_FN int bounded_scratch(int m, int n) {
+  return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
+}
+
+// The minimiser of ‖J x - e‖² + λ²‖x‖² inside a box and no longer than `bound`, sooner than
+// `limited_step` finds it, where a few rounds of exchanging entries are enough. With some entries
+// at the ends of the box the others are optimally damped: no more than it takes to keep the bound,
+// at least λ². `side` is read as a guess and written, `used` is the damping. Returns where x is
+// right.
+template <class L>
+SUPPLE_LARGE mask_t<L> bounded_step(int m, int n, const L* J, const L* e, const L& lambda2,
+                                    const L* low, const L* high, const L& bound, L* x, L* side,
+                                    L* used, L* scratch) {
+  using T = scalar_t<L>;
+  L *freed = scratch, *A = freed + m * n, *left = A + m * m, *z = left + m, *diagonal = z + m,
+    *y = diagonal + m, *rest = y + n;
+  const mask_t<L> no = L(0) != L(0);
+  mask_t<L> right = no, open = L(0) == L(0);
+  *used = lambda2;
+  if (m > n) return no;
+  for (int round = 0; round < block_rounds && any(open); ++round) {
+    L room = bound * bound;
+    for (int j = 0; j < n; ++j) {
+      const mask_t<L> is_free = side[j] == L(0);
+      const L end = select(side[j] < L(0), low[j], high[j]);
+      x[j] = select(open, select(is_free, L(0), end), x[j]);
+      room = select(is_free, room, fma(-end, end, room));
+      for (int i = 0; i < m; ++i) freed[i * n + j] = select(is_free, J[i * n + j], L(0));
+    }
+    open = open & (room > L(0));
+    for (int i = 0; i < m; ++i) {
+      L sum = e[i];
+      for (int j = 0; j < n; ++j) {
+        sum = fma(select(side[j] == L(0), L(0), -J[i * n + j]), x[j], sum);
+      }
+      left[i] = sum;
+    }
+    // (no bound is one that no step reaches: optimal_step measures in units of it)
+    const L most = select(room > L(0), min(sqrt(select(room > L(0), room, L(1))), L(T(1e9))), L(1));
+    L damping(0);
+    const mask_t<L> holds =
+        optimal_step_of_any_size(m, n, freed, left, most, *used, y, &damping, rest);
+    const mask_t<L> less = damping < lambda2;
+    if (any(less & open)) {  // the bound does not act: λ² does
+      gram(m, n, freed, A);
+      for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2, z[i] = left[i];
+      for (int i = 0; i < m; ++i) diagonal[i] = A[i * m + i];
+      cholesky(m, A);
+      for (int i = 0; i < m; ++i) {
+        const mask_t<L> sound = A[i * m + i] * A[i * m + i] > diagonal[i] * L(well_conditioned<T>);
+        open = open & (sound | !less);
+      }
+      cholesky_solve(m, A, z);
+      for (int j = 0; j < n; ++j) {
+        L sum(0);
+        for (int i = 0; i < m; ++i) sum = fma(freed[i * n + j], z[i], sum);
+        y[j] = select(less, sum, y[j]);
+      }
+      damping = select(less, lambda2, damping);
+    }
+    open = open & holds;
+    *used = select(open, damping, *used);
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) left[i] = fma(-freed[i * n + j], y[j], left[i]);
+    }
+    mask_t<L> wrong = no;
+    for (int j = 0; j < n; ++j) {
+      const mask_t<L> is_free = side[j] == L(0);
+      x[j] = select(open & is_free, y[j], x[j]);
+      L gradient = damping * x[j];
+      for (int i = 0; i < m; ++i) gradient = fma(-J[i * n + j], left[i], gradient);
+      const L slack = L(T(8) * Number<T>::epsilon) * abs(x[j]);
+      const L out =
+          select(x[j] < low[j] - slack, L(-1), select(x[j] > high[j] + slack, L(1), L(0)));
+      const mask_t<L> go = (side[j] != L(0)) & (low[j] < high[j]) & (side[j] * gradient > L(0));
+      const mask_t<L> exchanged = open & (go | (is_free & (out != L(0))));
+      side[j] = select(exchanged, select(is_free, out, L(0)), side[j]);
+      wrong = wrong | exchanged;
+    }
+    right = right | (open & !wrong);
+    open = open & wrong;
+  }
+  for (int j = 0; j < n; ++j) x[j] = select(right, min(max(x[j], low[j]), high[j]), x[j]);
+  return right;
+}
+
+}  // namespace supple::inline SUPPLE_ISA
