@@ -185,42 +185,79 @@ SUPPLE_FN void subtract_curvature(const Quest<T>& quest, const Descent<L>& at, L
   }
 }
 
-SUPPLE_FN int settle_work(int n) { return n * n + 2 * n; }
+// C Cᵀ = A of a symmetric A (n x n; the lower triangle is read and replaced), or of one near it that
+// is positive: pivots are turned positive, and are at least `floor` > 0.
+template <class L>
+SUPPLE_FN void convex_cholesky(int n, L* SUPPLE_RESTRICT a, const L& floor) {
+  for (int k = 0; k < n; ++k) {
+    L pivot = a[k * n + k];
+    for (int j = 0; j < k; ++j) pivot = fma(-a[k * n + j], a[k * n + j], pivot);
+    const L root = sqrt(max(abs(pivot), floor)), inverse = L(1) / root;
+    a[k * n + k] = root;
+    for (int i = k + 1; i < n; ++i) {
+      L entry = a[i * n + k];
+      for (int j = 0; j < k; ++j) entry = fma(-a[i * n + j], a[k * n + j], entry);
+      a[i * n + k] = entry * inverse;
+    }
+  }
+}
 
-// One step of Newton's method on ½‖e‖² inside the limits, damped by μ = stiffness ‖e‖. Returns
-// where there was one: where the damped second derivative is positive. Right after `measure`;
-// `work` has settle_work lanes of its own.
+SUPPLE_FN int settle_work(int n) { return 2 * n * n + 2 * n; }
+
+// One step of Newton's method on ½‖e‖² inside the limits, damped by μ = stiffness ‖e‖; where the
+// second derivative is not positive, of one near it that is. Joints that sit at a limit and would
+// leave stay; those that the step would take outside go to their limit, and the others make up for
+// it. With `flat` on -e·x(q) instead, for a constant e: as far along e as it gets. Right after
+// `measure`; `work` has settle_work lanes of its own.
 template <class L, class T>
-SUPPLE_FN mask_t<L> settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiffness,
-                                L* work) {
+SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiffness, bool flat,
+                           L* work) {
   const int m = quest.rows, n = quest.chain.coordinates;
-  L *H = work, *g = H + n * n, *dq = g + n;
+  L *H = work, *C = H + n * n, *g = C + n * n, *dq = g + n;
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j <= i; ++j) {
-      L sum = at.J[i] * at.J[j];
-      for (int r = 1; r < m; ++r) sum = fma(at.J[r * n + i], at.J[r * n + j], sum);
+      L sum(0);
+      for (int r = 0; r < m && !flat; ++r) sum = fma(at.J[r * n + i], at.J[r * n + j], sum);
       H[i * n + j] = sum;
     }
   }
   subtract_curvature(quest, at, H);
   transpose_times(m, n, at.J, at.e, g);
-  const L mu = stiffness * sqrt(at.cost);
+  const L mu = stiffness * sqrt(at.cost), floor = max(mu, L(Number<T>::tiny));
+  // Joint i moves by `move` where `known`: H and g of the others.
+  const auto fix = [&](int i, const mask_t<L>& known, const L& move) {
+    for (int j = 0; j < n; ++j) {
+      if (j == i) continue;
+      L& entry = H[(i > j ? i : j) * n + (i > j ? j : i)];
+      g[j] = select(known, fma(-entry, move, g[j]), g[j]);
+      entry = select(known, L(0), entry);
+    }
+    H[i * n + i] = select(known, L(1), H[i * n + i]);
+    g[i] = select(known, move, g[i]);
+  };
+  const auto solve = [&] {
+    for (int i = 0; i < n * n; ++i) C[i] = H[i];
+    for (int i = 0; i < n; ++i) dq[i] = g[i];
+    convex_cholesky(n, C, floor);
+    cholesky_solve(n, C, dq);
+    clamp_entries(n, L(quest.longest), dq);
+  };
   for (int i = 0; i < n; ++i) {
-    const mask_t<L> held = held_at_limit(quest, at.q[i], i, g[i]);
-    for (int j = 0; j < i; ++j) H[i * n + j] = select(held, L(0), H[i * n + j]);
-    for (int j = i + 1; j < n; ++j) H[j * n + i] = select(held, L(0), H[j * n + i]);
-    g[i] = select(held, L(0), g[i]);
     H[i * n + i] = H[i * n + i] + mu;
-    dq[i] = g[i];
+    fix(i, held_at_limit(quest, at.q[i], i, g[i]), L(0));
   }
-  const mask_t<L> convex = cholesky(n, H);
-  cholesky_solve(n, H, dq);
-  for (int j = 0; j < n; ++j) dq[j] = select(convex, dq[j], L(0));
-  clamp_entries(n, L(quest.longest), dq);
+  solve();
+  mask_t<L> outside = L(0) != L(0);
+  for (int i = 0; i < n; ++i) {
+    const L lower = L(quest.lower[i]) - at.q[i], upper = L(quest.upper[i]) - at.q[i];
+    const mask_t<L> out = (dq[i] < lower) | (dq[i] > upper);
+    fix(i, out, min(max(dq[i], lower), upper));
+    outside = outside | out;
+  }
+  if (any(outside)) solve();
   for (int j = 0; j < n; ++j) {
     at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
   }
-  return convex;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -1,5 +1,4 @@
-// What becomes of a start: a solution that is finished and made to suit, or a failure from which
-// the closest pose is found. For files that are compiled once for each instruction set.
+// What becomes of a start that has arrived: a solution that is finished and made to suit. For files that are compiled once for each instruction set.
 #pragma once
 
 #include <limits>
@@ -9,35 +8,13 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int finish_iterations = 40, settle_iterations = 80, polish_iterations = 100;
+constexpr int finish_iterations = 40, polish_iterations = 100;
 constexpr double finishing = 0.8;  // what is to be finished must lower its cost to this part ...
 constexpr double waiting = 3;      // ... every so many iterations: near a singularity it swings
-constexpr double settled = 1 - 1e-11;  // a descent that keeps more of its cost has come to rest
-constexpr float alike = 0.2f;          // failed starts nearer to each other than this are the same
 constexpr double apart = 1e-2;         // by so much, in some joint, solutions differ
 constexpr double near_start = 0.5;     // a solution within this of q0 is not compared with others
 constexpr double near_miss = 1e-4;     // ‖e‖² from which a descent from q0 is worth going on with
 constexpr int compared = 8;            // solutions of which the nearest to q0 is chosen
-constexpr double as_close = 1.02;      // of closest poses, q0's own may have this part of the cost
-
-// Keeps where a start has got stuck if it is one of the best, and no other is at the same place.
-void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
-  const int n = request.wide->chain.coordinates;
-  const float cost = get(room.wide.cost, lane), *q = room.lane_q(lane, n);
-  if (!(cost < huge_cost)) return;
-  int at = -1, worst = 0;
-  for (int i = 0; i < failures.count; ++i) {
-    double most = 0;
-    for (int j = 0; j < n; ++j) most = std::max(most, size(q[j] - failures.q[i * n + j]));
-    if (most < alike) at = i;
-    if (failures.cost[i] > failures.cost[worst]) worst = i;
-  }
-  if (at < 0) at = failures.count < fine_lanes ? failures.count : worst;
-  if (at < failures.count && !(cost < failures.cost[at])) return;
-  if (at == failures.count) ++failures.count;
-  failures.cost[at] = cost;
-  for (int j = 0; j < n; ++j) failures.q[at * n + j] = q[j];
-}
 
 // Where the joints are if nothing better is known: the caller's start, else the middle.
 double resting(const SolveRequest& request, std::ptrdiff_t problem, int j) {
@@ -152,66 +129,6 @@ void suit(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
     const double* const start = request.q0 + problem * request.q0_stride;
     polish(request, room, [&](int j) { return start[j]; }, [](int) { return 1.0; });
   }
-}
-
-// From the best of the failed starts to the closest poses; room.fine holds them, and which of them
-// is the best is returned. Newton's method, damped more after a step that made things worse.
-int settle(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
-           const Failures& failures) {
-  const Quest<double>& quest = *request.fine;
-  const int n = quest.chain.coordinates;
-  Descent<Fine>& at = room.fine;
-  Fine *best_q = room.settle_work, *work = best_q + n;
-  for (int i = 0; i < fine_lanes; ++i) {
-    if (failures.count) {
-      put_in(request, at, i, problem, failures.q + (i < failures.count ? i : 0) * n);
-      continue;
-    }
-    for (int j = 0; j < n; ++j) set(at.q[j], i, resting(request, problem, j));
-    aim_finely(request, at, i, problem);
-  }
-  for (int j = 0; j < n; ++j) best_q[j] = at.q[j];
-  Fine best(3e300), stiffness(quest.stiffness);
-  mask_t<Fine> open = best > Fine(0);
-  for (int i = 0; i < settle_iterations && any(open) && !stopped(request); ++i) {
-    measure(quest, at);
-    const mask_t<Fine> better = at.cost < best;
-    open = open & !(better & (at.cost > best * Fine(settled)));
-    best = select(better, at.cost, best);
-    for (int j = 0; j < n; ++j) best_q[j] = select(better, at.q[j], best_q[j]);
-    if (any(arrived(quest, at))) break;
-    // a step that made things worse is taken back: J and e are not those of best_q, so no step yet
-    const mask_t<Fine> stepped = settle_step(quest, at, stiffness, work) & better;
-    for (int j = 0; j < n; ++j) at.q[j] = select(stepped & open, at.q[j], best_q[j]);
-    best = select(better & stepped, best, best * Fine(1 + 1e-9));
-    stiffness = select(stepped, max(stiffness * Fine(0.3), Fine(1e-3 * quest.stiffness)),
-                       stiffness * Fine(6.0));
-    open = open & (stiffness < Fine(1e4 * quest.stiffness));
-  }
-  for (int j = 0; j < n; ++j) at.q[j] = best_q[j];
-  measure(quest, at);
-  int pick = 0;
-  for (int i = 1; i < fine_lanes; ++i) {
-    if (get(at.cost, i) < get(at.cost, pick)) pick = i;
-  }
-  return pick;
-}
-
-// The closest pose, or the best so far when time is up, as the problem's only answer. Many postures
-// may be as close: with `nearest` it is the caller's own if that is.
-void give_up(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
-             const Failures& failures, int iterations, int starts) {
-  int best = settle(request, room, problem, failures);
-  if (request.nearest) {
-    const double cost = get(room.fine.cost, best);
-    const int own = settle(request, room, problem, Failures{});
-    best = get(room.fine.cost, own) <= as_close * cost ? own
-                                                       : settle(request, room, problem, failures);
-  }
-  const Outcome outcome = get(arrived(*request.fine, room.fine), best) ? Outcome::solved
-                          : stopped(request)                           ? Outcome::timeout
-                                                                       : Outcome::unreachable;
-  record(request, problem, 0, room.fine, best, outcome, iterations, starts);
 }
 
 }  // namespace

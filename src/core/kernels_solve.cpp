@@ -3,8 +3,8 @@
 // For one answer to each of many problems every lane is another problem, which is exchanged for the
 // next one as soon as it is done. For one problem, or for several answers to each, every lane is
 // another start. What a lane does is in include/supple/solve.hpp, where it starts in search.hpp,
-// what becomes of it in answers.hpp.
-#include "answers.hpp"
+// what becomes of it in answers.hpp and closest.hpp.
+#include "closest.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -36,7 +36,7 @@ class Single {
   void run() {
     if (request_.q0 && from_caller()) return;
     look_up(request_, problem_, room_, room_.which[0]);
-    failures().count = 0;
+    failures().clear();
     for (int i = 0; i < lanes; ++i) {
       room_.slot[i] = {problem_, next_++, 0, 0, 0, false};
       aim(request_, room_, i, problem_);
@@ -45,16 +45,20 @@ class Single {
     bool over = false;
     for (int running = lanes; running && !over && !enough();) {
       over = iterate(running);
+      if (!found_ && conclude(false)) return;
     }
     if (found_) return draw_near();
     if (over || !failures().count) {  // the best so far is what the lanes have now
       for (int i = 0; i < lanes; ++i) keep(request_, room_, i, failures());
     }
-    give_up(request_, room_, problem_, failures(), iterations_, next_);
+    conclude(true);
   }
 
  private:
   Failures& failures() { return room_.failures[0]; }
+  bool conclude(bool last) {
+    return supple::conclude(request_, room_, problem_, failures(), iterations_, next_, last);
+  }
   bool enough() const { return found_ == (request_.nearest ? compared : request_.most); }
 
   // From the caller's start, in double and alone: near a solution this is all. Returns whether it
@@ -84,7 +88,7 @@ class Single {
 
   // Where that has failed: Newton's method, which gets to a singular pose. Returns whether it did.
   bool settled_near() {
-    const int best = settle(request_, room_, problem_, Failures{});
+    const int best = come_closest(request_, room_, problem_, nullptr);
     if (!get(arrived(quest_, room_.fine), best)) return false;
     for (int j = 0; j < quest_.chain.coordinates; ++j) {
       room_.lone.q[j] = get(room_.fine.q[j], best);
@@ -202,7 +206,7 @@ class Batcher {
     running_ += (problem >= 0) - (slot.problem >= 0);
     slot = {problem, 0, 0, 0, 0, problem >= 0};
     if (problem < 0) return;
-    room_.failures[lane].count = 0;
+    room_.failures[lane].clear();
     look_up(request_, problem, room_, room_.which[lane]);
     aim(request_, room_, lane, problem);
   }
@@ -211,9 +215,14 @@ class Batcher {
   void again(int lane) {
     Slot& slot = room_.slot[lane];
     slot.fresh = true;
-    if (++slot.start < request_.max_starts) return;
-    give_up(request_, room_, slot.problem, room_.failures[lane], slot.iterations, slot.start);
-    load(lane);
+    ++slot.start;
+    if (conclude(lane, slot.start, slot.start >= request_.max_starts)) load(lane);
+  }
+
+  bool conclude(int lane, int starts, bool last) {
+    const Slot& slot = room_.slot[lane];
+    return supple::conclude(request_, room_, slot.problem, room_.failures[lane], slot.iterations,
+                            starts, last);
   }
 
   void iterate() {
@@ -281,7 +290,7 @@ class Batcher {
       const Slot& slot = room_.slot[i];
       if (slot.problem < 0) continue;
       keep(request_, room_, i, room_.failures[i]);
-      give_up(request_, room_, slot.problem, room_.failures[i], slot.iterations, slot.start + 1);
+      conclude(i, slot.start + 1, true);
     }
     leave_all(request_, room_);
   }

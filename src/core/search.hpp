@@ -63,16 +63,24 @@ struct Slot {
   bool fresh;              // to be begun after the step
 };
 
-// The best that a problem's failed starts have come to: as many as are settled side by side.
+// After every so many failed starts of a problem they are looked at: they come to rest, and may show
+// that there is no solution.
+constexpr int round_of_starts = 16, kept = round_of_starts + fine_lanes;
+
+// What a problem's failed starts have come to: first the best of those that have come to rest, then
+// those that have not.
 struct Failures {
-  int count;
-  float cost[fine_lanes];
-  float* q;  // (fine_lanes, n)
+  int count, at_rest;
+  int agreed;  // so many came to rest where the best did, as far as the cost tells
+  float cost[kept];
+  float* q;  // (kept, n)
+
+  void clear() { count = at_rest = agreed = 0; }
 };
 
 // Everything that one thread works with.
 struct Room {
-  Descent<Wide> wide;
+  Descent<Wide> wide, still;  // what descends; what settles
   Descent<Fine> fine;
   Descent<double> lone;
   float* feature;     // (targets,)
@@ -80,23 +88,28 @@ struct Room {
   Failures failures[lanes];
   Slot slot[lanes];
   float* one;         // (n,): q of a lane
+  float* along;       // (rows + targets,)
   double* v;          // (n,): a pull, and the q before it (n,)
-  Fine* settle_work;  // n of the best q, and settle_work
+  Wide* still_work;   // n of the best q, and settle_work
+  Fine* fine_work;    // likewise
 
   std::size_t lay_out(const SolveRequest& request, void* memory) {
     Cut cut(memory);
     const int n = request.wide->chain.coordinates;
     wide = descent<Wide>(*request.wide, cut);
+    still = descent<Wide>(*request.wide, cut);
     fine = descent<Fine>(*request.fine, cut);
     lone = descent<double>(*request.fine, cut);
     feature = cut.take<float>(request.wide->targets);
     for (int i = 0; i < lanes; ++i) {
       which[i] = cut.take<int>(lanes);
-      failures[i] = {0, {}, cut.take<float>(fine_lanes * n)};
+      failures[i] = {0, 0, 0, {}, cut.take<float>(kept * n)};
     }
     one = cut.take<float>(n);
+    along = cut.take<float>(request.wide->rows + request.wide->targets);
     v = cut.take<double>(2 * n);
-    settle_work = cut.take<Fine>(n + supple::settle_work(n));
+    still_work = cut.take<Wide>(n + settle_work(n));
+    fine_work = cut.take<Fine>(n + settle_work(n));
     return cut.used();
   }
 

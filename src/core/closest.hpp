@@ -1,0 +1,260 @@
+// What becomes of starts that have failed: they come to rest, and the closest pose is found. For
+// files that are compiled once for each instruction set.
+#pragma once
+
+#include "answers.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+constexpr int fine_iterations = 80, rest_iterations = 32, climb_iterations = 12;
+constexpr float same_cost = 2e-3f;  // costs that differ by less are those of the same place
+constexpr int enough_same = 12;     // so many starts came to rest at the best place: it is the best
+constexpr int hopeless_after = 8;   // iterations, and ...
+constexpr float hopeless = 4;       // ... a start with so many times the least cost is given up
+constexpr float surely_beyond = 0.5f, surely_closest = 0.99f;  // see `Beyond`
+constexpr int enough_beyond = 4;                               // rounds of starts
+constexpr double as_close = 1.02;  // of closest poses, q0's own may have this part of the cost
+
+// Keeps where a start has got stuck. (There is room: see round_of_starts.)
+void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
+  const int n = request.wide->chain.coordinates;
+  const float cost = get(room.wide.cost, lane);
+  if (!(cost < huge_cost) || failures.count == kept) return;
+  std::copy_n(room.lane_q(lane, n), n, failures.q + failures.count * n);
+  failures.cost[failures.count++] = cost;
+}
+
+// Lanes that come to rest: the best so far of each.
+template <class L>
+struct Rest {
+  L *q, *work;         // (n,), and settle_work
+  L value, stiffness;  // what becomes least; how much it is damped
+};
+
+template <class L, class T>
+Rest<L> rest_from(const Quest<T>& quest, const Descent<L>& at, L* work) {
+  const int n = quest.chain.coordinates;
+  for (int j = 0; j < n; ++j) work[j] = at.q[j];
+  return {work, work + n, L(T(huge_cost)), L(quest.stiffness)};
+}
+
+// One step of Newton's method, damped more after one that made things worse: that one is taken
+// back. Right after `measure`, with what has become of the value, and the size of it that counts.
+// Returns where lanes have come to rest.
+template <class L, class T>
+mask_t<L> approach(const Quest<T>& quest, Descent<L>& at, Rest<L>& rest, const L& value,
+                   const L& size, bool flat = false) {
+  constexpr bool fine = sizeof(T) == sizeof(double);
+  const L little = size * L(T(fine ? 1e-11 : 1e-5)), noise = size * L(T(fine ? 1e-9 : 1e-6));
+  const int n = quest.chain.coordinates;
+  const mask_t<L> better = value < rest.value;
+  const mask_t<L> done = (better & (rest.value - value < little) &
+                          (rest.stiffness <= L(T(0.03) * quest.stiffness))) |
+                         (rest.stiffness >= L(T(1e4) * quest.stiffness));
+  for (int j = 0; j < n; ++j) rest.q[j] = select(better, at.q[j], rest.q[j]);
+  rest.value = select(better, value, rest.value + noise);
+  settle_step(quest, at, rest.stiffness, flat, rest.work);
+  // (J and e are not those of rest.q where it got worse: no step from there yet)
+  for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], rest.q[j]);
+  rest.stiffness = select(better, max(rest.stiffness * L(T(0.3)), L(T(1e-3) * quest.stiffness)),
+                          rest.stiffness * L(T(6)));
+  return done;
+}
+
+// Lets a problem's failed starts come to rest, on lanes of floats. Returns whether the best of them
+// seems to be a solution.
+bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
+                  Failures& failures) {
+  const Quest<float>& quest = *request.wide;
+  const int n = quest.chain.coordinates, k = quest.targets, known = failures.at_rest;
+  const float best_known = known ? failures.cost[0] : huge_cost;
+  float least = best_known;
+  Descent<Wide>& at = room.still;
+  Rest<Wide> rest = rest_from(quest, at, room.still_work);
+  int entry[lanes], iteration[lanes], open = 0;
+  const auto load = [&](int lane) {
+    iteration[lane] = 0;
+    entry[lane] = failures.at_rest < failures.count ? failures.at_rest++ : -1;
+    if (entry[lane] < 0) return;
+    ++open;
+    const float* const q = failures.q + entry[lane] * n;
+    for (int j = 0; j < n; ++j) set(at.q[j], lane, q[j]), set(rest.q[j], lane, q[j]);
+    set(rest.value, lane, huge_cost);
+    set(rest.stiffness, lane, quest.stiffness);
+  };
+  for (int i = 0; i < k; ++i) at.target[i] = Wide(float(request.target[problem * k + i]));
+  for (int j = 0; j < n; ++j) at.q[j] = Wide(failures.count ? failures.q[j] : 0.0f);
+  for (int i = 0; i < lanes; ++i) load(i);
+  bool solved = false;
+  while (open && !solved && !stopped(request)) {
+    measure(quest, at);
+    const mask_t<Wide> there = arrived(quest, at);
+    const mask_t<Wide> done = approach(quest, at, rest, at.cost, at.cost);
+    for (int i = 0; i < lanes; ++i) {
+      if (entry[i] < 0) continue;
+      const float cost = get(rest.value, i);
+      least = std::min(least, cost);
+      solved |= bool(get(there, i));
+      ++iteration[i];
+      const bool over = get(done, i) || solved || iteration[i] == rest_iterations ||
+                        (iteration[i] >= hopeless_after && cost > hopeless * least);
+      if (!over) continue;
+      failures.cost[entry[i]] = cost;
+      for (int j = 0; j < n; ++j) failures.q[entry[i] * n + j] = get(rest.q[j], i);
+      --open;
+      load(i);
+    }
+  }
+  float* const end = failures.cost + failures.count;
+  const float close = (1 + same_cost) * *std::min_element(failures.cost, end);
+  const bool improved = best_known > close;
+  if (improved) failures.agreed = 0;
+  failures.agreed += int(std::count_if(failures.cost + (improved ? 0 : known), end,
+                                       [close](float cost) { return cost <= close; }));
+  const int few = std::min(failures.count, fine_lanes);  // the best first
+  for (int i = 0; i < few; ++i) {
+    const int best = int(std::min_element(failures.cost + i, end) - failures.cost);
+    if (best == i) continue;
+    std::swap(failures.cost[i], failures.cost[best]);
+    std::swap_ranges(failures.q + i * n, failures.q + (i + 1) * n, failures.q + best * n);
+  }
+  failures.count = failures.at_rest = few;
+  return solved;
+}
+
+// Whether a target lies beyond everything that can be reached. At the closest pose found, e is how
+// far positions are off; no pose is nearer than the part of e that remains where positions are as
+// far along e as joints can take them, at any orientation:
+//
+//   ‖e(q)‖ >= min e·e(q) / ‖e‖
+//
+// which is easier to find than the pose: starts are what the table has farthest along e. Returns
+// the least e·e(q) as a part of ‖e‖²: above 0 there is no solution, at 1 there is none closer.
+float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
+             const Failures& failures) {
+  const Quest<float>& quest = *request.wide;
+  const int n = quest.chain.coordinates, k = quest.targets;
+  if (!request.entries || !failures.count) return 0;
+  Descent<Wide>& at = room.still;
+  for (int i = 0; i < k; ++i) at.target[i] = Wide(float(request.target[problem * k + i]));
+  for (int j = 0; j < n; ++j) at.q[j] = Wide(failures.q[j]);
+  measure(quest, at);
+  float* const along = room.along;  // e (rows,), then what it is of a target's numbers (targets,)
+  float* const number = along + quest.rows;
+  float whole = 0, part = 0;
+  std::fill_n(number, k, 0.0f);
+  for (int t = 0, row = 0, first = 0; t < quest.tasks; ++t) {
+    const Task<float>& task = quest.task[t];
+    const bool fixed = task.goal == Goal::frame && task.base == task_world &&
+                       task.axes == task_axes_base;
+    for (int i = 0; i < task.rows; ++i, ++row) {
+      const float e = get(at.e[row], 0);
+      const bool counts = fixed && quest.measure[row] == Measure::position;
+      along[row] = counts ? e : 0;
+      whole += e * e;
+      part += along[row] * along[row];
+      if (counts) number[first + 9 + task.row[i]] = e * task.weight[i];
+    }
+    first += target_size(task);
+  }
+  if (!(part >= surely_beyond * whole)) return 0;
+  // (positions are not scaled in the table)
+  Wide farthest(-huge_cost), index(0.0f), block(0.0f);
+  const Wide* entry = reinterpret_cast<const Wide*>(request.table);
+  for (int b = 0; b < request.entries / lanes; ++b, entry += k + 1) {
+    Wide far(0.0f);
+    for (int i = 0; i < k; ++i) {
+      if (number[i] != 0) far = fma(entry[i], Wide(number[i]), far);
+    }
+    const mask_t<Wide> farther = far > farthest;
+    farthest = select(farther, far, farthest);
+    index = select(farther, block, index);
+    block = block + Wide(1.0f);
+  }
+  for (int i = 0; i < lanes; ++i) {
+    const double* const q = request.seeds + std::ptrdiff_t(int(get(index, i)) * lanes + i) * n;
+    for (int j = 0; j < n; ++j) set(at.q[j], i, float(q[j]));
+  }
+  Rest<Wide> rest = rest_from(quest, at, room.still_work);
+  for (int i = 0; i < climb_iterations && !stopped(request); ++i) {
+    measure(quest, at);
+    Wide value(0.0f);
+    for (int r = 0; r < quest.rows; ++r) {
+      value = fma(at.e[r], Wide(along[r]), value);
+      at.e[r] = Wide(along[r]);
+    }
+    at.cost = Wide(part);
+    if (all(approach(quest, at, rest, value, at.cost, true))) break;
+  }
+  float least = huge_cost;
+  for (int i = 0; i < lanes; ++i) least = std::min(least, get(rest.value, i));
+  return least / whole;
+}
+
+// From the best of the failed starts, or from where the joints are (`failures` null), to the closest
+// pose, in double: room.fine holds it, and which of its lanes is the best is returned.
+int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
+                 const Failures* failures) {
+  const Quest<double>& quest = *request.fine;
+  const int n = quest.chain.coordinates;
+  Descent<Fine>& at = room.fine;
+  const int some = failures ? std::min(failures->count, fine_lanes) : 0;
+  for (int i = 0; i < fine_lanes; ++i) {
+    if (some) {
+      put_in(request, at, i, problem, failures->q + i % some * n);
+      continue;
+    }
+    for (int j = 0; j < n; ++j) set(at.q[j], i, resting(request, problem, j));
+    aim_finely(request, at, i, problem);
+  }
+  Rest<Fine> rest = rest_from(quest, at, room.fine_work);
+  mask_t<Fine> done = rest.value < Fine(0);
+  for (int i = 0; i < fine_iterations; ++i) {
+    measure(quest, at);
+    if (any(arrived(quest, at))) break;
+    done = done | approach(quest, at, rest, at.cost, at.cost);
+    for (int j = 0; j < n; ++j) at.q[j] = select(done, rest.q[j], at.q[j]);
+    if (all(done) || stopped(request)) break;
+  }
+  for (int j = 0; j < n; ++j) at.q[j] = select(at.cost < rest.value, at.q[j], rest.q[j]);
+  measure(quest, at);
+  int best = 0;
+  for (int i = 1; i < fine_lanes; ++i) {
+    if (get(at.cost, i) < get(at.cost, best)) best = i;
+  }
+  return best;
+}
+
+// Looks at what a problem's failed starts have come to, at the latest when they are the last ones.
+// Returns whether there is an answer now: the closest pose, or the best so far when time is up. Many
+// postures may be as close: with `nearest` it is the caller's own if that is.
+bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, Failures& failures,
+              int iterations, int starts, bool last) {
+  if (!last && failures.count - failures.at_rest < round_of_starts) return false;
+  const bool arriving = come_to_rest(request, room, problem, failures);
+  if (!arriving && !last && failures.agreed < enough_same) {
+    const float part = beyond(request, room, problem, failures);
+    if (part < surely_beyond) return false;
+    if (part < surely_closest && starts < enough_beyond * round_of_starts) return false;
+  }
+  int best = come_closest(request, room, problem, &failures);
+  bool solved = get(arrived(*request.fine, room.fine), best);
+  if (arriving && !solved && !last) return false;
+  if (request.nearest) {
+    const double cost = get(room.fine.cost, best);
+    const int own = come_closest(request, room, problem, nullptr);
+    best = get(room.fine.cost, own) <= as_close * cost
+               ? own
+               : come_closest(request, room, problem, &failures);
+    solved = get(arrived(*request.fine, room.fine), best);
+  }
+  const Outcome outcome = solved             ? Outcome::solved
+                          : stopped(request) ? Outcome::timeout
+                                             : Outcome::unreachable;
+  record(request, problem, 0, room.fine, best, outcome, iterations, starts);
+  return true;
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
