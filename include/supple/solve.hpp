@@ -185,8 +185,8 @@ SUPPLE_FN void subtract_curvature(const Quest<T>& quest, const Descent<L>& at, L
   }
 }
 
-// C Cᵀ = A of a symmetric A (n x n; the lower triangle is read and replaced), or of one near it that
-// is positive: pivots are turned positive, and are at least `floor` > 0.
+// C Cᵀ = A of a symmetric A (n x n; the lower triangle is read and replaced), or of one near it
+// that is positive: pivots are turned positive, and are at least `floor` > 0.
 template <class L>
 SUPPLE_FN void convex_cholesky(int n, L* SUPPLE_RESTRICT a, const L& floor) {
   for (int k = 0; k < n; ++k) {

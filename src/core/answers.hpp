@@ -1,4 +1,5 @@
-// What becomes of a start that has arrived: a solution that is finished and made to suit. For files that are compiled once for each instruction set.
+// What becomes of a start that has arrived: a solution that is finished and made to suit. For files
+// that are compiled once for each instruction set.
 #pragma once
 
 #include <limits>
@@ -9,12 +10,12 @@ namespace supple::inline SUPPLE_ISA {
 namespace {
 
 constexpr int finish_iterations = 40, polish_iterations = 100;
-constexpr double finishing = 0.8;  // what is to be finished must lower its cost to this part ...
-constexpr double waiting = 3;      // ... every so many iterations: near a singularity it swings
-constexpr double apart = 1e-2;         // by so much, in some joint, solutions differ
-constexpr double near_start = 0.5;     // a solution within this of q0 is not compared with others
-constexpr double near_miss = 1e-4;     // ‖e‖² from which a descent from q0 is worth going on with
-constexpr int compared = 8;            // solutions of which the nearest to q0 is chosen
+constexpr double finishing = 0.8;   // what is to be finished must lower its cost to this part ...
+constexpr double waiting = 3;       // ... every so many iterations: near a singularity it swings
+constexpr double apart = 1e-2;      // by so much, in some joint, solutions differ
+constexpr double near_start = 0.5;  // a solution within this of q0 is not compared with others
+constexpr double near_miss = 1e-4;  // ‖e‖² from which a descent from q0 is worth going on with
+constexpr int compared = 8;         // solutions of which the nearest to q0 is chosen
 
 // Where the joints are if nothing better is known: the caller's start, else the middle.
 double resting(const SolveRequest& request, std::ptrdiff_t problem, int j) {

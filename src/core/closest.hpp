@@ -7,11 +7,12 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int fine_iterations = 80, rest_iterations = 32, climb_iterations = 12;
-constexpr float same_cost = 2e-3f;  // costs that differ by less are those of the same place
-constexpr int enough_same = 12;     // so many starts came to rest at the best place: it is the best
-constexpr int hopeless_after = 8;   // iterations, and ...
-constexpr float hopeless = 4;       // ... a start with so many times the least cost is given up
+constexpr int fine_iterations = 80, rest_iterations = 24, climb_iterations = 12;
+constexpr float least_stiff = 0.03f;  // part of the stiffness that at rest counts as none
+constexpr float same_cost = 2e-3f;    // costs that differ by less are those of the same place
+constexpr int enough_same = 20;    // so many starts came to rest at the best place: it is the best
+constexpr int hopeless_after = 8;  // iterations, and ...
+constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
 constexpr float surely_beyond = 0.5f, surely_closest = 0.99f;  // see `Beyond`
 constexpr int enough_beyond = 4;                               // rounds of starts
 constexpr double as_close = 1.02;  // of closest poses, q0's own may have this part of the cost
@@ -33,10 +34,10 @@ struct Rest {
 };
 
 template <class L, class T>
-Rest<L> rest_from(const Quest<T>& quest, const Descent<L>& at, L* work) {
+Rest<L> rest_from(const Quest<T>& quest, const Descent<L>& at, L* work, float stiff = 1) {
   const int n = quest.chain.coordinates;
   for (int j = 0; j < n; ++j) work[j] = at.q[j];
-  return {work, work + n, L(T(huge_cost)), L(quest.stiffness)};
+  return {work, work + n, L(T(huge_cost)), L(T(stiff) * quest.stiffness)};
 }
 
 // One step of Newton's method, damped more after one that made things worse: that one is taken
@@ -49,8 +50,8 @@ mask_t<L> approach(const Quest<T>& quest, Descent<L>& at, Rest<L>& rest, const L
   const L little = size * L(T(fine ? 1e-11 : 1e-5)), noise = size * L(T(fine ? 1e-9 : 1e-6));
   const int n = quest.chain.coordinates;
   const mask_t<L> better = value < rest.value;
-  const mask_t<L> done = (better & (rest.value - value < little) &
-                          (rest.stiffness <= L(T(0.03) * quest.stiffness))) |
+  const mask_t<L> done = ((abs(rest.value - value) < little) &
+                          (rest.stiffness <= L(T(least_stiff) * quest.stiffness))) |
                          (rest.stiffness >= L(T(1e4) * quest.stiffness));
   for (int j = 0; j < n; ++j) rest.q[j] = select(better, at.q[j], rest.q[j]);
   rest.value = select(better, value, rest.value + noise);
@@ -58,7 +59,7 @@ mask_t<L> approach(const Quest<T>& quest, Descent<L>& at, Rest<L>& rest, const L
   // (J and e are not those of rest.q where it got worse: no step from there yet)
   for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], rest.q[j]);
   rest.stiffness = select(better, max(rest.stiffness * L(T(0.3)), L(T(1e-3) * quest.stiffness)),
-                          rest.stiffness * L(T(6)));
+                          rest.stiffness * L(T(16)));
   return done;
 }
 
@@ -146,8 +147,8 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   std::fill_n(number, k, 0.0f);
   for (int t = 0, row = 0, first = 0; t < quest.tasks; ++t) {
     const Task<float>& task = quest.task[t];
-    const bool fixed = task.goal == Goal::frame && task.base == task_world &&
-                       task.axes == task_axes_base;
+    const bool fixed =
+        task.goal == Goal::frame && task.base == task_world && task.axes == task_axes_base;
     for (int i = 0; i < task.rows; ++i, ++row) {
       const float e = get(at.e[row], 0);
       const bool counts = fixed && quest.measure[row] == Measure::position;
@@ -192,8 +193,8 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   return least / whole;
 }
 
-// From the best of the failed starts, or from where the joints are (`failures` null), to the closest
-// pose, in double: room.fine holds it, and which of its lanes is the best is returned.
+// From the best of the failed starts, or from where the joints are (`failures` null), to the
+// closest pose, in double: room.fine holds it, and which of its lanes is the best is returned.
 int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
                  const Failures* failures) {
   const Quest<double>& quest = *request.fine;
@@ -208,7 +209,7 @@ int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem
     for (int j = 0; j < n; ++j) set(at.q[j], i, resting(request, problem, j));
     aim_finely(request, at, i, problem);
   }
-  Rest<Fine> rest = rest_from(quest, at, room.fine_work);
+  Rest<Fine> rest = rest_from(quest, at, room.fine_work, some ? least_stiff : 1);
   mask_t<Fine> done = rest.value < Fine(0);
   for (int i = 0; i < fine_iterations; ++i) {
     measure(quest, at);
@@ -227,8 +228,8 @@ int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem
 }
 
 // Looks at what a problem's failed starts have come to, at the latest when they are the last ones.
-// Returns whether there is an answer now: the closest pose, or the best so far when time is up. Many
-// postures may be as close: with `nearest` it is the caller's own if that is.
+// Returns whether there is an answer now: the closest pose, or the best so far when time is up.
+// Many postures may be as close: with `nearest` it is the caller's own if that is.
 bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, Failures& failures,
               int iterations, int starts, bool last) {
   if (!last && failures.count - failures.at_rest < round_of_starts) return false;

@@ -63,8 +63,8 @@ struct Slot {
   bool fresh;              // to be begun after the step
 };
 
-// After every so many failed starts of a problem they are looked at: they come to rest, and may show
-// that there is no solution.
+// After every so many failed starts of a problem they are looked at: they come to rest, and may
+// show that there is no solution.
 constexpr int round_of_starts = 16, kept = round_of_starts + fine_lanes;
 
 // What a problem's failed starts have come to: first the best of those that have come to rest, then
@@ -87,11 +87,11 @@ struct Room {
   int* which[lanes];  // (lanes,) each: the table's entries to start from, the nearest first
   Failures failures[lanes];
   Slot slot[lanes];
-  float* one;         // (n,): q of a lane
-  float* along;       // (rows + targets,)
-  double* v;          // (n,): a pull, and the q before it (n,)
-  Wide* still_work;   // n of the best q, and settle_work
-  Fine* fine_work;    // likewise
+  float* one;        // (n,): q of a lane
+  float* along;      // (rows + targets,)
+  double* v;         // (n,): a pull, and the q before it (n,)
+  Wide* still_work;  // n of the best q, and settle_work
+  Fine* fine_work;   // likewise
 
   std::size_t lay_out(const SolveRequest& request, void* memory) {
     Cut cut(memory);
