@@ -99,8 +99,8 @@ mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
     const mask_t<L> there = arrived(quest, at), lower = at.cost <= L(finishing) * least;
     least = select(lower, at.cost, least);
     idle = select(lower, L(0), idle + L(1));
-    open = open & !there & (idle < L(waiting));
-    if (!any(open) || i == finish_iterations) return there;
+    open = open & !there & (idle < L(waiting * quest.pace));
+    if (!any(open) || i == quest.pace * finish_iterations) return there;
     for (int r = 0; r < quest.rows; ++r) at.e[r] = select(open, at.e[r], L(0));
     descend(quest, at);
   }
@@ -173,7 +173,7 @@ int settle(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   for (int j = 0; j < n; ++j) best_q[j] = at.q[j];
   Fine best(3e300), stiffness(quest.stiffness);
   mask_t<Fine> open = best > Fine(0);
-  for (int i = 0; i < settle_iterations && any(open) && !stopped(request); ++i) {
+  for (int i = 0; i < quest.pace * settle_iterations && any(open) && !stopped(request); ++i) {
     measure(quest, at);
     const mask_t<Fine> better = at.cost < best;
     open = open & !(better & (at.cost > best * Fine(settled)));

@@ -64,8 +64,8 @@ class Single {
     put_in(request_, at, 0, problem_, request_.q0 + problem_ * request_.q0_stride);
     next_ = 1;
     double cost = 3e300;
-    const int patience = request_.nearest ? 2 : 1;
-    for (int i = 0; i < patience * patience * max_iterations; ++i, ++iterations_) {
+    const int patience = request_.nearest ? 2 : 1, pace = quest_.pace;
+    for (int i = 0; i < patience * patience * pace * max_iterations; ++i, ++iterations_) {
       measure(quest_, at);
       if (arrived(quest_, at)) {
         const bool near = moved() <= near_start;
@@ -73,7 +73,7 @@ class Single {
         add();
         return enough() || (request_.nearest && near);
       }
-      if (i % (patience * window) == 0) {
+      if (i % (patience * pace * window) == 0) {
         if (!(at.cost <= double(progress) * cost)) break;
         cost = at.cost;
       }
@@ -148,7 +148,7 @@ class Single {
         } else {
           keep(request_, room_, i, failures());
         }
-      } else if (stuck(room_, i, slot)) {
+      } else if (stuck(request_, room_, i, slot)) {
         keep(request_, room_, i, failures());
       } else {
         continue;
@@ -227,7 +227,7 @@ class Batcher {
       ++slot.iterations;
       if (get(there, i)) {
         arriving[many++] = i;
-      } else if (stuck(room_, i, slot)) {
+      } else if (stuck(request_, room_, i, slot)) {
         keep(request_, room_, i, room_.failures[i]);
         again(i);
       }

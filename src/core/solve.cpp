@@ -25,13 +25,14 @@ using namespace nb::literals;
 // What starts of one precision share, owning its memory.
 template <class T>
 struct OwnedQuest {
-  std::vector<T> weight, lower, upper, from, span, stride;
+  std::vector<T> weight, lower, upper, from, span, stride, direction;
   std::vector<Measure> measure;
   Quest<T> quest{};
 
   OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
-             const Doubles& joints, const Doubles& scale)
-      : weight(weights.begin(), weights.end()) {
+             const Doubles& joints, const Doubles& damping, const Doubles& towards,
+             const Doubles& scale)
+      : weight(weights.begin(), weights.end()), direction(towards.begin(), towards.end()) {
     const int n = tasks.chain<T>().coordinates;
     std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride};
     for (int k = 0; k < 5; ++k) {
@@ -52,9 +53,16 @@ struct OwnedQuest {
              stride.data(),
              T(0),
              T(0),
+             {},
              T(scale.at(0)),
              T(scale.at(1)),
-             T(scale.at(2))};
+             int(scale.at(2))};
+    constexpr T none = std::numeric_limits<T>::infinity();
+    quest.step = {Method::damped_quick,     T(0), 1, none, 1, none, {Rule(int(damping.at(0))), {}},
+                  nullptr,                  nullptr,
+                  direction.empty() ? nullptr : direction.data(),
+                  T(damping.at(5))};
+    for (int i = 0; i < 4; ++i) quest.step.damping.p[i] = T(damping.at(1 + i));
   }
 
   Quest<T> within(double position, double rotation) const {
@@ -145,15 +153,19 @@ class PySolver {
   // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
   // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
   // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span and
-  // stride (5 n); `scale` damping, stiffness, the longest step and the tolerance of the search;
-  // `reached` (N, targets) is what the seeds (N, n) reach, as the numbers of targets. `poses`: how
-  // many tasks there are if a target is a pose (4, 4) of each, else 0.
+  // stride (5 n); `damping` a rule, its four parameters and the least weight of a region's
+  // `direction` (rows,), which may be empty; `scale` stiffness, the longest step, the pace and the
+  // tolerance of the search; `reached` (N, targets) is what the seeds (N, n) reach, as the numbers
+  // of targets. `poses`: how many tasks there are if a target is a pose (4, 4) of each, else 0.
   PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-           const Doubles& joints, const Ints& rest, const Doubles& pull, const Doubles& scale,
+           const Doubles& joints, const Doubles& damping, const Doubles& direction, const Ints& rest,
+           const Doubles& pull, const Doubles& scale,
            const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached, int poses)
       : tasks_(std::move(tasks)),
-        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
-        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
+        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+              direction, scale),
+        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+              direction, scale),
         rest_(rest),
         pull_(pull),
         coarse_(scale.at(3)),
@@ -163,7 +175,8 @@ class PySolver {
         poses_(poses) {
     const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
     if (weights.size() != measures.size() || joints.size() != std::size_t(5 * n) ||
-        (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
+        damping.size() != 6 || damping[0] < 0 || damping[0] > int(last_rule) ||
+        (!direction.empty() && direction.size() != measures.size()) || (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
         int(feature_scale.size()) != k || seeds.size() / n * k != reached.size() ||
         (poses && k != 12 * poses)) {
       throw nb::value_error("sizes that do not match the tasks");
@@ -356,10 +369,11 @@ void bind_solve(nb::module_& m) {
         "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
         nb::sig("def pose_numbers(poses: object) -> " SUPPLE_NUMBERS("float64") " | None"));
   nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
-      .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&, const Ints&,
-                    const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&,
-                    int>(),
-           nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a, "rest"_a,
+      .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&, const Doubles&,
+                    const Doubles&, const Ints&, const Doubles&, const Doubles&, const Doubles&,
+                    const Doubles&, const Doubles&, int>(),
+           nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a, "damping"_a,
+           "direction"_a, "rest"_a,
            "pull"_a, "scale"_a, "feature_scale"_a, "seeds"_a, "reached"_a, "poses"_a)
       .def("one", &PySolver::one, "target"_a.none(), "q0"_a.none(), "position_tolerance"_a,
            "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "nearest"_a,

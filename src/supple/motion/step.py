@@ -146,8 +146,8 @@ class DLS:
     Attributes:
         rule: Chooses λ² from the linearization: one of `supple.damping`, or a callable.
         method: How the kernel solves it. "auto" takes singular values only where it must: not for
-            `Optimal`, `Constant` and `ErrorDamped`, nor where the least of them is so far from zero
-            that `SpeedBound`, `Region` and `Curvature` do not damp, as long as J has not nearly
+            `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor where the least of them is so far
+            from zero that `SpeedBound`, `Region` and `Curvature` do not damp, as long as J has not nearly
             lost rank. "svd" always; "cholesky" of J Jᵀ + λ² I or JᵀJ + λ² I, whichever is smaller,
             also where that is ill conditioned; "qr" of the stacked [J; λ I], which does not square
             the condition number. A rule that looks at singular values has the SVD already, which

@@ -16,6 +16,7 @@ from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
+from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array
 from supple.motion.task import Task, TaskLike
 from supple.solve.preference import Preference, checked, costs
@@ -40,6 +41,8 @@ def solve(
     solutions: int = 1,
     position_tolerance: float = 1e-6,
     rotation_tolerance: float = 1e-6,
+    damping: DampingRule | None = None,
+    max_step: float | None = None,
     timeout: float | None = None,
     max_starts: int = 256,
     threads: int | None = None,
@@ -72,6 +75,10 @@ def solve(
         solutions: Up to so many distinct answers to one target: q is (s, n), best first.
         position_tolerance: What is near enough [m], in every task.
         rotation_tolerance: Likewise [rad].
+        damping: How starts descend: a rule of `supple.damping`. Left out, `ErrorNorm` with a
+            two-hundredth of the robot's reach: docs/solve.md compares them.
+        max_step: No joint moves farther in an iteration [rad or m], 1 if left out. A short one
+            stays nearer to the branch of q0, and takes more iterations.
         timeout: Time for the whole call [s]; what is not solved by then gets `Status.TIMEOUT`.
         max_starts: After so many starts a target is held to be unreachable.
         threads: How many to use at most for a batch; all cores if left out.
@@ -81,7 +88,7 @@ def solve(
         InputError: malformed input, or one target or start that is not finite. In a batch those
             get `Status.NONFINITE_INPUT`.
     """
-    search = search_of(robot, tasks)
+    search = search_of(robot, tasks, damping, max_step)
     near = q0 is not None and (prefer is None or prefer == "nearest")
     if solutions == 1 and (prefer is None or near or prefer == "fast"):
         ends = math.inf if timeout is None else timeout
