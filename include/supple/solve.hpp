@@ -27,9 +27,9 @@ struct Quest {
   const T* stride;         // (n,): from one start to the next, in shares of the span
   T position_tolerance, rotation_tolerance;
   Step<T> step;  // what counts of it are its damping and the direction of a region
-  T stiffness;  // of Newton's method: μ = stiffness ‖e‖
-  T longest;    // no joint moves farther in one iteration [rad or m]
-  int pace;     // how many times the usual iterations a start may have: more where steps are short
+  T stiffness;   // of Newton's method: μ = stiffness ‖e‖
+  T longest;     // no joint moves farther in one iteration [rad or m]
+  int pace;      // how many times the usual iterations a start may have: more where steps are short
 };
 
 }  // namespace supple

@@ -20,8 +20,7 @@ using Doubles = std::vector<double>;
 // The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.
 nb::object lambda2_of(int rule, const Doubles& parameters, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values) {
-  if (rule < 0 || rule > int(last_rule) || parameters.size() > 4 || values < 1 ||
-      values > 64) {
+  if (rule < 0 || rule > int(last_rule) || parameters.size() > 4 || values < 1 || values > 64) {
     throw nb::value_error("no such rule, too many parameters, or not 1 to 64 singular values");
   }
   const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");

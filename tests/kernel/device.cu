@@ -149,8 +149,7 @@ __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, 
   while (!arrived(quest, at)) {
     descend(quest, quest.rows, n, at, static_cast<const T*>(nullptr));
     measure(quest, at);
-    if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest)))
-      break;
+    if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest))) break;
   }
   errors[2 * i] = at.position;
   errors[2 * i + 1] = at.rotation;

@@ -12,6 +12,7 @@ from targets import hold
 import supple
 from supple import DLS, InputError, Linearization, PoseTask, Status, damping, solve
 from supple.motion.damping import RULES, KernelRule, Region
+from supple.solve.search import search_of
 
 PANDA = supple.load("panda")
 TARGET = PANDA.fk(PANDA.neutral() + 0.1)
@@ -30,19 +31,19 @@ def descended(
     robot: supple.Robot, T: Array, q: Array, rule: KernelRule, max_step: float
 ) -> tuple[Array, int]:
     """The descent from q as it is written down: DLS of the joints that may move, kept inside."""
-    before = None
-    for iterations in range(200):
+    before, iterations = None, 0
+    while True:
         lin = PoseTask().linearize(robot, q, T)
         if max(np.linalg.norm(lin.e[:3]), np.linalg.norm(lin.e[3:])) <= 1e-6:
-            break
+            return q, iterations
         wish = lin.J.T @ lin.e
         held = ((q <= robot.lower) & (wish < 0)) | ((q >= robot.upper) & (wish > 0))
         free = Linearization(np.where(held, 0, lin.J), lin.e, before=before)
         dq = np.where(held, 0, DLS(rule, "svd")(free))  # (LAPACK's zeros are not quite)
         before = Linearization(free.J, free.e)
         dq *= min(1.0, max_step / np.abs(dq).max())
-        q = np.clip(q + dq, robot.lower, robot.upper)
-    return q, iterations
+        q, iterations = np.clip(q + dq, robot.lower, robot.upper), iterations + 1
+        assert iterations < 2000
 
 
 @pytest.mark.parametrize("max_step", [None, 0.02])
@@ -55,13 +56,13 @@ def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | N
     for T, q0 in zip(PANDA.fk(ends), begin, strict=True):
         found = solve(PANDA, T, q0=q0, prefer="fast", damping=rule, max_step=max_step)
         hold(PANDA, T, found)
-        q, iterations = descended(PANDA, T, q0, rule, max_step or 1.0)
         if found.restarts:  # it got nowhere from there
             continue
+        q, iterations = descended(PANDA, T, q0, rule, max_step or 1.0)
         compared += 1
-        np.testing.assert_allclose(found.q, q, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(found.q, q, rtol=0, atol=1e-8)
         assert found.iterations == iterations
-    assert compared >= 8
+    assert compared >= (4 if isinstance(rule, Region) and rule.direction else 8)
 
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
@@ -100,7 +101,7 @@ def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
 def test_the_default_is_the_norm_of_the_error() -> None:
     # λ² = 0.005 reach ‖e‖, the reach being that of the frames from their middle.
     robot = PANDA
-    rule = supple.solve.search.search_of(robot, None).rule  # type: ignore[attr-defined]
+    rule = search_of(robot, None).rule
     assert isinstance(rule, damping.ErrorNorm)
     T = robot.fk(robot.random(24, 100))
     plain, same = solve(robot, T), solve(robot, T, damping=rule)

@@ -14,6 +14,7 @@ from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
+from supple.kinematics.robot import may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule, Region
 from supple.motion.layout import Layout, lay_out, side_by_side
 from supple.motion.linearization import Array
@@ -178,7 +179,9 @@ def _search(
         primary=len(met),
         measures=measures,
         weights=layout.weights[:primary].tolist(),
-        joints=np.concatenate([robot.lower, robot.upper, low, span, stride]).tolist(),
+        joints=np.concatenate(
+            [robot.lower, robot.upper, low, span, stride, _turns(robot)]
+        ).tolist(),
         **_damping(rule, primary),
         rest=rest,
         pull=pull,
@@ -206,6 +209,12 @@ def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
 def _pace(max_step: float) -> int:
     """How many times the usual iterations a start may have: its steps are so much shorter."""
     return min(_SLOWEST, max(1, math.ceil(_LONGEST / max_step)))
+
+
+def _turns(robot: Robot) -> Array:
+    """A whole turn of each coordinate that has room for one (n,) [rad]; 0 for others."""
+    roomy = robot.upper - robot.lower >= 2 * np.pi
+    return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
 
 
 def _spread(robot: Robot) -> tuple[Array, Array, Array]:
