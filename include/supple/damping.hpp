@@ -24,7 +24,9 @@ enum class Rule : int {
   optimal,              // Δ
   optimal_newton,       // Δ
   curvature,            // c
+  error_norm,           // c
 };
+inline constexpr Rule last_rule = Rule::error_norm;
 
 template <class T>
 struct Damping {
@@ -185,6 +187,8 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
       return optimal_lambda2(spectrum, p0, true);
     case Rule::curvature:
       return max(L(0), p0 * sqrt(spectrum.error2) - square(least));
+    case Rule::error_norm:
+      return p0 * sqrt(spectrum.error2);
   }
   return L(0);
 }

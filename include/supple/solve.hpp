@@ -26,9 +26,10 @@ struct Quest {
   const T *from, *span;    // (n,): where starts are
   const T* stride;         // (n,): from one start to the next, in shares of the span
   T position_tolerance, rotation_tolerance;
-  T damping;    // λ² = damping ‖e‖
-  T stiffness;  // of Newton's method: μ = stiffness ‖e‖
-  T longest;    // no joint moves farther in one iteration [rad or m]
+  Step<T> step;  // what counts of it are its damping and the direction of a region
+  T stiffness;   // of Newton's method: μ = stiffness ‖e‖
+  T longest;     // no joint moves farther in one iteration [rad or m]
+  int pace;      // how many times the usual iterations a start may have: more where steps are short
 };
 
 }  // namespace supple
@@ -45,10 +46,21 @@ struct Descent {
   L* J;                  // (rows, n)
   L* e;                  // (rows,)
   L* work;               // working memory
+  // What rules that compare with the step before remember.
+  L* J_before;  // (rows, n), of joints that were not held: for `mayorga_rank`
+  L before;     // manipulability, or zero if only J counts; negative if there was no step
 };
 
-SUPPLE_FN int descent_work(int joints, int m, int n) {
-  const int looking = 12 * joints, going = m * m + m + n + m * n;
+// Whether λ² is the usual one, gain ‖e‖, which costs next to nothing.
+template <class T>
+SUPPLE_FN bool usually_damped(const Quest<T>& quest) {
+  return quest.step.damping.rule == Rule::error_norm;
+}
+
+template <class T>
+SUPPLE_FN int descent_work(const Quest<T>& quest) {
+  const int m = quest.rows, n = quest.chain.coordinates, looking = 12 * quest.chain.joints;
+  const int going = m * m + m + n + m * n + (usually_damped(quest) ? 0 : step_scratch(m, n));
   return looking > going ? looking : going;
 }
 
@@ -95,6 +107,37 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const Quest<T>& quest, const L& q, int j, 
   return ((q <= L(quest.lower[j])) & (wish < L(0))) | ((q >= L(quest.upper[j])) & (wish > L(0)));
 }
 
+// The step of any other damping rule. It sees the J of the joints that are not held, and remembers
+// it if it is one of those that compare with the step before.
+template <class L, class T>
+SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, const L* e, L* dq,
+                             L* scratch) {
+  const int m = quest.rows, n = quest.chain.coordinates;
+  const Rule rule = quest.step.damping.rule;
+  L change(0);
+  if (rule == Rule::mayorga_rank) {
+    for (int i = 0; i < m * n; ++i) {
+      const L moved = J[i] - at.J_before[i];
+      change = fma(moved, moved, change);
+      at.J_before[i] = J[i];
+    }
+    change = select(at.before >= L(0), sqrt(change), L(0));
+  }
+  step(quest.step, m, n, J, e, at.before, change, dq, scratch);
+  for (int j = 0; j < n; ++j) {  // rounding does not take a joint that is held off its limit
+    mask_t<L> moves = J[j] != L(0);
+    for (int i = 1; i < m; ++i) moves = moves | (J[i * n + j] != L(0));
+    dq[j] = select(moves, dq[j], L(0));
+  }
+  if (rule == Rule::mayorga_rank) at.before = L(0);
+  if (rule == Rule::manipulability_rate) {
+    L *copy = scratch, *sigma = copy + m * n, *work = sigma + m + n;
+    for (int i = 0; i < m * n; ++i) copy[i] = J[i];
+    singular_values(m, n, copy, sigma, work);
+    at.before = manipulability(m < n ? m : n, sigma);
+  }
+}
+
 // One damped step inside the limits: joints that sit at a limit and would leave stay there. Of all
 // steps that do as much for the task, the one nearest to v (n,), where there is one:
 //
@@ -107,18 +150,22 @@ SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L*
     const mask_t<L> held = held_at_limit(quest, at.q[j], j, v ? dq[j] + v[j] : dq[j]);
     for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), at.J[i * n + j]);
   }
-  gram(int(m), int(n), J, A);
-  const L lambda2 = L(quest.damping) * sqrt(at.cost);
   for (int i = 0; i < m; ++i) {
-    A[i * m + i] = A[i * m + i] + lambda2;
     z[i] = at.e[i];
     if (v) {
       for (int j = 0; j < n; ++j) z[i] = fma(-J[i * n + j], v[j], z[i]);
     }
   }
-  cholesky(m, A);
-  cholesky_solve(m, A, z);
-  transpose_times(int(m), int(n), J, z, dq);
+  if (usually_damped(quest)) {
+    gram(int(m), int(n), J, A);
+    const L lambda2 = L(quest.step.damping.p[0]) * sqrt(at.cost);
+    for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
+    cholesky(m, A);
+    cholesky_solve(m, A, z);
+    transpose_times(int(m), int(n), J, z, dq);
+  } else {
+    ruled_step(quest, at, J, z, dq, J + m * n);
+  }
   if (v) {
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + v[j];
   }

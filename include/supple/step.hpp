@@ -246,7 +246,8 @@ SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, co
   // Where the rule needs the singular values there is no point in another factorization.
   const Rule rule = how.damping.rule;
   const bool direct = (how.method == Method::damped_cholesky || how.method == Method::damped_qr) &&
-                      (rule == Rule::error || (rule == Rule::constant && how.damping.p[0] > 0));
+                      (rule == Rule::error || rule == Rule::error_norm ||
+                       (rule == Rule::constant && how.damping.p[0] > 0));
   const auto decompose = [&](const L* A) {
     factor(m, n, A, u, sigma, v);
     for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
@@ -322,6 +323,9 @@ SUPPLE_LARGE mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const
       break;
     case Rule::error:
       *lambda2 = L(damping.p[0]) * dot(m, e, e);
+      break;
+    case Rule::error_norm:
+      *lambda2 = L(damping.p[0]) * length(m, e);
       break;
     case Rule::speed_bound:
       least = square(L(1) / L(damping.p[0]));

@@ -10,6 +10,7 @@ namespace supple::inline SUPPLE_ISA {
 namespace {
 
 constexpr int finish_iterations = 40, polish_iterations = 100;
+constexpr int looks = 8;            // after so many iterations: whether time is up
 constexpr double finishing = 0.8;   // what is to be finished must lower its cost to this part ...
 constexpr double waiting = 3;       // ... every so many iterations: near a singularity it swings
 constexpr double apart = 1e-2;      // by so much, in some joint, solutions differ
@@ -77,11 +78,71 @@ mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
     const mask_t<L> there = arrived(quest, at), lower = at.cost <= L(finishing) * least;
     least = select(lower, at.cost, least);
     idle = select(lower, L(0), idle + L(1));
-    open = open & !there & (idle < L(waiting));
-    if (!any(open) || i == finish_iterations) return there;
+    open = open & !there & (idle < L(waiting * quest.pace));
+    if (!any(open) || i == quest.pace * finish_iterations) return there;
+    if (i % looks == looks - 1 && stopped(request)) return there;
     for (int r = 0; r < quest.rows; ++r) at.e[r] = select(open, at.e[r], L(0));
     descend(quest, at);
   }
+}
+
+// ---- whole turns -------------------------------------------------------------------------------
+
+double rounded(double x) { return double(static_cast<long long>(x < 0 ? x - 0.5 : x + 0.5)); }
+
+// How far joint j is from where another is, a whole turn counting nothing.
+double difference(const SolveRequest& request, int j, double one, double other) {
+  const double turn = request.turn ? request.turn[j] : 0, away = one - other;
+  return turn > 0 ? away - turn * rounded(away / turn) : away;
+}
+
+// The angle q, or of those that whole turns lead to inside the limits, the nearest to another.
+double nearest_turn(double q, double to, double turn, double lower, double upper) {
+  double next = q + turn * rounded((to - q) / turn);
+  if (next > upper) next = q + turn * double(static_cast<long long>((upper - q) / turn));
+  if (next < lower) next = q - turn * double(static_cast<long long>((q - lower) / turn));
+  return next >= lower && next <= upper && size(next - to) < size(q - to) ? next : q;
+}
+
+// Where joint j should be as far as whole turns go: at rest, near q0, or in the middle.
+double preferred(const SolveRequest& request, std::ptrdiff_t problem, int j) {
+  const Quest<double>& quest = *request.fine;
+  if (request.rest && request.rest[j] >= 0) {
+    return request.target[problem * quest.targets + request.rest[j]];
+  }
+  if (request.q0) return request.q0[problem * request.q0_stride + j];
+  return quest.from[j] + 0.5 * quest.span[j];
+}
+
+// Whether whole turns are looked at: not where the first answer will do.
+bool turns_count(const SolveRequest& request) {
+  return request.turn && (request.rest || request.nearest || request.most > 1);
+}
+
+// The same posture, its joints turned back to where they should be. Measured again.
+template <class L>
+void unwind(const SolveRequest& request, std::ptrdiff_t problem, Descent<L>& at, int lane) {
+  const Quest<double>& quest = *request.fine;
+  for (int j = 0; j < quest.chain.coordinates; ++j) {
+    if (!(request.turn[j] > 0)) continue;
+    set(at.q[j], lane,
+        nearest_turn(get(at.q[j], lane), preferred(request, problem, j), request.turn[j],
+                     quest.lower[j], quest.upper[j]));
+  }
+  measure(quest, at);
+}
+
+// The same of a solution, which it stays: where rounding would spoil it, it is left alone.
+void unwind_solution(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
+  Descent<double>& at = room.lone;
+  const int n = request.fine->chain.coordinates;
+  double* const kept = room.v + n;
+  if (!turns_count(request)) return;
+  for (int j = 0; j < n; ++j) kept[j] = at.q[j];
+  unwind(request, problem, at, 0);
+  if (arrived(*request.fine, at)) return;
+  for (int j = 0; j < n; ++j) at.q[j] = kept[j];
+  measure(*request.fine, at);
 }
 
 // From a solution to the one nearest to a rest posture: minimises Σ pull (rest - q)², moving in the
@@ -121,6 +182,7 @@ void polish(const SolveRequest& request, Room& room, Rest&& rest, Pull&& pull) {
 
 // A solution in room.lone, made to suit the caller's wishes.
 void suit(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
+  unwind_solution(request, room, problem);
   if (request.rest) {
     const double* const numbers = request.target + problem * request.fine->targets;
     polish(
@@ -130,6 +192,7 @@ void suit(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
     const double* const start = request.q0 + problem * request.q0_stride;
     polish(request, room, [&](int j) { return start[j]; }, [](int) { return 1.0; });
   }
+  unwind_solution(request, room, problem);  // (each joint for itself: all together came nearer)
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t proble
       least = std::min(least, cost);
       solved |= bool(get(there, i));
       ++iteration[i];
-      const bool over = get(done, i) || solved || iteration[i] == rest_iterations ||
+      const bool over = get(done, i) || solved || iteration[i] == quest.pace * rest_iterations ||
                         (iteration[i] >= hopeless_after && cost > hopeless * least);
       if (!over) continue;
       failures.cost[entry[i]] = cost;
@@ -178,7 +178,7 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
     for (int j = 0; j < n; ++j) set(at.q[j], i, float(q[j]));
   }
   Rest<Wide> rest = rest_from(quest, at, room.still_work);
-  for (int i = 0; i < climb_iterations && !stopped(request); ++i) {
+  for (int i = 0; i < quest.pace * climb_iterations && !stopped(request); ++i) {
     measure(quest, at);
     Wide value(0.0f);
     for (int r = 0; r < quest.rows; ++r) {
@@ -211,7 +211,7 @@ int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem
   }
   Rest<Fine> rest = rest_from(quest, at, room.fine_work, some ? least_stiff : 1);
   mask_t<Fine> done = rest.value < Fine(0);
-  for (int i = 0; i < fine_iterations; ++i) {
+  for (int i = 0; i < quest.pace * fine_iterations; ++i) {
     measure(quest, at);
     if (any(arrived(quest, at))) break;
     done = done | approach(quest, at, rest, at.cost, at.cost);
@@ -248,8 +248,9 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
     best = get(room.fine.cost, own) <= as_close * cost
                ? own
                : come_closest(request, room, problem, &failures);
-    solved = get(arrived(*request.fine, room.fine), best);
   }
+  if (turns_count(request)) unwind(request, problem, room.fine, best);
+  solved = get(arrived(*request.fine, room.fine), best);
   const Outcome outcome = solved             ? Outcome::solved
                           : stopped(request) ? Outcome::timeout
                                              : Outcome::unreachable;

@@ -157,15 +157,18 @@ struct SolveRequest {
   const double* seeds;
   const float* feature_scale;  // (targets,)
   int entries;                 // a multiple of the lanes; 0 for none
+  const double* turn;          // (n,): a whole turn [rad], 0 for a joint without; null: none has
   int max_starts;
   bool single;   // every lane a start of the same problem, not a problem of its own
   int most;      // solutions of each problem; more than one: `single`
   bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`
   double* q;     // (count, most, n)
-  Outcome* outcome;                   // (count, most)
-  double* error;                      // (count, most, 2): position [m], rotation [rad]
-  int* effort;                        // (count, most, 2): iterations, starts
-  int* found;                         // (count,): how many of the solutions there are, at least 1
+  Outcome* outcome;  // (count, most)
+  double* error;     // (count, most, 2): position [m], rotation [rad]
+  int* effort;       // (count, most, 2): iterations, starts
+  int* found;        // (count,): how many of the solutions there are, at least 1
+  double* failed;    // (count, 4), of `single`: starts in all, how many failed, and
+                     // the errors of the best of those; null: nobody asks
   std::atomic<std::ptrdiff_t>* next;  // the first problem that no thread has taken
   bool (*stop)(void* watch);          // whether to come to an end; null: never
   void* watch;

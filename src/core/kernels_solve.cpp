@@ -19,10 +19,13 @@ std::ptrdiff_t take(const SolveRequest& request, Room& room) {
   }
 }
 
-// Every problem that is left: time is up.
+// Every problem that is left: time is up. (A block at a time: there may be millions.)
 void leave_all(const SolveRequest& request, Room& room) {
-  for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
-    leave(request, p, room, Outcome::timeout);
+  constexpr std::ptrdiff_t block = 512;
+  for (std::ptrdiff_t p; (p = request.next->fetch_add(block)) < request.count;) {
+    for (const std::ptrdiff_t end = std::min(p + block, request.count); p < end; ++p) {
+      leave(request, p, room, sound(request, p) ? Outcome::timeout : Outcome::nonfinite);
+    }
   }
 }
 
@@ -34,6 +37,16 @@ class Single {
       : request_(request), quest_(*request.fine), room_(room), problem_(problem) {}
 
   void run() {
+    search();
+    if (!request_.failed) return;
+    double* const failed = request_.failed + 4 * problem_;
+    failed[0] = next_;
+    failed[1] = failed_;
+    for (int k = 0; k < 2; ++k) failed[2 + k] = failed_error_[k];
+  }
+
+ private:
+  void search() {
     if (request_.q0 && from_caller()) return;
     look_up(request_, problem_, room_, room_.which[0]);
     failures().clear();
@@ -54,7 +67,6 @@ class Single {
     conclude(true);
   }
 
- private:
   Failures& failures() { return room_.failures[0]; }
   bool conclude(bool last) {
     return supple::conclude(request_, room_, problem_, failures(), iterations_, next_, last);
@@ -68,8 +80,8 @@ class Single {
     put_in(request_, at, 0, problem_, request_.q0 + problem_ * request_.q0_stride);
     next_ = 1;
     double cost = 3e300;
-    const int patience = request_.nearest ? 2 : 1;
-    for (int i = 0; i < patience * patience * max_iterations; ++i, ++iterations_) {
+    const int patience = request_.nearest ? 2 : 1, pace = quest_.pace;
+    for (int i = 0; i < patience * patience * pace * max_iterations; ++i, ++iterations_) {
       measure(quest_, at);
       if (arrived(quest_, at)) {
         const bool near = moved() <= near_start;
@@ -77,13 +89,26 @@ class Single {
         add();
         return enough() || (request_.nearest && near);
       }
-      if (i % (patience * window) == 0) {
+      if (i % (patience * pace * window) == 0) {
         if (!(at.cost <= double(progress) * cost)) break;
         cost = at.cost;
       }
+      if (i % looks == looks - 1 && stopped(request_)) break;
       descend(quest_, at);
     }
+    note_failure(at, 0);
     return request_.nearest && at.cost < near_miss && settled_near();
+  }
+
+  // A start that failed, for whoever asks how near the best of them came.
+  template <class L>
+  void note_failure(const Descent<L>& at, int lane) {
+    ++failed_;
+    const double cost = get(at.cost, lane);
+    if (!(cost < failed_cost_)) return;
+    failed_cost_ = cost;
+    failed_error_[0] = get(at.position, lane);
+    failed_error_[1] = get(at.rotation, lane);
   }
 
   // Where that has failed: Newton's method, which gets to a singular pose. Returns whether it did.
@@ -120,6 +145,7 @@ class Single {
   // What room.lone holds is a solution, perhaps a known one.
   void add() {
     const int n = quest_.chain.coordinates;
+    unwind_solution(request_, room_, problem_);
     if (request_.nearest) {
       const double move = moved();
       if (++found_ > 1 && !(move < least_move_)) return;
@@ -129,7 +155,9 @@ class Single {
     const double* known = request_.q + problem_ * request_.most * n;
     for (int i = 0; i < found_; ++i, known += n) {
       bool same = true;
-      for (int j = 0; j < n; ++j) same &= size(known[j] - room_.lone.q[j]) <= apart;
+      for (int j = 0; j < n; ++j) {
+        same &= size(difference(request_, j, known[j], room_.lone.q[j])) <= apart;
+      }
       if (same) return;
     }
     record(request_, problem_, found_++, room_.lone, 0, Outcome::solved, iterations_, next_);
@@ -150,16 +178,19 @@ class Single {
           if (!request_.nearest) suit(request_, room_, problem_);
           add();
         } else {
+          note_failure(room_.lone, 0);
           keep(request_, room_, i, failures());
         }
-      } else if (stuck(room_, i, slot)) {
+      } else if (stuck(request_, room_, i, slot)) {
+        note_failure(room_.wide, i);
         keep(request_, room_, i, failures());
       } else {
         continue;
       }
-      slot.start = next_++;
-      slot.fresh = slot.start < request_.max_starts;
-      if (!slot.fresh) {
+      slot.fresh = next_ < request_.max_starts;
+      if (slot.fresh) {
+        slot.start = next_++;
+      } else {
         slot.problem = -1;
         --running;
       }
@@ -178,6 +209,8 @@ class Single {
   std::ptrdiff_t problem_;
   int found_ = 0, next_ = 0, iterations_ = 0;
   double least_move_ = 0;
+  int failed_ = 0;
+  double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best of the failed starts
 };
 
 // ---- every lane is another problem -------------------------------------------------------------
@@ -236,7 +269,7 @@ class Batcher {
       ++slot.iterations;
       if (get(there, i)) {
         arriving[many++] = i;
-      } else if (stuck(room_, i, slot)) {
+      } else if (stuck(request_, room_, i, slot)) {
         keep(request_, room_, i, room_.failures[i]);
         again(i);
       }

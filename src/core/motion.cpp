@@ -20,8 +20,7 @@ using Doubles = std::vector<double>;
 // The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.
 nb::object lambda2_of(int rule, const Doubles& parameters, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values) {
-  if (rule < 0 || rule > int(Rule::curvature) || parameters.size() > 4 || values < 1 ||
-      values > 64) {
+  if (rule < 0 || rule > int(last_rule) || parameters.size() > 4 || values < 1 || values > 64) {
     throw nb::value_error("no such rule, too many parameters, or not 1 to 64 singular values");
   }
   const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");
@@ -47,7 +46,7 @@ nb::tuple steps(int method, double parameter, int group, double max_error, int e
                 const Doubles& joint_scale, const Doubles& direction, double min_weight,
                 nb::handle J, nb::handle e, nb::handle history, int rows, int columns,
                 int threads) {
-  if (method < 0 || method > int(Method::damped_quick) || rule < 0 || rule > int(Rule::curvature) ||
+  if (method < 0 || method > int(Method::damped_quick) || rule < 0 || rule > int(last_rule) ||
       parameters.size() > 4 || group < 1 || error_group < 1 || rows < 1 || columns < 1) {
     throw nb::value_error("no such method or rule, or sizes that are not positive");
   }

@@ -49,7 +49,9 @@ Descent<L> descent(const Quest<T>& quest, Cut& cut) {
   at.target = cut.take<L>(quest.targets);
   at.J = cut.take<L>(m * n);
   at.e = cut.take<L>(m);
-  at.work = cut.take<L>(descent_work(quest.chain.joints, m, n));
+  at.work = cut.take<L>(descent_work(quest));
+  at.J_before = cut.take<L>(quest.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
+  at.before = L(-1);
   return at;
 }
 
@@ -183,6 +185,7 @@ void begin(const SolveRequest& request, Room& room, int lane, const int* which) 
     const double q = start_at(request, slot.problem, slot.start, which, j);
     set(room.wide.q[j], lane, float(clamped(q, quest.lower[j], quest.upper[j])));
   }
+  set(room.wide.before, lane, -1.0f);
   slot.iteration = 0;
   slot.cost = huge_cost;
   slot.fresh = false;
@@ -199,6 +202,7 @@ template <class L>
 void aim_finely(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem) {
   const int k = request.fine->targets;
   for (int i = 0; i < k; ++i) set(at.target[i], lane, request.target[problem * k + i]);
+  set(at.before, lane, -1.0);
 }
 
 template <class L, class T>
@@ -211,10 +215,10 @@ void put_in(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_
   aim_finely(request, at, lane, problem);
 }
 
-bool stuck(const Room& room, int lane, Slot& slot) {
-  const int patience = slot.start < patient_from ? 1 : 2;
-  if (slot.iteration >= patience * patience * max_iterations) return true;
-  if (slot.iteration % (patience * window)) return false;
+bool stuck(const SolveRequest& request, const Room& room, int lane, Slot& slot) {
+  const int patience = slot.start < patient_from ? 1 : 2, pace = request.wide->pace;
+  if (slot.iteration >= patience * patience * pace * max_iterations) return true;
+  if (slot.iteration % (patience * pace * window)) return false;
   const float cost = get(room.wide.cost, lane);
   const bool slow = !(cost <= progress * slot.cost);
   slot.cost = cost;

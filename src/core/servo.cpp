@@ -31,8 +31,8 @@ class OwnedStep {
               {Rule(int(given.at(6))), {given.at(7), given.at(8), given.at(9), given.at(10)}}} {
     step_.min_weight = given.at(11);
     const int method = int(given[0]), rule = int(given[6]);
-    if (method < 0 || method > int(Method::damped_quick) || rule < 0 ||
-        rule > int(Rule::curvature) || step_.group < 1 || step_.error_group < 1) {
+    if (method < 0 || method > int(Method::damped_quick) || rule < 0 || rule > int(last_rule) ||
+        step_.group < 1 || step_.error_group < 1) {
       throw nb::value_error("no such method or rule");
     }
     for (int i = 0; i < 3; ++i) counts_[i] = int(given.at(12 + i));

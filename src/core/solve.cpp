@@ -25,13 +25,14 @@ using namespace nb::literals;
 // What starts of one precision share, owning its memory.
 template <class T>
 struct OwnedQuest {
-  std::vector<T> weight, lower, upper, from, span, stride;
+  std::vector<T> weight, lower, upper, from, span, stride, direction;
   std::vector<Measure> measure;
   Quest<T> quest{};
 
   OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
-             const Doubles& joints, const Doubles& scale)
-      : weight(weights.begin(), weights.end()) {
+             const Doubles& joints, const Doubles& damping, const Doubles& towards,
+             const Doubles& scale)
+      : weight(weights.begin(), weights.end()), direction(towards.begin(), towards.end()) {
     const int n = tasks.chain<T>().coordinates;
     std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride};
     for (int k = 0; k < 5; ++k) {
@@ -52,9 +53,23 @@ struct OwnedQuest {
              stride.data(),
              T(0),
              T(0),
+             {},
              T(scale.at(0)),
              T(scale.at(1)),
-             T(scale.at(2))};
+             int(scale.at(2))};
+    constexpr T none = std::numeric_limits<T>::infinity();
+    quest.step = {Method::damped_quick,
+                  T(0),
+                  1,
+                  none,
+                  1,
+                  none,
+                  {Rule(int(damping.at(0))), {}},
+                  nullptr,
+                  nullptr,
+                  direction.empty() ? nullptr : direction.data(),
+                  T(damping.at(5))};
+    for (int i = 0; i < 4; ++i) quest.step.damping.p[i] = T(damping.at(1 + i));
   }
 
   Quest<T> within(double position, double rotation) const {
@@ -144,16 +159,21 @@ class PySolver {
  public:
   // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
   // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
-  // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span and
-  // stride (5 n); `scale` damping, stiffness, the longest step and the tolerance of the search;
-  // `reached` (N, targets) is what the seeds (N, n) reach, as the numbers of targets. `poses`: how
-  // many tasks there are if a target is a pose (4, 4) of each, else 0.
+  // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span,
+  // stride and a whole turn, or 0 (6 n); `damping` a rule, its four parameters and the least weight
+  // of a region's `direction` (rows,), which may be empty; `scale` stiffness, the longest step, the
+  // pace and the tolerance of the search; `reached` (N, targets) is what the seeds (N, n) reach, as
+  // the numbers of targets. `poses`: how many tasks there are if a target is a pose (4, 4) of each,
+  // else 0.
   PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-           const Doubles& joints, const Ints& rest, const Doubles& pull, const Doubles& scale,
+           const Doubles& joints, const Doubles& damping, const Doubles& direction,
+           const Ints& rest, const Doubles& pull, const Doubles& scale,
            const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached, int poses)
       : tasks_(std::move(tasks)),
-        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
-        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, scale),
+        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+              direction, scale),
+        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+              direction, scale),
         rest_(rest),
         pull_(pull),
         coarse_(scale.at(3)),
@@ -162,12 +182,16 @@ class PySolver {
         reached_(reached),
         poses_(poses) {
     const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
-    if (weights.size() != measures.size() || joints.size() != std::size_t(5 * n) ||
+    if (weights.size() != measures.size() || joints.size() != std::size_t(6 * n) ||
+        damping.size() != 6 || damping[0] < 0 || damping[0] > int(last_rule) ||
+        (!direction.empty() && direction.size() != measures.size()) ||
         (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
         int(feature_scale.size()) != k || seeds.size() / n * k != reached.size() ||
         (poses && k != 12 * poses)) {
       throw nb::value_error("sizes that do not match the tasks");
     }
+    turn_.assign(joints.end() - n, joints.end());
+    turns_ = std::any_of(turn_.begin(), turn_.end(), [](double turn) { return turn > 0; });
   }
 
   // One problem -> (q (n,), outcome, position error, rotation error, iterations, starts), or None
@@ -220,10 +244,12 @@ class PySolver {
   }
 
   // Many problems, as the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, most, n), outcome
-  // (B, most), errors and efforts (B, most, 2), and how many of the `most` there are (B,).
+  // (B, most), errors and efforts (B, most, 2), how many of the `most` there are (B,), and of each
+  // how many starts there were and failed, and the errors of the best of those (B, 4), if `explain`
+  // and `single`.
   nb::tuple many(nb::handle targets, nb::handle q0, double position, double rotation,
                  int max_starts, double timeout, int most, bool single, bool nearest, int threads,
-                 nb::handle progress) {
+                 nb::handle progress, bool explain) {
     const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
     const Batch aim(targets, k, "targets");
     const npy_intp count = aim.count();
@@ -244,7 +270,8 @@ class PySolver {
     }
     nb::object q = array(NPY_DOUBLE, {count, most, n}), outcome = array(NPY_INT8, {count, most}),
                error = array(NPY_DOUBLE, {count, most, 2}),
-               effort = array(NPY_INT, {count, most, 2}), found = array(NPY_INT, {count});
+               effort = array(NPY_INT, {count, most, 2}), found = array(NPY_INT, {count}),
+               failed = array(NPY_DOUBLE, {explain ? count : 0, 4});
     request.most = most;
     request.single = single || nearest || most > 1;
     request.nearest = nearest;
@@ -253,6 +280,7 @@ class PySolver {
     request.error = data_of<double>(error);
     request.effort = data_of<int>(effort);
     request.found = data_of<int>(found);
+    request.failed = explain ? data_of<double>(failed) : nullptr;
     Watch watch(timeout, count, progress);
     request.next = &watch.next;
     request.stop = &Watch::stop;
@@ -267,7 +295,7 @@ class PySolver {
       });
     }
     watch.finish();
-    return nb::make_tuple(q, outcome, error, effort, found);
+    return nb::make_tuple(q, outcome, error, effort, found, failed);
   }
 
  private:
@@ -306,6 +334,7 @@ class PySolver {
     request.seeds = seeds_.data();
     request.feature_scale = feature_scale_.data();
     request.entries = entries_;
+    request.turn = turns_ ? turn_.data() : nullptr;
     request.max_starts = max_starts;
     request.most = 1;
     return request;
@@ -338,7 +367,8 @@ class PySolver {
   OwnedQuest<float> wide_;
   OwnedQuest<double> fine_;
   Ints rest_;
-  Doubles pull_;
+  Doubles pull_, turn_;
+  bool turns_;
   double coarse_;
   std::vector<float> feature_scale_;
   Doubles seeds_, reached_;
@@ -355,30 +385,32 @@ void bind_solve(nb::module_& m) {
   m.def("pose_numbers", &pose_numbers, "poses"_a.none(),
         "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
         nb::sig("def pose_numbers(poses: object) -> " SUPPLE_NUMBERS("float64") " | None"));
-  nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
-      .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&, const Ints&,
-                    const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Doubles&,
-                    int>(),
-           nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a, "rest"_a,
-           "pull"_a, "scale"_a, "feature_scale"_a, "seeds"_a, "reached"_a, "poses"_a)
-      .def("one", &PySolver::one, "target"_a.none(), "q0"_a.none(), "position_tolerance"_a,
-           "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "nearest"_a,
-           nb::sig("def one(self, target: object, q0: object, position_tolerance: float, "
+  nb::
+      class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
+          .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&,
+                        const Doubles&, const Doubles&, const Ints&, const Doubles&, const Doubles&,
+                        const Doubles&, const Doubles&, const Doubles&, int>(),
+               nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a,
+               "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a, "feature_scale"_a,
+               "seeds"_a, "reached"_a, "poses"_a)
+          .def("one", &PySolver::one, "target"_a.none(), "q0"_a.none(), "position_tolerance"_a,
+               "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "nearest"_a,
+               nb::sig(
+                   "def one(self, target: object, q0: object, position_tolerance: float, "
                    "rotation_tolerance: float, max_starts: int, timeout: float, nearest: bool) -> "
                    "tuple[" SUPPLE_NUMBERS("float64") ", int, float, float, int, int] | None"))
-      .def(
-          "many", &PySolver::many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
-          "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a, "nearest"_a,
-          "threads"_a, "progress"_a.none(),
-          nb::sig(
-              "def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
-              "None, position_tolerance: float, rotation_tolerance: float, max_starts: int, "
-              "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
-              "progress: typing.Any) -> tuple[" SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS(
-                  "int"
-                  "8") ", " SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS("int32") ","
-                                                                                   " " SUPPLE_NUMBERS(
-                                                                                       "int32") "]"));
+          .def("many", &PySolver::many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
+               "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a,
+               "nearest"_a, "threads"_a, "progress"_a.none(), "explain"_a,
+               nb::sig("def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike "
+                       "| "
+                       "None, position_tolerance: float, rotation_tolerance: float, max_starts: "
+                       "int, "
+                       "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
+                       "progress: typing.Any, explain: bool) -> tuple[" SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS("int8") ", " SUPPLE_NUMBERS(
+                           "float64") ", " SUPPLE_NUMBERS("int32") ", " SUPPLE_NUMBERS("int32") ","
+                                                                                                " " SUPPLE_NUMBERS(
+                                                                                                    "float64") "]"));
 }
 
 }  // namespace supple

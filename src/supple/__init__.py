@@ -45,7 +45,7 @@ from supple.motion import (
     linearize,
     steps,
 )
-from supple.solve import Servo, Solution, Status, Trajectory, solve, track
+from supple.solve import Servo, Solution, Status, Story, Trajectory, solve, track
 
 __all__ = [
     "DLS",
@@ -78,6 +78,7 @@ __all__ = [
     "Solution",
     "SphericalWrist",
     "Status",
+    "Story",
     "SuppleError",
     "TotalSpeed",
     "Trajectory",

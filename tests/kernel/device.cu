@@ -144,13 +144,12 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
 template <class T>
 __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;
-  Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work};
+  Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
   measure(quest, at);
   while (!arrived(quest, at)) {
     descend(quest, quest.rows, n, at, static_cast<const T*>(nullptr));
     measure(quest, at);
-    if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest.chain.joints, 6, n)))
-      break;
+    if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest))) break;
   }
   errors[2 * i] = at.position;
   errors[2 * i + 1] = at.rotation;

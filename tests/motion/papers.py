@@ -239,6 +239,11 @@ def curvature(m: Measures, kappa: Decimal) -> Decimal:
     return max(Decimal(0), kappa * m.error2.sqrt() - m.sigma_min**2)
 
 
+def error_norm(m: Measures, gain: Decimal) -> Decimal:
+    """λ² = μ‖e‖: Levenberg and Marquardt's parameter in Fan & Yuan 2005, δ = 1."""
+    return gain * m.error2.sqrt()
+
+
 FORMULAS: dict[str, Callable[..., Decimal]] = {
     "Constant": constant,
     "Manipulability": manipulability,
@@ -251,6 +256,7 @@ FORMULAS: dict[str, Callable[..., Decimal]] = {
     "MayorgaCondition": mayorga_condition,
     "MayorgaRank": mayorga_rank,
     "Curvature": curvature,
+    "ErrorNorm": error_norm,
 }
 
 

@@ -7,6 +7,7 @@ from supple.motion.damping import (
     Constant,
     Curvature,
     ErrorDamped,
+    ErrorNorm,
     KernelRule,
     Manipulability,
     ManipulabilityRate,
@@ -44,6 +45,7 @@ EVERY: tuple[KernelRule, ...] = (
     Optimal(20.0, newton=True),
     Curvature(0.5),
     Curvature(1e-4),
+    ErrorNorm(0.3),
 )
 
 # The numbers that each class takes, with good values.
@@ -65,6 +67,7 @@ NUMBERS: dict[type[KernelRule], dict[str, float]] = {
     MayorgaRank: {"lambda2_0": 1.0, "lambda2_max": 1.0},
     Optimal: {"max_speed": 1.0},
     Curvature: {"curvature": 1.0},
+    ErrorNorm: {"gain": 1.0},
 }
 
 

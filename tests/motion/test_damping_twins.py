@@ -16,6 +16,7 @@ from supple.motion.damping import (
     Constant,
     Curvature,
     ErrorDamped,
+    ErrorNorm,
     KernelRule,
     MayorgaCondition,
     MayorgaRank,
@@ -56,7 +57,7 @@ def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> flo
     another one is subtracted from.
     """
     p = rule.kernel[1]
-    if isinstance(rule, Constant | ErrorDamped | TrackingBound):
+    if isinstance(rule, Constant | ErrorDamped | ErrorNorm | TrackingBound):
         large = here
     elif isinstance(rule, SpeedBound):
         large = p[0] ** -2

@@ -154,6 +154,28 @@ def test_no_time_at_all() -> None:
     assert ((PANDA.lower <= many.q) & (many.q <= PANDA.upper)).all()
 
 
+@pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], threads: int) -> None:
+    # Without any time all that is done is done after the end: a look at it every few iterations.
+    T = PANDA.fk(PANDA.random(7, 3000))
+    T[::2, :3, 3] += 5
+    T[10, 0, 0] = np.nan
+    found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
+    assert set(found.status.tolist()) <= {Status.TIMEOUT, Status.CONVERGED, Status.NONFINITE_INPUT}
+    assert found.status[10] == Status.NONFINITE_INPUT
+    assert found.iterations.max() <= 10
+    assert found.restarts.min() >= 0
+    looked_at = np.isfinite(found.position_error)  # the lanes of each thread, of each piece
+    assert looked_at.sum() <= 2 * threads * 16
+    assert (found.iterations[~looked_at] == 0).all()
+    rest = options.get("q0", PANDA.neutral())
+    assert (found.q[~looked_at] == rest).all()
+    for target in T[:4]:
+        one = solve(PANDA, target, timeout=0.0, **options)
+        assert one.iterations <= 10
+
+
 def test_time_is_kept() -> None:
     far = np.repeat(TARGET[None], 20_000, axis=0)
     far[:, :3, 3] += 5

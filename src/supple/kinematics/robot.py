@@ -407,6 +407,15 @@ def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
     return found
 
 
+def may_turn(robot: Robot) -> NDArray[np.bool_]:
+    """Which coordinates (n,) are angles whose whole turns leave every frame where it is."""
+    found = ~robot.prismatic
+    for joint in robot._tree.joints:
+        if joint.prismatic or joint.scale != round(joint.scale):  # one that mimics it
+            found[joint.coordinate] = False
+    return found
+
+
 def only_tip(robot: Robot) -> str:
     """The end frame of a robot that has just one.
 

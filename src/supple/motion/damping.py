@@ -42,6 +42,7 @@ class Rule(IntEnum):
     OPTIMAL = 10
     OPTIMAL_NEWTON = 11
     CURVATURE = 12
+    ERROR_NORM = 13
 
 
 class DampingRule(Protocol):
@@ -632,6 +633,38 @@ class Curvature(KernelRule):
         return cls(0.5 * Scale.of(robot, frame, rows).reach * dt)
 
 
+@dataclass(frozen=True)
+class ErrorNorm(KernelRule):
+    """Damping that grows with the length of the task error:  lambda2 = gain ‖e‖.
+
+    Vanishes as the target is reached, slowly enough to hold where J loses rank on the way, and fast
+    enough that convergence is that of Newton's method: the default of `solve`.
+
+    Attributes:
+        gain: λ² over ‖e‖ [m], e a displacement.
+
+    References:
+        Fan & Yuan 2005: Levenberg and Marquardt's method with the damping ‖e‖, or ‖e‖² as in
+        `ErrorDamped`, converges quadratically even where solutions are not isolated.
+    """
+
+    rule = Rule.ERROR_NORM
+    spectral = False
+    gain: float = field(metadata=_NOT_NEGATIVE)
+
+    def __call__(self, linearization: Linearization) -> float:  # noqa: D102
+        return self.gain * float(np.linalg.norm(linearization.e))
+
+    def reason(self, linearization: Linearization) -> str:  # noqa: D102
+        lambda2, e = self(linearization), float(np.linalg.norm(linearization.e))
+        return f"error norm: the task vector is {e:.3g} long, so lambda2 = {lambda2:.3g}"
+
+    @classmethod
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> ErrorNorm:
+        """A two-hundredth of the reach."""
+        return cls(0.005 * Scale.of(robot, frame, rows).reach)
+
+
 _MOST_ITERATIONS = 201
 
 RULES = (
@@ -647,4 +680,5 @@ RULES = (
     MayorgaRank,
     Optimal,
     Curvature,
+    ErrorNorm,
 )

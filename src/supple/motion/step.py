@@ -146,12 +146,12 @@ class DLS:
     Attributes:
         rule: Chooses λ² from the linearization: one of `supple.damping`, or a callable.
         method: How the kernel solves it. "auto" takes singular values only where it must: not for
-            `Optimal`, `Constant` and `ErrorDamped`, nor where the least of them is so far from zero
-            that `SpeedBound`, `Region` and `Curvature` do not damp, as long as J has not nearly
-            lost rank. "svd" always; "cholesky" of J Jᵀ + λ² I or JᵀJ + λ² I, whichever is smaller,
-            also where that is ill conditioned; "qr" of the stacked [J; λ I], which does not square
-            the condition number. A rule that looks at singular values has the SVD already, which
-            is used then.
+            `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor where the least of them is so
+            far from zero that `SpeedBound`, `Region` and `Curvature` do not damp, as long as J has
+            not nearly lost rank. "svd" always; "cholesky" of J Jᵀ + λ² I or JᵀJ + λ² I, whichever
+            is smaller, also where that is ill conditioned; "qr" of the stacked [J; λ I], which does
+            not square the condition number. A rule that looks at singular values has the SVD
+            already, which is used then.
 
     References:
         Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.

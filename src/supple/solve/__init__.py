@@ -4,6 +4,7 @@ from supple.solve.position import solve
 from supple.solve.result import Status, Trajectory
 from supple.solve.servo import Servo
 from supple.solve.solution import Solution
+from supple.solve.story import Story
 from supple.solve.track import track
 
-__all__ = ["Servo", "Solution", "Status", "Trajectory", "solve", "track"]
+__all__ = ["Servo", "Solution", "Status", "Story", "Trajectory", "solve", "track"]

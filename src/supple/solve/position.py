@@ -16,15 +16,17 @@ from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
+from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array
 from supple.motion.task import Task, TaskLike
 from supple.solve.preference import Preference, checked, costs
 from supple.solve.result import Status
 from supple.solve.search import Search, search_of
 from supple.solve.solution import Solution, quick
+from supple.solve.story import story_of
 
 Progress: TypeAlias = Callable[[int, int], object]
-Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts
+Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
@@ -40,8 +42,11 @@ def solve(
     solutions: int = 1,
     position_tolerance: float = 1e-6,
     rotation_tolerance: float = 1e-6,
+    damping: DampingRule | None = None,
+    max_step: float | None = None,
     timeout: float | None = None,
     max_starts: int = 256,
+    explain: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Solution:
@@ -72,8 +77,13 @@ def solve(
         solutions: Up to so many distinct answers to one target: q is (s, n), best first.
         position_tolerance: What is near enough [m], in every task.
         rotation_tolerance: Likewise [rad].
+        damping: How starts descend: a rule of `supple.damping`. Left out, `ErrorNorm` with a
+            two-hundredth of the robot's reach: docs/solve.md compares them.
+        max_step: No joint moves farther in an iteration [rad or m], 1 if left out. A short one
+            stays nearer to the branch of q0, and takes more iterations.
         timeout: Time for the whole call [s]; what is not solved by then gets `Status.TIMEOUT`.
         max_starts: After so many starts a target is held to be unreachable.
+        explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many.
 
@@ -81,9 +91,10 @@ def solve(
         InputError: malformed input, or one target or start that is not finite. In a batch those
             get `Status.NONFINITE_INPUT`.
     """
-    search = search_of(robot, tasks)
+    began = time.perf_counter() if explain or timeout is not None else 0.0
+    search = search_of(robot, tasks, damping, max_step)
     near = q0 is not None and (prefer is None or prefer == "nearest")
-    if solutions == 1 and (prefer is None or near or prefer == "fast"):
+    if solutions == 1 and (prefer is None or near or prefer == "fast") and not explain:
         ends = math.inf if timeout is None else timeout
         try:  # the commonest call; what it does not take is looked at below
             made = search.kernel.one(
@@ -97,15 +108,22 @@ def solve(
         number(position_tolerance, "position_tolerance", above=0),
         number(rotation_tolerance, "rotation_tolerance", above=0),
         _count(max_starts, "max_starts"),
-        math.inf if timeout is None else number(timeout, "timeout", least=0),
     )
+    ends = math.inf if timeout is None else began + number(timeout, "timeout", least=0)
     if prefer is None:
         prefer = "fast" if q0 is None else "nearest"
     goals = search.targets(_each(target, tasks, search))
     checked(prefer, q0 is not None)
     start = None if q0 is None else _start(q0, robot, goals.shape[:-1])
     call = _Call(
-        search, bounds, prefer, _count(solutions, "solutions"), thread_count(threads), progress
+        search,
+        bounds,
+        ends,
+        prefer,
+        _count(solutions, "solutions"),
+        thread_count(threads),
+        progress,
+        began if explain else None,
     )
     return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
 
@@ -115,62 +133,75 @@ class _Call:
     """What is the same for all targets of a call: one that is not the simplest."""
 
     search: Search
-    bounds: tuple[float, float, int, float]
+    bounds: tuple[float, float, int]
+    ends: float  # when, by time.perf_counter
     prefer: Preference
     solutions: int
     threads: int
     progress: Progress | None
+    explain: float | None  # since when, by the same clock; None: not asked for
 
     def one(self, goal: Array, start: Array | None) -> Solution:
         """A target (k,)."""
-        found = self._chosen(goal[None], start)
+        if self.explain is not None and self.solutions > 1:
+            raise InputError(f"explain is of one solution; given: solutions={self.solutions}")
+        *found, failed = self._chosen(goal[None], start)
         if found[1][0, 0] == Status.NONFINITE_INPUT:
             raise InputError(f"target and q0 must be finite, and within 1e9; given: {shown(goal)}")
         if self.solutions > 1:
             return _solution(*(part[0] for part in found))
         q, status, error, effort = (part[0, 0] for part in found)
-        return quick(q, int(status), *error.tolist(), *effort.tolist())
+        made = quick(q, int(status), *error.tolist(), *effort.tolist())
+        if self.explain is None:
+            return made
+        took = time.perf_counter() - self.explain
+        told = story_of(self.search, goal, q, int(status), int(effort[0]), failed[0], took)
+        return replace(made, story=told)
 
     def batch(self, goals: Array, start: Array | None) -> Solution:
         """Targets (..., k)."""
         if self.solutions > 1:
             raise InputError(f"solutions are of one target; given: {goals.shape[:-1]} targets")
+        if self.explain is not None:
+            raise InputError(
+                f"explain is of one target; given: {goals.shape[:-1]} targets. Of a batch, solve "
+                "those again that are to be explained"
+            )
         lead, flat = goals.shape[:-1], goals.reshape(-1, goals.shape[-1])
         if start is not None and start.ndim > 1:
             start = start.reshape(-1, start.shape[-1])
         if self.prefer in ("fast", "nearest"):
-            found = self._run(flat, start, most=1, progress=self.progress)[:4]
+            found = self._run(flat, start, most=1, progress=self.progress)
         else:
             found = self._piecewise(flat, start)
-        return _solution(*(part[:, 0].reshape(*lead, *part.shape[2:]) for part in found))
+        return _solution(*(part[:, 0].reshape(*lead, *part.shape[2:]) for part in found[:4]))
 
     def _piecewise(self, goals: Array, start: Array | None) -> Found:
         """The chosen ones of many: a piece at a time, for there are several of each."""
-        end, pieces = time.monotonic() + self.bounds[3], []
+        pieces = []
         for first in range(0, max(len(goals), 1), _PIECE):
             piece = slice(first, first + _PIECE)
             own = start if start is None or start.ndim == 1 else start[piece]
-            left = max(0.0, end - time.monotonic()) if end < math.inf else math.inf
-            pieces.append(replace(self, bounds=(*self.bounds[:3], left))._chosen(goals[piece], own))
+            pieces.append(self._chosen(goals[piece], own))
             if self.progress is not None:
                 self.progress(min(first + _PIECE, len(goals)), len(goals))
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
     def _chosen(self, goals: Array, start: Array | None) -> Found:
-        """The best solutions of targets (B, k)."""
+        """The best solutions of targets (B, k), and what there is to tell of failed starts."""
         alone = self.solutions == 1 and self.prefer in ("fast", "nearest")
         most = 1 if alone else self.solutions
         if self.prefer != "fast" and not alone:
             most = max(most, _COMPARED)
-        *found, count = self._run(goals, start, most=most, single=True)
+        *found, count, failed = self._run(goals, start, most=most, single=True)
         if alone:
-            return tuple(found)
+            return (*found, failed)
         cost = costs(self.prefer, self.search, found[0], start)
         cost[np.arange(most) >= count[:, None]] = math.inf
         keep = int(min(self.solutions, count.min(initial=self.solutions)))
         order = np.argsort(cost, axis=1, kind="stable")[:, :keep]
         rows = np.arange(len(goals))[:, None]
-        return tuple(part[rows, order] for part in found)
+        return (*(part[rows, order] for part in found), failed)
 
     def _run(
         self,
@@ -183,13 +214,25 @@ class _Call:
     ) -> Found:
         nearest = self.prefer == "nearest" and most == 1
         begin = self.search.rests(goals) if start is None else start
+        left = max(0.0, self.ends - time.perf_counter())
+        explained = self.explain is not None
         return self.search.kernel.many(
-            goals, begin, *self.bounds, most, single, nearest, self.threads, progress
+            goals,
+            begin,
+            *self.bounds,
+            left,
+            most,
+            single,
+            nearest,
+            self.threads,
+            progress,
+            explained,
         )
 
 
 def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
-    return Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], effort[..., 1] - 1)
+    restarts = np.maximum(effort[..., 1] - 1, 0)  # (what is not looked at has no start)
+    return Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], restarts)
 
 
 def _each(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
+from supple.kinematics.arrays import number
+from supple.kinematics.robot import may_turn
+from supple.motion.damping import DampingRule, ErrorNorm, KernelRule, Region
 from supple.motion.layout import Layout, lay_out, side_by_side
 from supple.motion.linearization import Array
 from supple.motion.task import OrientationTask, PoseTask, PostureTask, Task, TaskLike, as_tasks
@@ -19,9 +23,10 @@ from supple.motion.task_rows import Goal, TaskRows
 
 _ENTRIES = 512  # of the table of starts
 _TURN = 0.1  # how much turning counts when the table is looked up, against moving by the reach
-_DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖
+_DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, unless another rule is asked for
 _STIFFNESS = 0.3  # of Newton's method towards the closest pose, likewise
-_LONGEST = 1.0  # step of a joint [rad or m]
+_LONGEST = 1.0  # step of a joint [rad or m], unless another is asked for
+_SLOWEST = 1000  # times the usual iterations, at most, for starts with short steps
 _COARSE = 2e-5  # tolerance of the search in floats, relative to the size of positions
 
 
@@ -34,6 +39,7 @@ class Search:
         order: Which of the caller's tasks each of the layout's is.
         primary: How many rows are to be met; the others are postures.
         rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
+        rule: The damping of the descent.
         kernel: The compiled form.
     """
 
@@ -41,6 +47,7 @@ class Search:
     order: tuple[int, ...]
     primary: int
     rest: tuple[int, ...]
+    rule: KernelRule
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike]) -> Array:
@@ -103,24 +110,53 @@ def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]
     return array, good
 
 
-def search_of(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> Search:
+def search_of(
+    robot: Robot,
+    tasks: TaskLike | Sequence[TaskLike] | None,
+    damping: DampingRule | None = None,
+    max_step: float | None = None,
+) -> Search:
     """The search of some tasks: made when first asked for."""
     try:
-        return _known(robot, tasks)
+        return _known(robot, tasks, damping, max_step)
     except TypeError:  # a list is no key
-        return _known(robot, as_tasks(tasks))  # type: ignore[arg-type]
+        rule, longest = _checked(damping, max_step)
+        given = tasks if tasks is None else as_tasks(tasks)
+        return _known(robot, given, rule, longest)
 
 
 @lru_cache(maxsize=64)
-def _known(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> Search:
+def _known(
+    robot: Robot,
+    tasks: TaskLike | Sequence[TaskLike] | None,
+    damping: DampingRule | None,
+    max_step: float | None,
+) -> Search:
     if not isinstance(robot, Robot):
         raise InputError(f"robot must be a Robot; given: {shown(robot)}")
     tips = tuple(PoseTask(tip) for tip in robot.tips)
-    return _search(robot, tips if tasks is None else as_tasks(tasks))
+    return _search(robot, tips if tasks is None else as_tasks(tasks), *_checked(damping, max_step))
+
+
+def _checked(damping: object, max_step: object) -> tuple[KernelRule | None, float]:
+    """A rule that lanes can run, and the longest step of a joint.
+
+    Raises:
+        InputError: a function, or no rule at all; a step that is not above zero.
+    """
+    if damping is not None and not isinstance(damping, KernelRule):
+        raise InputError(
+            f"damping must be a rule of supple.damping; given: {shown(damping)}. Starts descend on "
+            "lanes of the compiled kernel, which cannot call a function: CONTRIBUTING.md says how "
+            "to add a rule to it, and a Servo takes any function"
+        )
+    return damping, _LONGEST if max_step is None else number(max_step, "max_step", above=0)
 
 
 @lru_cache(maxsize=64)
-def _search(robot: Robot, tasks: tuple[Task, ...]) -> Search:
+def _search(
+    robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float
+) -> Search:
     met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
     if not met:
         raise InputError("tasks must have one that is no PostureTask: that alone needs no solving")
@@ -137,21 +173,48 @@ def _search(robot: Robot, tasks: tuple[Task, ...]) -> Search:
     measures = [int(c >= 3) for one in rows[: len(met)] for c in one.picked]
     position = [w for w, kind in zip(layout.weights, measures, strict=False) if kind == 0]
     scale = reach * max(position) if position else float(layout.weights[:primary].max())
+    rule = damping or ErrorNorm(_DAMPING * scale)
     kernel = _core.Solver(
         tasks=layout.kernel,
         primary=len(met),
         measures=measures,
         weights=layout.weights[:primary].tolist(),
-        joints=np.concatenate([robot.lower, robot.upper, low, span, stride]).tolist(),
+        joints=np.concatenate(
+            [robot.lower, robot.upper, low, span, stride, _turns(robot)]
+        ).tolist(),
+        **_damping(rule, primary),
         rest=rest,
         pull=pull,
-        scale=[_DAMPING * scale, _STIFFNESS * scale, _LONGEST, _COARSE * max(1.0, largest)],
+        scale=[_STIFFNESS * scale, max_step, _pace(max_step), _COARSE * max(1.0, largest)],
         feature_scale=[x for one in rows for x in _features(one, reach)],
         seeds=seeds.ravel().tolist(),
         reached=reached.ravel().tolist(),
         poses=len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0,
     )
-    return Search(layout, tuple(moved), primary, tuple(rest), kernel)
+    return Search(layout, tuple(moved), primary, tuple(rest), rule, kernel)
+
+
+def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
+    """A rule as the kernel takes it."""
+    name, numbers = rule.kernel
+    direction, least = (), 1.0
+    if isinstance(rule, Region) and rule.direction is not None:
+        direction, least = rule.direction, rule.min_weight
+        if len(direction) != rows:
+            raise InputError(f"Region: direction must have {rows} entries; given: {direction}")
+    padded = [*numbers, *[0.0] * (4 - len(numbers))]
+    return {"damping": [name, *padded, least], "direction": list(direction)}
+
+
+def _pace(max_step: float) -> int:
+    """How many times the usual iterations a start may have: its steps are so much shorter."""
+    return min(_SLOWEST, max(1, math.ceil(_LONGEST / max_step)))
+
+
+def _turns(robot: Robot) -> Array:
+    """A whole turn of each coordinate that has room for one (n,) [rad]; 0 for others."""
+    roomy = robot.upper - robot.lower >= 2 * np.pi
+    return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
 
 
 def _spread(robot: Robot) -> tuple[Array, Array, Array]:

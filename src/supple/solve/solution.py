@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from supple.motion.linearization import Array
 from supple.solve.result import Status
+from supple.solve.story import Story
 
 STATUS = tuple(Status)  # by value
 
@@ -27,6 +28,7 @@ class Solution:
         rotation_error: Likewise [rad].
         iterations: Of the search.
         restarts: Starts beyond the first; those that ran side by side are counted.
+        story: How it went, in words, where `explain` was asked for; else None.
     """
 
     q: Array
@@ -35,6 +37,7 @@ class Solution:
     rotation_error: float | Array
     iterations: int | NDArray[np.int32]
     restarts: int | NDArray[np.int32]
+    story: Story | None = None
 
     @property
     def success(self) -> bool | NDArray[np.bool_]:

@@ -1,0 +1,112 @@
+"""Every damping rule in `solve`, on the same targets, on one core, in one interleaved run.
+
+python bench/damping_choice.py [ROUNDS [TARGETS]] prints two tables and writes them to
+bench/results/. Random targets are poses of random configurations; at the edge of the workspace T0
+is where a hand reaches farthest along a random direction, T5 is 5 cm beyond: its closest pose is
+T0. All by the default tolerances, 1e-6 m and rad, as a batch. Times are of the processor.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import measure
+import supple as sp
+from supple.motion.damping import RULES, ErrorNorm, KernelRule
+from supple.solve.search import search_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/solve"))
+from targets import apart, boundary
+
+ARMS = ("panda", "ur5e", "iiwa14", "puma560")
+Rules = dict[str, KernelRule]
+
+
+def rules(robot: sp.Robot) -> Rules:
+    """The default, weaker and stronger ones of its kind, and every other, as `for_robot` has it."""
+    usual = search_of(robot, None).rule
+    assert isinstance(usual, ErrorNorm)
+    made: Rules = {"default: `ErrorNorm`": usual}
+    for factor in (0.1, 10):
+        made[f"`ErrorNorm`, {factor} times that"] = ErrorNorm(factor * usual.gain)
+    others = (rule for rule in RULES if rule is not ErrorNorm)
+    return made | {f"`{rule.__name__}`": rule.for_robot(robot) for rule in others}
+
+
+def timed(
+    robot: sp.Robot, T: np.ndarray, rule: KernelRule, kept: dict[str, sp.Solution], key: str
+) -> float:
+    """Microseconds per target; keeps what was found."""
+    start = time.process_time()
+    kept[key] = sp.solve(robot, T, damping=rule, threads=1)
+    return (time.process_time() - start) / len(T) * 1e6
+
+
+def measured(
+    robots: dict[str, sp.Robot], targets: dict[str, np.ndarray], rounds: int
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, sp.Solution]]]:
+    """Medians of the times, and what was found: of each arm and each rule."""
+    times, found = {}, {}
+    for arm, robot in robots.items():
+        kept: dict[str, sp.Solution] = {}
+        contenders: dict[str, Callable[[], float]] = {
+            key: partial(timed, robot, targets[arm], rule, kept, key)
+            for key, rule in rules(robot).items()
+        }
+        times[arm] = measure.medians(measure.interleaved(contenders, rounds))
+        found[arm] = kept
+    return times, found
+
+
+def table(head: str, rows: list[str], cell: Callable[[str, str], str]) -> str:
+    """Rules by arms."""
+    lines = [f"| {head} | " + " | ".join(ARMS) + " |", "|---" * (len(ARMS) + 1) + "|"]
+    lines += [f"| {row} | " + " | ".join(cell(row, arm) for arm in ARMS) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def main(rounds: int, count: int) -> None:
+    """Measure, print and write."""
+    measure.one_core()
+    robots = {arm: sp.load(arm) for arm in ARMS}
+    edges = {arm: boundary(robot, count // 10) for arm, robot in robots.items()}
+    at_random = {arm: robot.fk(robot.random(1, count)) for arm, robot in robots.items()}
+    rows = list(rules(robots["panda"]))
+    t, found = measured(robots, at_random, rounds)
+    t0, found0 = measured(robots, {arm: edges[arm][1] for arm in ARMS}, rounds)
+    t5, found5 = measured(robots, {arm: edges[arm][2] for arm in ARMS}, rounds)
+
+    def random_cell(row: str, arm: str) -> str:
+        one = found[arm][row]
+        return f"{t[arm][row]:.1f} µs, {one.iterations.mean():.1f}, {one.success.mean():.2%}"
+
+    def edge_cell(row: str, arm: str) -> str:
+        far, off = apart(robots[arm].fk(found5[arm][row].q), edges[arm][1])
+        closest = ((far < 1e-3) & (off < 1e-2)).mean()
+        reached = found0[arm][row].success.mean()
+        return f"{reached:.1%}, {t0[arm][row]:.0f} µs; {closest:.1%}, {t5[arm][row]:.0f} µs"
+
+    text = "\n\n".join(
+        [
+            f"{count} random targets: µs, iterations and solved, per target; one core, medians of "
+            f"{rounds} rounds.",
+            table("rule", rows, random_cell),
+            f"{count // 10} targets at the edge: T0 solved, T5 within 1 mm and 0.01 rad of the "
+            "closest pose; µs per target.",
+            table("rule", rows, edge_cell),
+            measure.provenance(("numpy", "supple")),
+        ]
+    )
+    print(text)
+    measure.write("damping_choice", text + "\n")
+
+
+if __name__ == "__main__":
+    numbers = [int(x) for x in sys.argv[1:]]
+    main(*(numbers + [5, 2000][len(numbers) :]))
