@@ -110,6 +110,35 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
   }
 }
 
+// x <- A^-1 x of a symmetric positive semidefinite A (n x n; the lower triangle is read, all of it
+// is overwritten), by A = L D L^T: without square roots, and with one division a row, sooner than
+// `cholesky` and `cholesky_solve`. Pivots that are zero to working precision as there.
+template <class L, class N>
+SUPPLE_FN void ldl_solve(N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x) {
+  using T = scalar_t<L>;
+  for (int i = 0; i < n; ++i) {
+    const L diagonal = a[i * n + i];
+    L pivot = diagonal, sum = x[i];
+    for (int k = 0; k < i; ++k) {  // row i of L, and above the diagonal that of L D
+      L entry = a[i * n + k];
+      for (int j = 0; j < k; ++j) entry = fma(-a[j * n + i], a[k * n + j], entry);
+      a[k * n + i] = entry;
+      entry = entry * a[k * n + k];
+      a[i * n + k] = entry;
+      pivot = fma(-entry, a[k * n + i], pivot);
+      sum = fma(-entry, x[k], sum);
+    }
+    const mask_t<L> positive = (pivot > diagonal * L(T(n) * Number<T>::epsilon)) & (pivot > L(0));
+    a[i * n + i] = select(positive, L(1) / select(positive, pivot, L(1)), L(0));
+    x[i] = sum;
+  }
+  for (int i = n - 1; i >= 0; --i) {
+    L sum = x[i] * a[i * n + i];
+    for (int j = i + 1; j < n; ++j) sum = fma(-a[j * n + i], x[j], sum);
+    x[i] = sum;
+  }
+}
+
 // ---- Householder QR ----------------------------------------------------------------------------
 
 // A = Q R, m x n of any shape, k = min(m, n). On return R is on and above the diagonal of a, and

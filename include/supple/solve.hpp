@@ -60,7 +60,7 @@ SUPPLE_FN bool usually_damped(const Quest<T>& quest) {
 template <class T>
 SUPPLE_FN int descent_work(const Quest<T>& quest) {
   const int m = quest.rows, n = quest.chain.coordinates, looking = 12 * quest.chain.joints;
-  const int going = m * m + m + n + m * n + (usually_damped(quest) ? 0 : step_scratch(m, n));
+  const int going = m * m + m + n + (usually_damped(quest) ? 0 : step_scratch(m, n));
   return looking > going ? looking : going;
 }
 
@@ -138,17 +138,19 @@ SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, 
   }
 }
 
-// One damped step inside the limits: joints that sit at a limit and would leave stay there. Of all
+// One damped step inside the limits: joints that sit at a limit and would leave stay there, and are
+// taken out of J. Of all
 // steps that do as much for the task, the one nearest to v (n,), where there is one:
 //
 //   dq = v + Jᵀ(JJᵀ + λ²)⁻¹(e - J v)
 template <class L, class T, class M, class N>
 SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L* v) {
-  L *A = at.work, *z = A + m * m, *dq = z + m, *J = dq + n;
-  transpose_times(int(m), int(n), at.J, at.e, dq);
+  L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
+  transpose_times(int(m), int(n), J, at.e, dq);
   for (int j = 0; j < n; ++j) {
     const mask_t<L> held = held_at_limit(quest, at.q[j], j, v ? dq[j] + v[j] : dq[j]);
-    for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), at.J[i * n + j]);
+    if (!any(held)) continue;
+    for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), J[i * n + j]);
   }
   for (int i = 0; i < m; ++i) {
     z[i] = at.e[i];
@@ -160,11 +162,10 @@ SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L*
     gram(int(m), int(n), J, A);
     const L lambda2 = L(quest.step.damping.p[0]) * sqrt(at.cost);
     for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
-    cholesky(m, A);
-    cholesky_solve(m, A, z);
+    ldl_solve(m, A, z);
     transpose_times(int(m), int(n), J, z, dq);
   } else {
-    ruled_step(quest, at, J, z, dq, J + m * n);
+    ruled_step(quest, at, J, z, dq, dq + n);
   }
   if (v) {
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + v[j];

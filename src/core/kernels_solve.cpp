@@ -163,11 +163,39 @@ class Single {
     record(request_, problem_, found_++, room_.lone, 0, Outcome::solved, iterations_, next_);
   }
 
+  // Whether the first solution is all that is wanted.
+  bool hurry() const { return request_.most == 1 && !request_.nearest; }
+
+  // The best lane goes on alone and in double if it is so close that it should arrive in a few
+  // iterations: those of a single number are shorter. Returns whether it did.
+  bool close_in() {
+    int best = -1;
+    float least = close_;
+    for (int i = 0; i < lanes; ++i) {
+      const float cost = get(room_.wide.cost, i);
+      if (cost < least && room_.slot[i].problem >= 0) best = i, least = cost;
+    }
+    if (best < 0) return false;
+    close_ = 0.1f * least;  // (next time it must be much closer)
+    Descent<double>& at = room_.lone;
+    put_in(request_, at, 0, problem_, room_.lane_q(best, quest_.chain.coordinates));
+    for (double cost = 3e300;; cost = at.cost) {
+      measure(quest_, at);
+      if (arrived(quest_, at)) break;
+      if (!(at.cost < 0.3 * cost)) return false;
+      descend(quest_, at);
+    }
+    suit(request_, room_, problem_);
+    add();
+    return true;
+  }
+
   // Every lane by one iteration. Returns whether time is up.
   bool iterate(int& running) {
     measure(*request_.wide, room_.wide);
     const mask_t<Wide> there = arrived(*request_.wide, room_.wide);
     ++iterations_;
+    if (hurry() && close_in()) return false;
     for (int i = 0; i < lanes && !enough(); ++i) {
       Slot& slot = room_.slot[i];
       if (slot.problem < 0) continue;
@@ -209,6 +237,7 @@ class Single {
   std::ptrdiff_t problem_;
   int found_ = 0, next_ = 0, iterations_ = 0;
   double least_move_ = 0;
+  float close_ = 0.02f;  // ‖e‖² of a lane that is worth going on with alone
   int failed_ = 0;
   double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best of the failed starts
 };

@@ -105,7 +105,7 @@ struct Room {
     feature = cut.take<float>(request.wide->targets);
     for (int i = 0; i < lanes; ++i) {
       which[i] = cut.take<int>(lanes);
-      failures[i] = {0, 0, 0, {}, cut.take<float>(kept * n)};
+      failures[i].q = cut.take<float>(kept * n);
     }
     one = cut.take<float>(n);
     along = cut.take<float>(request.wide->rows + request.wide->targets);

@@ -194,10 +194,11 @@ class PySolver {
     turns_ = std::any_of(turn_.begin(), turn_.end(), [](double turn) { return turn > 0; });
   }
 
-  // One problem -> (q (n,), outcome, position error, rotation error, iterations, starts), or None
-  // if an argument is not what this takes as it is: a pose (4, 4) and q0 (n,), bounds above zero.
-  nb::object one(nb::handle target, nb::handle q0, double position, double rotation, int max_starts,
-                 double timeout, bool nearest) {
+  // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
+  // restarts, None), a tuple of its own type, or None if an argument is not what this takes as it
+  // is: a pose (4, 4) and q0 (n,), bounds above zero.
+  nb::object one(nb::handle kind, nb::handle statuses, nb::handle target, nb::handle q0,
+                 double position, double rotation, int max_starts, double timeout, bool nearest) {
     const int n = fine_.quest.chain.coordinates;
     const double* const start = q0.is_none() ? nullptr : plain(q0, {n});
     double numbers[12 * most_poses];
@@ -233,14 +234,24 @@ class PySolver {
     request.effort = effort;
     request.found = &found;
     request.next = &next;
-    const std::size_t bytes = isa().solve->scratch(request);
-    if (!lone_ || lone_bytes_ < bytes) {
-      lone_ = std::make_unique<Scratch>(bytes);
-      lone_bytes_ = bytes;
-    }
+    if (!lone_) lone_ = std::make_unique<Scratch>(isa().solve->scratch(request));
     isa().solve->run(request, lone_->get());
     if (outcome == Outcome::nonfinite) return nb::none();
-    return nb::make_tuple(q, int(outcome), error[0], error[1], effort[0], effort[1]);
+    const nb::object parts[] = {q,
+                                nb::borrow(statuses[int(outcome)]),
+                                nb::float_(error[0]),
+                                nb::float_(error[1]),
+                                nb::int_(effort[0]),
+                                nb::int_(effort[1] - 1),
+                                nb::none()};
+    auto* const type = reinterpret_cast<PyTypeObject*>(kind.ptr());
+    if (!PyType_IsSubtype(type, &PyTuple_Type)) throw nb::type_error("a type of tuples");
+    nb::object made = nb::steal(type->tp_alloc(type, std::size(parts)));
+    if (!made.is_valid()) throw nb::python_error();
+    for (std::size_t i = 0; i < std::size(parts); ++i) {
+      PyTuple_SET_ITEM(made.ptr(), Py_ssize_t(i), nb::object(parts[i]).release().ptr());
+    }
+    return made;
   }
 
   // Many problems, as the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, most, n), outcome
@@ -345,6 +356,7 @@ class PySolver {
     const int lanes = isa().solve->lanes, k = fine_.quest.targets;
     if (lanes == table_lanes_) return;
     table_lanes_ = lanes;
+    lone_.reset();
     entries_ = int(reached_.size() / k) / lanes * lanes;
     if (!entries_) return;
     table_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(entries_) * (k + 1));
@@ -375,7 +387,6 @@ class PySolver {
   static constexpr int most_poses = 8;
   int poses_;
   std::unique_ptr<Scratch> table_, lone_;
-  std::size_t lone_bytes_ = 0;
   int table_lanes_ = 0, entries_ = 0;
 };
 
@@ -393,12 +404,13 @@ void bind_solve(nb::module_& m) {
                nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a,
                "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a, "feature_scale"_a,
                "seeds"_a, "reached"_a, "poses"_a)
-          .def("one", &PySolver::one, "target"_a.none(), "q0"_a.none(), "position_tolerance"_a,
-               "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "nearest"_a,
-               nb::sig(
-                   "def one(self, target: object, q0: object, position_tolerance: float, "
-                   "rotation_tolerance: float, max_starts: int, timeout: float, nearest: bool) -> "
-                   "tuple[" SUPPLE_NUMBERS("float64") ", int, float, float, int, int] | None"))
+          .def(
+              "one", &PySolver::one, "kind"_a, "statuses"_a, "target"_a.none(), "q0"_a.none(),
+              "position_tolerance"_a, "rotation_tolerance"_a, "max_starts"_a, "timeout"_a,
+              "nearest"_a,
+              nb::sig("def one(self, kind: type[typing.Any], statuses: tuple[object, ...], target: "
+                      "object, q0: object, position_tolerance: float, rotation_tolerance: float, "
+                      "max_starts: int, timeout: float, nearest: bool) -> typing.Any"))
           .def("many", &PySolver::many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
                "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a,
                "nearest"_a, "threads"_a, "progress"_a.none(), "explain"_a,

@@ -6,7 +6,7 @@ import math
 import operator
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ from supple.motion.task import Task, TaskLike
 from supple.solve.preference import Preference, checked, costs
 from supple.solve.result import Status
 from supple.solve.search import Search, search_of
-from supple.solve.solution import Solution, quick
+from supple.solve.solution import STATUS, Solution
 from supple.solve.story import story_of
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -97,13 +97,21 @@ def solve(
     if solutions == 1 and (prefer is None or near or prefer == "fast") and not explain:
         ends = math.inf if timeout is None else timeout
         try:  # the commonest call; what it does not take is looked at below
-            made = search.kernel.one(
-                target, q0, position_tolerance, rotation_tolerance, max_starts, ends, near
+            made: Solution | None = search.kernel.one(
+                Solution,
+                STATUS,
+                target,
+                q0,
+                position_tolerance,
+                rotation_tolerance,
+                max_starts,
+                ends,
+                near,
             )
         except TypeError:
             made = None
         if made is not None:
-            return quick(*made)
+            return made
     bounds = (
         number(position_tolerance, "position_tolerance", above=0),
         number(rotation_tolerance, "rotation_tolerance", above=0),
@@ -151,12 +159,14 @@ class _Call:
         if self.solutions > 1:
             return _solution(*(part[0] for part in found))
         q, status, error, effort = (part[0, 0] for part in found)
-        made = quick(q, int(status), *error.tolist(), *effort.tolist())
+        position, rotation = error.tolist()
+        iterations, starts = effort.tolist()
+        made = Solution(q, STATUS[status], position, rotation, iterations, starts - 1)
         if self.explain is None:
             return made
         took = time.perf_counter() - self.explain
         told = story_of(self.search, goal, q, int(status), int(effort[0]), failed[0], took)
-        return replace(made, story=told)
+        return made._replace(story=told)
 
     def batch(self, goals: Array, start: Array | None) -> Solution:
         """Targets (..., k)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,11 @@ from supple.solve.story import Story
 STATUS = tuple(Status)  # by value
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(NamedTuple):
     """A configuration that meets a target, or comes closest; of a batch, arrays of them.
 
     Everything is measured again in double precision at the q that is returned. `str()` of it is a
-    sentence.
+    sentence. A tuple, for it is made in a tenth of the time that other objects take.
 
     Attributes:
         q: Coordinates (..., n) [rad or m], inside the limits; (s, n) if several were asked for.
@@ -44,6 +43,15 @@ class Solution:
         """Where a target is met within the tolerances."""
         return self.status == Status.CONVERGED
 
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def __str__(self) -> str:
         if isinstance(self.status, Status):
             return _sentence(self)
@@ -51,29 +59,6 @@ class Solution:
         lines = [f"{self.status.size} targets"]
         lines += [f"  {n:>6} {s.name.lower()}: {s.sentence}" for s, n in counts if n]
         return "\n".join(lines)
-
-
-def quick(
-    q: Array, status: int, position: float, rotation: float, iterations: int, starts: int
-) -> Solution:
-    """A Solution of one target, made in half the time that its constructor takes."""
-    made: Solution = _new(Solution)
-    _set(
-        made,
-        "__dict__",
-        {
-            "q": q,
-            "status": STATUS[status],
-            "position_error": position,
-            "rotation_error": rotation,
-            "iterations": iterations,
-            "restarts": starts - 1,
-        },
-    )
-    return made
-
-
-_new, _set = object.__new__, object.__setattr__
 
 
 def _sentence(found: Solution) -> str:
