@@ -117,25 +117,24 @@ def search_of(
     max_step: float | None = None,
 ) -> Search:
     """The search of some tasks: made when first asked for."""
+    if damping is not None or max_step is not None:
+        return _search(robot, _each_of(robot, tasks), *_checked(damping, max_step))
     try:
-        return _known(robot, tasks, damping, max_step)
+        return _known(robot, tasks)
     except TypeError:  # a list is no key
-        rule, longest = _checked(damping, max_step)
-        given = tasks if tasks is None else as_tasks(tasks)
-        return _known(robot, given, rule, longest)
+        return _known(robot, as_tasks(tasks))  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=64)
-def _known(
-    robot: Robot,
-    tasks: TaskLike | Sequence[TaskLike] | None,
-    damping: DampingRule | None,
-    max_step: float | None,
-) -> Search:
+def _known(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> Search:
+    return _search(robot, _each_of(robot, tasks), None, _LONGEST)
+
+
+def _each_of(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Task, ...]:
+    """The tasks one by one: the poses of all end frames if there are none."""
     if not isinstance(robot, Robot):
         raise InputError(f"robot must be a Robot; given: {shown(robot)}")
-    tips = tuple(PoseTask(tip) for tip in robot.tips)
-    return _search(robot, tips if tasks is None else as_tasks(tasks), *_checked(damping, max_step))
+    return tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else as_tasks(tasks)
 
 
 def _checked(damping: object, max_step: object) -> tuple[KernelRule | None, float]:
@@ -197,7 +196,8 @@ def _search(
 def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
     """A rule as the kernel takes it."""
     name, numbers = rule.kernel
-    direction, least = (), 1.0
+    direction: tuple[float, ...] = ()
+    least = 1.0
     if isinstance(rule, Region) and rule.direction is not None:
         direction, least = rule.direction, rule.min_weight
         if len(direction) != rows:

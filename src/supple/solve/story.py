@@ -52,7 +52,7 @@ class Story:
         lines = [f"{ran}, {self.iterations} iterations, {1e6 * self.seconds:.0f} µs"]
         if self.best_failed is not None:
             far, off = self.best_failed
-            came = f"the best of them came to {1e3 * far:.3g} mm and {1e3 * off:.3g} mrad"
+            came = f"the best of them came to {1e3 * far:.1f} mm and {1e3 * off:.1f} mrad"
             lines.append(f"{self.failed} failed: {came}")
         lines += [f"lost: {words}" for words in self.report.lost]
         if not self.report.lost:
