@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import damping_paper as papers
 import numpy as np
-import papers
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
