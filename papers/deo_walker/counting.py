@@ -1,0 +1,44 @@
+"""How many Newton steps the optimal damping takes, counted as the paper does, from λ = 0; and how
+near to its bound it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from supple.papers.style import Array
+
+import supple
+
+
+def iterations(
+    linearizations: Iterable[supple.Linearization], max_speed: float, tolerance: float
+) -> dict[str, float]:
+    """The mean over those that need damping, of each form of the iteration.
+
+    `newton` is (17) and `reciprocal` is (18), cold: from zero, until ‖q̇‖ is within the tolerance of
+    the bound. `supple` is (18) as this library has it, from a lower bound, to the last digit.
+    """
+    needing = [
+        each
+        for each in linearizations
+        if np.linalg.norm(supple.Pseudoinverse()(each)) > max_speed * (1 + tolerance)
+    ]
+    bound, printed = supple.damping.Optimal(max_speed), {"tolerance": tolerance, "from_zero": True}
+    plain = supple.damping.Optimal(max_speed, newton=True)
+    return {
+        "newton": _mean(plain.solve(each, **printed)[1] for each in needing),
+        "reciprocal": _mean(bound.solve(each, **printed)[1] for each in needing),
+        "supple": _mean(bound.solve(each)[1] for each in needing),
+    }
+
+
+def under(speeds: Array, max_speed: float) -> str:
+    """The largest speed in words that show on which side of the bound it is."""
+    off = float(speeds.max()) - max_speed
+    return f"Δ {'-' if off < 0 else '+'} {abs(off):.0e} rad/s"
+
+
+def _mean(counts: Iterable[int]) -> float:
+    return float(np.mean(list(counts)))
