@@ -4,7 +4,7 @@ One module for each text; each experiment is short, built on supple's public nam
 claim by claim what holds.
 """
 
-from supple.papers import buss, deo_walker, note
+from supple.papers import buss, deo_walker, note, wampler
 from supple.papers.experiment import PAPERS, Claim, Experiment, Outcome, experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "Claim", "Experiment", "Outcome", "experiment"]
@@ -13,6 +13,10 @@ __all__ = ["EXPERIMENTS", "PAPERS", "Claim", "Experiment", "Outcome", "experimen
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
+        wampler.one_link,
+        wampler.counts,
+        wampler.conditioning,
+        wampler.wrist,
         deo_walker.planar,
         deo_walker.newton,
         deo_walker.puma,

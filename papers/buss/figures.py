@@ -68,7 +68,9 @@ def dls(lam: float, *, clamped: bool = False) -> supple.solve.plan.AnyStep:
     """DLS, angles cut to 45°; clamped (DLS'): each effector's error cut to D_max, or as much more
     as its target ran away.
     """
-    plain = supple.ClampAngle(supple.DLS(supple.damping.Constant(lam**2)), math.radians(45))
+    plain = supple.ClampAngle(
+        supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
+    )
     return supple.Remembering(supple.AdaptiveClampError(plain, D_MAX)) if clamped else plain
 
 
