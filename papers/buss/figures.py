@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from supple.papers.style import Array
@@ -13,7 +15,8 @@ from supple.papers.style import Array
 import supple
 
 D_MAX = 0.4  # [m]
-Sine = tuple[float, float, float]  # centre, amplitude and rate of one coordinate
+Step: TypeAlias = Callable[[supple.Linearization], Array]
+Sine: TypeAlias = tuple[float, float, float]  # centre, amplitude and rate of one coordinate
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Shape:
         """Where the effectors shall be (updates, k, 3) [m]; T grows by 0.005 before each update."""
         centre, size, rate = np.moveaxis(np.array(self.targets, dtype=float), -1, 0)
         T = 0.005 * np.arange(1, updates + 1)[:, None, None]
-        return centre + size * np.sin(rate * T)
+        return np.asarray(centre + size * np.sin(rate * T))
 
 
 Y = Shape(
@@ -64,7 +67,7 @@ DOUBLE_Y = Shape(
 )
 
 
-def dls(lam: float, *, clamped: bool = False) -> supple.solve.plan.AnyStep:
+def dls(lam: float, *, clamped: bool = False) -> Step:
     """DLS, angles cut to 45°; clamped (DLS'): each effector's error cut to D_max, or as much more
     as its target ran away.
     """
@@ -79,7 +82,7 @@ def transpose() -> supple.ClampAngle:
     return supple.ClampAngle(supple.Transpose(), math.radians(30))
 
 
-def methods(shape: Shape) -> dict[str, supple.solve.plan.AnyStep]:
+def methods(shape: Shape) -> dict[str, Step]:
     """The methods of the program with its constants."""
     selective = supple.SDLS(math.radians(45), soft=True)
     return {
@@ -115,7 +118,7 @@ class Followed:
         return float(self.reversed.mean())
 
 
-def follow(shape: Shape, step: supple.solve.plan.AnyStep) -> Followed:
+def follow(shape: Shape, step: Step) -> Followed:
     """One update for each move of the targets, from the zero pose."""
     robot = supple.load(shape.name)
     skipped, counted = shape.steps

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from supple.papers import style
 from supple.papers.buss import figures
-from supple.papers.buss.figures import Followed, Shape
+from supple.papers.buss.figures import Followed, Shape, Step
 from supple.papers.experiment import Claim, Outcome, Progress, by_method, each, experiment
 
 import supple
@@ -70,7 +70,7 @@ def double_y(progress: Progress) -> Outcome:
 
 def _outcome(shape: Shape, lambdas: tuple[float, ...], quality: str, progress: Progress) -> Outcome:
     methods = figures.methods(shape)
-    runs: list[tuple[str, supple.solve.plan.AnyStep]] = list(methods.items())
+    runs: list[tuple[str, Step]] = list(methods.items())
     runs += [("pinv_uncapped", supple.TruncatedSVD(0.01))]
     done = {f"{shape.lambdas[0]}": "dls", f"{shape.lambdas[1]}'": "dls_clamped"}
     runs += [(f"{lam}", figures.dls(lam)) for lam in lambdas if f"{lam}" not in done]

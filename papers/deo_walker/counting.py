@@ -25,12 +25,15 @@ def iterations(
         for each in linearizations
         if np.linalg.norm(supple.Pseudoinverse()(each)) > max_speed * (1 + tolerance)
     ]
-    bound, printed = supple.damping.Optimal(max_speed), {"tolerance": tolerance, "from_zero": True}
-    plain = supple.damping.Optimal(max_speed, newton=True)
+    newton, reciprocal = (supple.damping.Optimal(max_speed, newton=form) for form in (True, False))
+
+    def printed(rule: supple.damping.Optimal) -> float:
+        return _mean(rule.solve(each, tolerance=tolerance, from_zero=True)[1] for each in needing)
+
     return {
-        "newton": _mean(plain.solve(each, **printed)[1] for each in needing),
-        "reciprocal": _mean(bound.solve(each, **printed)[1] for each in needing),
-        "supple": _mean(bound.solve(each)[1] for each in needing),
+        "newton": printed(newton),
+        "reciprocal": printed(reciprocal),
+        "supple": _mean(reciprocal.solve(each)[1] for each in needing),
     }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from supple.papers import style
 from supple.papers.deo_walker.counting import iterations, under
 from supple.papers.experiment import Claim, Outcome, Progress, each, experiment
@@ -16,6 +17,9 @@ import supple
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Mask: TypeAlias = NDArray[np.bool_]
+Step: TypeAlias = Callable[[supple.Linearization], Array]
 
 START = np.radians([5, -175, 175])  # folded: nearly singular
 WIDTH, HEIGHT = 0.7, 0.9  # [m]
@@ -36,16 +40,16 @@ SHAPE = (
 
 def corners(robot: supple.Robot) -> Array:
     """Counter-clockwise from the lower left one, where the hand starts, and back (5, 3) [m]."""
-    return robot.fk(START)[:3, 3] + np.vstack([np.zeros(3), np.cumsum(SIDES, axis=0)])
+    return np.asarray(robot.fk(START)[:3, 3] + np.vstack([np.zeros(3), SIDES.cumsum(axis=0)]))
 
 
 def times_of_corners() -> Array:
     """When the hand is to be at each corner (5,) [s]."""
     length = np.append(0, np.cumsum(np.linalg.norm(SIDES, axis=1)))
-    return DURATION * length / length[-1]
+    return np.asarray(DURATION * length / length[-1])
 
 
-def around(step: supple.solve.plan.AnyStep, steps: int, gain: float) -> supple.Trajectory:
+def around(step: Step, steps: int, gain: float) -> supple.Trajectory:
     """The motion around the rectangle at constant speed."""
     robot = supple.load("planar3")
     t = np.linspace(0, DURATION, steps + 1)
@@ -64,20 +68,20 @@ def around(step: supple.solve.plan.AnyStep, steps: int, gain: float) -> supple.T
 
 def speed(motion: supple.Trajectory) -> Array:
     """‖q̇‖ of each step (K,)."""
-    return np.linalg.norm(motion.qd, axis=1)
+    return np.asarray(np.linalg.norm(motion.qd, axis=1))
 
 
 def deviation(motion: supple.Trajectory) -> Array:
     """How far the hand is from where it shall be, after each step (K,) [m]."""
-    return np.linalg.norm(motion.error, axis=1)
+    return np.asarray(np.linalg.norm(motion.error, axis=1))
 
 
-def asked(motion: supple.Trajectory, where: Array) -> list[supple.Linearization]:
+def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
     """J and ẋ of some steps, as the step saw them."""
     robot = supple.load("planar3")
+    J = np.asarray(robot.jacobian(motion.q[:-1])[:, :2], dtype=np.float64)
     return [
-        supple.Linearization(robot.jacobian(motion.q[k])[:2], motion.asked[k], q=motion.q[k])
-        for k in np.flatnonzero(where)
+        supple.Linearization(J[k], motion.asked[k], q=motion.q[k]) for k in np.flatnonzero(where)
     ]
 
 
@@ -100,7 +104,7 @@ def planar(progress: Progress) -> Outcome:
     """Links of 1, 0.5 and 0.5 m start folded at [5, -175, 175]°, which is nearly singular, and go
     once around the rectangle: with the pseudoinverse, and with the damping that just keeps Δ = 5.
     """
-    steps = {
+    steps: dict[str, Step] = {
         "pseudoinverse": supple.Pseudoinverse(),
         "optimal damping": supple.DLS(supple.damping.Optimal(MAX_SPEED)),
     }
@@ -169,11 +173,11 @@ def _planar_figure(motions: dict[str, supple.Trajectory]) -> Callable[[Figure], 
 # ---- Fig. 7 ------------------------------------------------------------------------------------
 
 
-def elbow_up(motion: supple.Trajectory) -> Array:
+def elbow_up(motion: supple.Trajectory) -> Mask:
     """Whether the elbow is above the line from shoulder to hand, after each step (K,)."""
     joints = _joints(motion.q[1:])
     elbow, hand = joints[:, 1], joints[:, 3]
-    return hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0
+    return np.asarray(hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0)
 
 
 @experiment(
@@ -197,7 +201,7 @@ def obstacle(progress: Progress) -> Outcome:
     """
     rest = supple.criteria.RestPosture(REFERENCE)
     bounded = supple.TotalSpeed(MAX_SPEED, rest, PULL, alpha1=PULL**-0.5, switch=True)
-    steps = {
+    steps: dict[str, Step] = {
         "without the subtask": supple.DLS(supple.damping.Optimal(MAX_SPEED)),
         "subtask, undamped (20)": supple.NullSpace(supple.Pseudoinverse(), rest, PULL),
         "subtask, damped (25)": bounded,
@@ -283,7 +287,8 @@ def _obstacle_figure(motions: dict[str, supple.Trajectory]) -> Callable[[Figure]
 
 def _joints(q: Array) -> Array:
     """Shoulder, elbow, wrist and hand (..., 4, 2) [m]."""
-    return supple.load("planar3").fk(q, ["link0", "link1", "link2", "link3"])[..., :2, 3]
+    poses = supple.load("planar3").fk(q, ["link0", "link1", "link2", "link3"])
+    return np.asarray(poses[..., :2, 3], dtype=np.float64)
 
 
 def _height(q: Array) -> Array:
@@ -291,7 +296,7 @@ def _height(q: Array) -> Array:
     joints = _joints(q)
     elbow, hand = joints[:, 1], joints[:, 3]
     across = hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0]
-    return across / np.linalg.norm(hand, axis=1)
+    return np.asarray(across / np.linalg.norm(hand, axis=1))
 
 
 def _arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0.0) -> None:

@@ -41,7 +41,7 @@ def puma(progress: Progress) -> Outcome:
     """
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
     begin = robot.fk(START)[:3, 3]
-    steps = {
+    steps: dict[str, Callable[[supple.Linearization], style.Array]] = {
         "pinv": supple.Pseudoinverse(),
         "optimal": supple.DLS(supple.damping.Optimal(MAX_SPEED)),
     }

@@ -36,11 +36,15 @@ def one_link(progress: Progress) -> Outcome:
     theta = np.linspace(-np.pi / 2, np.pi / 2, 20001)
     J = link.jacobian(theta[:, None])[:, :1]
     asked = np.ones((len(theta), 1))
+
+    def speed_by(step: supple.DLS | supple.Pseudoinverse) -> Array:
+        return supple.steps(step, J, asked)[0][:, 0].astype(np.float64)
+
     speeds = {
-        alpha: supple.steps(supple.DLS(supple.damping.Constant(alpha**2)), J, asked)[0][:, 0]
+        alpha: speed_by(supple.DLS(supple.damping.Constant(alpha**2)))
         for alpha in each(ALPHAS, progress)
     }
-    pinv = supple.steps(supple.Pseudoinverse(), J, asked)[0][:, 0]
+    pinv = speed_by(supple.Pseudoinverse())
     peak = {alpha: float(np.abs(speed).max()) for alpha, speed in speeds.items()}
     at = {a: float(abs(np.sin(theta[np.abs(speed).argmax()]))) for a, speed in speeds.items()}
     jump = max(float(np.abs(np.diff(speed)).max()) for speed in speeds.values())
@@ -97,9 +101,10 @@ def _one_link_figure(
             angle = np.degrees(theta[side])
             ax.plot(angle, pinv[side], color=style.GREY, linewidth=1.2, label=label)
         named = {f"α = {alpha:.2f}": speed for alpha, speed in speeds.items()}
-        for line in style.curves(ax, np.degrees(theta), named):
-            k = int(np.argmax(line.get_ydata()))
-            ax.plot(np.degrees(theta[k]), line.get_ydata()[k], "o", color=line.get_color(), ms=5)
+        lines = style.curves(ax, np.degrees(theta), named)
+        for line, speed in zip(lines, speeds.values(), strict=True):
+            k = int(speed.argmax())
+            ax.plot(np.degrees(theta[k]), speed[k], "o", color=line.get_color(), ms=5)
         style.note(ax, "peaks 1/(2α), at |sin θ| = α", (-55, 6.5), (-7, 5))
         style.legend(figure, ax)
 
@@ -134,7 +139,7 @@ def conditioning(progress: Progress) -> Outcome:
     for name, robot in each(ARMS.items(), progress):
         arm = ScaledArm.of(robot)
         J = arm.jacobian(arm.robot.random(1, SAMPLES))
-        sigma = np.linalg.svd(J, compute_uv=False)
+        sigma = np.linalg.svd(J, compute_uv=False).astype(np.float64)
         v = rng.normal(size=(SAMPLES, 6))
         added = _added(J, v, ALPHA)
         spectra[name] = sigma
