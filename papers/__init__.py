@@ -4,7 +4,7 @@ One module for each text; each experiment is short, built on supple's public nam
 claim by claim what holds.
 """
 
-from supple.papers import buss, deo_walker, note, wampler
+from supple.papers import buss, deo_walker, maciejewski_klein, note, wampler
 from supple.papers.experiment import PAPERS, Claim, Experiment, Outcome, experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "Claim", "Experiment", "Outcome", "experiment"]
@@ -12,17 +12,6 @@ __all__ = ["EXPERIMENTS", "PAPERS", "Claim", "Experiment", "Outcome", "experimen
 # In the order of the command line's list: by paper, as in its text.
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
-    for each in (
-        wampler.one_link,
-        wampler.counts,
-        wampler.conditioning,
-        wampler.wrist,
-        deo_walker.planar,
-        deo_walker.newton,
-        deo_walker.puma,
-        deo_walker.obstacle,
-        buss.y,
-        buss.double_y,
-        note.gain,
-    )
+    for module in (wampler, maciejewski_klein, deo_walker, buss, note)
+    for each in module.EXPERIMENTS
 }

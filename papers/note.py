@@ -6,19 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from supple.papers import style
 from supple.papers.experiment import Claim, Outcome, Progress, each, experiment
+from supple.papers.style import Array
 
 import supple
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Array: TypeAlias = NDArray[np.float64]
 
 SHAPES = ((2, 2), (3, 4), (6, 6), (6, 7))
 RHOS = (0.01, 0.1, 1.0)
@@ -31,7 +29,8 @@ def gains(J: Array, rho: float) -> Array:
     step = supple.DLS(supple.damping.Constant(rho**2))
     unit = np.broadcast_to(np.eye(J.shape[-2])[:, None], (J.shape[-2], *J.shape[:-1]))
     inverse = np.stack([supple.steps(step, J, e)[0] for e in unit], axis=-1)
-    return np.asarray(np.linalg.svd(inverse, compute_uv=False)[..., 0])
+    norms: Array = np.linalg.norm(inverse, ord=2, axis=(-2, -1))
+    return norms
 
 
 def random_jacobians(rng: np.random.Generator, shape: tuple[int, int], rho: float) -> Array:
@@ -40,7 +39,8 @@ def random_jacobians(rng: np.random.Generator, shape: tuple[int, int], rho: floa
     U = np.linalg.qr(rng.normal(size=(MATRICES, m, m)))[0]
     V = np.linalg.qr(rng.normal(size=(MATRICES, n, n)))[0]
     sigma = rho * 10 ** rng.uniform(-SPREAD, SPREAD, (MATRICES, m))
-    return np.einsum("kmi,ki,kni->kmn", U, sigma, V[..., :m])
+    J: Array = np.einsum("kmi,ki,kni->kmn", U, sigma, V[..., :m])
+    return J
 
 
 @experiment(
@@ -134,3 +134,6 @@ def _figure(ratio: Array, curve: Array, rng: np.random.Generator) -> Callable[[F
         ax.legend(loc="lower center")
 
     return draw
+
+
+EXPERIMENTS = (gain,)

@@ -11,6 +11,9 @@ from supple.papers.running import Finding
 
 from supple import __version__
 
+# The browser itself holds the page to it: nothing is fetched, nothing runs.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
 _CSS = """
 :root { color-scheme: light; --ink: #1a1a1a; --soft: #5c5c5c; --line: #dcdcdc; --holds: #00664a;
   --fails: #a83f00; --panel: #f6f7f8 }
@@ -50,6 +53,7 @@ def page(findings: Sequence[Finding]) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <title>The papers, reproduced — supple {escape(__version__)}</title>

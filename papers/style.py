@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-Array: TypeAlias = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.floating[Any]]
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 YELLOW, BLUE, VERMILION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
@@ -31,7 +31,7 @@ STYLES: tuple[tuple[str, Any], ...] = (
     (VERMILION, "-"),
     (BLUE, (0, (5, 1.5))),
     (GREEN, (0, (7, 1.5, 1.5, 1.5))),
-    (PURPLE, (0, (1.2, 1.2))),
+    (PURPLE, (0, (1.0, 1.0))),
     (ORANGE, (0, (3, 1, 1, 1, 1, 1))),
     (SKY, (0, (9, 3))),
     (BLACK, (0, (2, 3))),
@@ -126,6 +126,7 @@ def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = Fals
         va="top" if below else "bottom",
         color="#555555",
         fontsize=8.5,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
     )
 
 
@@ -142,3 +143,44 @@ def note(
         color="#333333",
         arrowprops=None if to is None else arrow,
     )
+
+
+def spectrum(ax: Axes, sigma: Array) -> None:
+    """Singular values (K, k), largest first, on a logarithmic scale, named beside their ends."""
+    last = sigma.shape[1] - 1
+    for i, values in enumerate(sigma.T):
+        color, width = (VERMILION, 2.2) if i == last else (BLUE, 1.3)
+        ax.semilogy(values, color=color, linewidth=width)
+    low, high = np.log(ax.get_ylim())
+    at = apart(np.log(np.maximum(sigma[-1], 1e-300)), 0.05 * (high - low))
+    for i, height in enumerate(np.exp(at)):
+        ax.annotate(
+            f"σ{i + 1}",
+            (1.0, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=VERMILION if i == last else BLUE,
+            fontsize=8.5,
+            annotation_clip=False,
+        )
+
+
+def apart(heights: ArrayLike, gap: float) -> Array:
+    """Heights of labels, falling, moved as little as need be so that each is a gap under the last.
+
+    Those that stand too near each other are spread about their middle.
+    """
+    groups = [[float(height)] for height in np.asarray(heights)]
+    merged: list[list[float]] = []
+    for group in groups:
+        merged.append(group)
+        while len(merged) > 1:
+            above, below = merged[-2:]
+            lowest = np.mean(above) - gap * (len(above) - 1) / 2
+            if lowest - (np.mean(below) + gap * (len(below) - 1) / 2) >= gap:
+                break
+            merged[-2:] = [above + below]
+    spread = [np.mean(g) + gap * ((len(g) - 1) / 2 - np.arange(len(g))) for g in merged]
+    return np.concatenate(spread)

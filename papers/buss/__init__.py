@@ -6,4 +6,4 @@ of the targets, so that effectors follow only approximately.
 
 from supple.papers.buss.following import double_y, y
 
-__all__ = ["double_y", "y"]
+EXPERIMENTS = (y, double_y)

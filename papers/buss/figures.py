@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from supple.papers.style import Array
 
 import supple
 
 D_MAX = 0.4  # [m]
-Step: TypeAlias = Callable[[supple.Linearization], Array]
+Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
 Sine: TypeAlias = tuple[float, float, float]  # centre, amplitude and rate of one coordinate
 
 

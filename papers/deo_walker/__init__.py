@@ -8,4 +8,4 @@ from supple.papers.deo_walker.rectangle import obstacle, planar
 from supple.papers.deo_walker.shoulder import puma
 from supple.papers.deo_walker.spectra import newton
 
-__all__ = ["newton", "obstacle", "planar", "puma"]
+EXPERIMENTS = (planar, newton, puma, obstacle)

@@ -4,12 +4,16 @@ near to its bound it comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from supple.papers.style import Array
 
 import supple
+
+Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
 
 
 def iterations(

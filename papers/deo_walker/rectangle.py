@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from supple.papers import style
-from supple.papers.deo_walker.counting import iterations, under
+from supple.papers.deo_walker.counting import Step, iterations, under
 from supple.papers.experiment import Claim, Outcome, Progress, each, experiment
 from supple.papers.style import Array
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Mask: TypeAlias = NDArray[np.bool_]
-Step: TypeAlias = Callable[[supple.Linearization], Array]
 
 START = np.radians([5, -175, 175])  # folded: nearly singular
 WIDTH, HEIGHT = 0.7, 0.9  # [m]

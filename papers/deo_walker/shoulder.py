@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from supple.papers import style
-from supple.papers.deo_walker.counting import iterations, under
+from supple.papers.deo_walker.counting import Step, iterations, under
 from supple.papers.experiment import Claim, Outcome, Progress, each, experiment
 
 import supple
@@ -41,7 +41,7 @@ def puma(progress: Progress) -> Outcome:
     """
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
     begin = robot.fk(START)[:3, 3]
-    steps: dict[str, Callable[[supple.Linearization], style.Array]] = {
+    steps: dict[str, Step] = {
         "pinv": supple.Pseudoinverse(),
         "optimal": supple.DLS(supple.damping.Optimal(MAX_SPEED)),
     }

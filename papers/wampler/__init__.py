@@ -8,4 +8,4 @@ from supple.papers.wampler.counts import counts
 from supple.papers.wampler.damped import conditioning, one_link
 from supple.papers.wampler.decomposition import wrist
 
-__all__ = ["conditioning", "counts", "one_link", "wrist"]
+EXPERIMENTS = (one_link, counts, conditioning, wrist)
