@@ -34,6 +34,9 @@ def test_counts_are_the_papers(ran: Ran) -> None:
         assert found[f"n{n}.multiplications"] == 26 * n - 20
         assert found[f"n{n}.multiplications_without_ones"] == 22 * n - 16
         assert found[f"n{n}.additions"] == 13 * n - 10
+        # what tests/kinematics/test_operations.py says a joint costs, and a tool's pose
+        assert found[f"n{n}.kernel_multiplications"] == 30 * n + 24
+        assert found[f"n{n}.kernel_additions"] == 18 * n + 21
     assert found["max_difference"] < 1e-14
     assert all(claim.holds for claim in ran("w-counts").claims)
 
