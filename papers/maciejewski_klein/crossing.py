@@ -144,8 +144,8 @@ def trajectory_c_modified(progress: Progress) -> Outcome:
         ),
         Claim(
             "even in the worst case this is a robust estimate of σ6",
-            f"off by {found['max_error']:.4f} at most, where λ = {1 / (2 * MAX_GAIN)}; undamped, by "
-            f"{ours['max_error']:.1e}, with an alignment of {ours['min_alignment']:.3f} at least",
+            f"off by {found['max_error']:.4f} at most, where λ = {1 / (2 * MAX_GAIN)}; undamped "
+            f"by {ours['max_error']:.1e}, aligned to at least {ours['min_alignment']:.3f}",
             found["max_error"] < 0.1 / (2 * MAX_GAIN),
             "σ5 and σ6 are near each other while û is between them; without damping an iteration "
             "gains (σ5/σ6)², and û is never lost",

@@ -271,11 +271,11 @@ def _figure(runs: Runs, across: str, up: str, *, equal: bool = True) -> Callable
         ax.margins(0.1)
         sigma = runs.singular_values("filtered")
         style.spectrum(panels["sigma"], sigma)
-        style.bound(panels["sigma"], 1 / MAX_GAIN, "1/θ̇max, damped below", at=0.01)
+        style.bound(panels["sigma"], 1 / MAX_GAIN, "")
         for name, title, unit in (
             ("error", "Velocity error ‖ẋ − Jθ̇‖/‖ẋ‖", "[%]"),
             ("speed", "Joint speed ‖θ̇‖", "[rad per interval]"),
-            ("sigma", "Singular values of J, filtered by component", "[m or rad, mixed]"),
+            ("sigma", "Singular values of J; damped below 1/θ̇max (dashed)", "[m or rad, mixed]"),
         ):
             style.titled(panels[name], title, "interval", unit)
             panels[name].set_xlim(0, len(sigma))
