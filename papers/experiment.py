@@ -52,6 +52,9 @@ class Claim:
     holds: bool
     why: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holds", bool(self.holds))  # not NumPy's
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHAPES = ((2, 2), (3, 4), (6, 6), (6, 7))
 RHOS = (0.01, 0.1, 1.0)
-MATRICES = 2000  # of each shape
+MATRICES = 500  # of each shape and damping
 SPREAD = 4  # decades of singular values, about each ρ
 
 

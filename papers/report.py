@@ -1,4 +1,4 @@
-"""One page of HTML with every figure and table, which needs nothing but itself."""
+"""What was found, as one page of HTML that needs nothing but itself, or as Markdown."""
 
 from __future__ import annotations
 
@@ -45,10 +45,33 @@ summary { cursor: pointer; color: #0058a3 }
 """
 
 
-def page(findings: Sequence[Finding]) -> str:
-    """The whole page."""
+def markdown(findings: Sequence[Finding]) -> str:
+    """Every claim, in a table for each experiment."""
+    parts = [held(findings) + "\n"]
+    for finding in findings:
+        experiment = finding.experiment
+        parts.append(f"### `{finding.name}`: {experiment.title}\n")
+        parts.append(f"{experiment.source}.\n")
+        rows = [("the paper says", "we measure", "", "why"), ("---",) * 4]
+        rows += [(c.paper, c.measured, verdict(c.holds), c.why) for c in finding.claims]
+        lines = [f"| {' | '.join(cell.translate(_MARKS) for cell in row)} |" for row in rows]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+_MARKS = str.maketrans({"|": r"\|", "*": r"\*"})  # what Markdown would take for its own
+
+
+def held(findings: Sequence[Finding]) -> str:
+    """How many claims hold, in a sentence."""
     claims = sum(len(finding.claims) for finding in findings)
     holding = sum(finding.holding for finding in findings)
+    many = f"{len(findings)} experiment{'s' if len(findings) > 1 else ''}"
+    return f"{holding} of {claims} claims hold, in {many}."
+
+
+def page(findings: Sequence[Finding]) -> str:
+    """The whole page."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -63,8 +86,8 @@ def page(findings: Sequence[Finding]) -> str:
 <h1>The papers, reproduced</h1>
 <p class="soft">Experiments of five texts on damped least squares, run with supple
 {escape(__version__)}: what each paper says, what comes out, and whether the two agree.</p>
-<p class="summary"><strong>{holding} of {claims} claims hold</strong>, in {len(findings)}
-experiments. Those that do not are shown with the reason.</p>
+<p class="summary"><strong>{held(findings)}</strong>
+Those that do not are shown with the reason.</p>
 <nav id="index" aria-label="Index">{_index(findings)}</nav>
 {"".join(_section(finding) for finding in findings)}
 </body>

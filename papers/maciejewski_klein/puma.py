@@ -42,7 +42,7 @@ def _common(runs: Runs) -> tuple[Claim, ...]:
             else "σ_min is below 1/θ̇max there, so α of eq. (14) damps that direction unasked",
         ),
         Claim(
-            "the same, with the component-aware gain",
+            "the same (component-aware gain)",
             f"{percent(away['filtered'])} over {where}",
             away["filtered"] < 0.01,
             "nothing is damped as long as the velocity asked for keeps the bound",
@@ -226,10 +226,11 @@ def trajectory_c(progress: Progress) -> Outcome:
         ),
         Claim(
             "the three smallest singular values dip in the middle, but not all to zero",
-            f"σ4, σ5, σ6 = {', '.join(f'{x:.3f}' for x in sigma[closest, 3:])} at interval "
+            f"σ4, σ5, σ6 = {', '.join(f'{x:.2g}' for x in sigma[closest, 3:])} at interval "
             f"{closest} of {len(sigma)}",
             bool(abs(closest / len(sigma) - 0.5) < 0.1 and sigma[:, 4].min() > 0.01),
-            "errors of the position keep the arm away from the one point that is triply singular",
+            "errors of the position keep the arm away from the one point that is triply singular; "
+            "even there σ4 is 0.037, the axis of joint 4 being 2.6° off that of joint 1",
         ),
         Claim(
             "the smallest belongs to the wrist, the next to the elbow, the third to the shoulder",
@@ -270,11 +271,11 @@ def _figure(runs: Runs, across: str, up: str, *, equal: bool = True) -> Callable
         ax.margins(0.1)
         sigma = runs.singular_values("filtered")
         style.spectrum(panels["sigma"], sigma)
-        style.bound(panels["sigma"], 1 / MAX_GAIN, "1/θ̇max, damped below", at=0.01)
+        style.bound(panels["sigma"], 1 / MAX_GAIN, "")
         for name, title, unit in (
             ("error", "Velocity error ‖ẋ − Jθ̇‖/‖ẋ‖", "[%]"),
             ("speed", "Joint speed ‖θ̇‖", "[rad per interval]"),
-            ("sigma", "Singular values of J, filtered by component", "[m or rad, mixed]"),
+            ("sigma", "Singular values of J; damped below 1/θ̇max (dashed)", "[m or rad, mixed]"),
         ):
             style.titled(panels[name], title, "interval", unit)
             panels[name].set_xlim(0, len(sigma))

@@ -130,7 +130,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             blocked,
         ),
         Claim(
-            "filtering with the component-aware gain: below 4 % and 0.25 cm",
+            "filtering: below 4 % and 0.25 cm (component-aware gain)",
             f"{percent(filtered['da_peak'])} and {filtered['da_integral']:.0e} cm",
             filtered["da_peak"] < 0.04 and filtered["da_integral"] <= 0.255,
             "α follows the share of ẋ along û, which is nearly zero on this side: the arm passes",
@@ -169,7 +169,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "constant, variable and the filter as printed: damping sets in gradually",
         ),
         Claim(
-            "the same, with the component-aware gain",
+            "transitions are smooth (component-aware gain)",
             f"by up to {filtered['max_speed_change']:.4f}",
             filtered["max_speed_change"] < MAX_SPEED / 10,
             "between B and C it follows exactly whenever the bound just allows it, and lets go "

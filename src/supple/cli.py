@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.errors import MissingExtraError, SuppleError, unknown
 from supple.papers import EXPERIMENTS, PAPERS, Experiment, Outcome, style
-from supple.papers.report import page, verdict
+from supple.papers.report import held, page, verdict
 from supple.papers.running import Finding, find_all
 
 
@@ -127,8 +127,7 @@ def _several(names: Sequence[str], as_json: bool, report: Path | None) -> None:
         for each in findings:
             _claims(each.experiment, each)
     if not as_json:
-        holding, all_ = sum(f.holding for f in findings), sum(len(f.claims) for f in findings)
-        click.echo(f"{holding} of {all_} claims hold.")
+        click.echo(held(findings))
 
 
 def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
@@ -165,10 +164,13 @@ def _progress(*columns: Any) -> Progress:
 
 
 def _drawable(path: Path) -> None:
+    """Refuse before the work begins what could not be written after it."""
     if path.suffix.lstrip(".").lower() not in style.FORMATS:
         raise click.UsageError(
             f"--plot: the file's suffix must be one of {', '.join(style.FORMATS)}; given: {path}"
         )
+    if not path.parent.is_dir():
+        raise _Refused(f"cannot write {path}: there is no folder {path.parent}")
     _needs_matplotlib()
 
 

@@ -1,4 +1,4 @@
-"""Each experiment is run once for all tests."""
+"""Each experiment is run, and drawn, once for all tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from supple.papers import EXPERIMENTS, Outcome
+from supple.papers import EXPERIMENTS, Outcome, style
 
 Ran = Callable[[str], Outcome]
 
@@ -15,3 +15,9 @@ Ran = Callable[[str], Outcome]
 def ran() -> Ran:
     """The outcome of an experiment by its name."""
     return cache(lambda name: EXPERIMENTS[name]())
+
+
+@pytest.fixture(scope="session")
+def drawn(ran: Ran) -> Callable[[str], bytes]:
+    """The figure of an experiment, as SVG."""
+    return cache(lambda name: style.rendered(ran(name), name, "svg"))
