@@ -167,7 +167,7 @@ def test_the_methods_rank_as_the_paper_says(ran: Ran, name: str) -> None:
     # Shakes while something is out of reach, and only then.
     assert found["pinv.oscillation_beyond_reach"] > 0.01
     assert found["pinv.oscillation_else"] < 0.01
-    assert found["pinv_uncapped.total_error"] > 2 * total["pinv"]
+    assert found["pinv_uncapped.total_error"] > 3 * total["pinv"]
     assert found["dls_clamped.least_calm_lambda"] < found["dls.least_calm_lambda"]
 
 
