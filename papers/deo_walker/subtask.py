@@ -132,8 +132,8 @@ def _obstacle_figure(motions: dict[str, supple.Trajectory]) -> Callable[[Figure]
             draw_arms(ax, motions[name], k, since=last)
             style.titled(ax, f"Last side, {name}", "x [m]", "y [m]")
             x, y, _ = corners(supple.load("planar3"))[0]
-            ax.plot(x + 0.16, y - 0.17, "o", color="black", ms=13)
-            style.note(ax, "obstacle", (x + 0.1, y - 0.36))
+            ax.plot(x + 0.2, y - 0.08, "o", color="black", ms=11)
+            style.note(ax, "obstacle", (x - 0.15, y - 0.2))
         draw_speeds(lower[0], motions)
         ax = style.titled(lower[1], "The elbow", "time [s]", "above the line to the hand [m]")
         style.curves(ax, motions[without].t, {n: _height(m.q) for n, m in motions.items()})
