@@ -194,7 +194,7 @@ def draw_speeds(ax: Axes, motions: dict[str, supple.Trajectory]) -> None:
     time = next(iter(motions.values())).t[:-1]
     style.curves(ax, time, {name: speed(motion) for name, motion in motions.items()})
     style.bound(ax, MAX_SPEED, "Δ = 5")
-    near = ax.inset_axes((0.35, 0.45, 0.62, 0.5))
+    near = ax.inset_axes((0.36, 0.57, 0.62, 0.41))
     first = time < 0.08
     style.curves(near, time[first], {n: speed(m)[first] for n, m in motions.items()})
     near.axhline(MAX_SPEED, color=style.GREY, linewidth=1, linestyle=(0, (4, 2)))
