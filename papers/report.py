@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -114,7 +115,7 @@ def _index(findings: Sequence[Finding]) -> str:
 
 def _section(finding: Finding) -> str:
     experiment = finding.experiment
-    about = "".join(f"<p>{escape(part)}</p>" for part in experiment.about.split("\n\n"))
+    about = "".join(f"<p>{prose(part)}</p>" for part in experiment.about.split("\n\n"))
     return f"""
 <section id="{finding.name}">
 <h2>{escape(experiment.title)} <code>{finding.name}</code></h2>
@@ -150,7 +151,7 @@ def _claims(finding: Finding) -> str:
 
 
 def _deviations(deviations: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(each)}</li>" for each in deviations)
+    items = "".join(f"<li>{prose(each)}</li>" for each in deviations)
     return f"<h3>Where this departs from the print</h3><ul>{items}</ul>" if items else ""
 
 
@@ -160,6 +161,11 @@ def _quantities(finding: Finding) -> str:
         for name, value in finding.quantities.items()
     )
     return f"<table><tr><th>name</th><th>value</th></tr>{rows}</table>"
+
+
+def prose(text: str) -> str:
+    """Text with names in backquotes, as HTML."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def verdict(holds: bool) -> str:

@@ -115,7 +115,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "variable damping: an integral error of 9.94 cm",
             f"{variable['da_integral']:.2f} cm",
             abs(variable["da_integral"] - 9.94) < 0.02,
-            "the same to the digits of the paper's start and square",
+            "0.1 % apart: the last digit that is printed",
         ),
         Claim(
             "filtering: the peak falls below 4 %",

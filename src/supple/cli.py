@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,12 @@ def paper(name: str | None, plot: Path | None, as_json: bool, report: Path | Non
     elif name == "all" or report:
         if plot:
             raise click.UsageError("--plot draws one experiment; --report DIR writes all figures.")
-        _several(list(EXPERIMENTS) if name == "all" else [_known(name).name], as_json, report)
+        findings = _findings(list(EXPERIMENTS) if name == "all" else [_known(name).name], report)
+        if as_json:
+            every = {each.name: each.quantities for each in findings}
+            _print_json(every if name == "all" else every[name])
+        else:
+            _summary(findings, tables=report is None)
     else:
         _one(_known(name), as_json, plot)
 
@@ -100,16 +106,21 @@ def _one(experiment: Experiment, as_json: bool, plot: Path | None) -> None:
         task = bar.add_task(experiment.name, total=1.0)
         outcome = experiment(lambda done: bar.update(task, completed=done))
     if plot:
-        _write(plot, lambda: style.write(outcome, experiment.name, plot))
+        with _writing(plot):
+            style.write(outcome, experiment.name, plot)
+        click.echo(f"written to {plot}", err=True)
     if as_json:
         _print_json(outcome.quantities)
     else:
         _claims(experiment, outcome)
 
 
-def _several(names: Sequence[str], as_json: bool, report: Path | None) -> None:
+def _findings(names: Sequence[str], report: Path | None) -> list[Finding]:
+    """Run them in processes of their own, and write the page if asked for."""
     if report:
         _needs_matplotlib()
+        with _writing(report):
+            report.mkdir(parents=True, exist_ok=True)
     found: dict[str, Finding] = {}
     with _progress(MofNCompleteColumn()) as bar:
         task = bar.add_task("experiments", total=len(names))
@@ -118,16 +129,16 @@ def _several(names: Sequence[str], as_json: bool, report: Path | None) -> None:
             bar.update(task, advance=1, description=f"done: {finding.name}")
     findings = [found[name] for name in names]
     if report:
-        report.mkdir(parents=True, exist_ok=True)
-        file = report / "index.html"
-        _write(file, lambda: file.write_text(page(findings), encoding="utf-8"))
-    if as_json:
-        _print_json({each.name: each.quantities for each in findings})
-    elif not report:
-        for each in findings:
-            _claims(each.experiment, each)
-    if not as_json:
-        click.echo(held(findings))
+        with _writing(file := report / "index.html"):
+            file.write_text(page(findings), encoding="utf-8")
+        click.echo(f"written to {file}", err=True)
+    return findings
+
+
+def _summary(findings: Sequence[Finding], tables: bool) -> None:
+    for each in findings if tables else ():
+        _claims(each.experiment, each)
+    click.echo(held(findings))
 
 
 def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
@@ -181,9 +192,10 @@ def _needs_matplotlib() -> None:
         raise MissingExtraError("papers", "drawing figures") from error
 
 
-def _write(path: Path, write: Callable[[], object]) -> None:
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Says in one line why a file or folder cannot be written."""
     try:
-        write()
+        yield
     except OSError as error:
         raise _Refused(f"cannot write {path}: {error.strerror}") from error
-    click.echo(f"written to {path}", err=True)

@@ -126,6 +126,15 @@ def test_a_figure_is_written(tmp_path: Path, suffix: str) -> None:
     assert file.stat().st_size > 1000
 
 
+def test_json_of_one_is_flat_and_of_all_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = json.loads(run("paper", "n-gain", "--json", "--report", str(tmp_path)).stdout)
+    assert one == EXPERIMENTS["n-gain"]().quantities
+    monkeypatch.setattr("supple.cli.EXPERIMENTS", {"n-gain": EXPERIMENTS["n-gain"]})
+    assert json.loads(run("paper", "all", "--json").stdout) == {"n-gain": one}
+
+
 # ---- what it refuses -----------------------------------------------------------------------------
 
 
@@ -139,6 +148,8 @@ def test_a_figure_is_written(tmp_path: Path, suffix: str) -> None:
         (["paper", "all", "--plot", "f.svg"], "--report"),
         (["paper", "--json"], "which experiment"),
         (["paper", "n-gain", "--report", __file__], "is a file"),
+        (["paper", "n-gain", "--report", f"{__file__}/below"], "cannot write"),
+        (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot draws one"),
         (["papers"], "No such command"),
     ],
 )

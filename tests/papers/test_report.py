@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 from supple.papers import EXPERIMENTS, Claim, Outcome
-from supple.papers.report import page
+from supple.papers.report import page, prose
 from supple.papers.running import Finding, find_all
 
 from supple.cli import cli
@@ -77,7 +77,7 @@ def test_it_has_everything(html: str, ran: Ran) -> None:
         assert f'href="#{name}"' in html
         assert f'id="{name}"' in html
         for each in experiment.deviations:
-            assert escape(each) in html
+            assert prose(each) in html
 
 
 def test_figures_are_pictures(html: str) -> None:
@@ -93,6 +93,7 @@ def test_what_is_written_is_escaped() -> None:
     assert "&lt;b&gt;σ&lt;/b&gt;" in shown
     assert "<b>" not in shown
     assert "1 &lt; 2" in shown
+    assert prose("`a<b` and c") == "<code>a&lt;b</code> and c"
 
 
 def test_the_command_writes_it(tmp_path: Path) -> None:
