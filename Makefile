@@ -11,7 +11,7 @@ FILES  := $(VENV)/robot-files
 PEERS  := .venv-peers
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \
-           $(shell find include src -type f -not -name '*.pyc' -not -path '*/__pycache__*')
+           $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
 .PHONY: demo test check lint types headers format clean \
         bench bench-kinematics bench-servo bench-figures

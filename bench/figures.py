@@ -22,6 +22,7 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from supple.papers.buss import figures as buss
 
 import measure
 import supple as sp
@@ -33,28 +34,8 @@ Array = NDArray[np.float64]
 HERE = Path(__file__).resolve().parent
 UPDATES = 2000
 FEW = 200  # after many more the transpose on the double Y, which is chaotic, shows its rounding
-# Amplitude and frequency of each coordinate's sine, about a centre (Buss's program).
-TARGETS = {
-    "y": [
-        [(2, 1.5, 6), (1.2, 0.2, 7), (0.3, 0.2, 8)],
-        [(-0.7, 0.4, 4), (0.8, 0.3, 4), (-0.2, 0.2, 3)],
-    ],
-    "double_y": [
-        [(2, 3, 3), (0.5, 0.4, 7), (0.3, 1.4, 5)],
-        [(0.5, 0.8, 4), (0.4, 0.6, 4), (-0.2, 2, 3)],
-        [(-0.5, 1.6, 6), (0.6, 0.4, 7), (0.3, 1, 8)],
-        [(-1.6, 1.6, 4), (0.3, 0.6, 4), (-0.2, 0.6, 3)],
-    ],
-}
-LAMBDA = {"y": 0.6, "double_y": 1.1}
-# [µs] on a 2.8 GHz Pentium (Buss 2009, section 7)
-PAPER = {
-    ("y", "transpose"): 1.1,
-    ("y", "DLS"): 2.2,
-    ("double_y", "transpose"): 6.5,
-    ("double_y", "DLS"): 18.5,
-}
-CAP = {"transpose": np.radians(30), "DLS": np.radians(45)}  # [rad]
+SHAPES = {shape.name: shape for shape in (buss.Y, buss.DOUBLE_Y)}
+METHODS = ("transpose", "DLS")
 
 # Joint<double>, Frame<double> and Support of include/supple/robot.hpp.
 JOINT = np.dtype(
@@ -69,13 +50,6 @@ FRAME = np.dtype(
     align=True,
 )
 SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
-
-
-def targets(figure: str, updates: int) -> Array:
-    """Where the effectors shall be, (updates, 3 effectors) [m]."""
-    centre, size, rate = np.array(TARGETS[figure], dtype=float).reshape(-1, 3).T
-    T = 0.005 * np.arange(1, updates + 1)[:, None]
-    return np.ascontiguousarray(centre + size * np.sin(rate * T))
 
 
 def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
@@ -143,9 +117,10 @@ def in_kernel(
 ) -> Callable[[], tuple[float, Array]]:
     """A loop of updates from the zero pose: ns per update and the last q (n,)."""
     joints, frames, support, phases = flat_chain(robot)
-    goals = targets(robot.description.name, updates)
+    shape = SHAPES[robot.description.name]
+    goals = shape.path(updates).reshape(updates, -1)
     kind = {"transpose": Method.TRANSPOSE, "DLS": Method.DAMPED_CHOLESKY}[method]
-    lambda2 = LAMBDA[robot.description.name] ** 2
+    step = _step(shape, method)
 
     def run() -> tuple[float, Array]:
         q = np.zeros(robot.dof)
@@ -153,7 +128,7 @@ def in_kernel(
         ns = built.figure_updates(
             *(robot.dof, len(joints), len(frames), int(phases)),
             *pointers,
-            *(int(kind), ctypes.c_double(lambda2), ctypes.c_double(CAP[method])),
+            *(int(kind), ctypes.c_double(shape.lambdas[0] ** 2), ctypes.c_double(step.max_angle)),
             *(ctypes.c_long(updates), ctypes.c_void_p(goals.ctypes.data)),
             ctypes.c_void_p(q.ctypes.data),
         )
@@ -164,15 +139,18 @@ def in_kernel(
 
 def in_python(robot: sp.Robot, method: str, updates: int) -> Array:
     """The same loop through the public interface: the last q (n,)."""
-    lambda2 = LAMBDA[robot.description.name] ** 2
-    plain = sp.Transpose() if method == "transpose" else sp.DLS(sp.damping.Constant(lambda2))
-    step = sp.ClampAngle(plain, float(CAP[method]))
+    shape = SHAPES[robot.description.name]
+    step = _step(shape, method)
     q = np.zeros(robot.dof)
-    for goal in targets(robot.description.name, updates):
+    for goal in shape.path(updates).reshape(updates, -1):
         T, J = robot.fk_jacobian(q, robot.tips)
         e = goal - T[:, :3, 3].ravel()
         q = q + step(sp.Linearization(J[:, :3].reshape(len(e), -1), e))
     return q
+
+
+def _step(shape: buss.Shape, method: str) -> sp.ClampAngle:
+    return buss.transpose() if method == "transpose" else buss.dls(shape.lambdas[0])
 
 
 def _time(run: Callable[[], tuple[float, Array]]) -> float:
@@ -183,19 +161,24 @@ def main(rounds: int) -> None:
     """Measure, check against Python, print and write."""
     measure.one_core()
     built = library()
-    robots = {name: sp.load(name) for name in TARGETS}
-    runs = {key: in_kernel(built, robots[key[0]], key[1], UPDATES) for key in PAPER}
+    robots = {name: sp.load(name) for name in SHAPES}
+    paper_us = {
+        (name, method): us
+        for name, shape in SHAPES.items()
+        for method, us in zip(METHODS, shape.paper_us, strict=True)
+    }
+    runs = {key: in_kernel(built, robots[key[0]], key[1], UPDATES) for key in paper_us}
     timed = {", ".join(key): partial(_time, run) for key, run in runs.items()}
     took = measure.medians(measure.interleaved(timed, rounds))
     rows = []
-    for (figure, method), paper in PAPER.items():
+    for (figure, method), paper in paper_us.items():
         ns, robot = took[f"{figure}, {method}"], robots[figure]
         off = in_kernel(built, robot, method, FEW)()[1] - in_python(robot, method, FEW)
         rows.append(
             f"| {figure}, {method} | {ns:.0f} | {paper * 1e3:.0f} | {paper * 1e3 / ns:.1f} "
             f"| {np.abs(off).max():.1e} |"
         )
-    ratio = {f: took[f"{f}, DLS"] / took[f"{f}, transpose"] for f in TARGETS}
+    ratio = {f: took[f"{f}, DLS"] / took[f"{f}, transpose"] for f in SHAPES}
     lines = [
         "# One update of Buss's figures, inside the kernel",
         "",

@@ -9,6 +9,7 @@
 
 #include "arrays.hpp"
 #include "chain.hpp"
+#include "counting.hpp"
 #include "isa.hpp"
 #include "kernels.hpp"
 #include "motion.hpp"
@@ -93,7 +94,14 @@ NB_MODULE(_core, m) {
           [](const PyChain& c, nb::handle q, int threads) {
             return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
           },
-          "q"_a.none(), "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY));
+          "q"_a.none(), "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY))
+      .def(
+          "operations",
+          [](const PyChain& c) {
+            const Operations count = operations(c.owned<double>().view());
+            return nb::make_tuple(count.multiplications, count.additions);
+          },
+          nb::sig("def operations(self) -> tuple[int, int]"));
 
   bind_motion(m);
   bind_tasks(m);

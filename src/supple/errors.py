@@ -30,7 +30,7 @@ class MissingExtraError(SuppleError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""
 
     def __init__(self, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs an optional extra: pip install 'supple[{extra}]'")
+        super().__init__(f'{purpose} needs an optional extra: pip install "supple[{extra}]"')
         self.extra = extra
 
 

@@ -46,4 +46,4 @@ def test_unknown_takes_anything(given: object) -> None:
 
 def test_missing_extra_says_what_to_type() -> None:
     error = errors.MissingExtraError("mujoco", "reading an MJCF file")
-    assert "pip install 'supple[mujoco]'" in str(error)
+    assert 'pip install "supple[mujoco]"' in str(error)

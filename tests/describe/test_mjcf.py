@@ -256,5 +256,5 @@ def test_without_mujoco_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         return real(name, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"pip install 'supple\[mujoco\]'"):
+    with pytest.raises(MissingExtraError, match=r'pip install "supple\[mujoco\]"'):
         mjcf(HARD)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from decimal import Decimal
 
+import damping_paper as papers
 import numpy as np
-import papers
 import pytest
 from rules import EVERY, NUMBERS, key
 from spectra import EPS, SHAPES, Sample, hard_spectra, of_spectrum, random_spectra, samples

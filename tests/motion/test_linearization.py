@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+import damping_paper as papers
 import numpy as np
-import papers
 import pytest
 from spectra import EPS, SHAPES, samples
 

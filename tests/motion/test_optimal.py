@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import damping_paper as papers
 import numpy as np
-import papers
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,6 +232,56 @@ def test_a_start_near_the_root_saves_steps() -> None:
     assert len(saved) > 50
     assert min(saved) >= 0
     assert np.mean(saved) > 1
+
+
+def as_printed(sigma: Array, gamma: Array, bound: float, newton: bool, tolerance: float) -> int:
+    """Steps of (17), or of (18), from λ = 0 until ‖q̇‖ is as near to the bound, from below: aimed
+    a tolerance lower and ended half-way.
+    """
+    lam, steps, most, aim = 0.0, 0, bound, bound * (1 - tolerance)
+    while True:
+        phi = np.sqrt(((sigma * gamma / (sigma**2 + lam)) ** 2).sum())
+        if phi <= most:
+            return steps
+        most = bound * (1 - tolerance / 2)
+        slope = -((sigma * gamma) ** 2 / (sigma**2 + lam) ** 3).sum() / phi
+        lam -= (1 if newton else phi / aim) * (phi - aim) / slope
+        steps += 1
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-12])
+@pytest.mark.parametrize("newton", [True, False], ids=["newton", "reciprocal"])
+def test_from_zero_it_takes_the_steps_of_the_print(newton: bool, tolerance: float) -> None:
+    rule, off = Optimal(0.5, newton), []
+    for sigma, gamma in zip(*random_spectra(np.random.default_rng(23), 200, 6), strict=True):
+        lin = of_spectrum(np.maximum(sigma, 1e-6), gamma)
+        steps = rule.solve(lin, tolerance=tolerance, from_zero=True)[1]
+        off.append(steps - as_printed(lin.sigma, lin.gamma, 0.5, newton, tolerance))
+    assert not any(off)
+
+
+@needs_long
+@pytest.mark.parametrize("tolerance", [0.5, 1e-2, 1e-6])
+@rules
+def test_a_tolerance_is_one_sided(rule: Optimal, tolerance: float) -> None:
+    sigma, gamma = random_spectra(np.random.default_rng(24), 200, 6)
+    lins = [of_spectrum(s, g) for s, g in zip(sigma, gamma, strict=True)]
+    exact = [rule.solve(lin) for lin in lins]
+    rough = [rule.solve(lin, tolerance=tolerance) for lin in lins]
+    lambda2 = np.array([each[0] for each in rough])
+    phi = speeds(sigma, gamma, lambda2)
+    assert (phi <= rule.max_speed).all()
+    assert (phi[lambda2 > 0] >= rule.max_speed * (1 - tolerance) * (1 - 64 * EPS)).all()
+    for a, b in zip(rough, exact, strict=True):
+        assert (a[0] > 0) == (b[0] > 0)  # what obeys undamped stays undamped
+        assert a[1] <= b[1]
+
+
+@pytest.mark.parametrize("wrong", [-1e-3, 1.0, np.nan, "some", True])
+def test_a_tolerance_that_is_none_is_named(wrong: object) -> None:
+    lin = of_spectrum(np.ones(2), np.ones(2))
+    with pytest.raises(supple.InputError, match="tolerance"):
+        Optimal(1.0).solve(lin, tolerance=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "near", True])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import damping_paper as papers
 import numpy as np
-import papers
 import pytest
 from spectra import EPS, SHAPES, orthonormal, random_spectra, samples
 

@@ -347,6 +347,17 @@ class Robot:
         w = self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
         return w if w.ndim else w[()]
 
+    def operations(self, frame: FrameNames = None) -> tuple[int, int]:
+        """Return how many multiplications and additions one `fk_jacobian` takes.
+
+        Counted in the kernel itself, on numbers that keep a tally. A fused multiply-add is one of
+        each; sines, cosines and signs are not counted.
+
+        Args:
+            frame: A frame's name, or several; the end frames if left out.
+        """
+        return self._chain(frame).operations()
+
     # ---- chains --------------------------------------------------------------------------------
 
     def _chain(

@@ -59,6 +59,10 @@ _POSITIVE: dict[str, Any] = {"bounds": {"above": 0.0}}
 _FRACTION: dict[str, Any] = {"bounds": {"above": 0.0, "below": 1.0}}
 _ABOVE_ONE: dict[str, Any] = {"bounds": {"above": 1.0}}
 
+# Of the search for the optimal damping: what rounding needs, and an end in any case.
+_LEAST_TOLERANCE = 64 * EPSILON
+_MOST_ITERATIONS = 201
+
 
 @dataclass(frozen=True)
 class KernelRule:
@@ -538,14 +542,29 @@ class Optimal(KernelRule):
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.solve(linearization)[0]
 
-    def solve(self, linearization: Linearization, start: float | None = None) -> tuple[float, int]:
+    def solve(
+        self,
+        linearization: Linearization,
+        start: float | None = None,
+        *,
+        tolerance: float = _LEAST_TOLERANCE,
+        from_zero: bool = False,
+    ) -> tuple[float, int]:
         """Return lambda2 and the number of Newton steps it took.
 
         A `start` near the result, as the lambda2 of the step before, saves steps. Any other costs
         one at most: both functions are such that Newton's step from beyond the root lands below.
+
+        Args:
+            linearization: What is to be damped.
+            start: Where to begin; a lower bound, unless something is known.
+            tolerance: How far under the bound ‖q̇‖ may end, relative to it: never above it.
+            from_zero: Begin at zero, as printed, instead of at the lower bound. `newton` always
+                does.
         """
         if start is not None:
             start = number(start, "Optimal: start", least=0.0)
+        slack = max(number(tolerance, "Optimal: tolerance", least=0.0, below=1.0), _LEAST_TOLERANCE)
         sigma = linearization.sigma[: linearization.rank]
         gamma = np.abs(linearization.gamma[: len(sigma)])
         if not gamma.any():
@@ -555,18 +574,20 @@ class Optimal(KernelRule):
         largest, unit = float(sigma[0]), float(gamma.max()) / self.max_speed
         s, c, beta = sigma / largest, gamma / gamma.max(), largest / unit
         # No term alone may be above 1: x is at least this. Newton starts near zero, as printed.
-        lower = max(0.0, float((s * (c - beta * s)).max())) * (EPSILON**2 if self.newton else 1)
+        lower = max(0.0, float((s * (c - beta * s)).max()))
+        lower *= EPSILON**2 if self.newton or from_zero else 1
         x = lower
         if start is not None:  # φ is at most ‖Jᵀe‖/lambda2
             x = max(lower, min(float(start) / unit / largest, float(np.linalg.norm(s * c))))
         for iteration in range(_MOST_ITERATIONS):
             terms = (s * c / (beta * s**2 + x)) ** 2
             phi = math.sqrt(terms.sum())
-            beyond = iteration == 0 and x > lower and phi < 1 - 96 * EPSILON
-            if phi <= 1 - 32 * EPSILON and not beyond:
+            beyond = iteration == 0 and x > lower and phi < 1 - 1.5 * slack
+            enough = 1 - (slack if x > 0 else _LEAST_TOLERANCE) / 2  # undamped: if it obeys
+            if phi <= enough and not beyond:
                 break
             over_slope = terms.sum() / (terms / (beta * s**2 + x)).sum()  # φ/|φ'|
-            aim = 1 - 64 * EPSILON  # a little lower, so that rounding does not end the search
+            aim = 1 - slack  # a little lower, so that rounding does not end the search
             x = max(lower, x + float((phi - aim) * over_slope / (phi if self.newton else aim)))
         return x * unit * largest, iteration
 
@@ -664,8 +685,6 @@ class ErrorNorm(KernelRule):
         """A two-hundredth of the reach."""
         return cls(0.005 * Scale.of(robot, frame, rows).reach)
 
-
-_MOST_ITERATIONS = 201
 
 RULES = (
     Constant,

@@ -52,11 +52,11 @@ class SDLS:
             return total
         relative = lin.J / lin.sigma[0]  # so that squares neither overflow nor vanish
         reaches = sum(np.linalg.norm(relative[block], axis=0) for block in blocks)
+        N = sum(np.linalg.norm(lin.U[block], axis=0) for block in blocks)
+        M = np.abs(lin.V).T @ reaches
         for i in range(lin.rank):
-            u, v, sigma = lin.U[:, i], lin.V[:, i], lin.sigma[i]
-            N = sum(np.linalg.norm(u[block]) for block in blocks)
-            M = np.abs(v) @ reaches * lin.sigma[0] / sigma
-            gamma = self.max_angle * min(1.0, N / M)
+            v, sigma = lin.V[:, i], lin.sigma[i]
+            gamma = self.max_angle * min(1.0, N[i] / (M[i] * lin.sigma[0] / sigma))
             with np.errstate(over="ignore"):
                 phi = finite_step(lin.gamma[i] / sigma * v)
             size = np.abs(phi).max()

@@ -1,0 +1,17 @@
+"""The experiments of five texts on damped least squares, run again: `supple paper`.
+
+One module for each text; each experiment is short, built on supple's public names only, and says
+claim by claim what holds.
+"""
+
+from supple.papers import buss, deo_walker, maciejewski_klein, note, wampler
+from supple.papers.experiment import PAPERS, Claim, Experiment, Outcome, experiment
+
+__all__ = ["EXPERIMENTS", "PAPERS", "Claim", "Experiment", "Outcome", "experiment"]
+
+# In the order of the command line's list: by paper, as in its text.
+EXPERIMENTS: dict[str, Experiment] = {
+    each.name: each
+    for module in (wampler, maciejewski_klein, deo_walker, buss, note)
+    for each in module.EXPERIMENTS
+}

@@ -1,0 +1,95 @@
+"""The figure of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from supple.papers import style
+from supple.papers.buss.comparison import NAMES, RARE, Comparison
+from supple.papers.buss.figures import Followed, Shape
+
+import supple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def figure_of(found: Comparison) -> Callable[[Figure], None]:
+    """The body, distances over time, what they sum up to, and DLS by its damping."""
+
+    def draw(figure: Figure) -> None:
+        figure.set_size_inches(9.5, 7.5)
+        (body, distance), (bars, sweep) = figure.subplots(2, 2)
+        _body(body, found.shape)
+        style.titled(body, "The figure, and the ways of its targets", "x [m]", "y [m]")
+        _distances(distance, found.methods)
+        style.titled(distance, "Distance to the targets", "update", "mean of the effectors [m]")
+        _bars(bars, found.methods)
+        style.titled(bars, "Total error, and moves that go back", "total error [m]", "method")
+        _sweep(sweep, found)
+        style.titled(sweep, "DLS by its damping", "λ [m]", "total error [m]")
+        style.legend(figure, distance)
+
+    return draw
+
+
+def _body(ax: Axes, shape: Shape) -> None:
+    """The figure in its zero pose, seen along z, and where its targets go."""
+    robot = supple.load(shape.name)
+    zero = robot.neutral()
+    for path in np.moveaxis(shape.path(2 * sum(shape.steps)), 1, 0):
+        ax.plot(*path[:, :2].T, color=style.VERMILION, linewidth=0.7, alpha=0.7)
+    joints = {joint.child: joint.parent for joint in robot.description.joints}
+    frames = {frame.name: frame.link for frame in robot.description.frames}
+    for name, parent in (joints | frames).items():
+        if parent in joints:
+            line = robot.fk(zero, [parent, name])[:, :2, 3]
+            ax.plot(*line.T, "o-", color="black", linewidth=2.5, ms=4)
+    ax.plot(*robot.fk(zero)[:, :2, 3].T, "o", color=style.VERMILION, ms=9, mec="black")
+    ax.set_aspect("equal")
+
+
+def _distances(ax: Axes, followed: dict[str, Followed]) -> None:
+    count = len(followed["dls"].distance)
+    window = max(1, count // 100)  # so that oscillation does not paint the panel
+    middle = np.arange(count // window) * window + window / 2
+    means = {
+        label: followed[name].distance.mean(axis=1).reshape(-1, window).mean(axis=1)
+        for name, label in NAMES.items()
+    }
+    style.curves(ax, middle, means, linewidth=1.4)
+    ax.set_ylim(0)
+
+
+def _bars(ax: Axes, followed: dict[str, Followed]) -> None:
+    for k, name in enumerate(NAMES):
+        run = followed[name]
+        ax.barh(k, run.total_error, color=style.STYLES[k][0], height=0.62)
+        back = f"{run.oscillation:.1%} go back" if run.oscillation else "none goes back"
+        ax.text(run.total_error, k, f" {run.total_error:.4g} m, {back}", va="center", fontsize=8.5)
+    ax.set_yticks(range(len(NAMES)), list(NAMES.values()))
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1.85 * followed["transpose"].total_error)
+    ax.grid(visible=False, axis="y")
+
+
+def _sweep(ax: Axes, found: Comparison) -> None:
+    """Hollow where it oscillates, with how many of the moves go back."""
+    for name, runs, below in (("dls", found.plain, 4), ("dls_clamped", found.clamped, -11)):
+        look = style.style_of(list(NAMES).index(name))
+        ax.plot(list(runs), [run.total_error for run in runs.values()], **look)
+        for lam, run in runs.items():
+            calm = run.oscillation <= RARE
+            fill = look["color"] if calm else "white"
+            ax.plot(lam, run.total_error, "o", color=look["color"], mfc=fill, ms=7)
+            if not calm:
+                place, off = (lam, run.total_error), (6, below)
+                share = f"{run.oscillation:.0%}"
+                ax.annotate(share, place, off, textcoords="offset points", fontsize=8)
+    ax.plot([], [], "o", color=style.GREY, mfc="white", label="% of moves go back")
+    ax.plot([], [], "o", color=style.GREY, label="calm")
+    ax.legend(loc="lower right")
+    ax.margins(0.1)

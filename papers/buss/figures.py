@@ -1,0 +1,188 @@
+"""The figures of Buss's program: their targets, constants and methods, and what is measured."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from supple.papers.style import Array
+
+import supple
+
+D_MAX = 0.4  # [m]
+Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
+Sine: TypeAlias = tuple[float, float, float]  # centre, amplitude and rate of one coordinate
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A figure of the program: `name` is that of the robot.
+
+    Attributes:
+        targets: Of each effector, the sines of its three coordinates.
+        lambdas: Damping of DLS, and of DLS with errors clamped.
+        steps: Updates before it is measured, and while.
+        paper_us: What an update took by transpose and by DLS in the paper [µs].
+    """
+
+    name: str
+    targets: tuple[tuple[Sine, Sine, Sine], ...]
+    lambdas: tuple[float, float]
+    steps: tuple[int, int]
+    paper_us: tuple[float, float]
+
+    def path(self, updates: int) -> Array:
+        """Where the effectors shall be (updates, k, 3) [m]; T grows by 0.005 before each update."""
+        centre, size, rate = np.moveaxis(np.array(self.targets, dtype=float), -1, 0)
+        T = 0.005 * np.arange(1, updates + 1)[:, None, None]
+        return np.asarray(centre + size * np.sin(rate * T))
+
+
+Y = Shape(
+    "y",
+    (
+        ((2, 1.5, 6), (1.2, 0.2, 7), (0.3, 0.2, 8)),
+        ((-0.7, 0.4, 4), (0.8, 0.3, 4), (-0.2, 0.2, 3)),
+    ),
+    lambdas=(0.6, 0.6),
+    steps=(20, 200),
+    paper_us=(1.1, 2.2),
+)
+DOUBLE_Y = Shape(
+    "double_y",
+    (
+        ((2, 3, 3), (0.5, 0.4, 7), (0.3, 1.4, 5)),
+        ((0.5, 0.8, 4), (0.4, 0.6, 4), (-0.2, 2, 3)),
+        ((-0.5, 1.6, 6), (0.6, 0.4, 7), (0.3, 1, 8)),
+        ((-1.6, 1.6, 4), (0.3, 0.6, 4), (-0.2, 0.6, 3)),
+    ),
+    lambdas=(1.1, 0.7),
+    steps=(400, 2000),
+    paper_us=(6.5, 18.5),
+)
+
+
+def dls(lam: float, *, clamped: bool = False) -> Step:
+    """DLS, angles cut to 45°; clamped (DLS'): each effector's error cut to D_max, or as much more
+    as its target ran away.
+    """
+    plain = supple.ClampAngle(
+        supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
+    )
+    return supple.Remembering(supple.AdaptiveClampError(plain, D_MAX)) if clamped else plain
+
+
+def transpose() -> supple.ClampAngle:
+    """Angles cut to 30°."""
+    return supple.ClampAngle(supple.Transpose(), math.radians(30))
+
+
+def methods(shape: Shape) -> dict[str, Step]:
+    """The methods of the program with its constants."""
+    selective = supple.SDLS(math.radians(45), soft=True)
+    return {
+        "transpose": transpose(),
+        "pinv": supple.ClampAngle(supple.TruncatedSVD(0.01), math.radians(5)),
+        "dls": dls(shape.lambdas[0]),
+        "dls_clamped": dls(shape.lambdas[1], clamped=True),
+        "sdls": supple.Remembering(supple.AdaptiveClampError(selective, D_MAX)),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """What effectors did while they were measured.
+
+    Attributes:
+        distance: From effector to target after each update (steps, k) [m].
+        reversed: Whether an effector's move goes back on the one before, both longer than the mean
+            move of a target (steps - 1, k).
+    """
+
+    distance: Array
+    reversed: np.ndarray
+
+    @property
+    def total_error(self) -> float:
+        """Sum over effectors and steps [m]."""
+        return float(self.distance.sum())
+
+    @property
+    def oscillation(self) -> float:
+        """Share of the effectors' moves that reverse."""
+        return float(self.reversed.mean())
+
+
+def follow(shape: Shape, step: Step) -> Followed:
+    """One update for each move of the targets, from the zero pose."""
+    robot = supple.load(shape.name)
+    skipped, counted = shape.steps
+    path = shape.path(skipped + counted + 1)
+    motion = supple.track(
+        robot,
+        robot.neutral(),
+        tasks=[supple.PositionTask(tip) for tip in robot.tips],
+        target=[list(each) for each in path],
+        dt=1.0,  # so that speeds are angles, and the whole error is asked for
+        gain=1.0,
+        feedforward=False,
+        step=step,
+        limits=supple.Limits.none(robot),
+    )
+    goals = path[skipped:-1]
+    places = robot.fk(motion.q[skipped:])[..., :3, 3]
+    moves = np.diff(places, axis=0)
+    usual = np.linalg.norm(np.diff(goals, axis=0), axis=-1).mean()
+    large = np.linalg.norm(moves, axis=-1) > usual
+    back = (moves[1:] * moves[:-1]).sum(axis=-1) < 0
+    distance = np.linalg.norm(goals - places[1:], axis=-1)
+    return Followed(distance, back & large[1:] & large[:-1])
+
+
+def beyond_reach(shape: Shape) -> np.ndarray:
+    """Whether a target is farther away than all links together are long (steps, k)."""
+    robot = supple.load(shape.name)
+    skipped, counted = shape.steps
+    above = {joint.child: joint for joint in robot.description.joints}
+    frames = {frame.name: frame for frame in robot.description.frames}
+    out = []
+    for tip, goals in zip(
+        robot.tips, np.moveaxis(shape.path(skipped + counted), 1, 0), strict=True
+    ):
+        link, length = frames[tip].link, np.linalg.norm(frames[tip].placement[:3, 3])
+        while above[link].parent in above:
+            length += np.linalg.norm(above[link].origin[:3, 3])
+            link = above[link].parent
+        foot = above[link].origin[:3, 3]
+        out.append(np.linalg.norm(goals[skipped:] - foot, axis=-1) > length)
+    return np.stack(out, axis=-1)
+
+
+def update_times(shape: Shape, updates: int = 100, rounds: int = 15) -> tuple[float, float]:
+    """What one update takes by transpose and by DLS [s]: the best of interleaved rounds.
+
+    Of a `Servo` called from Python, the call included; `bench/figures.py` runs the same inside the
+    kernel.
+    """
+    robot = supple.load(shape.name)
+    hands = [supple.PositionTask(tip) for tip in robot.tips]
+    goals = [list(each) for each in shape.path(updates)]
+    free = supple.Limits.none(robot)
+    servos = [
+        supple.Servo(robot, hands, dt=1.0, gain=1.0, step=step, limits=free)
+        for step in (transpose(), dls(shape.lambdas[0]))
+    ]
+    took: tuple[list[float], ...] = ([], [])
+    for _ in range(rounds):
+        for servo, times in zip(servos, took, strict=True):
+            q = robot.neutral()
+            begin = time.perf_counter()
+            for goal in goals:
+                servo(q, target=goal, out=q)
+            times.append((time.perf_counter() - begin) / updates)
+    return min(took[0]), min(took[1])

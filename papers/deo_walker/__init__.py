@@ -1,0 +1,12 @@
+"""Deo & Walker 1995 (DW): the damping that just keeps a bound on joint speeds.
+
+Their λ is λ² here and everywhere else. The method under test is the optimal damping, eqs. (9)-(18):
+among all q̇ with ‖q̇‖ <= Δ the one that leaves least of ẋ undone, found by Newton's method.
+"""
+
+from supple.papers.deo_walker.rectangle import planar
+from supple.papers.deo_walker.shoulder import puma
+from supple.papers.deo_walker.spectra import newton
+from supple.papers.deo_walker.subtask import obstacle
+
+EXPERIMENTS = (planar, newton, puma, obstacle)

@@ -1,0 +1,19 @@
+"""Maciejewski & Klein 1988: numerical filtering through singular configurations.
+
+Resolved rate with feedback of the position error, one step of Euler in each interval:
+
+    ẋ_c = ẋ_d + k_p (x_d - x),      q <- q + θ̇(ẋ_c),      error = ‖ẋ_c - J θ̇‖/‖ẋ_c‖
+
+for a constant damping factor, for one that varies with the least singular value, and for the
+filter. Time is counted in intervals: speeds are per interval.
+"""
+
+from supple.papers.maciejewski_klein import crossing, puma, two_link
+
+EXPERIMENTS = (
+    two_link.follow_square,
+    puma.trajectory_a,
+    puma.trajectory_b,
+    puma.trajectory_c,
+    crossing.trajectory_c_modified,
+)

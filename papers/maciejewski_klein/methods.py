@@ -1,0 +1,60 @@
+"""The methods that the paper compares, and the error it compares them by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from supple.papers.style import Array
+
+from supple import DLS, Limits, NumericalFilter, Remembering, Robot, Trajectory, damping, track
+
+LABELS = {
+    "constant": "constant λ",
+    "variable": "variable λ, eq. (14)",
+    "filtered_as_printed": "filtered, α as printed",
+    "filtered": "filtered, α by component",
+}
+GAIN = 0.1  # k_p, per interval
+
+DEVIATIONS = (
+    "Eq. (14) as printed has no case below σ = λ, where it breaks its own bound; the text before "
+    "it has: λ = 1/(2θ̇max).",
+    "α from eq. (14) as printed damps the singular direction whether ẋ asks for it or not: "
+    "`filtered_as_printed`. `filtered` takes it from the share c of ẋ along û: α² = (c/2θ̇max)² if "
+    "σ_m ≤ c/(2θ̇max), else max(0, σ_m c/θ̇max − σ_m²).",
+    "Both filters take z and û of the present interval instead of the one before (for the square "
+    "as printed this changes the integral by less than 5 %), z_o = z − û(ûᵀz) for eq. (32), and "
+    "end with a cut to the bound: near two small singular values α and λ alone do not keep it.",
+)
+
+
+def methods(max_gain: float) -> dict[str, Any]:
+    """The steps by name, each with ‖θ̇‖ <= max_gain ‖ẋ_c‖; memories are fresh."""
+    return {
+        "constant": DLS(damping.Constant((1 / (2 * max_gain)) ** 2)),  # eq. (10)
+        "variable": DLS(damping.SpeedBound(max_gain)),
+        "filtered_as_printed": Remembering(NumericalFilter(max_gain, printed=True)),
+        "filtered": Remembering(NumericalFilter(max_gain)),
+    }
+
+
+def followed(robot: Robot, start: Array, path: Array, step: Any, **how: Any) -> Trajectory:
+    """Follow a path, one target for each interval, without limits but the step's own."""
+    free = Limits.none(robot)
+    return track(robot, start, target=path, dt=1.0, gain=GAIN, step=step, limits=free, **how)
+
+
+def error(moved: Trajectory) -> Array:
+    """‖ẋ_c - J θ̇‖/‖ẋ_c‖ of each interval, eq. (37)."""
+    return norm(moved.asked - moved.velocity) / norm(moved.asked)
+
+
+def norm(vectors: Array) -> Array:
+    """Of each row."""
+    return np.asarray(np.linalg.norm(vectors, axis=-1), dtype=np.float64)
+
+
+def percent(share: float) -> str:
+    """As "22.0 %"; tiny ones as "7e-13"."""
+    return f"{100 * share:.1f} %" if share >= 5e-4 or share == 0 else f"{share:.0e}"

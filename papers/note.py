@@ -1,0 +1,139 @@
+"""A lecture note on the damped pseudo-inverse (N): how large its gain can be.
+
+‖J*‖ = max σ/(σ² + ρ²) <= 1/(2ρ),      J* = Jᵀ(J Jᵀ + ρ² I)⁻¹,      with equality at σ = ρ
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from supple.papers import style
+from supple.papers.experiment import Claim, Outcome, Progress, each, experiment
+from supple.papers.style import Array
+
+import supple
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHAPES = ((2, 2), (3, 4), (6, 6), (6, 7))
+RHOS = (0.01, 0.1, 1.0)
+MATRICES = 500  # of each shape and damping
+SPREAD = 4  # decades of singular values, about each ρ
+
+
+def gains(J: Array, rho: float) -> Array:
+    """‖J*‖ of many J (k, m, n): the largest singular value of J*, made column by column."""
+    step = supple.DLS(supple.damping.Constant(rho**2))
+    unit = np.broadcast_to(np.eye(J.shape[-2])[:, None], (J.shape[-2], *J.shape[:-1]))
+    inverse = np.stack([supple.steps(step, J, e)[0] for e in unit], axis=-1)
+    norms: Array = np.linalg.norm(inverse, ord=2, axis=(-2, -1))
+    return norms
+
+
+def random_jacobians(rng: np.random.Generator, shape: tuple[int, int], rho: float) -> Array:
+    """Of any orientation, with singular values from 1e-4 ρ to 1e4 ρ (k, m, n)."""
+    m, n = shape
+    U = np.linalg.qr(rng.normal(size=(MATRICES, m, m)))[0]
+    V = np.linalg.qr(rng.normal(size=(MATRICES, n, n)))[0]
+    sigma = rho * 10 ** rng.uniform(-SPREAD, SPREAD, (MATRICES, m))
+    J: Array = np.einsum("kmi,ki,kni->kmn", U, sigma, V[..., :m])
+    return J
+
+
+@experiment(
+    "n-gain",
+    paper="N",
+    figure="eq. (1)",
+    title="The gain of the damped pseudo-inverse is at most 1/(2ρ)",
+    deviations=(
+        "The note prints σ in Σ_ρ where σ̃ is meant, and θ for θ̇.",
+        "What it calls the limiting value (1/2)ρ⁻¹ near a singularity is the maximum, at σ = ρ; "
+        "at the singularity itself the gain is zero.",
+    ),
+)
+def gain(progress: Progress) -> Outcome:
+    """Random Jacobians of four shapes and three dampings ρ, their singular values spread over eight
+    decades about ρ; then diagonal ones whose singular value passes ρ.
+    """
+    rng = np.random.default_rng(1)
+    largest = 0.0
+    for shape, rho in each([(s, r) for s in SHAPES for r in RHOS], progress):
+        found = 2 * rho * gains(random_jacobians(rng, shape, rho), rho)
+        largest = max(largest, float(found.max()))
+    ratio = np.logspace(-SPREAD, SPREAD, 401)  # σ/ρ; one of them is 1
+    curve = 2 * gains(ratio[:, None, None], 1.0)
+    peak = int(curve.argmax())
+    far = float(np.abs(curve[-1] / 2 * ratio[-1] - 1))  # off the pseudoinverse, at σ = 1e4 ρ
+    quantities = {
+        "max_scaled_gain": largest,
+        "scaled_gain_at_rho": curve[peak],
+        "peak_sigma_over_rho": ratio[peak],
+        "scaled_gain_at_singularity": curve[0],
+        "deviation_far_away": far,
+    }
+    count = MATRICES * len(SHAPES) * len(RHOS)
+    claims = (
+        Claim(
+            "‖θ̇‖/‖V‖ is bounded by (1/2)ρ⁻¹",
+            f"2ρ‖J*‖ ≤ {largest:.9f} over {count} random J",
+            largest <= 1 + 1e-12,
+            "σ/(σ² + ρ²) ≤ 1/(2ρ) for every σ, and J* has these as singular values",
+        ),
+        Claim(
+            "γ = σ/ρ ≃ 1 gives σ̃ ≃ 1/(2ρ)",
+            f"2ρσ̃ = {curve[peak]:.9f} at σ/ρ = {ratio[peak]:.3f}",
+            bool(abs(curve[peak] - 1) < 1e-12 and abs(ratio[peak] - 1) < 1e-12),
+            "the maximum lies exactly at σ = ρ",
+        ),
+        Claim(
+            "away from singularities damping has little effect: σ̃ ≃ 1/σ",
+            f"relative difference {far:.1e} at σ = 10⁴ρ",
+            bool(far < 1e-7),
+            "it is ρ²/(σ² + ρ²)",
+        ),
+        Claim(
+            "near a singularity σ̃ goes towards the limiting value (1/2)ρ⁻¹",
+            f"2ρσ̃ = {curve[0]:.1e} at σ = 10⁻⁴ρ",
+            bool(curve[0] > 0.99),
+            "1/(2ρ) is a maximum, not a limit: below σ = ρ the gain falls to zero with σ",
+        ),
+    )
+    return Outcome(quantities, claims, _figure(ratio, curve, rng))
+
+
+def _figure(ratio: Array, curve: Array, rng: np.random.Generator) -> Callable[[Figure], None]:
+    random = [
+        (2 * rho * gains(J, rho), np.linalg.svd(J, compute_uv=False) / rho)
+        for rho in RHOS
+        for J in [random_jacobians(rng, (6, 6), rho)[:150]]
+    ]
+
+    def draw(figure: Figure) -> None:
+        ax = style.titled(
+            figure.subplots(),
+            "Gain of the damped pseudo-inverse J* = Jᵀ(JJᵀ + ρ²I)⁻¹",
+            "singular value over damping, σ/ρ",
+            "gain over its bound, 2ρ‖J*‖",
+        )
+        ax.loglog(ratio, curve, color=style.BLUE, label="one singular value, 2ρσ/(σ² + ρ²)")
+        ax.loglog(ratio, 2 / ratio, **style.style_of(0) | {"linestyle": ":"})
+        for k, (found, sigma) in enumerate(random):
+            nearest = np.abs(np.log(sigma)).argmin(axis=-1)
+            at = np.take_along_axis(sigma, nearest[:, None], axis=-1)[:, 0]
+            label = "random 6 × 6 J, at their σ nearest to ρ" if k == 0 else None
+            ax.plot(at, found, "o", ms=3, color=style.GREEN, alpha=0.5, label=label)
+        style.bound(ax, 1.0, "bound 1/(2ρ), reached at σ = ρ")
+        ax.set_ylim(1e-4, 12)
+        style.note(ax, "undamped, 1/σ", (0.55, 5))
+        style.note(
+            ax, "at a singularity the gain is zero,\nnot 1/(2ρ)", (1.2e-4, 3e-2), (8e-4, 1.7e-3)
+        )
+        ax.legend(loc="lower center")
+
+    return draw
+
+
+EXPERIMENTS = (gain,)

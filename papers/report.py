@@ -1,0 +1,173 @@
+"""What was found, as one page of HTML that needs nothing but itself, or as Markdown."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from supple.papers.experiment import PAPERS
+from supple.papers.running import Finding
+
+from supple import __version__
+
+# The browser itself holds the page to it: nothing is fetched, nothing runs.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+_CSS = """
+:root { color-scheme: light; --ink: #1a1a1a; --soft: #5c5c5c; --line: #dcdcdc; --holds: #00664a;
+  --fails: #a83f00; --panel: #f6f7f8 }
+* { box-sizing: border-box }
+body { margin: 0 auto; max-width: 68rem; padding: 2rem 1.25rem 5rem; color: var(--ink);
+  background: #fff; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem }
+h2 { font-size: 1.35rem; margin: 3.5rem 0 .25rem; padding-top: 1rem;
+  border-top: 2px solid var(--ink) }
+h2 code { color: var(--soft); font-size: 1rem; font-weight: 400 }
+h3 { font-size: 1rem; margin: 1.5rem 0 .25rem }
+a { color: #0058a3 }
+p { margin: .4rem 0 }
+.soft { color: var(--soft) }
+.summary { font-size: 1.1rem; background: var(--panel); padding: .9rem 1.1rem;
+  border-radius: .4rem }
+.scroll { overflow-x: auto }
+table { border-collapse: collapse; width: 100%; margin: .75rem 0; font-size: .93rem }
+th, td { text-align: left; vertical-align: top; padding: .45rem .7rem;
+  border-bottom: 1px solid var(--line) }
+th { background: var(--panel); font-weight: 600 }
+td.number { text-align: right; font-variant-numeric: tabular-nums }
+.holds, .fails { font-weight: 600; white-space: nowrap }
+.holds { color: var(--holds) } .fails { color: var(--fails) }
+img { display: block; width: 100%; height: auto; margin: 1rem 0; border: 1px solid var(--line) }
+summary { cursor: pointer; color: #0058a3 }
+.back { font-size: .9rem }
+@media print { h2 { break-before: page } .back { display: none } }
+"""
+
+
+def markdown(findings: Sequence[Finding]) -> str:
+    """Every claim, in a table for each experiment."""
+    parts = [held(findings) + "\n"]
+    for finding in findings:
+        experiment = finding.experiment
+        parts.append(f"### `{finding.name}`: {experiment.title}\n")
+        parts.append(f"{experiment.source}.\n")
+        rows = [("the paper says", "we measure", "", "why"), ("---",) * 4]
+        rows += [(c.paper, c.measured, verdict(c.holds), c.why) for c in finding.claims]
+        lines = [f"| {' | '.join(cell.translate(_MARKS) for cell in row)} |" for row in rows]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+_MARKS = str.maketrans({"|": r"\|", "*": r"\*"})  # what Markdown would take for its own
+
+
+def held(findings: Sequence[Finding]) -> str:
+    """How many claims hold, in a sentence."""
+    claims = sum(len(finding.claims) for finding in findings)
+    holding = sum(finding.holding for finding in findings)
+    many = f"{len(findings)} experiment{'s' if len(findings) > 1 else ''}"
+    return f"{holding} of {claims} claims hold, in {many}."
+
+
+def page(findings: Sequence[Finding]) -> str:
+    """The whole page."""
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>The papers, reproduced — supple {escape(__version__)}</title>
+<style>{_CSS}</style>
+</head>
+<body>
+<h1>The papers, reproduced</h1>
+<p class="soft">Experiments of five texts on damped least squares, run with supple
+{escape(__version__)}: what each paper says, what comes out, and whether the two agree.</p>
+<p class="summary"><strong>{held(findings)}</strong>
+Those that do not are shown with the reason.</p>
+<nav id="index" aria-label="Index">{_index(findings)}</nav>
+{"".join(_section(finding) for finding in findings)}
+</body>
+</html>
+"""
+
+
+def _index(findings: Sequence[Finding]) -> str:
+    rows = []
+    for key, citation in PAPERS.items():
+        of_paper = [f for f in findings if f.experiment.paper == key]
+        if of_paper:
+            rows.append(f'<tr><th colspan="3" scope="rowgroup">{escape(citation)}</th></tr>')
+        for f in of_paper:
+            kind = "holds" if f.holding == len(f.claims) else "fails"
+            rows.append(
+                f'<tr><td><a href="#{f.name}"><code>{f.name}</code></a></td>'
+                f"<td>{escape(f.experiment.title)}</td>"
+                f'<td class="{kind}">{f.holding} of {len(f.claims)} hold</td></tr>'
+            )
+    head = "<tr><th>experiment</th><th>what it shows</th><th>claims</th></tr>"
+    return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+
+
+def _section(finding: Finding) -> str:
+    experiment = finding.experiment
+    about = "".join(f"<p>{prose(part)}</p>" for part in experiment.about.split("\n\n"))
+    return f"""
+<section id="{finding.name}">
+<h2>{escape(experiment.title)} <code>{finding.name}</code></h2>
+<p class="soft">{escape(experiment.source)}</p>
+{about}
+{_figure(finding)}
+{_claims(finding)}
+{_deviations(experiment.deviations)}
+<details><summary>{len(finding.quantities)} quantities</summary>{_quantities(finding)}</details>
+<p class="back"><a href="#index">back to the index</a>
+<span class="soft">— took {finding.seconds:.1f} s</span></p>
+</section>
+"""
+
+
+def _figure(finding: Finding) -> str:
+    if not finding.svg:
+        return ""
+    picture = base64.b64encode(finding.svg).decode("ascii")
+    words = escape(f"Figure: {finding.experiment.title}", quote=True)
+    return f'<img src="data:image/svg+xml;base64,{picture}" alt="{words}">'
+
+
+def _claims(finding: Finding) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(claim.paper)}</td><td>{escape(claim.measured)}</td>"
+        f'<td class="{"holds" if claim.holds else "fails"}">{verdict(claim.holds)}</td>'
+        f"<td>{escape(claim.why)}</td></tr>"
+        for claim in finding.claims
+    )
+    head = "<tr><th>the paper says</th><th>we measure</th><th></th><th>why</th></tr>"
+    return f'<div class="scroll"><table>{head}{rows}</table></div>'
+
+
+def _deviations(deviations: Iterable[str]) -> str:
+    items = "".join(f"<li>{prose(each)}</li>" for each in deviations)
+    return f"<h3>Where this departs from the print</h3><ul>{items}</ul>" if items else ""
+
+
+def _quantities(finding: Finding) -> str:
+    rows = "".join(
+        f'<tr><td><code>{escape(name)}</code></td><td class="number">{value:.6g}</td></tr>'
+        for name, value in finding.quantities.items()
+    )
+    return f"<table><tr><th>name</th><th>value</th></tr>{rows}</table>"
+
+
+def prose(text: str) -> str:
+    """Text with names in backquotes, as HTML."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def verdict(holds: bool) -> str:
+    """In words, with a sign that does not depend on colour."""
+    return "✓ holds" if holds else "✗ does not"

@@ -1,0 +1,186 @@
+"""The common look of all figures: colours, line styles, panels, labels beside the curves.
+
+Colours are those of Okabe & Ito, which people with any colour vision tell apart; line styles differ
+as well, so that figures survive a grey print. Curves are labelled directly where there is room.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from supple.papers.experiment import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+Array: TypeAlias = NDArray[np.floating[Any]]
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
+YELLOW, BLUE, VERMILION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
+GREY = "#8a8a8a"
+
+# In the order methods are drawn; yellow is left out: it is hard to see on white.
+STYLES: tuple[tuple[str, Any], ...] = (
+    (VERMILION, "-"),
+    (BLUE, (0, (5, 1.5))),
+    (GREEN, (0, (7, 1.5, 1.5, 1.5))),
+    (PURPLE, (0, (1.0, 1.0))),
+    (ORANGE, (0, (3, 1, 1, 1, 1, 1))),
+    (SKY, (0, (9, 3))),
+    (BLACK, (0, (2, 3))),
+)
+
+FORMATS = ("png", "svg", "pdf")
+
+_LOOK: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same figure everywhere
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.7,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.titlesize": 12,
+    "figure.titleweight": "bold",
+    "svg.fonttype": "path",
+    "savefig.dpi": 150,
+}
+SIZE = (9.5, 6.5)  # [inch]; `draw` may set another
+
+
+def rendered(outcome: Outcome, name: str, format: str) -> bytes:
+    """The figure as a file of one of `FORMATS`: the same bytes for the same numbers."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    file = io.BytesIO()
+    with matplotlib.rc_context({**_LOOK, "svg.hashsalt": name}):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        outcome.draw(figure)
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
+        figure.savefig(file, format=format, metadata=metadata)
+    return file.getvalue()
+
+
+def write(outcome: Outcome, name: str, path: Path) -> None:
+    """The experiment's figure as a file whose suffix says which of `FORMATS`."""
+    path.write_bytes(rendered(outcome, name, path.suffix.lstrip(".").lower()))
+
+
+def style_of(index: int) -> dict[str, Any]:
+    """Colour and line style of the method with this number."""
+    color, dashes = STYLES[index % len(STYLES)]
+    return {"color": color, "linestyle": dashes}
+
+
+def titled(ax: Axes, title: str, x: str, y: str) -> Axes:
+    """A panel with its title and axes named, with units: `joint speed ‖q̇‖ [rad/s]`."""
+    ax.set_title(title)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    return ax
+
+
+def curves(
+    ax: Axes, x: ArrayLike, ys: Mapping[str, ArrayLike], *, first: int = 0, **how: Any
+) -> list[Line2D]:
+    """One curve for each method, in the common order of colours and line styles."""
+    return [
+        ax.plot(x, y, label=name, **{**style_of(first + k), **how})[0]
+        for k, (name, y) in enumerate(ys.items())
+    ]
+
+
+def legend(figure: Figure, ax: Axes) -> None:
+    """One legend for all panels, below them, where it covers nothing."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=3.2)
+
+
+def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = False) -> None:
+    """A thin line across the panel for a limit, with its words on it."""
+    ax.axhline(y, color=GREY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
+    side = "right" if at > 0.5 else "left"
+    ax.annotate(
+        text,
+        (at, y),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, -3 if below else 3),
+        textcoords="offset points",
+        ha=side,
+        va="top" if below else "bottom",
+        color="#555555",
+        fontsize=8.5,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+    )
+
+
+def note(
+    ax: Axes, text: str, at: tuple[float, float], to: tuple[float, float] | None = None
+) -> None:
+    """Words in the panel, at a place in data coordinates, with an arrow if `to` is given."""
+    arrow = {"arrowstyle": "->", "color": "#555555", "linewidth": 0.8}
+    ax.annotate(
+        text,
+        at if to is None else to,
+        xytext=at,
+        fontsize=8.5,
+        color="#333333",
+        arrowprops=None if to is None else arrow,
+    )
+
+
+def spectrum(ax: Axes, sigma: Array) -> None:
+    """Singular values (K, k), largest first, on a logarithmic scale, named beside their ends."""
+    last = sigma.shape[1] - 1
+    for i, values in enumerate(sigma.T):
+        color, width = (VERMILION, 2.2) if i == last else (BLUE, 1.3)
+        ax.semilogy(values, color=color, linewidth=width)
+    low, high = np.log(ax.get_ylim())
+    at = apart(np.log(np.maximum(sigma[-1], 1e-300)), 0.05 * (high - low))
+    for i, height in enumerate(np.exp(at)):
+        ax.annotate(
+            f"σ{i + 1}",
+            (1.0, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=VERMILION if i == last else BLUE,
+            fontsize=8.5,
+            annotation_clip=False,
+        )
+
+
+def apart(heights: ArrayLike, gap: float) -> Array:
+    """Heights of labels, falling, moved as little as need be so that each is a gap under the last.
+
+    Those that stand too near each other are spread about their middle.
+    """
+    groups = [[float(height)] for height in np.asarray(heights)]
+    merged: list[list[float]] = []
+    for group in groups:
+        merged.append(group)
+        while len(merged) > 1:
+            above, below = merged[-2:]
+            lowest = np.mean(above) - gap * (len(above) - 1) / 2
+            if lowest - (np.mean(below) + gap * (len(below) - 1) / 2) >= gap:
+                break
+            merged[-2:] = [above + below]
+    spread = [np.mean(g) + gap * ((len(g) - 1) / 2 - np.arange(len(g))) for g in merged]
+    return np.concatenate(spread)

@@ -1,0 +1,11 @@
+"""Wampler 1986 (W): vector formulations of Jacobians, and damped least squares.
+
+His partial-velocity matrix Ĵ is what `Robot.jacobian` returns, his damping factor α is λ. He
+attaches z_i to joint i; his link (a_i, b_i, θ_i, β_i) is a row (a, d, θ, α) of the standard table.
+"""
+
+from supple.papers.wampler.counts import counts
+from supple.papers.wampler.damped import conditioning, one_link
+from supple.papers.wampler.decomposition import wrist
+
+EXPERIMENTS = (one_link, counts, conditioning, wrist)

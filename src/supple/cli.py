@@ -1,0 +1,201 @@
+"""The command line's commands. Click reads it, rich prints tables and progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from supple.errors import MissingExtraError, SuppleError, unknown
+from supple.papers import EXPERIMENTS, PAPERS, Experiment, Outcome, style
+from supple.papers.report import held, page, verdict
+from supple.papers.running import Finding, find_all
+
+
+class _Refused(click.ClickException):
+    """One line on stderr and exit code 2: no traceback for bad input."""
+
+    exit_code = 2
+
+
+class _Commands(click.Group):
+    """Shows errors of supple as such."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SuppleError as error:
+            raise _Refused(str(error)) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="supple")
+def cli() -> None:
+    """Inverse kinematics that stays smooth, bounded and fast through singularities."""
+
+
+@cli.command()
+@click.argument("name", required=False)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw the figure: png, svg, pdf.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the quantities as one JSON object.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write index.html there: every figure and table on one page.",
+)
+def paper(name: str | None, plot: Path | None, as_json: bool, report: Path | None) -> None:
+    """Run the experiments of the papers, claim by claim.
+
+    Without NAME: the list of experiments. NAME is one of them, or "all".
+    """
+    if name is None:
+        if plot or report or as_json:
+            raise click.UsageError("which experiment? Name one, or all.")
+        _list()
+    elif name == "all" or report:
+        if plot:
+            raise click.UsageError("--plot draws one experiment; --report DIR writes all figures.")
+        findings = _findings(list(EXPERIMENTS) if name == "all" else [_known(name).name], report)
+        if as_json:
+            every = {each.name: each.quantities for each in findings}
+            _print_json(every if name == "all" else every[name])
+        else:
+            _summary(findings, tables=report is None)
+    else:
+        _one(_known(name), as_json, plot)
+
+
+def _known(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise unknown("experiment", name, [*EXPERIMENTS, "all"])
+    return EXPERIMENTS[name]
+
+
+def _list() -> None:
+    for key, citation in PAPERS.items():
+        of_paper = [each for each in EXPERIMENTS.values() if each.paper == key]
+        if of_paper:
+            table = Table(title=citation, title_justify="left", box=None, show_header=False)
+            table.add_column(no_wrap=True, style="bold", min_width=18)
+            table.add_column(no_wrap=True, min_width=10)
+            table.add_column()
+            for each in of_paper:
+                table.add_row(each.name, each.figure, each.title)
+            Console().print(table, "")
+    click.echo("supple paper NAME runs one of them, supple paper all every one.")
+
+
+def _one(experiment: Experiment, as_json: bool, plot: Path | None) -> None:
+    if plot:
+        _drawable(plot)
+    with _progress() as bar:
+        task = bar.add_task(experiment.name, total=1.0)
+        outcome = experiment(lambda done: bar.update(task, completed=done))
+    if plot:
+        with _writing(plot):
+            style.write(outcome, experiment.name, plot)
+        click.echo(f"written to {plot}", err=True)
+    if as_json:
+        _print_json(outcome.quantities)
+    else:
+        _claims(experiment, outcome)
+
+
+def _findings(names: Sequence[str], report: Path | None) -> list[Finding]:
+    """Run them in processes of their own, and write the page if asked for."""
+    if report:
+        _needs_matplotlib()
+        with _writing(report):
+            report.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Finding] = {}
+    with _progress(MofNCompleteColumn()) as bar:
+        task = bar.add_task("experiments", total=len(names))
+        for finding in find_all(names, figure=report is not None):
+            found[finding.name] = finding
+            bar.update(task, advance=1, description=f"done: {finding.name}")
+    findings = [found[name] for name in names]
+    if report:
+        with _writing(file := report / "index.html"):
+            file.write_text(page(findings), encoding="utf-8")
+        click.echo(f"written to {file}", err=True)
+    return findings
+
+
+def _summary(findings: Sequence[Finding], tables: bool) -> None:
+    for each in findings if tables else ():
+        _claims(each.experiment, each)
+    click.echo(held(findings))
+
+
+def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
+    """The table: what the paper says, what we measure, whether it holds and why."""
+    table = Table(title_justify="left", title_style="bold", show_lines=True)
+    table.title = f"{experiment.name}: {experiment.title}"
+    for heading in ("the paper says", "we measure", "", "why"):
+        table.add_column(heading, no_wrap=not heading, ratio=None if not heading else 1)
+    for claim in outcome.claims:
+        mark = f"[{'green' if claim.holds else 'red'}]{verdict(claim.holds)}[/]"
+        table.add_row(*map(_plain, (claim.paper, claim.measured)), mark, _plain(claim.why))
+    console = Console()
+    console.print(table)
+    console.print(_plain(experiment.source), style="dim")
+    for each in experiment.deviations:
+        console.print(_plain(f"Departs from the print: {each}"), style="dim")
+    console.print()
+
+
+def _plain(text: str) -> str:
+    """So that rich takes no [m/s] for a style."""
+    return text.replace("[", r"\[")
+
+
+def _print_json(numbers: Any) -> None:
+    click.echo(json.dumps(numbers, indent=2, allow_nan=False))
+
+
+def _progress(*columns: Any) -> Progress:
+    """On stderr, and only where a person looks."""
+    console = Console(file=sys.stderr)
+    shown = (TextColumn("{task.description}"), BarColumn(), *columns, TimeElapsedColumn())
+    return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _drawable(path: Path) -> None:
+    """Refuse before the work begins what could not be written after it."""
+    if path.suffix.lstrip(".").lower() not in style.FORMATS:
+        raise click.UsageError(
+            f"--plot: the file's suffix must be one of {', '.join(style.FORMATS)}; given: {path}"
+        )
+    if not path.parent.is_dir():
+        raise _Refused(f"cannot write {path}: there is no folder {path.parent}")
+    _needs_matplotlib()
+
+
+def _needs_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401 - looked for before the work begins
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("papers", "drawing figures") from error
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Says in one line why a file or folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise _Refused(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,44 @@
+"""What `Robot.operations` counts is what docs/kernel.md says a joint costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+
+RIGHT, ASKEW = np.pi / 2, 0.7
+
+
+def costs(n: int, twist: float) -> np.ndarray:
+    """Multiplications and additions of an arm whose links have lengths and offsets."""
+    rows = [(0.4, twist, 0.3, 0.0)] * n
+    tool = np.eye(4)
+    tool[:3, 3] = 0.1, 0.2, 0.3
+    return np.array(supple.dh(rows).with_tool(tool).operations())
+
+
+@pytest.mark.parametrize(
+    ("twist", "each"),
+    [
+        # offset 2 × 3, twist 6 (by ±1), turn 12, column 6;  offset 6, turn 6, column 3 + 3
+        (RIGHT, (6 + 6 + 12 + 6, 6 + 6 + 6)),
+        # twist 12, of which 6 are added up
+        (ASKEW, (6 + 12 + 12 + 6, 6 + 6 + 6 + 6)),
+    ],
+)
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_a_joint_that_turns(n: int, twist: float, each: tuple[int, int]) -> None:
+    assert tuple(costs(n + 1, twist) - costs(n, twist)) == each
+
+
+def test_frames_are_counted_each() -> None:
+    robot = supple.load("double_y")
+    one, two = (np.array(robot.operations(frames)) for frames in ("E0", ["E0", "E1"]))
+    assert (two > one).all()
+    assert (np.array(robot.operations()) > two).all()
+
+
+def test_a_frame_that_is_not_there_is_named() -> None:
+    with pytest.raises(supple.UnknownNameError, match="elbow"):
+        supple.load("panda").operations("elbow")

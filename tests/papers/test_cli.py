@@ -1,0 +1,162 @@
+"""The command line, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from supple.papers import EXPERIMENTS
+
+import supple
+from supple.cli import cli
+
+SCRIPT = Path(sys.executable).with_name("supple")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, words, env={"COLUMNS": "120"})
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+# ---- real processes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [[str(SCRIPT)], [sys.executable, "-m", "supple"]])
+def test_it_is_installed(command: list[str]) -> None:
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"supple, version {supple.__version__}\n"
+
+
+def test_a_whole_run() -> None:
+    """JSON alone on stdout; the same words wherever it is called from."""
+    done = subprocess.run(
+        [str(SCRIPT), "paper", "n-gain", "--json"], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found == EXPERIMENTS["n-gain"]().quantities
+    assert done.stderr == ""
+
+
+def test_importing_supple_needs_no_extra() -> None:
+    done = python(
+        "import sys, supple; print([m for m in ('click', 'rich', 'matplotlib', 'supple.papers') "
+        "if m in sys.modules])"
+    )
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("module", ["click", "rich"])
+def test_without_the_extra_it_says_what_to_install(module: str) -> None:
+    done = python(
+        f"import sys; sys.modules[{module!r}] = None; sys.argv = ['supple', 'paper']\n"
+        "from supple.__main__ import main; main()"
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert 'pip install "supple[papers]"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--plot", "x.svg"], ["--report", "x"]])
+def test_without_matplotlib_all_but_figures_work(words: list[str]) -> None:
+    begin = "import sys; sys.modules['matplotlib'] = None; from supple.__main__ import main\n"
+    listed = python(begin + "sys.argv = ['supple', 'paper']; main()")
+    assert listed.returncode == 0
+    done = python(begin + f"sys.argv = ['supple', 'paper', 'n-gain', *{words!r}]; main()")
+    assert done.returncode == 2
+    assert 'pip install "supple[papers]"' in done.stderr
+
+
+# ---- what it prints ------------------------------------------------------------------------------
+
+
+def test_help_names_the_command() -> None:
+    for word in ("-h", "--help"):
+        assert "paper" in run(word).output
+    assert "--report" in run("paper", "--help").output
+
+
+def test_the_list_names_every_experiment() -> None:
+    done = run("paper")
+    assert done.exit_code == 0
+    for experiment in EXPERIMENTS.values():
+        assert experiment.name in done.stdout
+        assert experiment.title.split()[0] in done.stdout
+
+
+def test_the_table_has_every_claim() -> None:
+    done = run("paper", "n-gain")
+    assert done.exit_code == 0
+    assert done.stdout.count("✓ holds") == 3
+    assert done.stdout.count("✗ does not") == 1
+    for heading in ("the paper says", "we measure", "why"):
+        assert heading in done.stdout
+
+
+def test_brackets_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units in square brackets are no markup."""
+    from dataclasses import replace
+
+    from supple.papers import Claim, Outcome
+
+    said = Outcome({"a": 1}, (Claim("[m/s] [red]", "1 [bold]", True, "[/]"),), lambda figure: None)
+    strange = replace(EXPERIMENTS["n-gain"], run=lambda progress: said)
+    monkeypatch.setitem(EXPERIMENTS, "n-gain", strange)
+    done = run("paper", "n-gain")
+    assert done.exit_code == 0
+    for words in ("[m/s] [red]", "1 [bold]", "[/]"):
+        assert words in done.stdout
+
+
+@pytest.mark.parametrize("suffix", ["svg", "PNG"])
+def test_a_figure_is_written(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"figure.{suffix}"
+    done = run("paper", "n-gain", "--json", "--plot", str(file))
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)
+    assert f"written to {file}" in done.stderr
+    assert file.stat().st_size > 1000
+
+
+def test_json_of_one_is_flat_and_of_all_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = json.loads(run("paper", "n-gain", "--json", "--report", str(tmp_path)).stdout)
+    assert one == EXPERIMENTS["n-gain"]().quantities
+    monkeypatch.setattr("supple.cli.EXPERIMENTS", {"n-gain": EXPERIMENTS["n-gain"]})
+    assert json.loads(run("paper", "all", "--json").stdout) == {"n-gain": one}
+
+
+# ---- what it refuses -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["paper", "mk-two-lnk"], "unknown experiment 'mk-two-lnk'; did you mean 'mk-two-link'"),
+        (["paper", "x"], "'n-gain'"),
+        (["paper", "n-gain", "--plot", "f.gif"], "one of png, svg, pdf; given: f.gif"),
+        (["paper", "n-gain", "--plot", "/no/such/f.svg"], "there is no folder /no/such"),
+        (["paper", "all", "--plot", "f.svg"], "--report"),
+        (["paper", "--json"], "which experiment"),
+        (["paper", "n-gain", "--report", __file__], "is a file"),
+        (["paper", "n-gain", "--report", f"{__file__}/below"], "cannot write"),
+        (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot draws one"),
+        (["papers"], "No such command"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2(words: list[str], said: str) -> None:
+    done = run(*words)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert re.search(r"^Error: ", done.stderr, re.MULTILINE)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,231 @@
+"""Deo & Walker's figures, against the paper's numbers and against a plain transcription."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from supple.papers import Outcome
+
+Ran = Callable[[str], Outcome]
+Array = np.ndarray
+MAX_SPEED = 5.0
+START = np.radians([5.0, -175, 175])
+
+
+# ---- the papers' equations in NumPy ------------------------------------------------------------
+
+
+def planar(q: Array) -> tuple[Array, Array]:
+    """The hand (2,) and J (2, 3) of links 1, 0.5, 0.5 with relative angles."""
+    a, length = np.cumsum(q), np.array([1, 0.5, 0.5])
+    links = length * np.array([np.cos(a), np.sin(a)])
+    beyond = np.cumsum(links[:, ::-1], axis=1)[:, ::-1]  # from each joint to the hand
+    return links.sum(axis=1), np.array([-beyond[1], beyond[0]])
+
+
+def denavit_hartenberg(q: Array) -> tuple[Array, Array]:
+    """The tool (3,) and J (6, 6) of Maciejewski & Klein's Table I."""
+    table = [
+        (0, -90, 0),
+        (0.432, 0, 0.149),
+        (-0.020, 90, 0),
+        (0, -90, 0.433),
+        (0, 90, 0),
+        (0, 0, 0.056),
+    ]
+    T, axes, points = np.eye(4), [], []
+    for (a, twist, d), theta in zip(table, q, strict=True):
+        axes.append(T[:3, 2])
+        points.append(T[:3, 3])
+        c, s, ct, st = np.cos(theta), np.sin(theta), *_circle(twist)
+        T = T @ np.array(
+            [
+                [c, -s * ct, s * st, a * c],
+                [s, c * ct, -c * st, a * s],
+                [0, st, ct, d],
+                [0, 0, 0, 1],
+            ]
+        )
+    columns = [np.r_[np.cross(z, T[:3, 3] - p), z] for z, p in zip(axes, points, strict=True)]
+    return T[:3, 3], np.array(columns).T
+
+
+def _circle(degrees: float) -> tuple[float, float]:
+    return float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees)))
+
+
+def search(numerator: Array, squares: Array, tolerance: float, start: float = 0.0) -> tuple:
+    """λ and steps of (18) for ‖numerator/(squares + λ)‖ = Δ."""
+    lam, steps = start, 0
+    while True:
+        phi = np.linalg.norm(numerator / (squares + lam))
+        if abs(phi - MAX_SPEED) <= tolerance * MAX_SPEED:
+            return lam, steps
+        slope = -(numerator**2 / (squares + lam) ** 3).sum() / phi
+        lam -= phi / MAX_SPEED * (phi - MAX_SPEED) / slope
+        steps += 1
+
+
+def optimally_damped(J: Array, v: Array, tolerance: float) -> tuple[Array, int]:
+    """q̇ and the steps of (18), or of none where the pseudoinverse obeys."""
+    plain = np.linalg.pinv(J) @ v
+    if np.linalg.norm(plain) <= MAX_SPEED:
+        return plain, 0
+    U, sigma, _ = np.linalg.svd(J, full_matrices=False)
+    lam, steps = search(sigma * (U.T @ v), sigma**2, tolerance)
+    return J.T @ np.linalg.solve(J @ J.T + lam * np.eye(len(v)), v), steps
+
+
+def rectangle(steps: int) -> Array:
+    """Where the hand shall be (steps + 1, 2)."""
+    corners = planar(START)[0] + np.array([[0, 0], [0.7, 0], [0.7, 0.9], [0, 0.9], [0, 0]])
+    s = np.linspace(0, 3.2, steps + 1)
+    along = [0, 0.7, 1.6, 2.3, 3.2]
+    return np.stack([np.interp(s, along, corners[:, i]) for i in range(2)], axis=1)
+
+
+# ---- Fig. 4, 5 and 6 ---------------------------------------------------------------------------
+
+
+def test_planar_is_the_papers(ran: Ran) -> None:
+    """Peaks of the pseudoinverse, at most 5 with damping, 2 iterations."""
+    found = ran("dw-planar").quantities
+    assert found["pinv_max_speed"] > 2 * MAX_SPEED
+    assert found["optimal_max_speed"] <= MAX_SPEED
+    assert found["reciprocal_iterations"] == pytest.approx(2, abs=0.5)
+    assert found["reciprocal_iterations"] < found["newton_iterations"]
+    assert all(claim.holds for claim in ran("dw-planar").claims)
+
+
+def test_planar_is_its_transcription(ran: Ran) -> None:
+    found = ran("dw-planar").quantities
+    path, dt = rectangle(2000), 4 / 2000
+    for damped, name in ((False, "pinv_"), (True, "")):
+        q, speeds, away, counts = START, [], [], []
+        for here, there in itertools.pairwise(path):
+            J, v = planar(q)[1], (there - here) / dt
+            qd, steps = np.linalg.pinv(J) @ v, 0
+            if damped:
+                qd, steps = optimally_damped(J, v, 1e-6)
+            q = q + dt * qd
+            speeds.append(np.linalg.norm(qd))
+            away.append(np.linalg.norm(planar(q)[0] - there))
+            counts += [steps] if steps else []
+        key = "optimal_max_speed" if damped else "pinv_max_speed"
+        np.testing.assert_allclose(max(speeds), found[key], rtol=2e-6)
+        np.testing.assert_allclose(max(away), found[f"{name}max_deviation"], rtol=1e-4)
+        if damped:
+            assert len(counts) == found["damped_steps"]
+            assert np.mean(counts) == pytest.approx(found["reciprocal_iterations"], abs=0.1)
+
+
+def test_puma_is_the_papers(ran: Ran) -> None:
+    """A very high norm at first, at most 5 with damping, 3 iterations."""
+    found = ran("dw-puma").quantities
+    assert found["pinv_max_speed"] > 10 * MAX_SPEED
+    assert found["optimal_max_speed"] <= MAX_SPEED
+    assert found["reciprocal_iterations"] == pytest.approx(3, abs=0.5)
+    assert all(claim.holds for claim in ran("dw-puma").claims)
+
+
+def test_puma_is_its_transcription(ran: Ran) -> None:
+    found = ran("dw-puma").quantities
+    v, dt = np.array([0, 0.5, 0, 0, 0, 0]), 0.002
+    start = np.radians([0, -60, 34.27, 0, 60, 0])
+    begin, q = denavit_hartenberg(start)[0], start
+    np.testing.assert_allclose(
+        np.linalg.norm(np.linalg.pinv(denavit_hartenberg(q)[1]) @ v),
+        found["pinv_max_speed"],
+        rtol=1e-9,
+    )
+    speeds, away, counts = [], [], []
+    for k in range(200):
+        qd, steps = optimally_damped(denavit_hartenberg(q)[1], v, 1e-12)
+        q = q + dt * qd
+        speeds.append(np.linalg.norm(qd))
+        away.append(np.linalg.norm(denavit_hartenberg(q)[0] - begin - (k + 1) * dt * v[:3]))
+        counts += [steps] if steps else []
+    np.testing.assert_allclose(max(speeds), found["optimal_max_speed"], rtol=2e-12)
+    np.testing.assert_allclose(max(away), found["max_deviation"], rtol=1e-6)
+    assert len(counts) == found["damped_steps"]
+    assert np.mean(counts) == pytest.approx(found["reciprocal_iterations"], abs=0.2)
+
+
+# ---- section 3.1 -------------------------------------------------------------------------------
+
+
+def test_newton_grows_with_every_decade_and_its_reciprocal_form_does_not(ran: Ran) -> None:
+    found = ran("dw-newton").quantities
+    for m in ("m2", "m6"):
+        newton = np.array([found[f"{m}.newton_{k}"] for k in range(1, 9)])
+        reciprocal = np.array([found[f"{m}.reciprocal_{k}"] for k in range(1, 9)])
+        assert (np.diff(newton) > 2.5).all()
+        assert found[f"{m}.newton_per_decade"] == pytest.approx(np.log2(10), rel=0.1)
+        assert np.ptp(reciprocal[2:]) < 0.5
+        assert (reciprocal < newton).all()
+    # "usually 2-3 iterations" is not so for random spectra.
+    assert [claim.holds for claim in ran("dw-newton").claims] == [False, True, True]
+
+
+# ---- Fig. 7 ------------------------------------------------------------------------------------
+
+
+def with_obstacle(factor: float) -> tuple[list[float], list[int], Array]:
+    """Eq. (20) while that obeys, else (25) with this factor of ∇h/λ: speeds, steps of (18) from
+    λ = T = 0.0001, and where elbow and hand are at the last side (count, 2, 2).
+    """
+    path, dt, reference = rectangle(4000), 4 / 4000, np.radians([-30.0, 0, 0])
+    q, speeds, counts, places = START, [], [], []
+    for k, (here, there) in enumerate(itertools.pairwise(path)):
+        hand, J = planar(q)
+        v = (there - here) / dt + 2.5 * (here - hand)
+        inverse, gradient = np.linalg.pinv(J), q - reference
+        qd = inverse @ v - 3 * (gradient - inverse @ (J @ gradient))
+        if np.linalg.norm(qd) > MAX_SPEED:
+            U, sigma, Vt = np.linalg.svd(J)
+            beta = Vt @ gradient
+            numerator = np.r_[sigma * (U.T @ v), 0] - factor * beta
+            lam, steps = search(numerator, np.r_[sigma**2, 0], 1e-6, start=1e-4)
+            qd = Vt.T @ (numerator / (np.r_[sigma**2, 0] + lam))
+            counts.append(steps)
+        q = q + dt * qd
+        speeds.append(float(np.linalg.norm(qd)))
+        if k >= 4000 * 2.3 / 3.2:
+            places.append([[np.cos(q[0]), np.sin(q[0])], planar(q)[0]])
+    return speeds, counts, np.array(places)
+
+
+def is_up(places: Array) -> Array:
+    """Whether the elbow is above the line from the shoulder to the hand."""
+    elbow, hand = places[:, 0], places[:, 1]
+    return hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0
+
+
+def test_obstacle_is_the_papers(ran: Ran) -> None:
+    """Within 5 throughout, elbow up on the last side instead of down, 3 iterations, a jump."""
+    found = ran("dw-obstacle").quantities
+    assert found["max_speed"] <= MAX_SPEED < found["undamped_max_speed"]
+    assert found["elbow_up"] == 1
+    assert found["elbow_up_without_subtask"] == 0
+    assert found["iterations"] == pytest.approx(3, abs=0.5)
+    assert found["end_error"] < 1e-3
+    assert found["max_switch_jump"] > 0.1
+    assert all(claim.holds for claim in ran("dw-obstacle").claims)
+
+
+def test_obstacle_is_its_transcription(ran: Ran) -> None:
+    found = ran("dw-obstacle").quantities
+    speeds, counts, places = with_obstacle(1.0)
+    np.testing.assert_allclose(max(speeds), found["max_speed"], rtol=2e-6)
+    assert len(counts) == found["damped_steps"]
+    assert np.mean(counts) == pytest.approx(4, abs=0.5)  # from T, not from a lower bound
+    assert is_up(places).all()
+    end = np.linalg.norm(places[-1, 1] - rectangle(1)[-1])
+    np.testing.assert_allclose(end, found["end_error"], rtol=1e-3)
+
+
+def test_a_pull_that_is_too_weak_leaves_the_elbow_down() -> None:
+    assert not is_up(with_obstacle(1 / 3000)[2]).any()

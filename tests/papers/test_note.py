@@ -1,0 +1,30 @@
+"""The note on the damped pseudo-inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from supple.papers import Outcome, note
+
+
+def test_gains_are_norms_of_the_damped_inverse() -> None:
+    """‖Jᵀ(JJᵀ + ρ²I)⁻¹‖, by NumPy."""
+    J = np.random.default_rng(3).normal(size=(5, 3, 4))
+    for rho in note.RHOS:
+        inverse = J.transpose(0, 2, 1) @ np.linalg.inv(
+            J @ J.transpose(0, 2, 1) + rho**2 * np.eye(3)
+        )
+        np.testing.assert_allclose(
+            note.gains(J, rho), np.linalg.norm(inverse, ord=2, axis=(-2, -1)), rtol=1e-12
+        )
+
+
+def test_the_bound_holds_with_equality_at_rho(ran: Callable[[str], Outcome]) -> None:
+    found = ran("n-gain").quantities
+    assert 1 - 1e-6 < found["max_scaled_gain"] <= 1 + 1e-12
+    assert abs(found["scaled_gain_at_rho"] - 1) < 1e-12
+    assert found["peak_sigma_over_rho"] == 1
+    # 2 (σ/ρ)/((σ/ρ)² + 1) at 1e-4: a maximum it is, not a limit
+    np.testing.assert_allclose(found["scaled_gain_at_singularity"], 2e-4 / (1 + 1e-8), rtol=1e-12)
+    assert [claim.holds for claim in ran("n-gain").claims] == [True, True, True, False]

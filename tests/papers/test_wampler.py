@@ -1,0 +1,135 @@
+"""Wampler's numbers, each by a second way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from supple.papers import Outcome
+from supple.papers.wampler.arms import ARMS, ScaledArm
+from supple.papers.wampler.counts import JOINTS, Arm, Counted, Tally
+from supple.papers.wampler.decomposition import ALPHAS, SAMPLES, difference
+
+Ran = Callable[[str], Outcome]
+Array = np.ndarray
+
+
+def test_one_link_peaks_at_the_damping(ran: Ran) -> None:
+    """(46): σ/(σ² + α²) is largest at σ = α, and 1/(2α) there."""
+    found = ran("w-one-link").quantities
+    for name, alpha in (("0_10", 0.1), ("0_15", 0.15), ("0_20", 0.2)):
+        np.testing.assert_allclose(found[f"alpha_{name}.peak"], 1 / (2 * alpha), rtol=1e-6)
+        np.testing.assert_allclose(found[f"alpha_{name}.sin_theta_at_peak"], alpha, atol=2e-4)
+    assert found["speed_at_singularity"] == 0
+    assert all(claim.holds for claim in ran("w-one-link").claims)
+
+
+# ---- counts ------------------------------------------------------------------------------------
+
+
+def test_counts_are_the_papers(ran: Ran) -> None:
+    found = ran("w-counts").quantities
+    for n in JOINTS:
+        assert found[f"n{n}.multiplications"] == 26 * n - 20
+        assert found[f"n{n}.multiplications_without_ones"] == 22 * n - 16
+        assert found[f"n{n}.additions"] == 13 * n - 10
+        # what tests/kinematics/test_operations.py says a joint costs, and a tool's pose
+        assert found[f"n{n}.kernel_multiplications"] == 30 * n + 24
+        assert found[f"n{n}.kernel_additions"] == 18 * n + 21
+    assert found["max_difference"] < 1e-14
+    assert all(claim.holds for claim in ran("w-counts").claims)
+
+
+def test_what_counts() -> None:
+    tally = Tally()
+    zero, one, x, y = (Counted(value, tally) for value in (0.0, -1.0, 2.0, 3.0))
+    assert (x * y + x).value == 8
+    assert (tally.multiplications, tally.by_one, tally.additions) == (1, 0, 1)
+    assert (one * x).value == -2
+    assert (tally.multiplications, tally.by_one, tally.additions) == (1, 1, 1)
+    assert (zero * x + y).value == 3
+    assert (-x).value == -2
+    assert (tally.multiplications, tally.by_one, tally.additions) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("n", [2, 4, 9])
+def test_the_recursion_gives_the_jacobian(n: int) -> None:
+    """By differences of the tool's pose, in the tool's axes."""
+    rng = np.random.default_rng(n)
+    arm, q = Arm.random(rng, n), rng.uniform(-3, 3, n)
+    robot, h = arm.robot(), 1e-6
+    T, J = robot.fk(q), np.empty((6, n))
+    for j in range(n):
+        after, before = (robot.fk(q + step * np.eye(n)[j]) for step in (h, -h))
+        change = (after - before) / (2 * h)
+        turn = T[:3, :3].T @ change[:3, :3]
+        J[:, j] = *(T[:3, :3].T @ change[:3, 3]), turn[2, 1], turn[0, 2], turn[1, 0]
+    np.testing.assert_allclose(arm.partial_velocities(q, Tally()), J, atol=1e-8)
+
+
+# ---- condition ---------------------------------------------------------------------------------
+
+
+def test_the_condition_number_is_not_under_1200(ran: Ran) -> None:
+    found, claims = ran("w-conditioning").quantities, ran("w-conditioning").claims
+    assert [claim.holds for claim in claims] == [False, False, True, True]
+    for name in ARMS:
+        assert found[f"{name}.max_condition"] > 1200
+        assert found[f"{name}.min_largest_sigma"] > found["largest_sigma_for_1200"]
+        assert found[f"{name}.max_residual"] < found["residual_bound"]
+    assert found["largest_sigma_for_1200"] == pytest.approx(1.04, abs=0.002)
+    assert found["residual_bound"] == pytest.approx(0.08, abs=0.003)
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_nor_can_it_be_at_any_singularity(name: str) -> None:
+    """Σσ² >= 6 and σ_6 = 0: at least 1334, by the condition number itself."""
+    arm = ScaledArm.of(ARMS[name])
+    q = arm.robot.random(5, 200)
+    q[:, 4] = 0  # the wrist's axes in one plane
+    for J in arm.jacobian(q):
+        assert (np.linalg.norm(J, axis=0) >= 1 - 1e-12).all()
+        assert np.linalg.cond(J.T @ J + 0.03**2 * np.eye(6)) >= (1.2 + 0.03**2) / 0.03**2
+
+
+def test_theorem_3_holds_and_is_sharp(ran: Ran) -> None:
+    found = ran("w-conditioning").quantities
+    for rank in ("full", "lower"):
+        assert 1 - 1e-6 < found[f"theorem_3.{rank}_rank"] < 1 + 1e-9
+
+
+# ---- the wrist ---------------------------------------------------------------------------------
+
+
+def in_two_parts(J: Array, v: Array, tool: Array, alpha: float) -> Array:
+    """Normal equations of the first three joints at the wrist's centre, then of the last three."""
+    centre = J[:3] - np.cross(J[3:], tool[:, None], axis=0)
+    A, wanted = centre[:, :3], v[:3] - np.cross(v[3:], tool)
+    first = np.linalg.solve(A.T @ A + alpha**2 * np.eye(3), A.T @ wanted)
+    B, left = J[3:, 3:], v[3:] - J[3:, :3] @ first
+    return np.r_[first, np.linalg.solve(B.T @ B + alpha**2 * np.eye(3), B.T @ left)]
+
+
+@pytest.mark.parametrize(("name", "length"), [("puma", 0.05625), ("stanford", 0.263)])
+def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) -> None:
+    found = ran("w-wrist").quantities
+    arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(3)
+    q = arm.robot.random(rng, SAMPLES)
+    J, v = arm.jacobian(q), rng.normal(size=(SAMPLES, 6))
+    tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # from the wrist's centre
+    for alpha in ALPHAS:
+        whole = np.linalg.solve(
+            J.transpose(0, 2, 1) @ J + alpha**2 * np.eye(6),
+            np.einsum("kmn,km->kn", J, v)[..., None],
+        )[..., 0]
+        parts = np.array([in_two_parts(*each, alpha) for each in zip(J, v, tools, strict=True)])
+        off = np.linalg.norm(parts - whole, axis=1) / np.linalg.norm(whole, axis=1)
+        np.testing.assert_allclose(difference(J, v, alpha), off, rtol=1e-6, atol=1e-9)
+        key = f"{alpha:g}".replace(".", "_")
+        np.testing.assert_allclose(found[f"{name}.median_{key}"], np.median(off), rtol=1e-6)
+        np.testing.assert_allclose(found[f"{name}.p90_{key}"], np.quantile(off, 0.9), rtol=1e-6)
+    medians = [found[f"{name}.median_{a:g}".replace("0.", "0_")] for a in ALPHAS]
+    assert medians == sorted(medians)  # the two part as damping grows
+    assert medians[1] < 0.1 < medians[2]
+    assert [claim.holds for claim in ran("w-wrist").claims] == [False]

@@ -1,0 +1,27 @@
+"""Writes the tables of docs/papers.md: every claim of every paper, as measured on this machine.
+
+python tools/claims.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from supple.papers import EXPERIMENTS
+from supple.papers.report import markdown
+from supple.papers.running import find_all
+
+DOCUMENT = Path(__file__).parents[1] / "docs/papers.md"
+BEGIN = "<!-- claims: written by tools/claims.py -->\n"
+
+
+def with_tables(document: str, tables: str) -> str:
+    """The document with its last part, below the mark, replaced."""
+    return document.partition(BEGIN)[0] + BEGIN + "\n" + tables
+
+
+if __name__ == "__main__":
+    found = {each.name: each for each in find_all(list(EXPERIMENTS))}
+    tables = markdown([found[name] for name in EXPERIMENTS])
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(), tables))
+    print("written to", DOCUMENT)
