@@ -20,6 +20,7 @@ from .methods import METHODS, run
 from .passages import BEYOND, DT, KINDS, MISS, MOVES, RESTS, ROBOTS, SHORT, passage
 from .singular import Array
 
+Runs = dict[str, tuple[Measures, Array]]  # by method: measures, and what is drawn of it
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 STORY = {
     "wrist": "A line past a straight wrist, which it misses by "
@@ -33,8 +34,8 @@ STORY = {
 }
 
 
-def through(name: str, kind: str) -> dict[str, tuple[Measures, Array]]:
-    """Every method here in one passage: its measures, and what is drawn of it."""
+def through(name: str, kind: str) -> Runs:
+    """Every method here in one passage."""
     here, found = passage(name, kind), {}
     for method in METHODS:
         if method.runs_on(here.robot):
@@ -43,45 +44,47 @@ def through(name: str, kind: str) -> dict[str, tuple[Measures, Array]]:
     return found
 
 
-def main(alone: bool) -> None:
-    """Run, print, write."""
+def collected(alone: bool) -> tuple[dict[tuple[str, str], Runs], list[str], list[str]]:
+    """All runs by robot and kind; the names of all methods, and a note about each."""
     places = [(name, kind) for name in ROBOTS for kind in KINDS]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(places, pool.map(through, *zip(*places, strict=True)), strict=True))
-    notes = [f"- {method.name}: {method.about}." for method in METHODS]
     names = [method.name for method in METHODS]
+    notes = [f"- {method.name}: {method.about}." for method in METHODS]
     if not alone:
         peers, about = others.joints([passage(*place) for place in places])
         names, notes = [*names, *peers], [*notes, *about]
-        for place in places:
+        for place, runs in found.items():
             here = passage(*place)
             for peer, joints in peers.items():
                 q = joints[str(here)]
-                found[place][peer] = measured(here, q), figures.series(here, q)
-    runs = {
-        str(passage(*place)): {m: each[0] for m, each in found[place].items()} for place in places
-    }
+                runs[peer] = measured(here, q), figures.series(here, q)
+    return found, names, notes
+
+
+def main(alone: bool) -> None:
+    """Run, print, write."""
+    found, names, notes = collected(alone)
+    measures = {at: {name: run[0] for name, run in runs.items()} for at, runs in found.items()}
     lines = [
         "# Tracking through singularities",
         "",
-        f"{len(places)} passages of {MOVES:g} s and {RESTS:g} s of rest, dt = {DT:g} s, commanded "
+        f"{len(found)} passages of {MOVES:g} s and {RESTS:g} s of rest, dt = {DT:g} s, commanded "
         "as a pose and a twist in each step; what each column means: docs/singularities.md.",
         measure.provenance(("supple", "numpy")),
         "",
-        *tables.summary(runs, names),
+        *tables.summary(measures.values(), names),
     ]
     print("\n".join(lines))
     if alone:
         return
     (RESULTS / "singularities").mkdir(exist_ok=True)
     for kind in KINDS:
-        drawn = {
-            str(passage(n, kind)): {m: x[1] for m, x in found[n, kind].items()} for n in ROBOTS
-        }
+        drawn = {name: {m: run[1] for m, run in found[name, kind].items()} for name in ROBOTS}
         figures.draw(kind, drawn, RESULTS / f"singularities/{kind}.svg")
         lines += [f"## {kind}", "", STORY[kind], "", f"![{kind}](singularities/{kind}.svg)", ""]
         for name in ROBOTS:
-            lines += tables.of_passage(passage(name, kind), runs[str(passage(name, kind))])
+            lines += tables.of_passage(passage(name, kind), measures[name, kind])
     lines += ["## The methods", "", *notes, ""]
     (RESULTS / "singularities.md").write_text("\n".join(lines))
     print("written to", RESULTS / "singularities.md")

@@ -12,7 +12,7 @@ from .measures import errors
 from .passages import MOVES, RESTS, ROBOTS, Passage, passage
 from .singular import Array
 
-BINS = 125  # of time; the largest of each is drawn, so that no peak is lost
+BINS = 100  # of time; the largest of each is drawn, so that no peak is lost
 # Okabe and Ito's colours, which the colour-blind tell apart; line styles besides
 SHOWN = {
     "Servo": {"color": "#0072B2", "lw": 2.2, "zorder": 5},
@@ -39,11 +39,13 @@ def series(passage: Passage, q: Array) -> Array:
 
 
 def draw(kind: str, runs: Mapping[str, Mapping[str, Array]], to: Path) -> None:
-    """Draw a kind of passage for all robots: {passage: {method: series}}."""
+    """Draw a kind of passage for all robots: {robot: {method: series}}."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": kind, "font.size": 9}
+    mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     axes = figure.subplots(len(ROWS), len(ROBOTS), sharex=True, sharey="row")
     t = (np.arange(BINS) + 0.5) * (MOVES + RESTS) / BINS
@@ -54,9 +56,15 @@ def draw(kind: str, runs: Mapping[str, Mapping[str, Array]], to: Path) -> None:
             ax.axvspan(*here.singular, color="#000000", alpha=0.10, lw=0)
             ax.set(yscale="log", ylim=limits, xlim=(0, MOVES + RESTS))
             ax.grid(alpha=0.25)
+            ax.yaxis.set(
+                major_locator=LogLocator(numticks=9),
+                major_formatter=lambda y, _: f"{y:g}",
+                minor_locator=NullLocator(),
+            )
+            ax.tick_params(bottom=False, left=False)
             for method, style in SHOWN.items():
-                if method in runs[str(here)]:
-                    shown = np.clip(runs[str(here)][method][k], limits[0] / 2, limits[1] * 2)
+                if method in runs[name]:
+                    shown = np.clip(runs[name][method][k], limits[0] / 2, limits[1] * 2)
                     ax.plot(t, shown, label=method, **style)
             if name == ROBOTS[0]:
                 ax.set_ylabel(label)
@@ -64,13 +72,17 @@ def draw(kind: str, runs: Mapping[str, Mapping[str, Array]], to: Path) -> None:
         column[-1].set_xlabel("time [s]")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    figure.suptitle("")
     figure.savefig(to, metadata={"Date": None, "Creator": None})
     if to.suffix == ".svg":
         to.write_text(shortened(to.read_text()))
 
 
 def shortened(svg: str) -> str:
-    """The same picture with coordinates to a hundredth of a point."""
-    number = re.compile(r"-?\d+\.\d{3,}")
-    return number.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), svg)
+    """The same picture in fewer letters: coordinates to a tenth of a point, no names of parts."""
+
+    def rounded(attribute: re.Match[str]) -> str:
+        short = re.sub(r"-?\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}", attribute[0])
+        return re.sub(r"\s*\n\s*L ", "L", short)
+
+    svg = re.sub(r' id="[a-z0-9.]+_\d+"', "", svg)
+    return re.sub(r"\n\s+", "\n", re.sub(r'"[^"]*"', rounded, svg))

@@ -32,18 +32,18 @@ class Method:
         make: (robot, dt) -> function of (q, twist, pose) -> next q.
         about: What it is, in a line.
         ours: Whether its limits are supple's, which it promises to keep.
-        dof: For arms of as many joints only; for all if zero.
+        robots: For these only; for all if empty.
     """
 
     name: str
     make: Callable[[sp.Robot, float], Move]
     about: str
     ours: bool = True
-    dof: int = 0
+    robots: tuple[str, ...] = ()
 
     def runs_on(self, robot: sp.Robot) -> bool:
         """Whether it is for this robot."""
-        return self.dof in (0, robot.dof)
+        return not self.robots or robot.name in self.robots
 
 
 def run(method: Method, passage: Passage) -> Array:
@@ -83,6 +83,18 @@ def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
     """Damped least squares with a rule whose parameters are its own for this robot."""
     timed = {"dt": dt} if rule is sp.damping.Curvature else {}
     return stepped(sp.DLS(rule.for_robot(robot, **timed)), robot, dt)
+
+
+def weighted(robot: sp.Robot, dt: float) -> Move:
+    """The default rule, where a joint counts the less the faster it may be."""
+    rule = sp.damping.Curvature.for_robot(robot, dt=dt)
+    weight = (robot.max_speed.min() / robot.max_speed) ** 2
+    return stepped(sp.WeightedDLS(rule, joint_weight=weight), robot, dt)
+
+
+def wristed(robot: sp.Robot, dt: float) -> Move:
+    """Two problems, one of the arm and one of its wrist."""
+    return stepped(sp.SphericalWrist.of(robot), robot, dt)
 
 
 def filtered(robot: sp.Robot, dt: float, *, printed: bool = False) -> Move:
@@ -155,16 +167,22 @@ def halting(robot: sp.Robot, dt: float) -> Move:
     return move
 
 
+SEVEN = ("panda", "iiwa14")  # joints
 METHODS = (
     Method("Servo", default, "as it comes: Curvature, and a bound on the norm of all speeds"),
     Method("Servo, scale", scaled, "likewise, with limits that slow down all joints alike"),
     Method(
-        "Servo, avoiding", avoiding, "likewise, with self-motion to higher manipulability", dof=7
+        "Servo, avoiding",
+        avoiding,
+        "likewise, with self-motion to higher manipulability",
+        robots=SEVEN,
     ),
     *(
         Method(f"DLS {rule.__name__}", partial(ruled, rule), f"damping.{rule.__name__}.for_robot")
         for rule in sp.damping.RULES
     ),
+    Method("WeightedDLS", weighted, "Curvature, with joints weighted by their limits of speed"),
+    Method("SphericalWrist", wristed, "arm and wrist apart", robots=("puma560", "iiwa14")),
     Method("NumericalFilter", filtered, "with the gain that asks what the motion needs"),
     Method("NumericalFilter, printed", partial(filtered, printed=True), "with the paper's gain"),
     Method("SDLS", partial(stepped, sp.SDLS(SELECTIVE)), "selective damping, as in the paper"),

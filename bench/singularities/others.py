@@ -20,7 +20,7 @@ ENVIRONMENTS = ("qp", "rtb")  # of .venv-peers, made by `make bench-singularitie
 
 
 def placements(robot: sp.Robot) -> Array:
-    """T of each joint's frame in that of the joint before, and of the tip in the last (n + 1, 4, 4).
+    """T of each joint in the one before, and of the tip in the last (n + 1, 4, 4).
 
     Of an arm without branches whose joints all turn about their z axis.
     """

@@ -110,7 +110,7 @@ def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
 
 
 def mink_method(arm: Arm, dt: float, *, same: bool) -> Move:
-    """Mink with a FrameTask and the settings of Pink's example, or with the same law as all others."""
+    """Mink with the tasks and costs of Pink's example, or with the same law as all others."""
     import mink
     import mujoco
 

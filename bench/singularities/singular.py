@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +137,6 @@ def follow(robot: sp.Robot, guess: Array, path: Path, times: Array) -> Array:
     if first is None:
         raise ValueError(f"{robot.name}: the first pose is not reached")
     joints = [first]
-    for a, b in zip(times[:-1], times[1:], strict=True):
+    for a, b in pairwise(times):
         joints.append(carried(robot, joints[-1], path, a, b))
     return np.array(joints)

@@ -62,11 +62,11 @@ def of_passage(passage: Passage, runs: Mapping[str, Measures]) -> list[str]:
     ]
 
 
-def summary(runs: Mapping[str, Mapping[str, Measures]], methods: Iterable[str]) -> list[str]:
-    """All passages of each method: {passage: {method: measures}} -> one row for each method."""
-    lines = list(SUMMARY)
+def summary(runs: Iterable[Mapping[str, Measures]], methods: Iterable[str]) -> list[str]:
+    """One row for each method, of its measures in all passages."""
+    lines, runs = list(SUMMARY), list(runs)
     for name in methods:
-        mine = [each[name] for each in runs.values() if name in each]
+        mine = [each[name] for each in runs if name in each]
         back = [m.recovery for m in mine if not math.isinf(m.recovery)]
         rms, acceleration = [1e3 * m.position_rms for m in mine], [m.acceleration for m in mine]
         lines.append(
