@@ -5,9 +5,10 @@
 docs/singularities.md says how to read it and how to add a method.
 """
 
+from .arms import ROBOTS
 from .measures import Measures, measured
 from .methods import METHODS, Method, run
-from .passages import KINDS, ROBOTS, Passage, passage
+from .passages import KINDS, Passage, passage
 
 __all__ = [
     "KINDS",

@@ -15,9 +15,10 @@ from pathlib import Path
 import measure
 
 from . import figures, others, tables
+from .arms import ROBOTS
 from .measures import Measures, measured
 from .methods import METHODS, run
-from .passages import BEYOND, DT, KINDS, MISS, MOVES, RESTS, ROBOTS, SHORT, passage
+from .passages import BEYOND, DT, KINDS, MISS, MOVES, RESTS, SHORT, passage
 from .singular import Array
 
 Runs = dict[str, tuple[Measures, Array]]  # by method: measures, and what is drawn of it

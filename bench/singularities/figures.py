@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from .arms import ROBOTS
 from .measures import errors
-from .passages import MOVES, RESTS, ROBOTS, Passage, passage
+from .passages import MOVES, RESTS, Passage, passage
 from .singular import Array
 
 BINS = 100  # of time; the largest of each is drawn, so that no peak is lost

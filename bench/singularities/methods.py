@@ -58,6 +58,7 @@ def run(method: Method, passage: Passage) -> Array:
     return q
 
 
+GENTLE = 20.0  # [rad/s²]
 SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e/GAIN
 
 # ---- supple ------------------------------------------------------------------------------------
@@ -72,6 +73,11 @@ def scaled(robot: sp.Robot, dt: float) -> Move:
     """A Servo as it comes, but that it slows down where it meets a limit."""
     servo = sp.Servo(robot, dt=dt)
     return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
+
+
+def gentle(robot: sp.Robot, dt: float) -> Move:
+    """A Servo with a bound on each joint's acceleration instead of one on the norm of speeds."""
+    return sp.Servo(robot, dt=dt, limits=sp.Limits.of(robot, max_acceleration=GENTLE))
 
 
 def stepped(step: sp.motion.step.Step, robot: sp.Robot, dt: float) -> Move:
@@ -170,11 +176,12 @@ def halting(robot: sp.Robot, dt: float) -> Move:
 SEVEN = ("panda", "iiwa14")  # joints
 METHODS = (
     Method("Servo", default, "as it comes: Curvature, and a bound on the norm of all speeds"),
-    Method("Servo, scale", scaled, "likewise, with limits that slow down all joints alike"),
+    Method("Servo, gentle", gentle, f"likewise, accelerations up to {GENTLE:g} rad/s², no norm"),
+    Method("Servo, scale", scaled, "as it comes, with limits that slow down all joints alike"),
     Method(
         "Servo, avoiding",
         avoiding,
-        "likewise, with self-motion to higher manipulability",
+        "as it comes, with self-motion to higher manipulability",
         robots=SEVEN,
     ),
     *(

@@ -39,9 +39,10 @@ def test_every_step_of_ours_keeps_limits_out_of_reach(method) -> None:
     assert m.violations == 0
 
 
+@pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_optimal_damping_keeps_its_bound(kind: str) -> None:
-    here = passage("puma560", kind)
+def test_optimal_damping_keeps_its_bound(name: str, kind: str) -> None:
+    here = passage(name, kind)
     bound = sp.damping.Optimal.for_robot(here.robot).max_speed
     speeds = np.diff(run(NAMED["DLS Optimal"], here), axis=0) / DT
     assert np.linalg.norm(speeds, axis=1).max() <= bound * (1 + 1e-9)

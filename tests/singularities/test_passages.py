@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import supple as sp
+from singularities.arms import ROBOTS, arms
 from singularities.measures import errors
-from singularities.passages import BEYOND, DT, INSIDE, KINDS, MOVES, ROBOTS, arms, passage
+from singularities.passages import BEYOND, DT, INSIDE, KINDS, MOVES, passage
 from singularities.singular import Array, difference, moved, reached, unit
 
 ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
