@@ -1,0 +1,23 @@
+"""Tracking through singularities: passages, methods, measures.
+
+    PYTHONPATH=bench python -m singularities
+
+docs/singularities.md says how to read it and how to add a method.
+"""
+
+from .arms import ROBOTS
+from .measures import Measures, measured
+from .methods import METHODS, Method, run
+from .passages import KINDS, Passage, passage
+
+__all__ = [
+    "KINDS",
+    "METHODS",
+    "ROBOTS",
+    "Measures",
+    "Method",
+    "Passage",
+    "measured",
+    "passage",
+    "run",
+]

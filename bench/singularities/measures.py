@@ -1,0 +1,111 @@
+"""What a run through a passage is measured by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .passages import Passage
+from .singular import Array
+
+NEAR_ENOUGH = (0.001, 0.005)  # [m], [rad]: an error below both has been recovered from
+STILL = 1e-3  # [rad/s] below which a joint rests
+HALT = 0.1  # [s] of rest that are a halt
+ROUNDING = 1e-9  # of a limit, that is no violation of it
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How a run went; angles in [rad], lengths in [m].
+
+    Attributes:
+        speed: The largest joint speed [rad/s].
+        speed_share: Likewise, as a share of that joint's limit.
+        acceleration: The largest joint acceleration, from rest on [rad/s²].
+        position_max, position_rms: Distance of the tip from where it shall be.
+        angle_max, angle_rms: Angle between its orientation and the one it shall have.
+        recovery: From the end of the singular stretch until the error stays below `NEAR_ENOUGH`
+            [s]; infinite if it never does.
+        too_fast: Steps in which a joint was above its limit of speed.
+        outside: Steps that ended with a joint outside its limits of position.
+        farthest: By how much at most [rad].
+        halted: The longest rest of all joints while the pose, in reach, was not met [s].
+        finite: Whether all numbers are; otherwise the others are infinite.
+    """
+
+    speed: float
+    speed_share: float
+    acceleration: float
+    position_max: float
+    position_rms: float
+    angle_max: float
+    angle_rms: float
+    recovery: float
+    too_fast: int
+    outside: int
+    farthest: float
+    halted: float
+    finite: bool = True
+
+    @property
+    def violations(self) -> int:
+        """Steps in which some limit was violated, counted once for speed and once for position."""
+        return self.too_fast + self.outside
+
+
+def errors(passage: Passage, q: Array) -> Array:
+    """How far the tip is from where it shall be at each time (K + 1, 2) [m], [rad]."""
+    off = passage.robot.fk(q, threads=1) - passage.poses
+    chord = np.linalg.norm(off[:, :3, :3], axis=(1, 2)) / math.sqrt(8)  # sin of half the angle
+    distance = np.linalg.norm(off[:, :3, 3], axis=1)
+    return np.stack([distance, 2 * np.arcsin(np.minimum(chord, 1.0))], axis=1)
+
+
+def measured(passage: Passage, q: Array) -> Measures:
+    """The measures of joints q (K + 1, n) through a passage."""
+    if not np.isfinite(q).all():
+        most = [math.inf] * 8
+        return Measures(*most, len(q) - 1, len(q) - 1, math.inf, 0.0, finite=False)
+    robot, dt = passage.robot, passage.dt
+    qd = np.diff(q, axis=0) / dt
+    share = np.abs(qd) / robot.max_speed
+    qdd = np.diff(qd, axis=0, prepend=np.zeros((1, q.shape[1]))) / dt
+    out = np.maximum(robot.lower - q, q - robot.upper)[1:].max(axis=1)
+    error = errors(passage, q)
+    off = (error > NEAR_ENOUGH).any(axis=1)
+    rests = (np.abs(qd) < STILL).all(axis=1) & off[1:] & passage.reachable[1:]
+    halt = longest(rests) * dt
+    return Measures(
+        speed=float(np.abs(qd).max()),
+        speed_share=float(share.max()),
+        acceleration=float(np.abs(qdd).max()),
+        position_max=float(error[:, 0].max()),
+        position_rms=float(np.sqrt((error[:, 0] ** 2).mean())),
+        angle_max=float(error[:, 1].max()),
+        angle_rms=float(np.sqrt((error[:, 1] ** 2).mean())),
+        recovery=recovery(passage.t, off, passage.singular[1]),
+        too_fast=int((share > 1 + ROUNDING).any(axis=1).sum()),
+        outside=int((out > ROUNDING).sum()),
+        farthest=max(0.0, float(out.max())),
+        halted=halt if halt >= HALT else 0.0,
+    )
+
+
+def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
+    """How long after `end` an error is last seen: 0 if not at all, infinite if at the last time."""
+    if off[-1]:
+        return math.inf
+    times = t[1:][off[:-1]]  # the times after those with an error
+    return max(0.0, float(times[-1]) - end) if len(times) else 0.0
+
+
+def longest(what: NDArray[np.bool_]) -> int:
+    """The longest run of truths."""
+    best = run = 0
+    for each in what:
+        run = run + 1 if each else 0
+        best = max(best, run)
+    return best

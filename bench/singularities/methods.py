@@ -1,0 +1,205 @@
+"""The methods that are led through the passages.
+
+A method makes, for a robot and a length of step dt [s], a function of (q, twist, pose): where the
+joints are (n,), the twist (6,) [m/s, rad/s] that leads from the pose (4, 4) of now to the next, in
+world axes. It returns the joints dt later. A `supple.Servo` is such a function. To add a method,
+add a line to `METHODS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+import supple as sp
+
+from .passages import Passage
+from .singular import Array, difference
+
+Move = Callable[[Array, Array, Array], Array]
+GAIN = 10.0  # [1/s] of the error to the pose, the default of a Servo
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to follow poses.
+
+    Attributes:
+        name: In tables.
+        make: (robot, dt) -> function of (q, twist, pose) -> next q.
+        about: What it is, in a line.
+        ours: Whether its limits are supple's, which it promises to keep.
+        robots: For these only; for all if empty.
+    """
+
+    name: str
+    make: Callable[[sp.Robot, float], Move]
+    about: str
+    ours: bool = True
+    robots: tuple[str, ...] = ()
+
+    def runs_on(self, robot: sp.Robot) -> bool:
+        """Whether it is for this robot."""
+        return not self.robots or robot.name in self.robots
+
+
+def run(method: Method, passage: Passage) -> Array:
+    """The joints (K + 1, n) of a method through a passage; from a NaN on, NaN."""
+    move = method.make(passage.robot, passage.dt)
+    q = np.full((len(passage.t), passage.robot.dof), np.nan)
+    q[0] = passage.q0
+    for k, twist in enumerate(passage.twists):
+        q[k + 1] = move(q[k], twist, passage.poses[k])
+        if not np.isfinite(q[k + 1]).all():
+            break
+    return q
+
+
+GENTLE = 20.0  # [rad/s²]
+SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e/GAIN
+
+# ---- supple ------------------------------------------------------------------------------------
+
+
+def default(robot: sp.Robot, dt: float) -> Move:
+    """A Servo as it comes."""
+    return sp.Servo(robot, dt=dt)
+
+
+def scaled(robot: sp.Robot, dt: float) -> Move:
+    """A Servo as it comes, but that it slows down where it meets a limit."""
+    servo = sp.Servo(robot, dt=dt)
+    return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
+
+
+def gentle(robot: sp.Robot, dt: float) -> Move:
+    """A Servo with a bound on each joint's acceleration instead of one on the norm of speeds."""
+    return sp.Servo(robot, dt=dt, limits=sp.Limits.of(robot, max_acceleration=GENTLE))
+
+
+def stepped(step: sp.motion.step.Step, robot: sp.Robot, dt: float) -> Move:
+    """A Servo with another step, inside the robot's limits of position and speed."""
+    return sp.Servo(robot, dt=dt, step=step, limits=sp.Limits.of(robot), gain=GAIN)
+
+
+def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
+    """Damped least squares with a rule whose parameters are its own for this robot."""
+    timed = {"dt": dt} if rule is sp.damping.Curvature else {}
+    return stepped(sp.DLS(rule.for_robot(robot, **timed)), robot, dt)
+
+
+def weighted(robot: sp.Robot, dt: float) -> Move:
+    """The default rule, where a joint counts the less the faster it may be."""
+    rule = sp.damping.Curvature.for_robot(robot, dt=dt)
+    weight = (robot.max_speed.min() / robot.max_speed) ** 2
+    return stepped(sp.WeightedDLS(rule, joint_weight=weight), robot, dt)
+
+
+def wristed(robot: sp.Robot, dt: float) -> Move:
+    """Two problems, one of the arm and one of its wrist."""
+    return stepped(sp.SphericalWrist.of(robot), robot, dt)
+
+
+def filtered(robot: sp.Robot, dt: float, *, printed: bool = False) -> Move:
+    """Numerical filtering with the largest gain of `SpeedBound`."""
+    gain = sp.damping.SpeedBound.for_robot(robot).max_gain
+    return stepped(sp.NumericalFilter(gain, printed=printed), robot, dt)
+
+
+def avoiding(robot: sp.Robot, dt: float) -> Move:
+    """The default rule, and self-motion away from singularities."""
+    rule = sp.damping.Curvature.for_robot(robot, dt=dt)
+    step = sp.NullSpace(sp.DLS(rule), sp.criteria.Manipulability(robot))
+    servo = sp.Servo(robot, dt=dt)
+    return sp.Servo(robot, dt=dt, step=step, limits=servo.limits)
+
+
+# ---- plain loops, as people write them -----------------------------------------------------------
+
+
+def asked(robot: sp.Robot, q: Array, twist: Array, pose: Array) -> Array:
+    """What is asked of the tip (6,):  twist + GAIN (pose - where it is)."""
+    return np.asarray(twist + GAIN * difference(robot.fk(q), pose))
+
+
+def plain(robot: sp.Robot, dt: float, *, clip: bool = False) -> Move:
+    """q̇ = pinv(J) e  without limits, or with each speed cut to its own."""
+
+    def move(q: Array, twist: Array, pose: Array) -> Array:
+        qd = np.linalg.pinv(robot.jacobian(q)) @ asked(robot, q, twist, pose)
+        if clip:
+            qd = np.clip(qd, -robot.max_speed, robot.max_speed)
+        return np.asarray(q + dt * qd)
+
+    return move
+
+
+SLOWS, HALTS = 17.0, 30.0  # condition numbers
+LEAVING = 2.0  # times as far until it halts, where it leaves the singularity
+PROBE = 0.01  # of u, by which it finds out where the singularity is
+
+
+def halting(robot: sp.Robot, dt: float) -> Move:
+    """Slow down towards a singularity and halt before it, as MoveIt Servo documents it.
+
+    The speed is multiplied by 1 at condition numbers up to 17 and by 0 from 30 on, linearly
+    between; where the command leads away from the singularity the upper threshold is twice as far.
+    Which way is away a small step along the least singular vector tells. Speeds are scaled alike to
+    the limits; before a limit of position (a margin of 0.1 rad) everything halts. Our
+    implementation of the documented behaviour, not MoveIt's code.
+    """
+
+    def condition(q: Array) -> float:
+        sigma = robot.singular_values(q, threads=1)
+        return float(sigma[0] / max(sigma[-1], 1e-300))
+
+    def move(q: Array, twist: Array, pose: Array) -> Array:
+        e = asked(robot, q, twist, pose)
+        J = robot.jacobian(q)
+        inverse, u = np.linalg.pinv(J), np.linalg.svd(J)[0][:, -1]
+        now = condition(q)
+        towards = u if condition(q + inverse @ (PROBE * u)) > now else -u
+        upper = HALTS if towards @ e > 0 else SLOWS + LEAVING * (HALTS - SLOWS)
+        qd = inverse @ e * np.clip((upper - now) / (upper - SLOWS), 0.0, 1.0)
+        qd = qd / max(1.0, float((np.abs(qd) / robot.max_speed).max()))
+        margin = np.where(qd > 0, robot.upper - q, q - robot.lower)
+        if ((margin < 0.1) & (qd != 0)).any():
+            return q
+        return np.asarray(q + dt * qd)
+
+    return move
+
+
+SEVEN = ("panda", "iiwa14")  # joints
+METHODS = (
+    Method("Servo", default, "as it comes: Curvature, and a bound on the norm of all speeds"),
+    Method("Servo, gentle", gentle, f"likewise, accelerations up to {GENTLE:g} rad/s², no norm"),
+    Method("Servo, scale", scaled, "as it comes, with limits that slow down all joints alike"),
+    Method(
+        "Servo, avoiding",
+        avoiding,
+        "as it comes, with self-motion to higher manipulability",
+        robots=SEVEN,
+    ),
+    *(
+        Method(f"DLS {rule.__name__}", partial(ruled, rule), f"damping.{rule.__name__}.for_robot")
+        for rule in sp.damping.RULES
+    ),
+    Method("WeightedDLS", weighted, "Curvature, with joints weighted by their limits of speed"),
+    Method("SphericalWrist", wristed, "arm and wrist apart", robots=("puma560", "iiwa14")),
+    Method("NumericalFilter", filtered, "with the gain that asks what the motion needs"),
+    Method("NumericalFilter, printed", partial(filtered, printed=True), "with the paper's gain"),
+    Method("SDLS", partial(stepped, sp.SDLS(SELECTIVE)), "selective damping, as in the paper"),
+    Method("SDLS, soft", partial(stepped, sp.SDLS(SELECTIVE, soft=True)), "as in its program"),
+    Method("TruncatedSVD", partial(stepped, sp.TruncatedSVD()), "of the σ above σ₁/100"),
+    Method("Pseudoinverse", partial(stepped, sp.Pseudoinverse()), "inside limits"),
+    Method("Transpose", partial(stepped, sp.Transpose()), "inside limits"),
+    Method("plain pinv", plain, "np.linalg.pinv(J) @ e, no limits", ours=False),
+    Method(
+        "plain pinv, clipped", partial(plain, clip=True), "each speed cut to its limit", ours=False
+    ),
+    Method("halting", halting, "slows down and halts, as MoveIt Servo documents it", ours=False),
+)

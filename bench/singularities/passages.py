@@ -1,0 +1,241 @@
+"""Passages through singularities: poses in time that lead four arms through what they fear.
+
+Each begins with a configuration q_s where J has lost a direction u exactly, found by Newton's
+method from a posture in `arms.py`. With T_s its pose there are six:
+
+    wrist, shoulder   a straight line past T_s, which it misses by `MISS` along u
+    elbow             out along u until `SHORT` before the end of the reach, and back
+    boundary          out, along the edge of the reach, `SHORT` inside it, and back in
+    start             at rest in q_s itself, stretched out; then inwards and sideways at once
+    reach             out along u, `BEYOND` times the reach farther than it goes, and back
+
+The line's misses make the hardest case: just past a singularity joints must turn by half a turn in
+the time that the tip takes for a millimetre. Nothing is random; all is smooth in time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+import supple as sp
+
+from .arms import ROBOTS, Arm, arms
+from .singular import Array, Path, Singularity, difference, follow, moved, unit
+
+DT = 0.005  # [s]
+MOVES, RESTS = 3.0, 2.0  # [s] that a passage moves, and then rests at its end
+MISS = {"wrist": (0.01, 0.0), "shoulder": (0.0, 0.0001)}  # by an angle [rad], a distance [m]
+NEAR = 0.03  # below which σ is near a singularity, for arms of this size [m, rad mixed]
+SHORT = 0.0001  # [m] before the end of the reach
+INSIDE = 0.15  # of the reach, where a passage to its end begins
+BEYOND = 0.1  # of the reach
+ALONG = 0.5  # [rad] about the shoulder, along the edge
+FIRST = 0.02  # of the way from a singularity to where its line begins: the first step
+KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """Poses in time through a singularity, and what an arm without speed limits would do.
+
+    Attributes:
+        kind: One of `KINDS`.
+        robot: That shall follow.
+        q0: Where it starts, at rest (n,) [rad].
+        t: Times (K + 1,) [s].
+        poses: Where its tip shall be (K + 1, 4, 4) [m].
+        twists: That lead from each pose to the next (K, 6) [m/s, rad/s], world axes.
+        reachable: Whether there is a configuration with that pose (K + 1,).
+        nominal: The joints that follow exactly (K + 1, n); at the edge, where out of reach.
+        avoidable: Whether self-motion could leave the singularity while the tip rests.
+    """
+
+    kind: str
+    robot: sp.Robot
+    q0: Array
+    t: Array
+    poses: Array
+    twists: Array
+    reachable: NDArray[np.bool_]
+    nominal: Array
+    avoidable: bool
+
+    def __str__(self) -> str:
+        return f"{self.robot.name} {self.kind}"
+
+    @property
+    def dt(self) -> float:
+        """Length of a step [s]."""
+        return DT
+
+    @cached_property
+    def sigma(self) -> Array:
+        """The least singular value of J at the nominal joints (K + 1,)."""
+        return np.asarray(self.robot.singular_values(self.nominal, threads=1)[:, -1])
+
+    @property
+    def singular(self) -> tuple[float, float]:
+        """From when to when σ is small, or the pose out of reach [s]."""
+        times = self.t[(self.sigma < NEAR) | ~self.reachable]
+        return float(times[0]), float(times[-1])
+
+
+def ramp(x: float) -> float:
+    """From 0 to 1 for x from 0 to 1; speed and acceleration are zero at both ends."""
+    x = min(max(x, 0.0), 1.0)
+    return x**3 * (10 - 15 * x + 6 * x**2)
+
+
+def bump(x: float) -> float:
+    """From 0 to 1 and back to 0 for x from 0 to 1, smooth at both ends."""
+    x = min(max(x, 0.0), 1.0)
+    return 64 * x**3 * (1 - x) ** 3
+
+
+def plateau(x: float) -> float:
+    """From 0 to 1 in a third, 1 for a third, and back."""
+    return ramp(3 * x) - ramp(3 * x - 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """What a passage is made of.
+
+    Attributes:
+        at: The singularity.
+        path: Where the tip shall be.
+        guess: Of the joints where it begins.
+        inside: What of the path can be reached; the path itself if left out.
+    """
+
+    at: Singularity
+    path: Path
+    guess: Array
+    inside: Path | None = None
+
+
+def line(arm: Arm, kind: str) -> Way:
+    """Straight past a singularity."""
+    at, robot = arm.singularity(kind), arm.robot
+    T, (turn, shift) = robot.fk(at.q), MISS[kind]
+    miss = np.append(shift * at.inward, turn * unit(at.u[3:]))
+    along = np.array(arm.travel[kind], dtype=np.float64)
+    length = np.linalg.norm(along[:3])
+    # A line that asked for the lost direction itself would not pass, but end here.
+    along[:3] -= at.inward * (at.u @ along) / np.linalg.norm(at.u[:3])
+    along *= length / np.linalg.norm(along[:3])
+
+    def exact(x: float) -> Array:  # from the singularity, x = 0, to where the line begins
+        return moved(T, -x / 2 * along)
+
+    def aside(x: float) -> Array:
+        return moved(exact(1.0), x * miss)
+
+    def path(t: float) -> Array:
+        return moved(moved(T, (ramp(t / MOVES) - 0.5) * along), miss)
+
+    near = at.q - FIRST / 2 * np.linalg.pinv(robot.jacobian(at.q), rcond=1e-9) @ along
+    begin = follow(robot, near, exact, np.array([FIRST, 1.0]))[-1]
+    return Way(at, path, follow(robot, begin, aside, np.array([0.0, 1.0]))[-1])
+
+
+def ray(arm: Arm, end: float) -> Way:
+    """Out along u until `end` [m] beyond the reach, and back."""
+    at, deep = arm.singularity("stretched"), INSIDE * arm.reach
+    T = arm.robot.fk(at.q)
+
+    def depth(t: float) -> float:
+        return deep - (deep + end) * bump(t / MOVES)
+
+    def path(t: float) -> Array:
+        return moved(T, at.inward * depth(t))
+
+    def inside(t: float) -> Array:
+        return moved(T, at.inward * max(depth(t), SHORT))
+
+    return Way(at, path, at.folded(arm.robot, deep), inside)
+
+
+def edge(arm: Arm) -> Way:
+    """Out, along the edge in the plane of the arm, and in again."""
+    at, deep = arm.singularity("stretched"), INSIDE * arm.reach
+    T, sideways = arm.robot.fk(at.q), across(arm, at)
+    centre = arm.reach * at.inward  # from the tip; the stretched arm moves it on a circle
+
+    def path(t: float) -> Array:
+        far = arm.reach - deep + (deep - SHORT) * plateau(t / MOVES)
+        angle = ALONG * (ramp(t / MOVES) - 0.5)
+        return moved(T, centre + far * (math.sin(angle) * sideways - math.cos(angle) * at.inward))
+
+    return Way(at, path, at.folded(arm.robot, deep))
+
+
+def start(arm: Arm) -> Way:
+    """From rest at the end of the reach, as much inwards as sideways."""
+    at = arm.singularity("stretched")
+    T, along = arm.robot.fk(at.q), INSIDE * arm.reach * (at.inward + across(arm, at))
+
+    def path(t: float) -> Array:
+        return moved(T, along * ramp(t / MOVES))
+
+    return Way(at, path, at.folded(arm.robot, INSIDE * arm.reach))
+
+
+def across(arm: Arm, at: Singularity) -> Array:
+    """Perpendicular to the stretched arm, in the plane that the second joint turns (3,)."""
+    J = arm.robot.jacobian(at.q)
+    sideways = unit(np.cross(J[3:, 1], at.inward))
+    # Of its two ways the one on which the shortest joint motion folds the arm to its better side.
+    folds = at.folded(arm.robot, INSIDE * arm.reach) - at.q
+    rates = np.linalg.pinv(J, rcond=1e-9)[:, :3] @ sideways
+    return sideways if rates @ folds > 0 else -sideways
+
+
+WAYS: dict[str, Callable[[Arm], Way]] = {
+    "wrist": partial(line, kind="wrist"),
+    "elbow": partial(ray, end=-SHORT),
+    "shoulder": partial(line, kind="shoulder"),
+    "boundary": edge,
+    "start": start,
+    "reach": lambda arm: ray(arm, BEYOND * arm.reach),
+}
+
+
+@cache
+def passage(name: str, kind: str) -> Passage:
+    """The passage of one of `ROBOTS` through one of `KINDS`; made once, in about half a second."""
+    arm = arms()[name]
+    robot, way = arm.robot, WAYS[kind](arm)
+    t = DT * np.arange(round(MOVES / DT) + 1)
+    poses = np.array([way.path(time) for time in t])
+    inside = way.inside or way.path
+    short = poses - np.array([inside(time) for time in t])
+    if kind == "start":  # backwards, since it begins where Newton's method does not
+        nominal = np.vstack([way.at.q, follow(robot, way.guess, inside, t[:0:-1])[::-1]])
+    else:
+        nominal = follow(robot, way.guess, inside, t)
+    twists = np.array([difference(a, b) / DT for a, b in pairwise(poses)])
+    rests = round(RESTS / DT)
+    return Passage(
+        kind=kind,
+        robot=robot,
+        q0=nominal[0],
+        t=DT * np.arange(len(t) + rests),
+        poses=np.concatenate([poses, poses[-1:].repeat(rests, axis=0)]),
+        twists=np.concatenate([twists, np.zeros((rests, 6))]),
+        reachable=np.append(np.abs(short).max(axis=(1, 2)) <= SHORT, np.ones(rests, bool)),
+        nominal=np.concatenate([nominal, nominal[-1:].repeat(rests, axis=0)]),
+        avoidable=way.at.avoidable,
+    )
+
+
+def passages() -> list[Passage]:
+    """All of them, robot by robot."""
+    return [passage(name, kind) for name in ROBOTS for kind in KINDS]

@@ -1,0 +1,142 @@
+"""Configurations whose Jacobian has lost a direction, and motions that are exact near them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+import supple as sp
+from supple.kinematics import rotation
+
+Array = NDArray[np.float64]
+Path = Callable[[float], Array]  # [s] -> pose (4, 4)
+
+DEEPEST = 24  # halvings of a step along a path
+
+
+@dataclass(frozen=True, eq=False)
+class Singularity:
+    """A configuration whose Jacobian has lost one direction:  J(q)ᵀu = 0.
+
+    Attributes:
+        q: (n,) [rad].
+        u: The lost direction (6,), unit [m, rad mixed]; on the side that can be reached, where only
+            one can.
+        null: Joint motions that do not move the tip (k, n), orthonormal.
+        H: What they do along u to second order (k, k):  H(n, n) = u·J̇q̇ for q̇ = n.
+
+    References:
+        Bedrossian 1990, "Classification of singular configurations for redundant manipulators".
+    """
+
+    q: Array
+    u: Array
+    null: Array
+    H: Array
+
+    @property
+    def avoidable(self) -> bool:
+        """Whether H has both signs: then self-motion leaves the singularity, the tip at rest."""
+        values = np.linalg.eigvalsh(self.H)
+        return bool(min(-values[0], values[-1]) > 1e-6)
+
+    @property
+    def inward(self) -> Array:
+        """The translation that u is, as a unit vector (3,)."""
+        return unit(self.u[:3])
+
+    @classmethod
+    def near(cls, robot: sp.Robot, guess: Array, free: tuple[int, ...]) -> Singularity:
+        """Solve  J(q)ᵀu = 0, uᵀu = 1  for u and some joints of q, by Newton's method."""
+        q, joints, h = np.array(guess, dtype=np.float64), list(free), 1e-6
+        u = np.linalg.svd(robot.jacobian(q))[0][:, -1]
+        for _ in range(50):
+            J = robot.jacobian(q)
+            off = np.append(J.T @ u, (u @ u - 1) / 2)
+            if np.abs(off).max() < 1e-15:
+                break
+            turns = h * np.eye(robot.dof)[joints]
+            slopes = (robot.jacobian(q + turns) - robot.jacobian(q - turns)) / (2 * h)
+            whole = np.zeros((robot.dof + 1, 6 + len(joints)))
+            whole[:-1, :6], whole[-1, :6], whole[:-1, 6:] = J.T, u, (u @ slopes).T
+            step = np.linalg.lstsq(whole, off, rcond=1e-10)[0]
+            u, q[joints] = u - step[:6], q[joints] - step[6:]
+        U, sigma, Vt = np.linalg.svd(robot.jacobian(q))
+        if sigma[5] > 1e-9 or sigma[4] < 0.05:
+            raise ValueError(f"{robot.name}: not one direction is lost: σ = {sigma.round(4)}")
+        u, null = U[:, -1], Vt[5:]
+        H = np.array([[bend(robot, q, u, a, b) for a in null] for b in null])
+        side = -1.0 if np.trace(H) < -1e-6 else 1.0
+        return cls(q, u * side, null, H * side)
+
+    def folded(self, robot: sp.Robot, depth: float) -> Array:
+        """Joints that bring the tip `depth` [m] inwards, about: of two, those inside the limits."""
+        values, vectors = np.linalg.eigh(self.H)
+        turn = np.sqrt(2 * depth * np.linalg.norm(self.u[:3]) / values[-1])
+        ways = [self.q + side * turn * (vectors[:, -1] @ self.null) for side in (-1, 1)]
+        return max(ways, key=lambda q: np.minimum(q - robot.lower, robot.upper - q).min())
+
+
+def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
+    """The bilinear form of J̇q̇ along u, from its quadratic one."""
+    both, first, second = robot.drift(np.tile(q, (3, 1)), np.array([a + b, a, b])) @ u
+    return float(both - first - second) / 2
+
+
+def unit(x: Array) -> Array:
+    """A vector of length one."""
+    return np.asarray(x / np.linalg.norm(x))
+
+
+def moved(T: Array, by: Array) -> Array:
+    """A pose, shifted by [m] and turned about its own place by [rad]: by (3,) or (6,)."""
+    to = T.copy()
+    to[:3, 3] += by[:3]
+    if len(by) > 3:
+        to[:3, :3] = rotation.exp(by[3:]) @ T[:3, :3]
+    return to
+
+
+def difference(T: Array, to: Array) -> Array:
+    """What leads from one pose to another (6,): [m] and a rotation vector [rad], world axes."""
+    return np.append(to[:3, 3] - T[:3, 3], rotation.log(to[:3, :3] @ T[:3, :3].T))
+
+
+def reached(robot: sp.Robot, q: Array, pose: Array) -> Array | None:
+    """The configuration with this pose that Newton's method finds from q, if it does."""
+    for _ in range(12):
+        T, J = robot.fk_jacobian(q, threads=1)
+        e = difference(T, pose)
+        if e @ e < 1e-20:
+            return q
+        try:
+            q = q + J.T @ np.linalg.solve(J @ J.T, e)
+        except np.linalg.LinAlgError:  # exactly singular
+            break
+    return None
+
+
+def carried(robot: sp.Robot, q: Array, path: Path, a: float, b: float, depth: int = 0) -> Array:
+    """Carry a configuration along a path from time a to b, in steps as small as it takes."""
+    there = reached(robot, q, path(b))
+    if there is not None and np.abs(there - q).max() < 0.05:
+        return there
+    if depth > DEEPEST:
+        raise ValueError(f"{robot.name}: the path cannot be followed past {a:.4f} s")
+    half = carried(robot, q, path, a, (a + b) / 2, depth + 1)
+    return carried(robot, half, path, (a + b) / 2, b, depth + 1)
+
+
+def follow(robot: sp.Robot, guess: Array, path: Path, times: Array) -> Array:
+    """The joints (K, n) that follow a path through its times, from a guess of the first."""
+    first = reached(robot, guess, path(times[0]))
+    if first is None:
+        raise ValueError(f"{robot.name}: the first pose is not reached")
+    joints = [first]
+    for a, b in pairwise(times):
+        joints.append(carried(robot, joints[-1], path, a, b))
+    return np.array(joints)

@@ -1,0 +1,91 @@
+"""Measures, on motions whose measures are known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from singularities.measures import HALT, measured
+from singularities.passages import DT, Passage, passage
+from singularities.singular import Array, moved
+
+SPEED = 0.2  # [rad/s]
+
+
+@pytest.fixture
+def known() -> tuple[Passage, Array]:
+    """A passage whose poses joint 1 follows at a constant speed, and those joints."""
+    here = passage("ur5e", "elbow")  # the singular stretch is that of its nominal joints
+    q = here.q0 + np.outer(SPEED * here.t, np.eye(6)[0])
+    return replace(here, poses=here.robot.fk(q)), q
+
+
+def test_an_exact_motion_has_no_error(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    m = measured(here, q)
+    assert m.speed == pytest.approx(SPEED)
+    assert m.speed_share == pytest.approx(SPEED / here.robot.max_speed[0])
+    assert m.acceleration == pytest.approx(SPEED / DT)  # from rest in one step
+    assert max(m.position_max, m.position_rms, m.angle_max, m.angle_rms) < 1e-7
+    assert (m.recovery, m.violations, m.farthest, m.halted, m.finite) == (0, 0, 0, 0, True)
+
+
+def test_errors_are_distances_and_angles(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    aside = np.array([0.003, 0.004, 0.0, 0.0, 0.0, 0.02])  # 5 mm, 0.02 rad
+    half = len(here.t) // 2
+    poses = np.array([moved(T, aside) if k < half else T for k, T in enumerate(here.poses)])
+    m = measured(replace(here, poses=poses), q)
+    assert (m.position_max, m.angle_max) == pytest.approx((0.005, 0.02))
+    assert m.position_rms == pytest.approx(0.005 * math.sqrt(half / len(here.t)))
+    assert m.angle_rms == pytest.approx(0.02 * math.sqrt(half / len(here.t)))
+
+
+@pytest.mark.parametrize(("after", "expected"), [(-0.5, 0.0), (0.2975, 0.3), (9, math.inf)])
+def test_recovery_counts_from_the_end_of_the_singular_stretch(
+    known: tuple[Passage, Array], after: float, expected: float
+) -> None:
+    here, q = known
+    aside = np.array([moved(T, np.array([0.002, 0, 0])) for T in here.poses])
+    off = here.t < here.singular[1] + after
+    poses = np.where(off[:, None, None], aside, here.poses)
+    assert measured(replace(here, poses=poses), q).recovery == pytest.approx(expected, abs=1e-9)
+
+
+def test_violations_are_counted(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    fast = q.copy()
+    fast[100:, 5] += 0.1  # a jump of 20 rad/s in one step
+    assert measured(here, fast).too_fast == 1
+    out = q.copy()
+    out[300:310, 2] = here.robot.upper[2] + 0.25
+    m = measured(here, out)
+    assert m.outside == 10
+    assert m.farthest == pytest.approx(0.25)
+    assert m.too_fast == 2
+
+
+def test_a_halt_is_rest_away_from_a_pose_in_reach(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    stopped = q.copy()
+    stopped[200:300] = q[200]
+    radius = np.linalg.norm(here.poses[0, :2, 3])  # about joint 1
+    before_it_is_off = 0.001 / (SPEED * radius)
+    rest = 99 * DT - before_it_is_off
+    assert measured(here, stopped).halted == pytest.approx(rest, abs=1.5 * DT)
+    nowhere = replace(here, reachable=np.zeros(len(here.t), bool))
+    assert measured(nowhere, stopped).halted == 0
+    short = q.copy()
+    short[200 : 200 + round(HALT / DT)] = q[200]
+    assert measured(here, short).halted == 0
+
+
+def test_nan_is_said(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    q[7:] = np.nan
+    m = measured(here, q)
+    assert not m.finite
+    assert math.isinf(m.speed)

@@ -1,0 +1,115 @@
+"""Methods through passages: promises hold, plain loops do what they say, peers get the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple as sp
+from singularities import KINDS, METHODS, ROBOTS, measured, passage, run, tables
+from singularities.figures import shortened
+from singularities.methods import HALTS, SLOWS, asked
+from singularities.others import placements
+from singularities.passages import DT
+from singularities.peers import asked as asked_of_peers
+from singularities.peers import next_pose
+from singularities.singular import moved
+
+NAMED = {method.name: method for method in METHODS}
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_servo_as_it_comes_keeps_every_limit(name: str, kind: str) -> None:
+    here = passage(name, kind)
+    q = run(NAMED["Servo"], here)
+    m = measured(here, q)
+    assert m.finite
+    assert m.violations == 0
+    assert m.halted == 0
+    bound = sp.Servo(here.robot, dt=DT).limits.max_norm
+    assert np.linalg.norm(np.diff(q, axis=0) / DT, axis=1).max() <= bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m.ours], ids=lambda m: m.name)
+def test_every_step_of_ours_keeps_limits_out_of_reach(method) -> None:
+    here = passage("iiwa14", "reach")
+    m = measured(here, run(method, here))
+    assert m.finite
+    assert m.violations == 0
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_optimal_damping_keeps_its_bound(name: str, kind: str) -> None:
+    here = passage(name, kind)
+    bound = sp.damping.Optimal.for_robot(here.robot).max_speed
+    speeds = np.diff(run(NAMED["DLS Optimal"], here), axis=0) / DT
+    assert np.linalg.norm(speeds, axis=1).max() <= bound * (1 + 1e-9)
+
+
+def test_all_rules_and_steps_are_there() -> None:
+    assert {f"DLS {rule.__name__}" for rule in sp.damping.RULES} <= set(NAMED)
+    assert len(NAMED) == len(METHODS)
+
+
+def test_a_plain_pseudoinverse_is_too_fast_and_a_clipped_one_is_not() -> None:
+    here = passage("ur5e", "wrist")
+    plain, clipped = (measured(here, run(NAMED[f"plain pinv{x}"], here)) for x in ("", ", clipped"))
+    assert plain.speed_share > 10
+    assert plain.too_fast > 0
+    assert clipped.too_fast == 0
+    assert clipped.position_max > plain.position_max
+
+
+def test_halting_is_plain_far_away_slows_down_and_halts() -> None:
+    here = passage("ur5e", "shoulder")
+    halting, plain = (NAMED[name].make(here.robot, DT) for name in ("halting", "plain pinv"))
+    shares = []
+    for k in range(0, 330, 3):  # along the nominal motion into the singularity
+        q, twist, pose = here.nominal[k], here.twists[k], here.poses[k]
+        sigma = here.robot.singular_values(q)
+        asked_for, done = plain(q, twist, pose) - q, halting(q, twist, pose) - q
+        share = done @ asked_for / (asked_for @ asked_for)
+        assert np.allclose(done, share * asked_for, atol=1e-12)
+        shares.append((sigma[0] / sigma[-1], share))
+    for condition, share in shares[1:]:  # it only nears the singularity here
+        expected = np.clip((HALTS - condition) / (HALTS - SLOWS), 0, 1)
+        assert share == pytest.approx(expected, abs=1e-9)
+    assert {0.0, 1.0} <= {round(share, 12) for _, share in shares}
+    stuck = passage("ur5e", "start")
+    assert measured(stuck, run(NAMED["halting"], stuck)).halted > 3
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_peers_are_given_the_same_robot_and_the_same_law(name: str) -> None:
+    robot = passage(name, "elbow").robot
+    rng = np.random.default_rng(1)
+    for q in robot.random(rng, 5):
+        turns = [moved(np.eye(4), np.array([0, 0, 0, 0, 0, angle])) for angle in [*q, 0.0]]
+        parts = [part for pair in zip(placements(robot), turns, strict=True) for part in pair]
+        assert np.allclose(np.linalg.multi_dot(parts), robot.fk(q), atol=1e-12)
+        twist = rng.normal(size=6)
+        pose = moved(robot.fk(q), rng.normal(size=6) * 0.3)
+        assert np.allclose(
+            asked_of_peers(robot.fk(q), twist, pose), asked(robot, q, twist, pose), atol=1e-12
+        )
+        assert np.allclose(next_pose(twist, pose, DT), moved(pose, DT * twist), atol=1e-12)
+
+
+def test_tables_have_a_row_for_each_method() -> None:
+    here = passage("puma560", "start")
+    runs = {name: measured(here, run(NAMED[name], here)) for name in ("Servo", "plain pinv")}
+    rows = tables.of_passage(here, runs)
+    assert [row.split("|")[1].strip() for row in rows if row.startswith("| ")][1:] == list(runs)
+    assert len({row.count("|") for row in rows if row.startswith("|")}) == 1
+    summary = tables.summary([runs], runs)
+    assert len({row.count("|") for row in summary if row}) == 1
+
+
+def test_a_picture_is_shortened_in_its_coordinates_alone() -> None:
+    path = '<path d="M 1.2345 -6.789 \nL 3.14159 2.0 "/>'
+    assert shortened(f'<g id="line2d_3">\n  {path}\n</g>') == (
+        '<g>\n<path d="M 1.2 -6.8L3.1 2.0 "/>\n</g>'
+    )
+    assert shortened("<text>0.01</text>") == "<text>0.01</text>"

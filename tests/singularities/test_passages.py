@@ -1,0 +1,122 @@
+"""Passages are what they say: through a singularity, smooth, inside the reach or beyond it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple as sp
+from singularities.arms import ROBOTS, arms
+from singularities.measures import errors
+from singularities.passages import BEYOND, DT, INSIDE, KINDS, MOVES, passage
+from singularities.singular import Array, difference, moved, reached, unit
+
+ALL = [(name, kind) for name in ROBOTS for kind in KINDS]
+EVERY = pytest.mark.parametrize(("name", "kind"), ALL, ids=[" ".join(each) for each in ALL])
+POSTURES = [(name, posture) for name in ROBOTS for posture in ("stretched", "wrist", "shoulder")]
+DEEP = 0.01  # below which σ is at mid-path; the arms' regular configurations have 0.05 and more
+AVOIDABLE = {("panda", "wrist"), ("panda", "shoulder"), ("iiwa14", "shoulder")}
+
+
+@EVERY
+def test_the_way_leads_through_a_singularity(name: str, kind: str) -> None:
+    here = passage(name, kind)
+    middle = np.abs(here.t - MOVES / 2) < 0.1
+    assert here.sigma[-1] > 0.05
+    if kind == "start":
+        assert here.sigma[0] < 1e-9
+        assert np.array_equal(here.q0, arms()[name].singularity("stretched").q)
+    else:
+        assert here.sigma[0] > 0.05
+        assert here.sigma[middle].min() < DEEP
+    a, b = here.singular
+    assert 0 <= a < b < MOVES
+
+
+@EVERY
+def test_joints_inside_their_limits_follow_it(name: str, kind: str) -> None:
+    here = passage(name, kind)
+    exact = errors(here, here.nominal)[here.reachable]
+    assert exact.max() < (2e-4 if kind == "reach" else 1e-7)  # SHORT of the edge is near enough
+    assert (here.nominal > here.robot.lower).all()
+    assert (here.nominal < here.robot.upper).all()
+    assert here.reachable.all() == (kind != "reach")
+
+
+@EVERY
+def test_the_path_is_smooth_and_starts_and_ends_at_rest(name: str, kind: str) -> None:
+    here = passage(name, kind)
+    for k in range(0, len(here.twists), 20):
+        assert np.allclose(moved(here.poses[k], DT * here.twists[k]), here.poses[k + 1], atol=1e-12)
+    assert np.linalg.norm(here.twists[0]) < 1e-3
+    assert not here.twists[here.t[:-1] > MOVES].any()
+    # No jump of the velocity, and none of the acceleration: their steps are in proportion to dt.
+    for order, bound in ((1, 2.0), (2, 20.0)):
+        assert np.abs(np.diff(here.twists, order, axis=0)).max() < bound * DT**order
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_beyond_the_edge_nothing_is_reached(name: str) -> None:
+    """By a solver that starts anywhere: 1 mm inside it finds an answer, 1 mm outside none."""
+    arm = arms()[name]
+    at = arm.singularity("stretched")
+    T = arm.robot.fk(at.q)
+    assert sp.solve(arm.robot, moved(T, 1e-3 * at.inward)).success
+    assert not sp.solve(arm.robot, moved(T, -1e-3 * at.inward)).success
+    here = passage(name, "reach")
+    far = (T[:3, 3] - here.poses[:, :3, 3]) @ at.inward
+    assert far.max() == pytest.approx(BEYOND * arm.reach)
+    assert np.array_equal(here.reachable, far <= 0)
+
+
+@pytest.mark.parametrize(("name", "posture"), POSTURES)
+def test_a_singularity_has_lost_its_direction(name: str, posture: str) -> None:
+    at, robot = arms()[name].singularity(posture), arms()[name].robot
+    J = robot.jacobian(at.q)
+    assert np.abs(at.u @ J).max() < 1e-12
+    assert np.abs(J @ at.null.T).max() < 1e-12
+    assert len(at.null) == robot.dof - 5
+    # What self-motion does along u, by differences: half of h² H(n, n).
+    h, rng = 1e-3, np.random.default_rng(0)
+    for _ in range(5):
+        c = rng.normal(size=len(at.null))
+        ways = [difference(robot.fk(at.q), robot.fk(at.q + s * h * c @ at.null)) for s in (-1, 1)]
+        assert (ways[0] + ways[1]) @ at.u / h**2 == pytest.approx(c @ at.H @ c, abs=1e-5)
+
+
+@EVERY
+def test_it_says_whether_self_motion_could_avoid_it(name: str, kind: str) -> None:
+    here = passage(name, kind)
+    assert here.avoidable == ((name, kind) in AVOIDABLE)
+    if not here.avoidable:
+        return
+    # There is a way with H(n, n) = 0, and on along it the same pose is less and less singular.
+    at, robot = arms()[name].singularity(kind), here.robot
+    values, vectors = np.linalg.eigh(at.H)
+    way = (np.sqrt(values[-1]) * vectors[:, 0] + np.sqrt(-values[0]) * vectors[:, -1]) @ at.null
+    sigma = self_motion(robot, at.q, way / np.linalg.norm(way))
+    assert (np.diff(sigma) > 0).all()
+    assert sigma[-1] > (1e-3 if kind == "wrist" else 5e-2)  # slowly, for the wrist of the Panda
+
+
+def self_motion(robot: sp.Robot, q: Array, way: Array) -> Array:
+    """σ along self-motion of 1 rad from q, which begins in the direction `way`."""
+    T, sigma = robot.fk(q), []
+    for _ in range(20):
+        there = reached(robot, q + 0.05 * way, T)
+        assert there is not None
+        q, way = there, unit(there - q)
+        sigma.append(robot.singular_values(q)[-1])
+    return np.array(sigma)
+
+
+def test_stretched_arms_have_the_reach_they_say() -> None:
+    """The circle of the edge has the radius that the table of arms gives."""
+    for name in ROBOTS:
+        arm, here = arms()[name], passage(name, "boundary")
+        tips = here.poses[:, :3, 3]
+        centre = arm.robot.fk(arm.singularity("stretched").q)[:3, 3]
+        centre = centre + arm.reach * arm.singularity("stretched").inward
+        far = np.linalg.norm(tips - centre, axis=1)
+        assert far.min() == pytest.approx((1 - INSIDE) * arm.reach)
+        assert 0 < arm.reach - far.max() < 2e-4
