@@ -1,7 +1,7 @@
 # make demo   set up, build, and run the main job
 # make test   set up, build, and run the tests
 # make check  lint, types, headers: what .ci/run does beside the tests
-# make bench  measure against the peers; make bench-servo (-kinematics, -figures): one of them
+# make bench  measure against the peers; make bench-position (-servo, -kinematics, -figures): one of them
 
 PYTHON ?= python3
 VENV   := .venv
@@ -14,7 +14,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
 .PHONY: demo test check lint types headers format clean \
-        bench bench-kinematics bench-servo bench-figures
+        bench bench-kinematics bench-servo bench-figures bench-position
 
 demo: $(VENV)/installed
 	@$(BIN)/python examples/first_steps.py
@@ -40,7 +40,7 @@ format: $(VENV)/lint-tools
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files '*.hpp' '*.cpp' '*.cu')
 
-bench: bench-kinematics bench-servo bench-figures
+bench: bench-kinematics bench-servo bench-figures bench-position
 
 bench-kinematics: $(VENV)/installed $(VENV)/test-tools
 	$(PIP) install --group bench
@@ -49,6 +49,10 @@ bench-kinematics: $(VENV)/installed $(VENV)/test-tools
 
 bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/servo.py
+
+bench-position: $(VENV)/installed $(VENV)/test-tools $(PEERS)/position/installed \
+                $(PEERS)/qp/installed $(PEERS)/placo/installed
+	$(BIN)/python bench/position.py
 
 bench-figures: $(VENV)/installed
 	$(BIN)/python bench/figures.py
