@@ -14,10 +14,10 @@ import numpy as np
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 STARTS = 20
-ITERATIONS = 60  # of a start
+ITERATIONS = 25  # of a start
 STILL = 1e-6  # [rad] or [m]: a step so small goes nowhere
 DAMPING = 1e-8  # for those who take a constant
-LM_DAMPING = 1e-3  # for those who take a factor of the squared error
+LM_DAMPING = 1e-2  # for those who take a factor of the squared error
 
 # q (n,) -> the errors of all frames (k, 6), position first [m], [rad], and the next q
 Step = Callable[[Array], tuple[Array, Callable[[], Array]]]
@@ -80,7 +80,7 @@ def pinocchio_loop(problem: Problem, gate: Gate) -> Contender:
     model = pin.buildModelFromUrdf(problem.urdf)
     data, frame = model.createData(), model.getFrameId(problem.frames[0])
     problem.chain()
-    lower, upper, eye = problem.lower, problem.upper, 1e-6 * np.eye(6)
+    lower, upper, eye = problem.lower, problem.upper, np.eye(6)
 
     def step_to(target: Any) -> Step:
         def step(q: Array) -> tuple[Array, Callable[[], Array]]:
@@ -89,7 +89,8 @@ def pinocchio_loop(problem: Problem, gate: Gate) -> Contender:
 
             def following() -> Array:
                 J = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL)
-                dq = J.T @ np.linalg.solve(J @ J.T + eye, error)
+                damping = LM_DAMPING * (error @ error) + DAMPING
+                dq = J.T @ np.linalg.solve(J @ J.T + damping * eye, error)
                 return np.minimum(np.maximum(q + dq, lower), upper)
 
             return error[None], following
@@ -191,7 +192,7 @@ def placo(problem: Problem, gate: Gate) -> Contender:
     tasks = [solver.add_frame_task(frame, np.eye(4)) for frame in problem.frames]
     for frame, task in zip(problem.frames, tasks, strict=True):
         task.configure(frame, "soft", 1.0, 1.0)
-    solver.add_regularization_task(1e-6)
+    solver.add_regularization_task(1e-3)
     index = 7 + order(list(robot.joint_names()), problem.joints)  # a floating base comes first
     whole, state = np.array(robot.state.q), robot.state
 
@@ -203,13 +204,13 @@ def placo(problem: Problem, gate: Gate) -> Contender:
             whole[index] = q
             state.q = whole
             robot.update_kinematics()
-            errors = np.array(
-                [(t.position().error_norm(), 0, 0, t.orientation().error_norm(), 0, 0)
-                 for t in tasks]
-            )  # fmt: skip
+            dq = solver.solve(False)[index - 1]  # looks at the errors, too
+            errors = np.zeros((len(tasks), 6))
+            for row, task in zip(errors, tasks, strict=True):
+                row[0], row[3] = task.position().error_norm(), task.orientation().error_norm()
 
             def following() -> Array:
-                return np.clip(q + solver.solve(False)[index - 1], problem.lower, problem.upper)
+                return np.clip(q + dq, problem.lower, problem.upper)
 
             return errors, following
 

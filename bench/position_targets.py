@@ -32,8 +32,7 @@ class Situation:
         gates: What is near enough, each tried: [m], [rad].
         targets: Poses (count, 4, 4), or (count, k, 4, 4) of several frames.
         starts: Where to begin (count, n), or None: wherever the library likes best.
-        closest: Where the targets are out of reach, the closest poses if known.
-        reachable: Whether there is an answer.
+        closest: The closest poses, of targets out of reach.
     """
 
     title: str
@@ -41,7 +40,11 @@ class Situation:
     targets: Array
     starts: Array | None = None
     closest: Array | None = None
-    reachable: bool = True
+
+    @property
+    def reachable(self) -> bool:
+        """Whether there is an answer."""
+        return self.closest is None
 
 
 LOOSE, TIGHT = (1e-4, 1e-3), (1e-6, 1e-6)
@@ -61,6 +64,7 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
     if len(frames) > 1:
         return made
     few = min(count, 1000)
+    # No pose is higher along u than T0, so T0 is the closest to all that lies straight above it.
     _, T0, T5 = boundary(robot, few)
     far = T5.copy()
     far[:, :3, 3] += (FAR / BEYOND - 1) * (T5 - T0)[:, :3, 3]
@@ -68,8 +72,8 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
     return made | {
         "singular": Situation(f"{NEAR:g} rad from singular", (LOOSE,), near),
         "edge": Situation("boundary, T0", (LOOSE,), T0),
-        "beyond": Situation("boundary, T5: 5 cm beyond", (LOOSE,), T5, None, T0, False),
-        "far": Situation(f"{FAR:g} m beyond", (LOOSE,), far, None, None, False),
+        "beyond": Situation("boundary, T5: 5 cm beyond", (LOOSE,), T5, None, T0),
+        "far": Situation(f"{FAR:g} m beyond", (LOOSE,), far, None, T0),
     }
 
 
