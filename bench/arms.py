@@ -80,7 +80,8 @@ def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = F
             lower, upper = (repr(float(limit)) for limit in limits[k])
             ET.SubElement(joint, "axis", xyz="0 0 1")
             ET.SubElement(joint, "limit", lower=lower, upper=upper, effort="100", velocity="3")
-    for name in (BASE, *(f"link{k + 1}" for k in range(len(limits))), TOOL):
+    ET.SubElement(root, "link", name=BASE)
+    for name in (*(f"link{k + 1}" for k in range(len(limits))), TOOL):
         inertial = ET.SubElement(ET.SubElement(root, "link", name=name), "inertial")
         ET.SubElement(inertial, "mass", value="1")  # Klampt wants one
         ET.SubElement(inertial, "inertia", ixx="1", iyy="1", izz="1", ixy="0", ixz="0", iyz="0")

@@ -331,7 +331,6 @@ def main() -> None:
     options = parser.parse_args()
     options.count = 100 if options.quick else COUNT
     options.rounds, options.seconds = (2, 0.1) if options.quick else (ROUNDS, SECONDS)
-    measure.one_core()
     every = arms.arms() | {"g1": arms.humanoid()}
     chosen = {name: every[name] for name in options.robots or every}
     lines, summary, notes = [], [], {}
@@ -345,7 +344,8 @@ def main() -> None:
         "",
         f"Position inverse kinematics, one call, one core, {options.rounds} interleaved rounds; "
         f"{CLOCKS[options.clock]} of each call, failures too. A library solves as many of "
-        f"{options.count} random targets, or 1000 of another kind, as fit into {options.seconds:g} s. Success: "
+        f"{options.count} random targets, or 1000 of another kind, as fit into "
+        f"{options.seconds:g} s. Success: "
         "Pinocchio's forward kinematics of the answer is within the gate and the joints within "
         "their limits. False claims: the library says it is there, and is not. Beyond the "
         f"boundary success is the closest pose, within {CLOSE[0]:g} m and {CLOSE[1]:g} rad, "

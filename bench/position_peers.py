@@ -13,8 +13,11 @@ standard input is a question, a line of JSON on the standard output its answer.
 from __future__ import annotations
 
 import gc
+import importlib
+import importlib.util
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -217,14 +220,22 @@ def ik_geo(problem: Problem, gate: Gate) -> Contender:
 
 
 def ssik(problem: Problem, gate: Gate) -> Contender:
-    """ssik: the arm it ships compiled; its base and tool may stand elsewhere."""
+    """ssik: compiled for a 6R arm; of a 7R arm the one it ships, whose base may stand elsewhere."""
     from ssik import Manipulator
+    from ssik._native import native_available
 
-    problem.chain()
-    arm = Manipulator.from_prebuilt(problem.name)
-    rng = np.random.default_rng(0)
-    some = rng.uniform(problem.lower, problem.upper, (8, len(problem.lower)))
-    before, after = between([problem.fk(q) for q in some], [arm.fk(q) for q in some])
+    if not native_available():
+        raise ImportError("its compiled part is not there")
+    before, after = np.eye(4), np.eye(4)
+    if len(problem.chain()) == 7:
+        arm = built(problem)
+    elif len(problem.transforms) == 8:
+        arm = Manipulator.from_prebuilt(problem.name)
+        rng = np.random.default_rng(0)
+        some = rng.uniform(problem.lower, problem.upper, (8, 7))
+        before, after = between([problem.fk(q) for q in some], [arm.fk(q) for q in some])
+    else:
+        raise NotImplementedError("six or seven joints only")
 
     def prepare(T: Array) -> Array:
         return np.ascontiguousarray(before @ T @ after)
@@ -233,12 +244,20 @@ def ssik(problem: Problem, gate: Gate) -> Contender:
         found = arm.solve(T, q_seed=start, max_solutions=1)
         return (found[0].q, True) if found else (None, False)
 
-    from ssik import _native
+    return Contender(pose, ("ssik",), prepare, "max_solutions = 1.")
 
-    native = getattr(_native, "_ext", None) or sys.modules.get("ssik._ssik_native")
-    if native is None:
-        raise ImportError("its compiled part is not there")
-    return Contender(pose, ("ssik",), prepare, "Prebuilt, max_solutions = 1.")
+
+def built(problem: Problem) -> Any:
+    """The module that `ssik build` makes of the file; an unpacked environment brings it along."""
+    name = f"ssik_{problem.name}"
+    if importlib.util.find_spec(name) is None:
+        folder = Path(problem.urdf).parent
+        to = ["--out", str(folder / f"{name}.py"), "--validate-poses", "0"]
+        ends = ["--base", "base", "--ee", problem.frames[0]]
+        command = [sys.executable, "-m", "ssik.cli", "build", problem.urdf, *ends, *to]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        sys.path.append(str(folder))
+    return importlib.import_module(name)
 
 
 def between(ours: list[Array], theirs: list[Array]) -> tuple[Array, Array]:
