@@ -1,7 +1,8 @@
 # make demo   set up, build, and run the main job
 # make test   set up, build, and run the tests
 # make check  lint, types, headers: what .ci/run does beside the tests
-# make bench  measure against the peers; make bench-servo (-kinematics, -figures, -singularities): one
+# make bench  measure against the peers; or one: make bench-position (-servo, -kinematics, -figures,
+#             -singularities)
 
 PYTHON ?= python3
 VENV   := .venv
@@ -14,7 +15,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
 .PHONY: demo test check lint types headers format clean \
-        bench bench-kinematics bench-servo bench-figures bench-singularities
+        bench bench-kinematics bench-servo bench-figures bench-position bench-singularities
 
 demo: $(VENV)/installed
 	@$(BIN)/python examples/first_steps.py
@@ -40,7 +41,7 @@ format: $(VENV)/lint-tools
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files '*.hpp' '*.cpp' '*.cu')
 
-bench: bench-kinematics bench-servo bench-figures bench-singularities
+bench: bench-kinematics bench-servo bench-figures bench-position bench-singularities
 
 bench-kinematics: $(VENV)/installed $(VENV)/test-tools
 	$(PIP) install --group bench
@@ -50,11 +51,14 @@ bench-kinematics: $(VENV)/installed $(VENV)/test-tools
 bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/servo.py
 
+bench-position: $(VENV)/installed $(VENV)/test-tools $(PEERS)/position/installed \
+                $(PEERS)/qp/installed $(PEERS)/placo/installed
+	$(BIN)/python bench/position.py
+
 bench-figures: $(VENV)/installed
 	$(BIN)/python bench/figures.py
 
-bench-singularities: $(VENV)/installed $(PEERS)/qp/installed $(PEERS)/rtb/installed
-	$(PIP) install --group figures
+bench-singularities: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/position/installed
 	PYTHONPATH=bench $(BIN)/python -m singularities
 
 clean:

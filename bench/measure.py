@@ -63,8 +63,20 @@ def provenance(packages: Iterable[str]) -> str:
 
 
 def write(name: str, text: str) -> Path:
-    """Write results/NAME.MACHINE.md."""
+    """Write results/NAME.MACHINE.md, and what all results say in short to RESULTS.md."""
     file = HERE / "results" / f"{name}.{platform.machine()}.md"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
+    (HERE / "RESULTS.md").write_text(overview())
     return file
+
+
+def overview() -> str:
+    """The beginnings of all results, up to their first section, with links to the rest."""
+    lines = ["# Results", "", "What `make bench` measured; the whole of each behind its link.", ""]
+    for file in sorted((HERE / "results").glob("*.md")):
+        title, text = file.read_text().removeprefix("# ").split("\n", 1)
+        short = text.split("\n## ", 1)[0]
+        machine = file.stem.split(".")[-1]
+        lines += [f"## [{title}, {machine}](results/{file.name})", short.rstrip(), ""]
+    return "\n".join(lines)

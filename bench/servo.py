@@ -9,13 +9,8 @@ bench-servo` makes their environments. Prints tables and writes them to bench/re
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ET
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,23 +19,23 @@ from numpy.typing import NDArray
 
 import measure
 import supple as sp
+from arms import bare
 from servo_peers import DT, FRAME, LAMBDA2, MAX_SPEED
+from worker import OWN, Worker
 
 Array = NDArray[np.float64]
 
 COUNT = 64  # configurations of a situation
 NEAR = 1e-3  # [rad] from a singular configuration
 MARGIN = 0.2  # [rad] from the limits where they shall not matter
-ROOT = Path(__file__).resolve().parents[1]
-PEERS = ROOT / ".venv-peers"
 ENVIRONMENTS = {
-    "supple": Path(sys.executable),
-    "Pinocchio + NumPy": Path(sys.executable),
-    "Pink": PEERS / "qp/bin/python",
-    "Pink, FrameTask": PEERS / "qp/bin/python",
-    "mink": PEERS / "qp/bin/python",
-    "mink, FrameTask": PEERS / "qp/bin/python",
-    "placo": PEERS / "placo/bin/python",
+    "supple": OWN,
+    "Pinocchio + NumPy": OWN,
+    "Pink": "qp",
+    "Pink, FrameTask": "qp",
+    "mink": "qp",
+    "mink, FrameTask": "qp",
+    "placo": "placo",
 }
 SITUATIONS = {
     "regular": "A regular configuration, limits far away; the pseudoinverse asks for 1 rad/s",
@@ -48,19 +43,6 @@ SITUATIONS = {
     "path": f"{COUNT} consecutive steps past a singular configuration, a twist of unit size",
     "limits": "A joint on its limit, which the pseudoinverse would pass at 0.3 rad/s or more",
 }
-
-
-def bare(path: Path, to: Path) -> None:
-    """The kinematics of a URDF file alone: meshes are not there, and masses do not matter."""
-    root = ET.parse(path).getroot()
-    for link in root.iter("link"):
-        for tag in ("visual", "collision", "inertial"):
-            for element in link.findall(tag):
-                link.remove(element)
-    # MuJoCo keeps the hand, which has no joint, and makes up masses.
-    options = {"fusestatic": "false", "boundmass": "1e-3", "boundinertia": "1e-6"}
-    ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", options)
-    to.write_text(ET.tostring(root, encoding="unicode"))
 
 
 def singular(robot: sp.Robot, rng: np.random.Generator) -> Array:
@@ -130,35 +112,6 @@ def target(robot: sp.Robot, q: Array, twist: Array) -> Array:
     return T
 
 
-class Worker:
-    """A contender in its own process."""
-
-    def __init__(self, name: str, urdf: Path, situations: Path) -> None:
-        quiet = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "OPENBLAS", "MKL")}
-        python = ENVIRONMENTS[name]
-        self.missing = "" if python.exists() else "its environment is not there: make bench-servo"
-        if self.missing:
-            return
-        script = str(ROOT / "bench/servo_peers.py")
-        self.process = subprocess.Popen(
-            [str(python), "-W", "ignore", script, name, str(urdf), str(situations)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | quiet,
-        )
-        about = self.ask("about")
-        self.missing = about.get("missing", "")
-        self.note, self.versions = about.get("note", ""), about.get("versions", {})
-
-    def ask(self, what: str, where: str = "") -> dict[str, object] | list[Array] | float:
-        """The answer to one question."""
-        question = json.dumps({"ask": what, "in": where})
-        with suppress(BrokenPipeError):  # it has said why it cannot run
-            print(question, file=self.process.stdin, flush=True)
-        return json.loads(self.process.stdout.readline() or '{"missing": "it crashed"}')
-
-
 def table(
     robot: sp.Robot,
     key: str,
@@ -179,7 +132,7 @@ def table(
     J = robot.jacobian(q, FRAME)
     exact = np.stack([np.linalg.pinv(j) @ x for j, x in zip(J, twist, strict=True)])
     for name, ns in took.items():
-        moved = np.array(workers[name].ask("moves", key))
+        moved = np.array(workers[name].ask(**{"ask": "moves", "in": key}))
         qd = (moved - q) / DT
         past = np.maximum(moved - robot.upper, robot.lower - moved).max()
         off = np.linalg.norm(qd - exact, axis=1).max() if key == "regular" else None
@@ -197,7 +150,7 @@ def main(rounds: int) -> None:
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
         urdf, file = Path(folder) / "panda.urdf", Path(folder) / "situations.npz"
-        bare(measure.PANDA, urdf)
+        urdf.write_text(bare(measure.PANDA))
         robot = sp.urdf(urdf)
         arrays = {}
         for key in SITUATIONS:
@@ -206,22 +159,21 @@ def main(rounds: int) -> None:
             arrays[f"{key} twist"] = np.array([twist for _, twist in pairs])
             arrays[f"{key} target"] = np.array([target(robot, *pair) for pair in pairs])
         np.savez(file, **arrays)
-        everyone = {name: Worker(name, urdf, file) for name in ENVIRONMENTS}
+        everyone = {
+            name: Worker(environment, "servo_peers.py", (name, urdf, file))
+            for name, environment in ENVIRONMENTS.items()
+        }
         workers = {name: worker for name, worker in everyone.items() if not worker.missing}
         tables, notes = [], []
         for key in SITUATIONS:
-            asked = {name: partial(w.ask, "time", key) for name, w in workers.items()}
+            question = {"ask": "time", "in": key}
+            asked = {name: partial(w.ask, **question) for name, w in workers.items()}
             took = measure.medians(measure.interleaved(asked, rounds))
             given = arrays[f"{key} q"], arrays[f"{key} twist"]
             tables += table(robot, key, *given, workers, took)
         for name, worker in everyone.items():
-            if worker.missing:
-                notes.append(f"- {name}: **left out**, {worker.missing}")
-            else:
-                versions = ", ".join(f"{k} {v}" for k, v in worker.versions.items())
-                notes.append(f"- {name}: {versions}. {worker.note}".rstrip())
-                worker.process.stdin.close()
-                worker.process.wait()
+            notes.append(f"- {name}: {worker.line}")
+            worker.close()
     lines = [
         "# One servo step of a Panda",
         "",

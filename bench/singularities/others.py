@@ -16,7 +16,7 @@ from .passages import Passage
 from .singular import Array
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = ("qp", "rtb")  # of .venv-peers, made by `make bench-singularities`
+ENVIRONMENTS = ("qp", "position")  # of .venv-peers, made by `make bench-singularities`
 
 
 def placements(robot: sp.Robot) -> Array:

@@ -1,0 +1,369 @@
+"""Position inverse kinematics beside the peers: one pose, from Python, on one core.
+
+    python bench/position.py [--quick] [--no-peers] [ROBOT ...]
+
+Every library solves the same targets in a process of its own (`position_peers.py`), in rounds that
+take turns; `make bench-position` makes their environments. What counts is what Pinocchio's forward
+kinematics and the limits confirm, whatever the library says. Prints tables and writes them to
+bench/results/, and what all results say in short to bench/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import NDArray
+
+import arms
+import measure
+import supple as sp
+from position_problem import Problem
+from position_targets import Situation, apart, posture, situations
+from worker import OWN, Worker
+
+Array = NDArray[np.float64]
+
+COUNT = 10_000  # random targets of an arm, as many as a library solves in its time
+ROUNDS = 5
+SECONDS = 1.0  # of a library for the targets of a situation, all rounds together
+SLACK = 1e-6  # [rad] past a limit that is forgiven
+CLOSE = (1e-3, 1e-2)  # [m], [rad] from the closest pose
+CLOCKS = {"perf_counter_ns": "wall time", "process_time_ns": "processor time"}
+ENVIRONMENTS = {
+    "supple": OWN,
+    "Robotics Toolbox": "position",
+    "OptIK": "position",
+    "TRAC-IK": "position",
+    "Klampt": "position",
+    "ssik": "position",
+    "EAIK": "position",
+    "ik-geo": "position",
+    "Pinocchio loop": OWN,
+    "Pink": "qp",
+    "mink": "qp",
+    "placo": "placo",
+}
+
+
+class Judge:
+    """Pinocchio's opinion of an answer: not the solver's."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.model = pin.buildModelFromUrdf(problem.urdf)
+        self.data = self.model.createData()
+        self.frames = [self.model.getFrameId(frame) for frame in problem.frames]
+        names = [self.model.getJointId(name) for name in problem.joints]
+        self.index = [self.model.joints[k].idx_q for k in names]
+
+    def poses(self, Q: Array) -> Array:
+        """(count, n) -> (count, k, 4, 4)."""
+        T, whole = np.empty((len(Q), len(self.frames), 4, 4)), np.zeros(self.model.nq)
+        for k, q in enumerate(Q):
+            whole[self.index] = q
+            pin.framesForwardKinematics(self.model, self.data, whole)
+            for i, frame in enumerate(self.frames):
+                T[k, i] = self.data.oMf[frame].homogeneous
+        return T
+
+    def errors(self, Q: Array, targets: Array) -> tuple[Array, Array]:
+        """The largest of the frames' errors, (count,) [m], (count,) [rad]."""
+        wanted = targets.reshape(len(Q), -1, 4, 4)
+        T = self.poses(Q)
+        far, off = apart(T, wanted)
+        if self.problem.axis:
+            z, w = T[..., :3, 2], wanted[..., :3, 2]
+            off = np.arctan2(np.linalg.norm(np.cross(z, w), axis=-1), (z * w).sum(-1))
+        return far.max(axis=1), off.max(axis=1)
+
+    def inside(self, Q: Array) -> NDArray[np.bool_]:
+        """Whether all joints are inside their limits (count,)."""
+        low, high = self.problem.lower - SLACK, self.problem.upper + SLACK
+        return ((low <= Q) & (high >= Q)).all(axis=1)
+
+
+@dataclass
+class Answers:
+    """What one library gave for the targets of a situation."""
+
+    which: list[int] = field(default_factory=list)
+    q: list[list[float] | None] = field(default_factory=list)
+    claims: list[bool] = field(default_factory=list)
+    ns: list[int] = field(default_factory=list)
+    failed: str = ""
+
+    def add(self, first: int, answer: dict[str, list]) -> None:
+        """The answers of a round, whose first target was this one."""
+        if "missing" in answer:
+            self.failed = answer["missing"]
+            return
+        self.which += range(first, first + len(answer["ns"]))
+        self.q += answer["q"]
+        self.claims += answer["claims"]
+        self.ns += answer["ns"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table; times in [µs]."""
+
+    name: str
+    count: int
+    success: float
+    false: float
+    mean: float
+    median: float
+    p99: float
+    ratio: float
+    left: float  # median position error of what was returned [m]
+
+
+def judged(
+    judge: Judge, situation: Situation, gate: tuple[float, float], given: Answers
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which answers are right (count,), and the position errors (count,) [m], NaN for none."""
+    there = np.array([q is not None and bool(np.isfinite(q).all()) for q in given.q], dtype=bool)
+    right, left = np.zeros(len(there), dtype=bool), np.full(len(there), np.nan)
+    if not there.any():
+        return right, left
+    Q = np.array([q for q, ok in zip(given.q, there, strict=True) if ok])
+    which = np.array(given.which)[there]
+    far, off = judge.errors(Q, situation.targets[which])
+    left[there], good = far, (far <= gate[0]) & (off <= gate[1])
+    if situation.closest is not None:
+        closest = situation.closest[which]
+        apart_by = np.linalg.norm((situation.targets[which] - closest)[:, :3, 3], axis=1)
+        nearer = (far <= apart_by) & (off <= CLOSE[1])  # than what was held to be the closest
+        far, off = judge.errors(Q, closest)
+        good = nearer | (far <= CLOSE[0]) & (off <= CLOSE[1])
+    right[there] = good & judge.inside(Q)
+    return right, left
+
+
+def compare(
+    judge: Judge,
+    workers: dict[str, Worker],
+    key: str,
+    situation: Situation,
+    gate: tuple[float, float],
+    options: argparse.Namespace,
+) -> list[Row]:
+    """All libraries on one kind of targets."""
+    count, rounds = len(situation.targets), options.rounds
+    given = {name: Answers() for name in workers}
+    names = list(workers)
+    for r in range(rounds):
+        first, end = count * r // rounds, count * (r + 1) // rounds
+        for name in names[r % len(names) :] + names[: r % len(names)]:
+            if given[name].failed:
+                continue
+            question = {"ask": "solve", "in": key, "gate": gate, "from": first, "to": end}
+            question |= {"seconds": options.seconds / rounds, "clock": options.clock}
+            given[name].add(first, workers[name].ask(**question))
+    reference = np.full(count, np.nan)  # supple's time for the same targets
+    rows = []
+    for name, answers in given.items():
+        if answers.failed or not answers.ns:
+            workers[name].missing = answers.failed or "it answered nothing"
+            continue
+        us = np.array(answers.ns) / 1e3
+        if name == names[0]:
+            reference[answers.which] = us
+        right, left = judged(judge, situation, gate, answers)
+        claims = np.array(answers.claims)
+        false = claims & ~right if situation.reachable else claims
+        shown = left[np.isfinite(left)]
+        rows.append(
+            Row(
+                name,
+                len(us),
+                100 * right.mean(),
+                100 * false.mean(),
+                us.mean(),
+                float(np.median(us)),
+                float(np.percentile(us, 99)),
+                us.mean() / np.nanmean(reference[answers.which]),
+                float(np.median(shown)) if len(shown) else np.nan,
+            )
+        )
+    return rows
+
+
+def table(title: str, rows: list[Row], reachable: bool) -> list[str]:
+    """Of one kind of targets."""
+    last = "" if reachable else " left, median [mm] |"
+    lines = [
+        f"### {title}",
+        "",
+        "| | targets | success % | false claims % | mean µs | median | p99 | against supple |"
+        + last,
+        "|---|---:|---:|---:|---:|---:|---:|---:|" + ("" if reachable else "---:|"),
+    ]
+    for row in rows:
+        more = "" if reachable else f" {1e3 * row.left:.1f} |"
+        lines.append(
+            f"| {row.name} | {row.count} | {row.success:.2f} | {row.false:.2f} | {row.mean:.1f} "
+            f"| {row.median:.1f} | {row.p99:.1f} | {row.ratio:.1f} |{more}"
+        )
+    return [*lines, ""]
+
+
+def prepared(name: str, arm: arms.Arm, folder: Path, count: int) -> tuple[Problem, dict]:
+    """The files that all contenders read; raises if two kinematics differ."""
+    file = folder / "robot.urdf"
+    file.write_text(arm.urdf)
+    robot = sp.urdf(file)
+    problem = Problem(
+        urdf=str(file),
+        joints=robot.joint_names,
+        frames=arm.frames,
+        transforms=arm.transforms,
+        lower=np.array(robot.lower),
+        upper=np.array(robot.upper),
+        seed=posture(robot, arm.frames),
+        axis=arm.axis,
+        name=name,
+    )
+    problem.write(folder, arm.urdf)
+    q = robot.random(0, 20)
+    ours = robot.fk(q, list(arm.frames))
+    np.testing.assert_allclose(Judge(problem).poses(q), ours, atol=1e-9)
+    if len(arm.transforms):
+        np.testing.assert_allclose([problem.fk(one) for one in q], ours[:, 0], atol=1e-9)
+    made = situations(robot, arm.frames, count)
+    arrays = {key: one.targets for key, one in made.items()}
+    arrays |= {f"{key} start": one.starts for key, one in made.items() if one.starts is not None}
+    np.savez(folder / "targets.npz", **arrays)
+    return problem, made
+
+
+def run(name: str, arm: arms.Arm, options: argparse.Namespace) -> tuple[list[str], list, dict]:
+    """One robot: its tables, rows for the summary, and the notes of its contenders."""
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+        folder = Path(temporary)
+        problem, made = prepared(name, arm, folder, options.count)
+        everyone = {}
+        for contender, environment in ENVIRONMENTS.items():
+            if contender == "supple" or options.peers:
+                args = (contender, folder)
+                everyone[contender] = Worker(environment, "position_peers.py", args)
+                stack.callback(everyone[contender].close)
+        workers = {key: worker for key, worker in everyone.items() if not worker.missing}
+        judge, lines, summary = Judge(problem), [f"## {arm.title}", ""], []
+        for key, situation in made.items():
+            for gate in situation.gates:
+                rows = compare(judge, workers, key, situation, gate, options)
+                title = situation.title
+                if situation.reachable:
+                    title += f"; {gate[0]:g} m, {gate[1]:g} rad"
+                text = table(title, rows, situation.reachable)
+                print("\n".join([f"{arm.title}", *text]), flush=True)
+                lines += text
+                summary.append((arm.title, title, rows))
+        left_out = [f"{key}: {w.missing}" for key, w in everyone.items() if w.missing]
+        if left_out:
+            lines += ["Not here: " + "; ".join(left_out) + ".", ""]
+        notes = {key: worker.line for key, worker in everyone.items() if not worker.missing}
+        return lines, summary, notes
+
+
+def short(summary: list) -> list[str]:
+    """The summary: supple and the fastest peer that solves nearly as many."""
+    lines = [
+        "| robot | targets | supple: success %, mean µs, p99 | fastest peer | its success %, mean "
+        "| ratio of means |",
+        "|---|---|---:|---|---:|---:|",
+    ]
+    for title, kind, (first, *peers) in summary:
+        able = [row for row in peers if row.success >= 90.0]
+        best = min(able, key=lambda row: row.mean, default=None)
+        ours = f"{first.success:.2f}, {first.mean:.1f}, {first.p99:.1f}"
+        rest = "none over 90 % | | |"
+        if best is not None:
+            rest = f"{best.name} | {best.success:.2f}, {best.mean:.1f} | {best.ratio:.1f} |"
+        lines.append(f"| {title} | {kind} | {ours} | {rest}")
+    return [*lines, ""]
+
+
+def batch(count: int) -> list[str]:
+    """Supple's own batches, measured in a process of their own."""
+    script = Path(__file__).with_name("position_batch.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(count)], capture_output=True, text=True, check=True
+    )
+    got = json.loads(done.stdout)
+    return [
+        "## Batches of Panda targets",
+        "",
+        f"{count} targets, {got['success']:.3f} % solved; instruction set {got['isa']}.",
+        "",
+        "| | solves per second |",
+        "|---|---:|",
+        *(f"| {name} | {rate:,.0f} |" for name, rate in got["rates"].items()),
+        "",
+        f"Two threads against one: {got['threads']:.2f}. Memory beyond targets and answers: "
+        f"{got['bytes']:.0f} bytes a target.",
+        "",
+    ]
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("robots", nargs="*", help="short names; all if left out")
+    parser.add_argument("--quick", action="store_true", help="few targets, nothing is written")
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument(
+        "--busy",
+        dest="clock",
+        action="store_const",
+        const="process_time_ns",
+        default="perf_counter_ns",
+        help="take processor time: the machine has other things to do",
+    )
+    options = parser.parse_args()
+    options.count = 100 if options.quick else COUNT
+    options.rounds, options.seconds = (2, 0.1) if options.quick else (ROUNDS, SECONDS)
+    every = arms.arms() | {"g1": arms.humanoid()}
+    chosen = {name: every[name] for name in options.robots or every}
+    lines, summary, notes = [], [], {}
+    for name, arm in chosen.items():
+        text, rows, about = run(name, arm, options)
+        lines, summary, notes = lines + text, summary + rows, notes | about
+    if not options.robots:
+        lines += batch(10_000 if options.quick else 1_000_000)
+    head = [
+        "# One pose from Python",
+        "",
+        f"Position inverse kinematics, one call, one core, {options.rounds} interleaved rounds; "
+        f"{CLOCKS[options.clock]} of each call, failures too. A library solves as many of "
+        f"{options.count} random targets, or 1000 of another kind, as fit into "
+        f"{options.seconds:g} s. Success: "
+        "Pinocchio's forward kinematics of the answer is within the gate and the joints within "
+        "their limits. False claims: the library says it is there, and is not. Beyond the "
+        f"boundary success is the closest pose, within {CLOSE[0]:g} m and {CLOSE[1]:g} rad "
+        "(or one nearer still), inside the limits. Ratios are of means over the same targets. A "
+        "start, where the library wants one and none is given, is far from limits and "
+        "singularities.",
+        measure.provenance(("supple", "pin", "numpy")) + f" {date.today().isoformat()}.",
+        "",
+    ]
+    tail = [*(f"- {name}: {note}" for name, note in notes.items()), ""]
+    everything = [*head, *short(summary), *lines, *tail]
+    print("\n".join([*short(summary), *tail]))
+    if not options.quick and not options.robots:
+        print("written to", measure.write("position", "\n".join(everything)))
+
+
+if __name__ == "__main__":
+    main()

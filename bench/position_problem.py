@@ -1,0 +1,91 @@
+"""What the contenders for position inverse kinematics are given, and what they make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Gate = tuple[float, float]  # [m], [rad]
+Answer = tuple[Any, bool]  # q (n,) or None, and whether it is claimed to be there
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The robot, as the files of the folder have it.
+
+    Attributes:
+        urdf: The file.
+        joints: Names of the coordinates, in the order of q.
+        frames: What has targets.
+        transforms: Constant ones of a chain (n + 1, 4, 4), as in `arms.Arm`; else (0, 4, 4).
+        lower, upper: Limits (n,) [rad].
+        seed: Where to start if nothing is known: far from singularities and limits (n,).
+        axis: Only the position and the direction of z count.
+        name: Short, of the robot.
+    """
+
+    urdf: str
+    joints: tuple[str, ...]
+    frames: tuple[str, ...]
+    transforms: Array
+    lower: Array
+    upper: Array
+    seed: Array
+    axis: bool
+    name: str
+
+    def write(self, folder: Path, text: str) -> None:
+        """Into a folder, beside the URDF file's text."""
+        (folder / "robot.urdf").write_text(text)
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "urdf"}
+        np.savez(folder / "robot.npz", **values)
+
+    @classmethod
+    def read(cls, folder: Path) -> Problem:
+        """From a folder."""
+        with np.load(folder / "robot.npz") as stored:
+            names = {key: tuple(stored[key].tolist()) for key in ("joints", "frames")}
+            arrays = {key: stored[key] for key in ("transforms", "lower", "upper", "seed")}
+            axis, name = bool(stored["axis"]), str(stored["name"])
+        return cls(urdf=str(folder / "robot.urdf"), axis=axis, name=name, **names, **arrays)
+
+    def chain(self) -> Array:
+        """The transforms, if it is a chain."""
+        if not len(self.transforms):
+            raise NotImplementedError("one end frame only")
+        return self.transforms
+
+    def fk(self, q: Array) -> Array:
+        """The pose (4, 4) of the end of a chain, by definition."""
+        T = self.transforms[0]
+        for angle, then in zip(q, self.transforms[1:], strict=True):
+            turn = np.eye(4)
+            turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+            T = T @ turn @ then
+        return T
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to solve for one pose.
+
+    Attributes:
+        solve: (target, start or None) -> (q or None, whether it claims to be there).
+        packages: Whose versions matter.
+        prepare: A pose (4, 4), or (k, 4, 4) of several frames -> what `solve` takes, not timed.
+        note: What else was chosen, and why.
+    """
+
+    solve: Callable[[Any, Array | None], Answer]
+    packages: tuple[str, ...]
+    prepare: Callable[[Array], Any] = np.ascontiguousarray
+    note: str = ""
+
+
+Maker = Callable[[Problem, Gate], Contender]

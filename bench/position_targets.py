@@ -1,0 +1,102 @@
+"""Targets of the position benchmark: configurations are known for all but those out of reach."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import supple as sp
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/solve"))
+from targets import apart as apart
+from targets import boundary
+
+Array = NDArray[np.float64]
+
+NOISE = 0.1  # [rad] of a start that is near
+NEAR = 1e-3  # [rad] from a singular configuration
+BEYOND = 0.05  # [m] of T5 beyond T0
+FAR = 1.0  # [m] plainly out of reach
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Targets of one kind.
+
+    Attributes:
+        title: In the tables.
+        gates: What is near enough, each tried: [m], [rad].
+        targets: Poses (count, 4, 4), or (count, k, 4, 4) of several frames.
+        starts: Where to begin (count, n), or None: wherever the library likes best.
+        closest: The closest poses, of targets out of reach.
+    """
+
+    title: str
+    gates: tuple[tuple[float, float], ...]
+    targets: Array
+    starts: Array | None = None
+    closest: Array | None = None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether there is an answer."""
+        return self.closest is None
+
+
+LOOSE, TIGHT = (1e-4, 1e-3), (1e-6, 1e-6)
+
+
+def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str, Situation]:
+    """All there are for an arm, or the two that make sense for a tree."""
+    frame = frames if len(frames) > 1 else frames[0]
+    q = robot.random(1, count)
+    T = robot.fk(q, frame)
+    noise = np.random.default_rng(2).uniform(-NOISE, NOISE, q.shape)
+    starts = np.clip(q + noise, robot.lower, robot.upper)
+    made = {
+        "random": Situation("random, no start", (LOOSE, TIGHT), T),
+        "near": Situation(f"start within {NOISE} rad", (LOOSE, TIGHT), T, starts),
+    }
+    if len(frames) > 1:
+        return made
+    few = min(count, 1000)
+    # No pose is higher along u than T0, so T0 is the closest to all that lies straight above it.
+    _, T0, T5 = boundary(robot, few)
+    far = T5.copy()
+    far[:, :3, 3] += (FAR / BEYOND - 1) * (T5 - T0)[:, :3, 3]
+    near = robot.fk(singular(robot, few), frame)
+    return made | {
+        "singular": Situation(f"{NEAR:g} rad from singular", (LOOSE,), near),
+        "edge": Situation("boundary, T0", (LOOSE,), T0),
+        "beyond": Situation("boundary, T5: 5 cm beyond", (LOOSE,), T5, None, T0),
+        "far": Situation(f"{FAR:g} m beyond", (LOOSE,), far, None, T0),
+    }
+
+
+def singular(robot: sp.Robot, count: int) -> Array:
+    """Configurations (count, n) inside the limits, NEAR one whose least singular value vanishes."""
+    q, h = robot.random(3, 4 * count), 1e-6
+    steps = h * np.eye(robot.dof)
+    for _ in range(30):  # Newton's method for the smallest
+        least = robot.singular_values(q)[:, -1]
+        ahead, behind = (robot.singular_values(q[:, None] + s * steps)[..., -1] for s in (1, -1))
+        slope = (ahead - behind) / (2 * h)
+        step = least[:, None] * slope / np.maximum((slope**2).sum(1), 1e-4)[:, None]
+        q = np.clip(q - step, robot.lower, robot.upper)
+    q = q[robot.singular_values(q)[:, -1] < 1e-5][:count]
+    if len(q) < count:
+        raise RuntimeError(f"only {len(q)} singular configurations of {count} found")
+    away = np.random.default_rng(4).normal(size=q.shape)
+    away *= NEAR / np.linalg.norm(away, axis=1)[:, None]
+    return np.clip(q + away, robot.lower, robot.upper)
+
+
+def posture(robot: sp.Robot, frames: tuple[str, ...]) -> Array:
+    """A configuration (n,) far from singularities and limits, for those who need a start."""
+    q = 0.5 * robot.random(5, 256) + 0.25 * (robot.lower + robot.upper)
+    least = [robot.singular_values(q, frame)[:, -1] for frame in frames]
+    return q[np.min(least, axis=0).argmax()]

@@ -1,0 +1,81 @@
+"""A contender in a process of its own, asked by lines of JSON: libraries cannot share one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+OWN = ""  # the environment that this process runs in
+ONE_THREAD = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "OPENBLAS", "MKL", "RAYON")}
+
+
+def interpreter(environment: str) -> tuple[Path, dict[str, str]]:
+    """The Python of a peers' environment, and what it needs to be told.
+
+    `make bench` makes .venv-peers/NAME. SUPPLE_PEERS names a folder instead whose folders NAME hold
+    unpacked wheels, for a machine without a network: this Python runs with those on its path.
+    """
+    if environment == OWN:
+        return Path(sys.executable), {}
+    unpacked = os.environ.get("SUPPLE_PEERS")
+    if not unpacked:
+        return HERE.parent / ".venv-peers" / environment / "bin/python", {}
+    folder = Path(unpacked) / environment
+    before = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(folder), *([before] if before else [])])
+    return (Path(sys.executable) if folder.is_dir() else folder), {"PYTHONPATH": path}
+
+
+class Worker:
+    """A script that answers each line of JSON with a line of JSON.
+
+    Its first answer is what it is, or why it cannot run: {"versions", "note"} or {"missing"}.
+    """
+
+    def __init__(self, environment: str, script: str, args: Sequence[object]) -> None:
+        python, needs = interpreter(environment)
+        self.process: subprocess.Popen[str] | None = None
+        self.missing = "" if python.exists() else "its environment is not there: make bench"
+        if self.missing:
+            return
+        self.process = subprocess.Popen(
+            [str(python), "-W", "ignore", str(HERE / script), *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | ONE_THREAD | needs,
+        )
+        about = self.ask(ask="about")
+        self.missing = about.get("missing", "")
+        self.note, self.versions = about.get("note", ""), about.get("versions", {})
+        if self.missing:
+            self.close()
+
+    def ask(self, **question: object) -> Any:
+        """The answer to one question."""
+        with suppress(BrokenPipeError):  # it has said why it cannot run
+            print(json.dumps(question), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline() or '{"missing": "it crashed"}')
+
+    def close(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+            self.process.wait()
+            self.process = None
+
+    @property
+    def line(self) -> str:
+        """What it is, or why it was left out."""
+        if self.missing:
+            return f"**left out**, {self.missing}"
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return f"{versions}. {self.note}".rstrip()
