@@ -177,6 +177,8 @@ struct SolveRequest {
 struct SolveKernel {
   int lanes;  // of the search
   std::size_t (*scratch)(const SolveRequest&);
+  // Makes working memory ready for requests of the same tasks.
+  void (*prepare)(const SolveRequest&, void* scratch);
   // Takes problems, and solves them, until there are none. If there is no solution the closest pose
   // is the first.
   void (*run)(const SolveRequest&, void* scratch);

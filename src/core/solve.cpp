@@ -234,7 +234,10 @@ class PySolver {
     request.effort = effort;
     request.found = &found;
     request.next = &next;
-    if (!lone_) lone_ = std::make_unique<Scratch>(isa().solve->scratch(request));
+    if (!lone_) {
+      lone_ = std::make_unique<Scratch>(isa().solve->scratch(request));
+      isa().solve->prepare(request, lone_->get());
+    }
     isa().solve->run(request, lone_->get());
     if (outcome == Outcome::nonfinite) return nb::none();
     const nb::object parts[] = {q,
@@ -302,6 +305,7 @@ class PySolver {
       const npy_intp useful = std::min<npy_intp>(threads, (count + 31) / 32);
       parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
         Scratch room(bytes);
+        isa().solve->prepare(request, room.get());
         isa().solve->run(request, room.get());
       });
     }
