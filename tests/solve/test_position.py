@@ -122,16 +122,19 @@ def test_the_same_call_gives_the_same_bits_again() -> None:
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
 def test_the_boundary_of_the_workspace(name: str) -> None:
     robot = supple.load(name)
-    _, T0, T5 = boundary(robot, 100)
+    _, T0, T5 = boundary(robot, 200)
     for gate in GATES:
-        reached = solve(robot, T0, position_tolerance=gate[0], rotation_tolerance=gate[1])
+        bounds = {"position_tolerance": gate[0], "rotation_tolerance": gate[1]}
+        reached = solve(robot, T0, **bounds)
         hold(robot, T0, reached, *gate)
-        assert reached.success.mean() >= (1.0 if gate == GATES[0] else 0.97)
-    beyond = solve(robot, T5)
-    hold(robot, T5, beyond)
-    assert (beyond.status == Status.UNREACHABLE).all()
-    far, off = apart(robot.fk(beyond.q), T0)
-    assert ((far < 1e-3) & (off < 1e-2)).mean() >= 0.96
+        assert reached.success.mean() >= 0.995
+        assert np.mean([solve(robot, T, **bounds).success for T in T0]) >= 0.995
+        beyond = solve(robot, T5, **bounds)
+        hold(robot, T5, beyond, *gate)
+        assert (beyond.status == Status.UNREACHABLE).all()
+        far, off = apart(robot.fk(beyond.q), T0)
+        nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05  # the known was not
+        assert (((far < 1e-3) & (off < 1e-2)) | nearer).mean() >= 0.99
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
