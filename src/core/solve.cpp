@@ -131,7 +131,7 @@ bool straight(const double* T, double* twelve) {
 
 // Poses (..., 4, 4) as the kernel's numbers (..., 12); of a batch those that are not finite are
 // NaN. None if it is not a float64 C-contiguous array of poses: errors are said in Python.
-nb::object pose_numbers(nb::handle given) {
+nb::object pose_numbers(nb::handle given, int threads) {
   if (!PyArray_CheckExact(given.ptr())) return nb::none();
   auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
   const int axes = PyArray_NDIM(array);
@@ -144,15 +144,19 @@ nb::object pose_numbers(nb::handle given) {
   shape[axes - 2] = 12;
   nb::object made = nb::steal(PyArray_SimpleNew(axes - 1, shape, NPY_DOUBLE));
   if (!made.is_valid()) throw nb::python_error();
-  const auto* from = static_cast<const double*>(PyArray_DATA(array));
-  double* to = data_of<double>(made);
-  for (npy_intp i = PyArray_SIZE(array) / 16; i > 0; --i, from += 16, to += 12) {
-    if (straight(from, to)) continue;
-    const bool sound = std::all_of(from, from + 16, [](double x) { return std::isfinite(x); });
-    if (sound || axes == 2) return nb::none();
-    std::fill_n(to, 12, std::numeric_limits<double>::quiet_NaN());
-  }
-  return made;
+  const auto* const from = static_cast<const double*>(PyArray_DATA(array));
+  double* const to = data_of<double>(made);
+  const auto some = [=](std::ptrdiff_t begin, std::ptrdiff_t end) -> std::ptrdiff_t {
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
+      const double* const T = from + 16 * i;
+      if (straight(T, to + 12 * i)) continue;
+      const bool sound = std::all_of(T, T + 16, [](double x) { return std::isfinite(x); });
+      if (sound || axes == 2) return i;
+      std::fill_n(to + 12 * i, 12, std::numeric_limits<double>::quiet_NaN());
+    }
+    return -1;
+  };
+  return over_batch(PyArray_SIZE(array) / 16, threads, some) < 0 ? made : nb::none();
 }
 
 class PySolver {
@@ -397,9 +401,10 @@ class PySolver {
 }  // namespace
 
 void bind_solve(nb::module_& m) {
-  m.def("pose_numbers", &pose_numbers, "poses"_a.none(),
+  m.def("pose_numbers", &pose_numbers, "poses"_a.none(), "threads"_a,
         "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
-        nb::sig("def pose_numbers(poses: object) -> " SUPPLE_NUMBERS("float64") " | None"));
+        nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_NUMBERS(
+            "float64") " | None"));
   nb::
       class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
           .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&,

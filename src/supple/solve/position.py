@@ -120,7 +120,8 @@ def solve(
     ends = math.inf if timeout is None else began + number(timeout, "timeout", least=0)
     if prefer is None:
         prefer = "fast" if q0 is None else "nearest"
-    goals = search.targets(_each(target, tasks, search))
+    most = thread_count(threads)
+    goals = search.targets(_each(target, tasks, search), most)
     checked(prefer, q0 is not None)
     start = None if q0 is None else _start(q0, robot, goals.shape[:-1])
     call = _Call(
@@ -129,7 +130,7 @@ def solve(
         ends,
         prefer,
         _count(solutions, "solutions"),
-        thread_count(threads),
+        most,
         progress,
         began if explain else None,
     )

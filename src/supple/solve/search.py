@@ -50,7 +50,7 @@ class Search:
     rule: KernelRule
     kernel: _core.Solver
 
-    def targets(self, given: Sequence[ArrayLike]) -> Array:
+    def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
         """Targets in the caller's order -> the kernel's numbers (..., k).
 
         Those of a batch that are not finite have NaN among them.
@@ -65,12 +65,15 @@ class Search:
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
             )
-        each = [self._numbers(task, given[i]) for task, i in zip(tasks, self.order, strict=True)]
+        each = [
+            self._numbers(task, given[i], threads)
+            for task, i in zip(tasks, self.order, strict=True)
+        ]
         return np.ascontiguousarray(side_by_side(each, "targets"))
 
-    def _numbers(self, task: Task, given: ArrayLike) -> Array:
+    def _numbers(self, task: Task, given: ArrayLike, threads: int) -> Array:
         """The targets of one task; of a batch those that are not finite are NaN."""
-        made = _core.pose_numbers(given) if isinstance(task, PoseTask) else None
+        made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
         if made is not None:
             return made
         try:
