@@ -17,13 +17,22 @@ constexpr float surely_beyond = 0.5f, surely_closest = 0.99f;  // see `Beyond`
 constexpr int enough_beyond = 4;                               // rounds of starts
 constexpr double as_close = 1.02;  // of closest poses, q0's own may have this part of the cost
 
-// Keeps where a start has got stuck. (There is room: see round_of_starts.)
+// Keeps where a start has got stuck, if it is one of the best.
 void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
   const int n = request.wide->chain.coordinates;
   const float cost = get(room.wide.cost, lane);
-  if (!(cost < huge_cost) || failures.count == kept) return;
-  std::copy_n(room.lane_q(lane, n), n, failures.q + failures.count * n);
-  failures.cost[failures.count++] = cost;
+  ++failures.since;
+  if (!(cost < huge_cost)) return;
+  int at = failures.count;
+  if (at < kept) {
+    ++failures.count;
+  } else {
+    at = int(std::max_element(failures.cost + failures.at_rest, failures.cost + kept) -
+             failures.cost);
+    if (!(cost < failures.cost[at])) return;
+  }
+  failures.cost[at] = cost;
+  std::copy_n(room.lane_q(lane, n), n, failures.q + at * n);
 }
 
 // Lanes that come to rest: the best so far of each.
@@ -121,6 +130,7 @@ bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t proble
     std::swap_ranges(failures.q + i * n, failures.q + (i + 1) * n, failures.q + best * n);
   }
   failures.count = failures.at_rest = few;
+  failures.since = 0;
   return solved;
 }
 
@@ -232,12 +242,12 @@ int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem
 // Many postures may be as close: with `nearest` it is the caller's own if that is.
 bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, Failures& failures,
               int iterations, int starts, bool last) {
-  if (!last && failures.count - failures.at_rest < round_of_starts) return false;
+  if (!last && failures.since < round_of_starts(request)) return false;
   const bool arriving = come_to_rest(request, room, problem, failures);
   if (!arriving && !last && failures.agreed < enough_same) {
     const float part = beyond(request, room, problem, failures);
     if (part < surely_beyond) return false;
-    if (part < surely_closest && starts < enough_beyond * round_of_starts) return false;
+    if (part < surely_closest && starts < enough_beyond * round_of_starts(request)) return false;
   }
   int best = come_closest(request, room, problem, &failures);
   bool solved = get(arrived(*request.fine, room.fine), best);

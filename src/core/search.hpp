@@ -65,19 +65,23 @@ struct Slot {
   bool fresh;              // to be begun after the step
 };
 
-// After every so many failed starts of a problem they are looked at: they come to rest, and may
-// show that there is no solution.
-constexpr int round_of_starts = 16, kept = round_of_starts + fine_lanes;
+// After every so many failed starts of a problem the best of them are looked at: they come to rest,
+// and may show that there is no solution. That is worth waiting for where there are many rows.
+constexpr int looked_at = 16, kept = looked_at + fine_lanes;
+
+int round_of_starts(const SolveRequest& request) {
+  return request.fine->rows <= 6 ? looked_at : 4 * looked_at;
+}
 
 // What a problem's failed starts have come to: first the best of those that have come to rest, then
 // those that have not.
 struct Failures {
-  int count, at_rest;
-  int agreed;  // so many came to rest where the best did, as far as the cost tells
+  int count, at_rest, since;  // the last: how many since they were looked at
+  int agreed;                 // so many came to rest where the best did, as far as the cost tells
   float cost[kept];
   float* q;  // (kept, n)
 
-  void clear() { count = at_rest = agreed = 0; }
+  void clear() { count = at_rest = since = agreed = 0; }
 };
 
 // Everything that one thread works with.
