@@ -1,6 +1,6 @@
 """Position inverse kinematics beside the peers: one pose, from Python, on one core.
 
-    python bench/position.py [--quick] [--no-peers] [ROBOT ...]
+    python bench/position.py [--quick] [--no-peers] [--busy] [--seconds S] [ROBOT ...]
 
 Every library solves the same targets in a process of its own (`position_peers.py`), in rounds that
 take turns; `make bench-position` makes their environments. What counts is what Pinocchio's forward
@@ -322,6 +322,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("robots", nargs="*", help="short names; all if left out")
     parser.add_argument("--quick", action="store_true", help="few targets, nothing is written")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of a library and situation")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument(
         "--busy",
@@ -333,7 +334,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     options.count = 100 if options.quick else COUNT
-    options.rounds, options.seconds = (2, 0.1) if options.quick else (ROUNDS, SECONDS)
+    options.rounds = 2 if options.quick else ROUNDS
+    options.seconds = 0.1 if options.quick else options.seconds
     every = arms.arms() | {"g1": arms.humanoid()}
     chosen = {name: every[name] for name in options.robots or every}
     lines, summary, notes = [], [], {}

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -147,16 +148,23 @@ def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
     """Axes (6, 3) and offsets (7, 3) of a 6R arm in the base, and the tool's rotation at zero."""
     if len(problem.chain()) != 7:
         raise NotImplementedError("six joints only")
-    poses = np.array([np.linalg.multi_dot([np.eye(4), np.eye(4), *problem.transforms[: k + 1]])
-                      for k in range(7)])  # fmt: skip
-    origins = np.vstack([np.zeros(3), poses[:, :3, 3]])
-    return poses[:6, :3, 2], np.diff(origins, axis=0), poses[6, :3, :3]
+    poses = np.array(list(accumulate(problem.transforms, np.matmul)))
+    origins, axes = poses[:, :3, 3].copy(), poses[:6, :3, 2]
+    # ik-geo wants a spherical wrist to have one origin: the point nearest to its three axes.
+    aside = np.eye(3) - axes[3:, :, None] * axes[3:, None, :]
+    centre = np.linalg.solve(aside.sum(0), np.einsum("kij,kj->i", aside, origins[3:6]))
+    if np.abs(aside @ (centre - origins[3:6])[..., None]).max() < 1e-9:
+        origins[3:6] = centre
+    return axes, np.diff(origins, axis=0, prepend=np.zeros((1, 3))), poses[6, :3, :3]
 
 
 def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
     """Of all solutions (k, 6) one inside the limits: the first, or the nearest to the start."""
-    Q = Q + TURN * np.ceil((problem.lower - Q) / TURN)
-    Q = Q[(problem.upper >= Q).all(axis=1)]
+    lower, upper = problem.lower, problem.upper
+    if start is not None:  # each joint in the turn nearest to it, if that is inside
+        Q = Q + TURN * np.round((start - Q) / TURN)
+    Q = np.where((lower <= Q) & (upper >= Q), Q, Q + TURN * np.ceil((lower - Q) / TURN))
+    Q = Q[(upper >= Q).all(axis=1)]
     if not len(Q):
         return None, False
     return Q[0 if start is None else np.abs(Q - start).max(axis=1).argmin()], True
@@ -192,7 +200,7 @@ def ik_geo(problem: Problem, gate: Gate) -> Contender:
     q = problem.seed
 
     def prepare(T: Array) -> tuple[Array, Array]:
-        return np.ascontiguousarray(T[:3, :3] @ R.T), T[:3, 3].copy()
+        return np.ascontiguousarray((T[:3, :3] @ R.T).T), T[:3, 3].copy()  # it reads columns
 
     def arm(family: str) -> Contender:
         robot = getattr(Robot, family)(axes, offsets)
