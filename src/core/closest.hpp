@@ -2,6 +2,8 @@
 // files that are compiled once for each instruction set.
 #pragma once
 
+#include <cmath>
+
 #include "answers.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -13,7 +15,8 @@ constexpr float same_cost = 2e-3f;    // costs that differ by less are those of 
 constexpr int enough_same = 20;    // so many starts came to rest at the best place: it is the best
 constexpr int hopeless_after = 8;  // iterations, and ...
 constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
-constexpr float surely_beyond = 0.5f, surely_closest = 0.99f;  // see `Beyond`
+constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
+constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
 constexpr int enough_beyond = 4;                               // rounds of starts
 constexpr double as_close = 1.02;  // of closest poses, q0's own may have this part of the cost
 
@@ -247,7 +250,11 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
   if (!arriving && !last && failures.agreed < enough_same) {
     const float part = beyond(request, room, problem, failures);
     if (part < surely_beyond) return false;
-    if (part < surely_closest && starts < enough_beyond * round_of_starts(request)) return false;
+    const float gap = (1 - part) * std::sqrt(failures.cost[0]);
+    if (gap > surely_closest * request.wide->stiffness &&
+        starts < enough_beyond * round_of_starts(request)) {
+      return false;
+    }
   }
   int best = come_closest(request, room, problem, &failures);
   bool solved = get(arrived(*request.fine, room.fine), best);
