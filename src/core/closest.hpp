@@ -15,10 +15,12 @@ constexpr float same_cost = 2e-3f;    // costs that differ by less are those of 
 constexpr int enough_same = 20;    // so many starts came to rest at the best place: it is the best
 constexpr int hopeless_after = 8;  // iterations, and ...
 constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
-constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
+constexpr float surely_beyond = 0.5f;    // see `beyond`: part of the way that is left for sure
 constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
-constexpr int enough_beyond = 4;                               // rounds of starts
-constexpr double as_close = 1.02;  // of closest poses, q0's own may have this part of the cost
+constexpr int enough_beyond = 4;         // rounds of starts
+// Of closest poses q0's own may have these parts of the least cost: the latter if it is near q0, so
+// that along a path there are no jumps for little.
+constexpr double as_close = 1.02, as_good = 1.2;
 
 // Keeps where a start has got stuck, if it is one of the best.
 void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
@@ -210,7 +212,7 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
 // closest pose, in double: room.fine holds it, and which of its lanes is the best is returned.
 int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
                  const Failures* failures) {
-  const Quest<double>& quest = *request.fine;
+  const Quest<double>& quest = *request.closest;
   const int n = quest.chain.coordinates;
   Descent<Fine>& at = room.fine;
   const int some = failures ? std::min(failures->count, fine_lanes) : 0;
@@ -240,6 +242,15 @@ int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem
   return best;
 }
 
+// The largest move of a joint from the caller's start to a lane of room.fine.
+double own_move(const SolveRequest& request, const Room& room, std::ptrdiff_t problem, int lane) {
+  double most = 0;
+  for (int j = 0; j < request.fine->chain.coordinates; ++j) {
+    most = std::max(most, size(get(room.fine.q[j], lane) - resting(request, problem, j)));
+  }
+  return most;
+}
+
 // Looks at what a problem's failed starts have come to, at the latest when they are the last ones.
 // Returns whether there is an answer now: the closest pose, or the best so far when time is up.
 // Many postures may be as close: with `nearest` it is the caller's own if that is.
@@ -262,7 +273,8 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
   if (request.nearest) {
     const double cost = get(room.fine.cost, best);
     const int own = come_closest(request, room, problem, nullptr);
-    best = get(room.fine.cost, own) <= as_close * cost
+    const double part = own_move(request, room, problem, own) <= near_start ? as_good : as_close;
+    best = get(room.fine.cost, own) <= part * cost
                ? own
                : come_closest(request, room, problem, &failures);
   }

@@ -141,8 +141,9 @@ enum class Outcome : signed char { solved = 3, unreachable, timeout, nonfinite }
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const Quest<float>* wide;   // of the search
-  const Quest<double>* fine;  // with the tolerances that were asked for
+  const Quest<float>* wide;      // of the search
+  const Quest<double>* fine;     // with the tolerances that were asked for
+  const Quest<double>* closest;  // likewise, with weights that say what is closest
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
   const double* q0;          // where the caller wants to start; null: nowhere
