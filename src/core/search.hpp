@@ -23,6 +23,7 @@ constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 // convergence is only linear.
 constexpr int max_iterations = 16, window = 3, patient_from = 12;
 constexpr float progress = 0.4f;
+constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
 constexpr float huge_cost = 3e38f;
 
 // A piece of memory cut into arrays.
@@ -166,20 +167,31 @@ void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, in
   }
 }
 
+// A number of a sequence that fills (0, 1) evenly, in each coordinate j another one.
+double share_of(const Quest<double>& quest, int k, int j) {
+  const double share = 0.5 + k * quest.stride[j];
+  return share - double(static_cast<long long>(share));
+}
+
 // Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
-// evenly over all configurations, the same ones always.
+// evenly over all configurations, the same ones always. If an answer near the caller's start is
+// wanted, every second is one near it.
 double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start, const int* which,
                 int j) {
   const Quest<double>& quest = *request.fine;
   const int n = quest.chain.coordinates, listed = request.entries ? lanes : 0;
   if (request.q0) {
-    if (start == 0) return request.q0[problem * request.q0_stride + j];
+    const double own = request.q0[problem * request.q0_stride + j];
+    if (start == 0) return own;
     --start;
+    if (request.nearest && start % 2 == 0) {
+      const double most = scatter < 0.25 * quest.span[j] ? scatter : 0.25 * quest.span[j];
+      return own + most * (2 * share_of(quest, start / 2 + 1, j) - 1);
+    }
+    if (request.nearest) start /= 2;
   }
   if (start < listed) return request.seeds[std::ptrdiff_t(which[start]) * n + j];
-  double share = 0.5 + (start - listed + request.entries + 1) * quest.stride[j];
-  share -= double(static_cast<long long>(share));
-  return quest.from[j] + share * quest.span[j];
+  return quest.from[j] + share_of(quest, start - listed + request.entries + 1, j) * quest.span[j];
 }
 
 void begin(const SolveRequest& request, Room& room, int lane, const int* which) {
