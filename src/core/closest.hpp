@@ -15,7 +15,8 @@ constexpr float same_cost = 2e-3f;    // costs that differ by less are those of 
 constexpr int enough_same = 20;    // so many starts came to rest at the best place: it is the best
 constexpr int hopeless_after = 8;  // iterations, and ...
 constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
-constexpr float surely_beyond = 0.5f;    // see `beyond`: part of the way that is left for sure
+constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
+constexpr float plainly = 4e-3f;  // ... at least, as a part of the stiffness: about a millimetre
 constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
 constexpr int enough_beyond = 4;         // rounds of starts
 // Of closest poses q0's own may have these parts of the least cost: the latter if it is near q0, so
@@ -260,10 +261,11 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
   const bool arriving = come_to_rest(request, room, problem, failures);
   if (!arriving && !last && failures.agreed < enough_same) {
     const float part = beyond(request, room, problem, failures);
-    if (part < surely_beyond) return false;
+    const float stiffness = request.wide->stiffness;
+    if (part < surely_beyond || part * std::sqrt(failures.cost[0]) < plainly * stiffness)
+      return false;
     const float gap = (1 - part) * std::sqrt(failures.cost[0]);
-    if (gap > surely_closest * request.wide->stiffness &&
-        starts < enough_beyond * round_of_starts(request)) {
+    if (gap > surely_closest * stiffness && starts < enough_beyond * round_of_starts(request)) {
       return false;
     }
   }
