@@ -44,7 +44,7 @@ summary { cursor: pointer; color: #0058a3 }
 .back { font-size: .9rem }
 @media (max-width: 45rem) {
   body { padding: 1.25rem .8rem 4rem }
-  h1, h2, code { overflow-wrap: anywhere }
+  h1, h2, code { overflow-wrap: anywhere } nav code { overflow-wrap: normal }
   th, td { padding: .35rem .4rem }
   .holds, .fails { white-space: normal }
   .claims tr, .claims td { display: block }
