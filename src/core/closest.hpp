@@ -15,9 +15,9 @@ constexpr float same_cost = 2e-3f;    // costs that differ by less are those of 
 constexpr int enough_same = 20;    // so many starts came to rest at the best place: it is the best
 constexpr int hopeless_after = 8;  // iterations, and ...
 constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
-constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
+constexpr float surely_beyond = 0.5f;    // see `beyond`: part of the way that is left for sure
 constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
-constexpr int enough_beyond = 4;                               // rounds of starts
+constexpr int enough_beyond = 4;         // rounds of starts
 constexpr double as_close = 1.02;  // of closest poses, q0's own may have this part of the cost
 
 // Keeps where a start has got stuck, if it is one of the best.
