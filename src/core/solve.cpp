@@ -234,7 +234,7 @@ class PySolver {
     std::atomic<std::ptrdiff_t> next{0};
     long long deadline = 0;
     if (std::isfinite(timeout)) {
-      deadline = now() + (long long)(timeout * 1e9);
+      deadline = now() + nanoseconds(timeout);
       request.stop = &past;
       request.watch = &deadline;
     }

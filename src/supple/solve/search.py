@@ -115,9 +115,12 @@ def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]
     """Targets with good ones in place of those of a batch that are not finite, and which are."""
     core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
     try:
-        array = np.array(given, dtype=np.float64)
+        array = np.array(given)
     except (TypeError, ValueError):
         return given, np.ones((), dtype=np.bool_)
+    if array.dtype.kind not in "iuf":
+        return given, np.ones((), dtype=np.bool_)
+    array = array.astype(np.float64)
     if array.ndim <= core:
         return given, np.ones((), dtype=np.bool_)
     good = np.asarray(np.isfinite(array).all(axis=tuple(range(-core, 0))))
