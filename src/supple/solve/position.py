@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -49,6 +50,7 @@ def solve(
     explain: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Solution:
     """Find configurations that meet targets, inside the joint limits.
 
@@ -86,11 +88,26 @@ def solve(
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many.
+        device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There targets
+            take tasks, damping, max_step, tolerances, max_starts, and q0 with prefer="fast".
 
     Raises:
         InputError: malformed input, or one target or start that is not finite. In a batch those
             get `Status.NONFINITE_INPUT`.
+        MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
+    if device != "cpu":
+        search = search_of(robot, tasks, damping, max_step)
+        refused = {
+            "prefer": prefer if prefer != "fast" and (prefer or q0 is not None) else None,
+            "solutions": solutions if solutions != 1 else None,
+            "timeout": timeout,
+            "explain": explain or None,
+            "threads": threads,
+            "progress": progress,
+        }
+        bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
+        return _on_gpu(search, _each(target, tasks, search), q0, bounds, device, refused)
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
     near = q0 is not None and (prefer is None or prefer == "nearest")
@@ -112,11 +129,7 @@ def solve(
             made = None
         if made is not None:
             return made
-    bounds = (
-        number(position_tolerance, "position_tolerance", above=0),
-        number(rotation_tolerance, "rotation_tolerance", above=0),
-        _count(max_starts, "max_starts"),
-    )
+    bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
     ends = math.inf if timeout is None else began + number(timeout, "timeout", least=0)
     if prefer is None:
         prefer = "fast" if q0 is None else "nearest"
@@ -134,6 +147,53 @@ def solve(
         began if explain else None,
     )
     return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
+
+
+def _bounds(position: float, rotation: float, max_starts: int) -> tuple[float, float, int]:
+    return (
+        number(position, "position_tolerance", above=0),
+        number(rotation, "rotation_tolerance", above=0),
+        _count(max_starts, "max_starts"),
+    )
+
+
+def _on_gpu(
+    search: Search,
+    target: Sequence[ArrayLike],
+    q0: ArrayLike | None,
+    bounds: tuple[float, float, int],
+    device: str,
+    refused: Mapping[str, object],
+) -> Solution:
+    from supple.solve.cuda.position import Bounds, solver_of  # (NVIDIA's packages are optional)
+
+    for name, given in refused.items():
+        if given is not None:
+            hint = '; q0 needs prefer="fast" there' if name == "prefer" or q0 is not None else ""
+            raise InputError(f"{name} is for device='cpu' alone{hint}; given: {shown(given)}")
+    solver = solver_of(search, _device(device))
+    goals = search.targets(target)
+    lead, flat = goals.shape[:-1], goals.reshape(-1, goals.shape[-1])
+    start = None
+    if q0 is not None:
+        own = _start(q0, search.layout.robot, lead)
+        start = np.ascontiguousarray(np.broadcast_to(own, (*lead, own.shape[-1])))
+        start = start.reshape(-1, own.shape[-1])
+    found = solver.solve(flat, start, Bounds(*bounds))
+    parts: list[Any] = [found.q, found.outcome, found.error, found.effort]
+    made = _solution(*(part.reshape((*lead, *part.shape[1:])) for part in parts))
+    if lead:
+        return made
+    if made.status == Status.NONFINITE_INPUT:
+        raise InputError(f"target and q0 must be finite, and within 1e9; given: {shown(target)}")
+    return Solution(
+        made.q,
+        STATUS[int(made.status)],
+        float(made.position_error),
+        float(made.rotation_error),
+        int(made.iterations),
+        int(made.restarts),
+    )
 
 
 @dataclass(frozen=True)
@@ -275,6 +335,17 @@ def _start(q0: ArrayLike, robot: Robot, lead: tuple[int, ...]) -> Array:
             f"given: {q.shape}"
         )
     return q
+
+
+def _device(given: object) -> str:
+    """The name of a GPU.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(given, str) or not re.fullmatch(r"cuda(:\d+)?", given):
+        raise InputError(f'device must be "cpu", "cuda" or "cuda:0"; given: {shown(given)}')
+    return given
 
 
 def _count(given: int, what: str) -> int:

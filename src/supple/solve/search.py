@@ -31,6 +31,27 @@ _COARSE = 2e-5  # tolerance of the search in floats, relative to the size of pos
 
 
 @dataclass(frozen=True, eq=False)
+class Starts:
+    """A table of configurations to start from, looked up by what they reach.
+
+    Attributes:
+        seeds: Configurations (N, n).
+        reached: What they reach, as the kernel's numbers of a target (N, k).
+        scale: How much each of those counts in the look-up (k,).
+    """
+
+    seeds: Array
+    reached: Array
+    scale: Array
+
+    def table(self) -> NDArray[np.float32]:
+        """What is reached, scaled, and half the sum of its squares (N, k + 1)."""
+        scaled = self.reached * self.scale.astype(np.float32)
+        half = 0.5 * (scaled**2).sum(axis=-1, keepdims=True)
+        return np.concatenate([scaled, half], axis=-1).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
 class Search:
     """Tasks of a robot, ready to be solved.
 
@@ -40,6 +61,8 @@ class Search:
         primary: How many rows are to be met; the others are postures.
         rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
         rule: The damping of the descent.
+        starts: Where starts are looked up.
+        coarse: How near floats can tell [m].
         kernel: The compiled form.
     """
 
@@ -48,6 +71,8 @@ class Search:
     primary: int
     rest: tuple[int, ...]
     rule: KernelRule
+    starts: Starts
+    coarse: float
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike]) -> Array:
@@ -173,6 +198,8 @@ def _search(
     position = [w for w, kind in zip(layout.weights, measures, strict=False) if kind == 0]
     scale = reach * max(position) if position else float(layout.weights[:primary].max())
     rule = damping or ErrorNorm(_DAMPING * scale)
+    starts = Starts(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
+    coarse = _COARSE * max(1.0, largest)
     kernel = _core.Solver(
         tasks=layout.kernel,
         primary=len(met),
@@ -184,13 +211,13 @@ def _search(
         **_damping(rule, primary),
         rest=rest,
         pull=pull,
-        scale=[_STIFFNESS * scale, max_step, _pace(max_step), _COARSE * max(1.0, largest)],
-        feature_scale=[x for one in rows for x in _features(one, reach)],
+        scale=[_STIFFNESS * scale, max_step, _pace(max_step), coarse],
+        feature_scale=starts.scale.tolist(),
         seeds=seeds.ravel().tolist(),
         reached=reached.ravel().tolist(),
         poses=len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0,
     )
-    return Search(layout, tuple(moved), primary, tuple(rest), rule, kernel)
+    return Search(layout, tuple(moved), primary, tuple(rest), rule, starts, coarse, kernel)
 
 
 def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
