@@ -30,13 +30,13 @@ def searches() -> dict[str, Callable[[], Search]]:
     tip = youbot.tips[0]
     return {
         "a pose": lambda: search_of(panda, None),
-        "an axis": lambda: search_of(youbot, [PositionTask(tip), AxisTask(tip)]),
-        "a rule": lambda: search_of(panda, None, supple.damping.Optimal(0.3)),
-        "sliding": lambda: search_of(supple.load("stanford"), None),
+        "any task and rule": lambda: search_of(
+            youbot, [PositionTask(tip), AxisTask(tip)], supple.damping.SpeedBound(1.0)
+        ),
     }
 
 
-@pytest.mark.parametrize("what", ["a pose", "an axis", "a rule", "sliding"])
+@pytest.mark.parametrize("what", ["a pose", "any task and rule"])
 def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     search = searches()[what]()

@@ -6,7 +6,7 @@ import math
 import operator
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from supple.kinematics.environment import thread_count
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array
 from supple.motion.task import Task, TaskLike
+from supple.solve.cuda.arrays import on_gpu
 from supple.solve.preference import Preference, checked, costs
 from supple.solve.result import Status
 from supple.solve.search import Search, search_of
@@ -50,7 +51,8 @@ def solve(
     explain: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
-    device: str = "cpu",
+    device: str | None = None,
+    stream: Any = None,
 ) -> Solution:
     """Find configurations that meet targets, inside the joint limits.
 
@@ -89,14 +91,20 @@ def solve(
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many.
         device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There targets
-            take tasks, damping, max_step, tolerances, max_starts, and q0 with prefer="fast".
+            take tasks, damping, max_step, tolerances, max_starts, and q0 with prefer="fast". Left
+            out, it is where the target is: poses (..., 4, 4) in a GPU's memory (CuPy, PyTorch, JAX)
+            give a `Solution` of arrays there, without waiting for it.
+        stream: On which to work, of a target in a GPU's memory; the default stream if neither it
+            nor the array says.
 
     Raises:
         InputError: malformed input, or one target or start that is not finite. In a batch those
             get `Status.NONFINITE_INPUT`.
         MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
-    if device != "cpu":
+    if device is None and type(target) is not np.ndarray and on_gpu(target):
+        device = "cuda"
+    if device is not None and device != "cpu":
         search = search_of(robot, tasks, damping, max_step)
         refused = {
             "prefer": prefer if prefer != "fast" and (prefer or q0 is not None) else None,
@@ -107,7 +115,11 @@ def solve(
             "progress": progress,
         }
         bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
-        return _on_gpu(search, _each(target, tasks, search), q0, bounds, device, refused)
+        for name, given in refused.items():
+            if given is not None:
+                hint = '; q0 needs prefer="fast" on a GPU' if q0 is not None else ""
+                raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}{hint}")
+        return _on_gpu(search, target, tasks, q0, bounds, _device(device), stream)
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
     near = q0 is not None and (prefer is None or prefer == "nearest")
@@ -159,20 +171,21 @@ def _bounds(position: float, rotation: float, max_starts: int) -> tuple[float, f
 
 def _on_gpu(
     search: Search,
-    target: Sequence[ArrayLike],
-    q0: ArrayLike | None,
+    target: Any,
+    tasks: TaskLike | Sequence[TaskLike] | None,
+    q0: Any,
     bounds: tuple[float, float, int],
     device: str,
-    refused: Mapping[str, object],
+    stream: Any,
 ) -> Solution:
     from supple.solve.cuda.position import Bounds, solver_of  # (NVIDIA's packages are optional)
 
-    for name, given in refused.items():
-        if given is not None:
-            hint = '; q0 needs prefer="fast" there' if name == "prefer" or q0 is not None else ""
-            raise InputError(f"{name} is for device='cpu' alone{hint}; given: {shown(given)}")
-    solver = solver_of(search, _device(device))
-    goals = search.targets(target)
+    solver = solver_of(search, device)
+    if type(target) is not np.ndarray and on_gpu(target):
+        return solver.solve_there(target, q0, Bounds(*bounds), stream)
+    if stream is not None:
+        raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
+    goals = search.targets(_each(target, tasks, search))
     lead, flat = goals.shape[:-1], goals.reshape(-1, goals.shape[-1])
     start = None
     if q0 is not None:
@@ -181,7 +194,8 @@ def _on_gpu(
         start = start.reshape(-1, own.shape[-1])
     found = solver.solve(flat, start, Bounds(*bounds))
     parts: list[Any] = [found.q, found.outcome, found.error, found.effort]
-    made = _solution(*(part.reshape((*lead, *part.shape[1:])) for part in parts))
+    q, status, error, effort = (part.reshape((*lead, *part.shape[1:])) for part in parts)
+    made = Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], effort[..., 1])
     if lead:
         return made
     if made.status == Status.NONFINITE_INPUT:

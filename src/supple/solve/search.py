@@ -63,6 +63,7 @@ class Search:
         rule: The damping of the descent.
         starts: Where starts are looked up.
         coarse: How near floats can tell [m].
+        poses: How many poses a target is; 0 if it is something else.
         kernel: The compiled form.
     """
 
@@ -73,6 +74,7 @@ class Search:
     rule: KernelRule
     starts: Starts
     coarse: float
+    poses: int
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike]) -> Array:
@@ -199,6 +201,7 @@ def _search(
     scale = reach * max(position) if position else float(layout.weights[:primary].max())
     rule = damping or ErrorNorm(_DAMPING * scale)
     starts = Starts(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
+    poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     coarse = _COARSE * max(1.0, largest)
     kernel = _core.Solver(
         tasks=layout.kernel,
@@ -215,9 +218,9 @@ def _search(
         feature_scale=starts.scale.tolist(),
         seeds=seeds.ravel().tolist(),
         reached=reached.ravel().tolist(),
-        poses=len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0,
+        poses=poses,
     )
-    return Search(layout, tuple(moved), primary, tuple(rest), rule, starts, coarse, kernel)
+    return Search(layout, tuple(moved), primary, tuple(rest), rule, starts, coarse, poses, kernel)
 
 
 def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from supple.errors import InputError, shown
 from supple.motion.linearization import Array
+from supple.solve.cuda.arrays import GpuArray, seen, stream_of
 from supple.solve.cuda.source import source
 from supple.solve.cuda.toolkit import Machine, Memory, compile_source, device_named
 from supple.solve.search import Search
+from supple.solve.solution import Solution
 
-KERNELS = {"search.cu": ("look_up", "search", "finish"), "explore.cu": ("explore",)}
+KERNELS = {"search.cu": ("read_poses", "look_up", "search", "finish"), "explore.cu": ("explore",)}
 
 _LISTED = 4  # `listed` in search.cu
 _FEW = 10_000  # from so many targets on a thread for each is sooner than a warp for each
@@ -68,7 +70,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Raw:
-    """Results as they come: q (B, n), outcome (B,), errors (B, 2), iterations and starts (B, 2)."""
+    """Results as they come: q (B, n), outcome (B,), errors (B, 2), iterations, restarts (B, 2)."""
 
     q: Array
     outcome: NDArray[np.int8]
@@ -124,7 +126,7 @@ class GpuSolver:
             "target": targets.nbytes,
             "q0": 0 if q0 is None else q0.nbytes,
         }
-        memory, at = self._laid_out(sizes, stream)
+        memory, at = self.laid_out(sizes, stream)
         gpu.upload(at["target"], targets, stream)
         if q0 is not None:
             gpu.upload(at["q0"], q0, stream)
@@ -147,7 +149,60 @@ class GpuSolver:
             part("effort", np.int32, count, 2),
         )
 
-    def _laid_out(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
+    def solve_there(self, target: object, q0: Any, bounds: Bounds, stream: object) -> Solution:
+        """Solve poses (..., 4, 4) that are in the GPU's memory; results stay there.
+
+        Nothing is waited for. What is not finite, or no pose, gets `Status.NONFINITE_INPUT`.
+        """
+        layout, gpu = self.search.layout, self.machine
+        n = layout.robot.dof
+        if self.search.poses != 1:
+            raise InputError(
+                f"a target in a GPU's memory must be of one PoseTask; given: {len(layout.tasks)} "
+                f"tasks, {layout.tasks[0]!r} first"
+            )
+        gpu.use()
+        on = stream_of(stream, (target, q0))
+        poses = seen(target, on, "target")
+        lead, count = poses.shape[:-2], int(np.prod(poses.shape[:-2]))
+        if poses.shape[-2:] != (4, 4) or poses.device != gpu.number or count > _MOST:
+            raise InputError(
+                f"target must be up to {_MOST} poses (..., 4, 4) on cuda:{gpu.number}; "
+                f"given: {poses.shape} on cuda:{poses.device}"
+            )
+        start = None if q0 is None else seen(q0, on, "q0")
+        if start is not None and (start.shape != (*lead, n) or start.device != gpu.number):
+            raise InputError(
+                f"q0 must be {(*lead, n)} on cuda:{gpu.number}; "
+                f"given: {start.shape} on cuda:{start.device}"
+            )
+        sizes = {"q": 8 * n * count, "error": 16 * count, "effort": 8 * count, "outcome": count}
+        memory, at = self.laid_out(sizes, on)
+        scratch = gpu.allocate(96 * count, on)
+        at |= {"target": scratch.pointer, "q0": start.pointer if start else 0}
+        if count:
+            numbers = (ctypes.c_void_p(poses.pointer), ctypes.c_void_p(scratch.pointer))
+            blocks, threads = -(-count // 128), 128
+            read = self.kernels["read_poses"]
+            gpu.launch(read, blocks, threads, on, *numbers, ctypes.c_int(count))
+            self.launch(at, count, bounds, on)
+        steps = [int(np.prod(lead[i + 1 :])) for i in range(len(lead))]
+
+        def part(name: str, dtype: Any, width: int, first: int = 0, *more: int) -> GpuArray:
+            strides = (*(width * step for step in steps), *(1 for _ in more))
+            kind = np.dtype(dtype)
+            pointer = at[name] + first * kind.itemsize
+            return GpuArray((*lead, *more), kind, strides, pointer, memory)
+
+        results: list[Any] = [
+            part("q", np.float64, n, 0, n),
+            part("outcome", np.int8, 1),
+            *(part("error", np.float64, 2, i) for i in range(2)),
+            *(part("effort", np.int32, 2, i) for i in range(2)),
+        ]
+        return Solution(*results)
+
+    def laid_out(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
         """One piece of memory for several arrays, and where each is."""
         ends = np.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes.values()]).tolist()
         memory = self.machine.allocate(ends[-1], stream)
@@ -160,7 +215,7 @@ class GpuSolver:
         many, memory = count > _FEW, None
         own: dict[str, int] = {}
         if many:
-            memory, own = self._laid_out(
+            memory, own = self.laid_out(
                 {
                     "counter": 8,
                     "near": 2 * _LISTED * count,

@@ -30,7 +30,7 @@ struct Request {
   double* q;             // (count, n)
   signed char* outcome;  // (count,)
   double* error;         // (count, 2): position [m], rotation [rad]
-  int* effort;           // (count, 2): iterations, starts
+  int* effort;           // (count, 2): iterations, starts beyond the first
   unsigned short* near;  // (count, listed): of the table, the nearest first
   float* rough;          // (count, n): what `search` has found
   int* left;             // (count,): problems that it has not
@@ -104,7 +104,7 @@ __device__ void record(const Request& request, int problem, const Fine& fine, Ou
   request.error[2 * problem] = fine.position;
   request.error[2 * problem + 1] = fine.rotation;
   request.effort[2 * problem] = iterations;
-  request.effort[2 * problem + 1] = starts;
+  request.effort[2 * problem + 1] = starts > 1 ? starts - 1 : 0;
 }
 
 // A problem that is not looked at.

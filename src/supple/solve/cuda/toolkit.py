@@ -36,7 +36,7 @@ class DeviceInfo:
 
 
 @lru_cache(maxsize=1)
-def _packages() -> tuple[Any, Any]:
+def packages() -> tuple[Any, Any]:
     """`cuda.core` and the driver.
 
     Raises:
@@ -62,7 +62,7 @@ def check(answer: tuple[Any, ...]) -> Any:
     """
     status, *results = answer
     if int(status):
-        _, text = _packages()[1].cuGetErrorString(status)
+        _, text = packages()[1].cuGetErrorString(status)
         raise DeviceError(f"the GPU's driver refused: {(text or b'?').decode()} ({status.name})")
     return results[0] if results else None
 
@@ -77,7 +77,7 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 @lru_cache(maxsize=1)
 def _devices() -> tuple[DeviceInfo, ...]:
-    core, driver = _packages()
+    core, driver = packages()
     try:
         check(driver.cuInit(0))
         count = check(driver.cuDeviceGetCount())
@@ -112,7 +112,7 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
 
 def compile_source(text: str, architecture: str) -> bytes:
     """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk."""
-    core, _ = _packages()
+    core, _ = packages()
     from cuda.bindings import nvrtc
 
     status, major, minor = nvrtc.nvrtcVersion()
@@ -129,7 +129,8 @@ class Machine:
     """One GPU, made current: memory, copies and launches on a stream."""
 
     def __init__(self, number: int) -> None:
-        self._core, self._driver = _packages()
+        self.number = number
+        self._core, self._driver = packages()
         self.device = self._core.Device(number)
         self.device.set_current()
         self.processors = int(self.device.properties.multiprocessor_count)
@@ -142,6 +143,16 @@ class Machine:
     def stream(self) -> int:
         """A stream of its own for what has none."""
         return self._stream
+
+    def order(self, before: int, after: int | None) -> None:
+        """Let one stream wait for what another has been told so far; -1 or None: nobody waits."""
+        if after is None or after in (-1, before) or {before, after} <= {0, 1}:
+            return
+        self.use()
+        event = check(self._driver.cuEventCreate(2))  # (without a time)
+        check(self._driver.cuEventRecord(event, before))
+        check(self._driver.cuStreamWaitEvent(after, event, 0))
+        check(self._driver.cuEventDestroy(event))
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         """The kernels of some machine code."""
