@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
-from targets import boundary, hold
+from targets import apart, boundary, hold
 
 import supple
 from supple import AxisTask, InputError, PositionTask, Status, solve
@@ -47,6 +50,23 @@ def test_an_arm_of_five_joints_points_its_tool() -> None:
     at = robot.fk(found.q)
     assert (np.linalg.norm(at[:, :3, 3] - T[:, :3, 3], axis=1) <= 1e-6).all()
     assert (np.linalg.norm(np.cross(at[:, :3, 2], T[:, :3, 2]), axis=1) <= 1e-6).all()
+
+
+@pytest.mark.parametrize("count", [300, 11_000])
+def test_both_hands_of_a_humanoid(count: int, robot_files: Callable[[str, str], Path]) -> None:
+    robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
+    hands = ["left_wrist_yaw_link", "right_wrist_yaw_link"]
+    q = robot.random(14, count)
+    T = [robot.fk(q, hand) for hand in hands]
+    found = solve(robot, T, tasks=hands, device="cuda")
+    few = solve(robot, [one[:300] for one in T], tasks=hands)
+    assert found.success[:300].mean() >= few.success.mean() - 0.01
+    far = np.array(
+        [apart(robot.fk(found.q, hand), one) for hand, one in zip(hands, T, strict=True)]
+    )
+    np.testing.assert_allclose(far.max(axis=0)[0], found.position_error, rtol=1e-6, atol=1e-12)
+    assert (far.max(axis=0)[:, found.success] <= 1e-6 + 1e-12).all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 namespace supple {
 namespace {
 
-constexpr int starts_a_round = 2;  // of a thread; then those that failed are looked at
+constexpr int starts_a_round = 4;  // of a thread; then those that failed are looked at
 
 // From where a start has failed to where it comes to rest.
 __device__ __noinline__ void settle(const Request& request, int problem, const float* q,

@@ -6,20 +6,24 @@ namespace supple {
 
 constexpr int listed = 4;  // of a problem's starts, so many are from the table
 
-// Poses (count, 4, 4), in place of targets, as the numbers of a task: rotation columns, made
-// orthonormal, and position. What is no pose is NaN. As `straight` in src/core/solve.cpp.
+// Poses (count, 4, 4) as the numbers of targets: rotation columns, made orthonormal where they are
+// not, and position. What is no pose is NaN. As `straight` in src/core/solve.cpp.
 extern "C" __global__ void read_poses(const double* poses, double* target, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;
   const double* const T = poses + 16 * problem;
-  const auto near = [](double x, double y) { return ::fabs(x - y) <= 1e-6; };
-  bool good = near(T[12], 0) && near(T[13], 0) && near(T[14], 0) && near(T[15], 1);
+  double off = 0;
+  const auto near = [&](double x, double y) { off = ::fmax(off, x == x ? ::fabs(x - y) : 1); };
+  for (int i = 0; i < 4; ++i) near(T[12 + i], i == 3);
+  bool good = off <= 1e-6;
   Rotation<double> R{{T[0], T[4], T[8]}, {T[1], T[5], T[9]}, {T[2], T[6], T[10]}};
   for (int pass = 0; pass < 3; ++pass) {
     const double xx = dot(R.x, R.x), yy = dot(R.y, R.y), zz = dot(R.z, R.z);
     const double xy = dot(R.x, R.y), xz = dot(R.x, R.z), yz = dot(R.y, R.z);
-    good = good && near(xx, 1) && near(yy, 1) && near(zz, 1);
-    good = good && near(xy, 0) && near(xz, 0) && near(yz, 0);
+    off = 0;
+    near(xx, 1), near(yy, 1), near(zz, 1), near(xy, 0), near(xz, 0), near(yz, 0);
+    good = good && off <= 1e-6;
+    if (off <= 1e-14 || pass == 2) break;
     R = {R.x * (1.5 - 0.5 * xx) + R.y * (-0.5 * xy) + R.z * (-0.5 * xz),
          R.x * (-0.5 * xy) + R.y * (1.5 - 0.5 * yy) + R.z * (-0.5 * yz),
          R.x * (-0.5 * xz) + R.y * (-0.5 * yz) + R.z * (1.5 - 0.5 * zz)};
