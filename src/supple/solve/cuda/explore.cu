@@ -75,8 +75,9 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         for (int j = 0; j < n; ++j) own.q[j] = float(clamped(request.q0[problem * n + j], j));
       }
     }
+    for (int j = 0; j < n; ++j) kept[j] = own.q[j];
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0;
-    bool open = true;
+    bool open = true, singular = false;
     const auto answer = [&](const Fine& fine, bool mine, Outcome outcome) {
       if (!mine) return;
       const int more = left ? request.effort[2 * problem] : 0;
@@ -95,7 +96,12 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         float q[n];  // (what a call can see has no registers)
         for (int j = 0; j < n; ++j) q[j] = own.q[j];
         if (found) finished(request, problem, q, fine);
-        const int winner = first_of(fine.solved);
+        int winner = first_of(fine.solved);
+        if (winner < 0 && !singular) {  // so near, and yet not there: Newton's method gets on
+          singular = true;
+          if (found) settle(request, problem, q, fine);
+          winner = first_of(fine.solved);
+        }
         answer(fine, lane == winner, Outcome::solved);
         if (winner >= 0) break;
       }
@@ -109,11 +115,9 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       open = open && !stuck;
       if (!__any_sync(everyone, open || again)) {  // all have failed: what they have come to
         Fine fine;
-        fine.cost = 1e300;
-        fine.solved = false;
-        if (kept_cost < huge_cost) settle(request, problem, kept, fine);
+        settle(request, problem, kept, fine);
         const double least = least_of(fine.cost);
-        const int best = first_of(fine.cost == least), winner = first_of(fine.solved);
+        const int best = ::max(0, first_of(fine.cost == least)), winner = first_of(fine.solved);
         const bool same = fine.cost <= (1 + double(same_cost)) * least;
         const int agreed = __popc(__ballot_sync(everyone, same));
         const bool over = agreed >= enough_same || next >= request.max_starts;
