@@ -41,3 +41,8 @@ def test_without_a_gpu() -> None:
 def test_a_device_that_is_none(name: object) -> None:
     with pytest.raises(InputError, match="device must be"):
         solve(supple.load("panda"), np.eye(4), device=name)
+
+
+def test_a_stream_without_a_gpu() -> None:
+    with pytest.raises(InputError, match="stream is for targets in a GPU's memory"):
+        solve(supple.load("panda"), np.eye(4), stream=1)

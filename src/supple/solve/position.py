@@ -30,6 +30,7 @@ from supple.solve.story import story_of
 Progress: TypeAlias = Callable[[int, int], object]
 Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
+_ARRAY = np.ndarray
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
 
@@ -102,10 +103,7 @@ def solve(
             get `Status.NONFINITE_INPUT`.
         MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
-    if device is None and type(target) is not np.ndarray and on_gpu(target):
-        device = "cuda"
-    if device is not None and device != "cpu":
-        search = search_of(robot, tasks, damping, max_step)
+    if device != "cpu" and (device is not None or (type(target) is not _ARRAY and on_gpu(target))):
         refused = {
             "prefer": prefer if prefer != "fast" and (prefer or q0 is not None) else None,
             "solutions": solutions if solutions != 1 else None,
@@ -114,12 +112,15 @@ def solve(
             "threads": threads,
             "progress": progress,
         }
-        bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
         for name, given in refused.items():
             if given is not None:
                 hint = '; q0 needs prefer="fast" on a GPU' if q0 is not None else ""
                 raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}{hint}")
+        search = search_of(robot, tasks, damping, max_step)
+        bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
         return _on_gpu(search, target, tasks, q0, bounds, _device(device), stream)
+    if stream is not None:
+        raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
     near = q0 is not None and (prefer is None or prefer == "nearest")
@@ -181,7 +182,7 @@ def _on_gpu(
     from supple.solve.cuda.position import Bounds, solver_of  # (NVIDIA's packages are optional)
 
     solver = solver_of(search, device)
-    if type(target) is not np.ndarray and on_gpu(target):
+    if type(target) is not _ARRAY and on_gpu(target):
         return solver.solve_there(target, q0, Bounds(*bounds), stream)
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
@@ -352,11 +353,13 @@ def _start(q0: ArrayLike, robot: Robot, lead: tuple[int, ...]) -> Array:
 
 
 def _device(given: object) -> str:
-    """The name of a GPU.
+    """The name of a GPU; of the first, if none is named.
 
     Raises:
         InputError: it is none.
     """
+    if given is None:
+        return "cuda"
     if not isinstance(given, str) or not re.fullmatch(r"cuda(:\d+)?", given):
         raise InputError(f'device must be "cpu", "cuda" or "cuda:0"; given: {shown(given)}')
     return given

@@ -111,11 +111,18 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
 
 
 def compile_source(text: str, architecture: str) -> bytes:
-    """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk."""
+    """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk.
+
+    Raises:
+        MissingExtraError: there is no NVRTC.
+    """
     core, _ = packages()
     from cuda.bindings import nvrtc
 
-    status, major, minor = nvrtc.nvrtcVersion()
+    try:
+        status, major, minor = nvrtc.nvrtcVersion()
+    except RuntimeError as error:  # (the bindings are there, and not the library)
+        raise MissingExtraError("cuda", "compiling for a GPU") from error
     check((status, None))
 
     def make() -> bytes:
