@@ -23,7 +23,7 @@ KERNELS = {"search.cu": ("read_poses", "look_up", "search", "finish"), "explore.
 
 _LISTED = 4  # `listed` in search.cu
 _FEW = 10_000  # from so many targets on a thread for each is sooner than a warp for each
-_MOST = 1 << 24  # targets of a launch
+_MOST = 1 << 23  # targets of a launch: indices are ints
 _THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64}
 _ALIGNED = 256  # [bytes]
 
