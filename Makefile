@@ -15,7 +15,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
 .PHONY: demo test check lint types headers format clean \
-        bench bench-kinematics bench-servo bench-figures bench-position bench-singularities
+        bench bench-kinematics bench-servo bench-figures bench-position bench-singularities bench-gpu
 
 demo: $(VENV)/installed
 	@$(BIN)/python examples/first_steps.py
@@ -55,6 +55,11 @@ bench-position: $(VENV)/installed $(VENV)/test-tools $(PEERS)/position/installed
                 $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/position.py
 	$(BIN)/python bench/position_batch.py
+
+# on a machine with an NVIDIA GPU
+bench-gpu: $(VENV)/installed
+	$(PIP) install "cuda-core[cu13]>=0.5"
+	$(BIN)/python bench/gpu.py
 
 bench-figures: $(VENV)/installed
 	$(BIN)/python bench/figures.py

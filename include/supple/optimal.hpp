@@ -160,10 +160,10 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   // As in optimal_lambda2: ends a little under the bound, aims a little lower.
   constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
   // Norms between these have squares with all their digits.
-  constexpr T shortest = sizeof(T) == 8 ? T(0x1p-400) : T(0x1p-32);
-  constexpr T longest = sizeof(T) == 8 ? T(0x1p400) : T(0x1p56);
+  constexpr T shortest = T(sizeof(T) == 8 ? 0x1p-400 : 0x1p-32);
+  constexpr T longest = T(sizeof(T) == 8 ? 0x1p400 : 0x1p56);
   // A determinant of which quotients keep their digits; a condition far from where rank is lost.
-  constexpr T least = sizeof(T) == 8 ? T(0x1p-700) : T(0x1p-90);
+  constexpr T least = T(sizeof(T) == 8 ? 0x1p-700 : 0x1p-90);
   constexpr T condition = 1 / (256 * epsilon);
   if (int(m) > int(n)) return L(0) != L(0);
 

@@ -53,12 +53,12 @@ struct Descent {
 
 // Whether λ² is the usual one, gain ‖e‖, which costs next to nothing.
 template <class T>
-SUPPLE_FN bool usually_damped(const Quest<T>& quest) {
+SUPPLE_FN constexpr bool usually_damped(const Quest<T>& quest) {
   return quest.step.damping.rule == Rule::error_norm;
 }
 
 template <class T>
-SUPPLE_FN int descent_work(const Quest<T>& quest) {
+SUPPLE_FN constexpr int descent_work(const Quest<T>& quest) {
   const int m = quest.rows, n = quest.chain.coordinates, looking = 12 * quest.chain.joints;
   const int going = m * m + m + n + (usually_damped(quest) ? 0 : step_scratch(m, n));
   return looking > going ? looking : going;
@@ -143,7 +143,9 @@ SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, 
 // steps that do as much for the task, the one nearest to v (n,), where there is one:
 //
 //   dq = v + Jᵀ(JJᵀ + λ²)⁻¹(e - J v)
-template <class L, class T, class M, class N>
+//
+// Without `any_rule` it is compiled for the usual damping alone.
+template <bool any_rule = true, class L, class T, class M, class N>
 SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L* v) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
   transpose_times(int(m), int(n), J, at.e, dq);
@@ -158,13 +160,13 @@ SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L*
       for (int j = 0; j < n; ++j) z[i] = fma(-J[i * n + j], v[j], z[i]);
     }
   }
-  if (usually_damped(quest)) {
+  if (!any_rule || usually_damped(quest)) {
     gram(int(m), int(n), J, A);
     const L lambda2 = L(quest.step.damping.p[0]) * sqrt(at.cost);
     for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
     ldl_solve(m, A, z);
     transpose_times(int(m), int(n), J, z, dq);
-  } else {
+  } else if constexpr (any_rule) {
     ruled_step(quest, at, J, z, dq, dq + n);
   }
   if (v) {
@@ -250,7 +252,7 @@ SUPPLE_FN void convex_cholesky(int n, L* SUPPLE_RESTRICT a, const L& floor) {
   }
 }
 
-SUPPLE_FN int settle_work(int n) { return 2 * n * n + 2 * n; }
+SUPPLE_FN constexpr int settle_work(int n) { return 2 * n * n + 2 * n; }
 
 // One step of Newton's method on ½‖e‖² inside the limits, damped by μ = stiffness ‖e‖; where the
 // second derivative is not positive, of one near it that is. Joints that sit at a limit and would

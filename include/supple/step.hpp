@@ -372,7 +372,7 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
 }
 
 // Lanes of working memory that `step` needs.
-SUPPLE_FN int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
+SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
 
 // One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled;
 // `start` is where the search of the optimal λ² begins. Returns λ², zero for undamped methods.

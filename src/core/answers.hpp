@@ -9,10 +9,8 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int finish_iterations = 40, polish_iterations = 100;
+constexpr int polish_iterations = 100;
 constexpr int looks = 8;            // after so many iterations: whether time is up
-constexpr double finishing = 0.8;   // what is to be finished must lower its cost to this part ...
-constexpr double waiting = 3;       // ... every so many iterations: near a singularity it swings
 constexpr double apart = 1e-2;      // by so much, in some joint, solutions differ
 constexpr double near_start = 0.5;  // a solution within this of q0 is not compared with others
 constexpr double near_miss = 1e-4;  // ‖e‖² from which a descent from q0 is worth going on with
@@ -53,14 +51,13 @@ void leave(const SolveRequest& request, std::ptrdiff_t problem, Room& room, Outc
 
 // Whether a problem's numbers are such that no square of them overflows.
 bool sound(const SolveRequest& request, std::ptrdiff_t problem) {
-  constexpr double most = 1e9;
   const Quest<double>& quest = *request.fine;
   bool good = true;
   for (int i = 0; i < quest.targets; ++i) {
-    good &= size(request.target[problem * quest.targets + i]) <= most;
+    good &= size(request.target[problem * quest.targets + i]) <= largest_number;
   }
   for (int j = 0; request.q0 && j < quest.chain.coordinates; ++j) {
-    good &= size(request.q0[problem * request.q0_stride + j]) <= most;
+    good &= size(request.q0[problem * request.q0_stride + j]) <= largest_number;
   }
   return good;
 }

@@ -9,12 +9,9 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int fine_iterations = 80, rest_iterations = 24, climb_iterations = 12;
-constexpr float least_stiff = 0.03f;  // part of the stiffness that at rest counts as none
-constexpr float same_cost = 2e-3f;    // costs that differ by less are those of the same place
-constexpr int enough_same = 20;    // so many starts came to rest at the best place: it is the best
-constexpr int hopeless_after = 8;  // iterations, and ...
-constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
+constexpr int rest_iterations = 24, climb_iterations = 12;
+constexpr int hopeless_after = 8;      // iterations, and ...
+constexpr float hopeless = 4;          // ... a start with so many times the least cost is given up
 constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
 constexpr float plainly = 4e-3f;  // ... at least, as a part of the stiffness: about a millimetre
 constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
@@ -39,43 +36,6 @@ void keep(const SolveRequest& request, Room& room, int lane, Failures& failures)
   }
   failures.cost[at] = cost;
   std::copy_n(room.lane_q(lane, n), n, failures.q + at * n);
-}
-
-// Lanes that come to rest: the best so far of each.
-template <class L>
-struct Rest {
-  L *q, *work;         // (n,), and settle_work
-  L value, stiffness;  // what becomes least; how much it is damped
-};
-
-template <class L, class T>
-Rest<L> rest_from(const Quest<T>& quest, const Descent<L>& at, L* work, float stiff = 1) {
-  const int n = quest.chain.coordinates;
-  for (int j = 0; j < n; ++j) work[j] = at.q[j];
-  return {work, work + n, L(T(huge_cost)), L(T(stiff) * quest.stiffness)};
-}
-
-// One step of Newton's method, damped more after one that made things worse: that one is taken
-// back. Right after `measure`, with what has become of the value, and the size of it that counts.
-// Returns where lanes have come to rest.
-template <class L, class T>
-mask_t<L> approach(const Quest<T>& quest, Descent<L>& at, Rest<L>& rest, const L& value,
-                   const L& size, bool flat = false) {
-  constexpr bool fine = sizeof(T) == sizeof(double);
-  const L little = size * L(T(fine ? 1e-11 : 1e-5)), noise = size * L(T(fine ? 1e-9 : 1e-6));
-  const int n = quest.chain.coordinates;
-  const mask_t<L> better = value < rest.value;
-  const mask_t<L> done = ((abs(rest.value - value) < little) &
-                          (rest.stiffness <= L(T(least_stiff) * quest.stiffness))) |
-                         (rest.stiffness >= L(T(1e4) * quest.stiffness));
-  for (int j = 0; j < n; ++j) rest.q[j] = select(better, at.q[j], rest.q[j]);
-  rest.value = select(better, value, rest.value + noise);
-  settle_step(quest, at, rest.stiffness, flat, rest.work);
-  // (J and e are not those of rest.q where it got worse: no step from there yet)
-  for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], rest.q[j]);
-  rest.stiffness = select(better, max(rest.stiffness * L(T(0.3)), L(T(1e-3) * quest.stiffness)),
-                          rest.stiffness * L(T(16)));
-  return done;
 }
 
 // Lets a problem's failed starts come to rest, on lanes of floats. Returns whether the best of them

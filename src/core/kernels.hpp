@@ -8,7 +8,7 @@
 #include "supple/limits.hpp"
 #include "supple/robot.hpp"
 #include "supple/servo.hpp"
-#include "supple/solve.hpp"
+#include "supple/starts.hpp"
 #include "supple/step.hpp"
 #include "supple/task.hpp"
 
@@ -135,9 +135,6 @@ struct ServoKernel {
   void (*act)(const Servo<double>&, ServoState<double>&, double* scratch);
   void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
 };
-
-// How a problem came out: values of `Status` in src/supple/solve/result.py.
-enum class Outcome : signed char { solved = 3, unreachable, timeout, nonfinite };
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {

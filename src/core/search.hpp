@@ -6,7 +6,7 @@
 
 #include "kernels.hpp"
 #include "lanes.hpp"
-#include "supple/solve.hpp"
+#include "supple/starts.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -17,14 +17,7 @@ using Wide = Pack<float, batch_width<float>>;
 using Fine = Pack<double, batch_width<double>>;
 constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 
-// A start that gets nowhere is given up: every `window` iterations its cost must have fallen to
-// `progress` of what it was. The first starts are given up soon, for most targets have many ways;
-// later ones have twice the window and four times the iterations, for towards a singular pose
-// convergence is only linear.
-constexpr int max_iterations = 16, window = 3, patient_from = 12;
-constexpr float progress = 0.4f;
 constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
-constexpr float huge_cost = 3e38f;
 
 // A piece of memory cut into arrays.
 class Cut {
@@ -232,13 +225,8 @@ void put_in(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_
 }
 
 bool stuck(const SolveRequest& request, const Room& room, int lane, Slot& slot) {
-  const int patience = slot.start < patient_from ? 1 : 2, pace = request.wide->pace;
-  if (slot.iteration >= patience * patience * pace * max_iterations) return true;
-  if (slot.iteration % (patience * pace * window)) return false;
-  const float cost = get(room.wide.cost, lane);
-  const bool slow = !(cost <= progress * slot.cost);
-  slot.cost = cost;
-  return slow;
+  return given_up(slot.start, slot.iteration, request.wide->pace, get(room.wide.cost, lane),
+                  slot.cost);
 }
 
 }  // namespace

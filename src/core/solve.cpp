@@ -1,6 +1,7 @@
 #define NO_IMPORT_ARRAY
 #include "solve.hpp"
 
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "batches.hpp"
+#include "constants.hpp"
 #include "isa.hpp"
 #include "tasks.hpp"
 #include "watch.hpp"
@@ -207,6 +209,9 @@ class PySolver {
     turn_.assign(joints.end() - n, joints.end());
     turns_ = std::any_of(turn_.begin(), turn_.end(), [](double turn) { return turn > 0; });
   }
+
+  // What the GPU's compiler is to know of the robot, the tasks and the rule.
+  std::string constants() const { return text::given(fine_.quest, feature_scale_.data()); }
 
   // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
   // restarts, None), a tuple of its own type, or None if an argument is not what this takes as it
@@ -448,6 +453,7 @@ void bind_solve(nb::module_& m) {
               nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "eased"_a,
               "joints"_a, "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a,
               "feature_scale"_a, "seeds"_a, "reached"_a, "kinds"_a)
+          .def("constants", &PySolver::constants, "struct Given<T>, for a compiler to fold.")
           .def(
               "one", &PySolver::one, "kind"_a, "statuses"_a, "target"_a.none(), "q0"_a.none(),
               "position_tolerance"_a, "rotation_tolerance"_a, "max_starts"_a, "timeout"_a,

@@ -45,7 +45,18 @@ from supple.motion import (
     linearize,
     steps,
 )
-from supple.solve import Servo, Solution, Status, Story, Trajectory, solve, track
+from supple.solve import (
+    DeviceError,
+    DeviceInfo,
+    Servo,
+    Solution,
+    Status,
+    Story,
+    Trajectory,
+    devices,
+    solve,
+    track,
+)
 
 __all__ = [
     "DLS",
@@ -57,6 +68,8 @@ __all__ = [
     "ClampError",
     "Description",
     "DescriptionError",
+    "DeviceError",
+    "DeviceInfo",
     "GradientProjection",
     "InputError",
     "LeastDirection",
@@ -91,6 +104,7 @@ __all__ = [
     "alternate_jacobian",
     "criteria",
     "damping",
+    "devices",
     "dh",
     "explain",
     "leak",

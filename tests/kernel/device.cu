@@ -15,6 +15,7 @@
 #include "se3.hpp"
 #include "servo.hpp"
 #include "solve.hpp"
+#include "starts.hpp"
 #include "step.hpp"
 #include "task.hpp"
 
@@ -145,11 +146,13 @@ template <class T>
 __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;
   Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
+  Rest<T> rest = rest_from(quest, at, work + descent_work(quest));
   measure(quest, at);
-  while (!arrived(quest, at)) {
+  float before = huge_cost;
+  for (int k = 1; !arrived(quest, at) && !given_up(0, k, quest.pace, at.cost, before); ++k) {
     descend(quest, quest.rows, n, at, static_cast<const T*>(nullptr));
     measure(quest, at);
-    if (!settle_step(quest, at, quest.stiffness, work + descent_work(quest))) break;
+    if (approach(quest, at, rest, at.cost, at.cost)) break;
   }
   errors[2 * i] = at.position;
   errors[2 * i + 1] = at.rotation;

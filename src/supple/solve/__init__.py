@@ -1,5 +1,6 @@
 """Steps in time, whole motions, and configurations that meet a target."""
 
+from supple.solve.cuda import DeviceError, DeviceInfo, devices
 from supple.solve.position import solve
 from supple.solve.result import Status, Trajectory
 from supple.solve.servo import Servo
@@ -7,4 +8,15 @@ from supple.solve.solution import Solution
 from supple.solve.story import Story
 from supple.solve.track import track
 
-__all__ = ["Servo", "Solution", "Status", "Story", "Trajectory", "solve", "track"]
+__all__ = [
+    "DeviceError",
+    "DeviceInfo",
+    "Servo",
+    "Solution",
+    "Status",
+    "Story",
+    "Trajectory",
+    "devices",
+    "solve",
+    "track",
+]

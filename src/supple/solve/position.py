@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from supple.kinematics.environment import thread_count
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array
 from supple.motion.task import TaskLike
+from supple.solve.cuda.arrays import on_gpu
 from supple.solve.given import (
     MOST_SOLUTIONS,
     MOST_STARTS,
@@ -36,6 +38,7 @@ from supple.solve.story import story_of
 Progress: TypeAlias = Callable[[int, int], object]
 Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
+_ARRAY = np.ndarray
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
 
@@ -57,6 +60,8 @@ def solve(
     explain: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
+    device: str | None = None,
+    stream: Any = None,
 ) -> Solution:
     """Find configurations that meet targets, inside the joint limits.
 
@@ -99,11 +104,36 @@ def solve(
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many.
+        device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There targets
+            take tasks, damping, max_step, tolerances, max_starts, and q0 with prefer="fast". Left
+            out, it is where the target is: poses (..., 4, 4) in a GPU's memory (CuPy, PyTorch, JAX)
+            give a `Solution` of arrays there, without waiting for it.
+        stream: On which to work, of a target in a GPU's memory; the default stream if neither it
+            nor the array says.
 
     Raises:
         InputError: malformed input, or one target or start that is not finite. In a batch those
             get `Status.NONFINITE_INPUT`.
+        MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
+    if device != "cpu" and (device is not None or (type(target) is not _ARRAY and on_gpu(target))):
+        refused = {
+            "prefer": prefer if prefer != "fast" and (prefer or q0 is not None) else None,
+            "solutions": solutions if solutions != 1 else None,
+            "timeout": timeout,
+            "explain": explain or None,
+            "threads": threads,
+            "progress": progress,
+        }
+        for name, given in refused.items():
+            if given is not None:
+                hint = '; q0 needs prefer="fast" on a GPU' if q0 is not None else ""
+                raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}{hint}")
+        search = search_of(robot, tasks, damping, max_step)
+        bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
+        return _on_gpu(search, target, tasks, q0, bounds, _device(device), stream)
+    if stream is not None:
+        raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
     ends = math.inf if timeout is None else began + seconds(timeout)
@@ -132,11 +162,7 @@ def solve(
             made = None
         if made is not None:
             return made
-    bounds = (
-        number(position_tolerance, "position_tolerance", above=0),
-        number(rotation_tolerance, "rotation_tolerance", above=0),
-        count_of(max_starts, "max_starts", MOST_STARTS),
-    )
+    bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
     if prefer is None:
         prefer = "fast" if q0 is None else "nearest"
     most = thread_count(threads)
@@ -154,6 +180,55 @@ def solve(
         began if explain else None,
     )
     return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
+
+
+def _bounds(position: float, rotation: float, max_starts: int) -> tuple[float, float, int]:
+    return (
+        number(position, "position_tolerance", above=0),
+        number(rotation, "rotation_tolerance", above=0),
+        count_of(max_starts, "max_starts", MOST_STARTS),
+    )
+
+
+def _on_gpu(
+    search: Search,
+    target: Any,
+    tasks: TaskLike | Sequence[TaskLike] | None,
+    q0: Any,
+    bounds: tuple[float, float, int],
+    device: str,
+    stream: Any,
+) -> Solution:
+    from supple.solve.cuda.position import Bounds, solver_of  # (NVIDIA's packages are optional)
+
+    solver = solver_of(search, device)
+    if type(target) is not _ARRAY and on_gpu(target):
+        return solver.solve_there(target, q0, Bounds(*bounds), stream)
+    if stream is not None:
+        raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
+    goals = search.targets(each_of(target, tasks, search))
+    lead, flat = goals.shape[:-1], goals.reshape(-1, goals.shape[-1])
+    start = None
+    if q0 is not None:
+        own = start_of(q0, search.layout.robot, lead)
+        start = np.ascontiguousarray(np.broadcast_to(own, (*lead, own.shape[-1])))
+        start = start.reshape(-1, own.shape[-1])
+    found = solver.solve(flat, start, Bounds(*bounds))
+    parts: list[Any] = [found.q, found.outcome, found.error, found.effort]
+    q, status, error, effort = (part.reshape((*lead, *part.shape[1:])) for part in parts)
+    made = Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], effort[..., 1])
+    if lead:
+        return made
+    if made.status == Status.NONFINITE_INPUT:
+        raise InputError(f"target and q0 must be finite, and within 1e9; given: {shown(target)}")
+    return Solution(
+        made.q,
+        STATUS[int(made.status)],
+        float(made.position_error),
+        float(made.rotation_error),
+        int(made.iterations),
+        int(made.restarts),
+    )
 
 
 @dataclass(frozen=True)
@@ -279,3 +354,16 @@ def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
 def _left(ends: float) -> float:
     """The time that is left [s]."""
     return max(0.0, ends - time.perf_counter())
+
+
+def _device(given: object) -> str:
+    """The name of a GPU; of the first, if none is named.
+
+    Raises:
+        InputError: it is none.
+    """
+    if given is None:
+        return "cuda"
+    if not isinstance(given, str) or not re.fullmatch(r"cuda(:\d+)?", given):
+        raise InputError(f'device must be "cpu", "cuda" or "cuda:0"; given: {shown(given)}')
+    return given

@@ -43,6 +43,27 @@ _COARSE = 2e-5  # tolerance of the search in floats, relative to the size of pos
 
 
 @dataclass(frozen=True, eq=False)
+class Starts:
+    """A table of configurations to start from, looked up by what they reach.
+
+    Attributes:
+        seeds: Configurations (N, n).
+        reached: What they reach, as the kernel's numbers of a target (N, k).
+        scale: How much each of those counts in the look-up (k,).
+    """
+
+    seeds: Array
+    reached: Array
+    scale: Array
+
+    def table(self) -> NDArray[np.float32]:
+        """What is reached, scaled, and half the sum of its squares (N, k + 1)."""
+        scaled = self.reached * self.scale.astype(np.float32)
+        half = 0.5 * (scaled**2).sum(axis=-1, keepdims=True)
+        return np.concatenate([scaled, half], axis=-1).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
 class Search:
     """Tasks of a robot, ready to be solved.
 
@@ -52,6 +73,9 @@ class Search:
         primary: How many rows are to be met; the others are postures.
         rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
         rule: The damping of the descent.
+        starts: Where starts are looked up.
+        coarse: How near floats can tell [m].
+        poses: How many poses a target is; 0 if it is something else.
         kernel: The compiled form.
     """
 
@@ -60,6 +84,9 @@ class Search:
     primary: int
     rest: tuple[int, ...]
     rule: KernelRule
+    starts: Starts
+    coarse: float
+    poses: int
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
@@ -192,6 +219,9 @@ def _search(
     eased = _eased(weights, measures, reach)
     scale, true_scale = (_scale(each, measures, reach) for each in (eased, weights))
     rule = damping or ErrorNorm(_DAMPING * scale)
+    starts = Starts(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
+    poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
+    coarse = _COARSE * max(1.0, largest)
     kernel = _core.Solver(
         tasks=layout.kernel,
         primary=len(met),
@@ -208,15 +238,15 @@ def _search(
             _STIFFNESS * scale,
             max_step,
             _pace(max_step),
-            _COARSE * max(1.0, largest),
+            coarse,
             _STIFFNESS * true_scale,
         ],
-        feature_scale=[x for one in rows for x in _features(one, reach)],
+        feature_scale=starts.scale.tolist(),
         seeds=seeds.ravel().tolist(),
         reached=reached.ravel().tolist(),
         kinds=_kinds(tasks, moved, layout),
     )
-    return Search(layout, tuple(moved), primary, tuple(rest), rule, kernel)
+    return Search(layout, tuple(moved), primary, tuple(rest), rule, starts, coarse, poses, kernel)
 
 
 def _eased(weights: Array, measures: Sequence[int], reach: float) -> Array:

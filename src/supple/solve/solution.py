@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ class Solution(NamedTuple):
 
     Everything is measured again in double precision at the q that is returned. `str()` of it is a
     sentence. A tuple, for it is made in a tenth of the time that other objects take: so it is
-    always true in a condition, and `success` is what to ask.
+    always true in a condition, and `success` is what to ask. Of targets in a GPU's
+    memory all are arrays there (`GpuArray`), and nothing has been waited for.
 
     Attributes:
         q: Coordinates (..., n) [rad or m], inside the limits; (s, n) if several were asked for.
@@ -57,6 +59,8 @@ class Solution(NamedTuple):
     def __str__(self) -> str:
         if isinstance(self.status, Status):
             return _sentence(self)
+        if _elsewhere(self.status):
+            return f"{math.prod(self.status.shape)} targets, solved in a GPU's memory"
         counts = [(status, int((self.status == status).sum())) for status in Status]
         lines = [f"{self.status.size} targets"]
         lines += [f"  {n:>6} {s.name.lower()}: {s.sentence}" for s, n in counts if n]
@@ -76,6 +80,11 @@ class Answers(Solution):
             lines.append(f"  {_sentence(one._replace(status=STATUS[int(one.status)]))}")
         more = len(self.q) - _LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))
+
+
+def _elsewhere(status: object) -> bool:
+    """Whether numbers are in a GPU's memory."""
+    return not isinstance(status, np.ndarray)
 
 
 def _sentence(found: Solution) -> str:

@@ -1,0 +1,82 @@
+// The life of a start: when it is given up, how what it found is finished, how it comes to rest.
+// The same on a CPU's lanes (src/core) and in a GPU's threads (src/supple/solve/cuda).
+#pragma once
+
+#include "solve.hpp"
+
+namespace supple {
+
+// How a problem came out: values of `Status` in src/supple/solve/result.py.
+enum class Outcome : signed char { solved = 3, unreachable, timeout, nonfinite };
+
+// A start that gets nowhere is given up: every `window` iterations its cost must have fallen to
+// `progress` of what it was. The first starts are given up soon, for most targets have many ways;
+// later ones have twice the window and four times the iterations, for towards a singular pose
+// convergence is only linear.
+inline constexpr int max_iterations = 16, window = 3, patient_from = 12;
+inline constexpr float progress = 0.4f;
+inline constexpr float huge_cost = 3e38f;
+
+inline constexpr int finish_iterations = 40;
+inline constexpr double finishing = 0.8;  // what is to be finished must lower its cost to this ...
+inline constexpr double waiting = 3;  // ... every so many iterations: near a singularity it swings
+
+inline constexpr int fine_iterations = 80;   // to come to rest, in double
+inline constexpr float least_stiff = 0.03f;  // part of the stiffness that at rest counts as none
+inline constexpr float same_cost = 2e-3f;    // costs that differ by less are of the same place
+inline constexpr int enough_same = 20;  // so many starts came to rest at the best place: it is it
+
+inline constexpr double largest_number = 1e9;  // of a target or a start: no square overflows
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// Whether a start is given up, after an iteration; `before` is its cost a few iterations ago.
+SUPPLE_FN bool given_up(int start, int iteration, int pace, float cost, float& before) {
+  const int patience = start < patient_from ? 1 : 2;
+  if (iteration >= patience * patience * pace * max_iterations) return true;
+  if (iteration % (patience * pace * window)) return false;
+  const bool slow = !(cost <= progress * before);
+  before = cost;
+  return slow;
+}
+
+// Lanes that come to rest: the best so far of each.
+template <class L>
+struct Rest {
+  L *q, *work;         // (n,), and settle_work
+  L value, stiffness;  // what becomes least; how much it is damped
+};
+
+template <class L, class T>
+SUPPLE_FN Rest<L> rest_from(const Quest<T>& quest, const Descent<L>& at, L* work, float stiff = 1) {
+  const int n = quest.chain.coordinates;
+  for (int j = 0; j < n; ++j) work[j] = at.q[j];
+  return {work, work + n, L(T(huge_cost)), L(T(stiff) * quest.stiffness)};
+}
+
+// One step of Newton's method, damped more after one that made things worse: that one is taken
+// back. Right after `measure`, with what has become of the value, and the size of it that counts.
+// Returns where lanes have come to rest.
+template <class L, class T>
+SUPPLE_FN mask_t<L> approach(const Quest<T>& quest, Descent<L>& at, Rest<L>& rest, const L& value,
+                             const L& size, bool flat = false) {
+  constexpr bool fine = sizeof(T) == sizeof(double);
+  const L little = size * L(T(fine ? 1e-11 : 1e-5)), noise = size * L(T(fine ? 1e-9 : 1e-6));
+  const int n = quest.chain.coordinates;
+  const mask_t<L> better = value < rest.value;
+  const mask_t<L> done = ((abs(rest.value - value) < little) &
+                          (rest.stiffness <= L(T(least_stiff) * quest.stiffness))) |
+                         (rest.stiffness >= L(T(1e4) * quest.stiffness));
+  for (int j = 0; j < n; ++j) rest.q[j] = select(better, at.q[j], rest.q[j]);
+  rest.value = select(better, value, rest.value + noise);
+  settle_step(quest, at, rest.stiffness, flat, rest.work);
+  // (J and e are not those of rest.q where it got worse: no step from there yet)
+  for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], rest.q[j]);
+  rest.stiffness = select(better, max(rest.stiffness * L(T(0.3)), L(T(1e-3) * quest.stiffness)),
+                          rest.stiffness * L(T(16)));
+  return done;
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,105 @@
+// A robot, its tasks and a damping rule as C++ text, for a compiler that shall fold them: the
+// GPU's, when run (src/supple/solve/cuda). Numbers are written in base 16, so that no bit is lost.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "supple/solve.hpp"
+
+namespace supple::text {
+
+inline std::string of(const char* x) { return x; }
+inline std::string of(const std::string& x) { return x; }
+inline std::string of(int x) { return std::to_string(x); }
+inline std::string of(bool x) { return x ? "true" : "false"; }
+inline std::string of(double x) {
+  // (the largest power of two is as good as infinite: both are beyond every number here)
+  if (std::isinf(x)) return x < 0 ? "-Number<T>::huge" : "Number<T>::huge";
+  char written[40];
+  std::snprintf(written, sizeof(written), "T(%a)", x);
+  return written;
+}
+inline std::string of(float x) { return of(double(x)); }
+template <class E>
+std::string of(const char* name, E x) {
+  return std::string(name) + "(" + std::to_string(int(x)) + ")";
+}
+
+std::string of(const Joint<double>&);
+std::string of(const Frame<double>&);
+std::string of(const Support&);
+std::string of(const Task<double>&);
+std::string of(const Measure&);
+
+// {a, b, c}
+template <class... X>
+std::string braces(const X&... x) {
+  std::string list;
+  ((list += (list.empty() ? "{" : ", ") + of(x)), ...);
+  return list + "}";
+}
+template <class X>
+std::string array(int count, const X* x) {
+  std::string list;
+  for (int i = 0; i < count; ++i) list += (i ? ", " : "") + of(x[i]);
+  return "{" + list + "}";
+}
+
+inline std::string of(const Joint<double>& joint) {
+  return braces(joint.parent, of("Motion", joint.motion), of("Placement", joint.placement),
+                joint.coordinate, joint.branches, joint.scale, joint.offset, array(2, joint.phase),
+                array(9, joint.rotation), array(3, joint.position));
+}
+inline std::string of(const Frame<double>& frame) {
+  return braces(frame.joint, frame.support_begin, frame.support_end, array(9, frame.rotation),
+                array(3, frame.position));
+}
+inline std::string of(const Support& support) { return braces(support.joint, support.first); }
+inline std::string of(const Task<double>& task) {
+  return braces(of("Goal", task.goal), task.frame, task.base, task.axes, task.rows,
+                array(task.rows, task.row), array(task.rows, task.weight), "nullptr", "nullptr");
+}
+inline std::string of(const Measure& measure) { return of("Measure", measure); }
+inline std::string of(const Step<double>& step) {
+  return braces(of("Method", step.method), step.p, step.group, step.max_error, step.error_group,
+                step.max_angle, braces(of("Rule", step.damping.rule), array(4, step.damping.p)),
+                "nullptr", "nullptr", step.direction ? "direction" : "nullptr", step.min_weight);
+}
+
+template <class X>
+std::string line(const char* type, const char* name, int count, const X* x) {
+  return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
+}
+
+// A struct Given<T>: what `quest` says, and how much each number of a target counts when starts are
+// looked up (targets,). Tasks are no postures, and have no targets in memory.
+inline std::string given(const Quest<double>& quest, const float* feature_scale) {
+  const Chain<double>& chain = quest.chain;
+  const int n = chain.coordinates;
+  int supports = 0;
+  for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
+  std::string all = "namespace supple {\n\ntemplate <class T>\nstruct Given {\n";
+  all += line("Joint<T>", "joint", chain.joints, chain.joint);
+  all += line("Frame<T>", "frame", chain.frames, chain.frame);
+  all += line("Support", "support", supports, chain.support);
+  all += line("Task<T>", "task", quest.tasks, quest.task);
+  all += line("Measure", "measure", quest.rows, quest.measure);
+  all += line("T", "weight", quest.rows, quest.weight);
+  all += line("T", "lower", n, quest.lower) + line("T", "upper", n, quest.upper);
+  all += line("T", "from", n, quest.from) + line("T", "span", n, quest.span);
+  all += line("T", "stride", n, quest.stride);
+  all += line("T", "feature_scale", quest.targets, feature_scale);
+  if (quest.step.direction) all += line("T", "direction", quest.rows, quest.step.direction);
+  const std::string laid = braces(n, chain.joints, chain.frames, chain.mimics, chain.phases,
+                                  chain.lengths, "joint", "frame", "support");
+  all += "  static constexpr Quest<T> quest = " +
+         braces(laid, quest.tasks, quest.rows, quest.targets, "task", "measure", "weight", "lower",
+                "upper", "from", "span", "stride", "T(0)", "T(0)", of(quest.step), quest.stiffness,
+                quest.longest, quest.pace);
+  return all + ";\n};\n\n}  // namespace supple\n";
+}
+
+}  // namespace supple::text

@@ -1,0 +1,182 @@
+// Many problems, a thread for each: `look_up`, where to start; `search`, where a thread takes the
+// next problem when it is done with one; `finish`, in double. What is left is for explore.cu.
+#include "problem.hpp"
+
+namespace supple {
+
+constexpr int listed = 4;  // of a problem's starts, so many are from the table
+
+// Poses (count, 4, 4) as the numbers of targets: rotation columns, made orthonormal where they are
+// not, and position. What is no pose is NaN. As `straight` in src/core/solve.cpp.
+extern "C" __global__ void read_poses(const double* poses, double* target, int count) {
+  const int problem = blockIdx.x * blockDim.x + threadIdx.x;
+  if (problem >= count) return;
+  const double* const T = poses + 16 * problem;
+  double off = 0;
+  const auto near = [&](double x, double y) { off = ::fmax(off, x == x ? ::fabs(x - y) : 1); };
+  for (int i = 0; i < 4; ++i) near(T[12 + i], i == 3);
+  bool good = off <= 1e-6;
+  Rotation<double> R{{T[0], T[4], T[8]}, {T[1], T[5], T[9]}, {T[2], T[6], T[10]}};
+  for (int pass = 0; pass < 3; ++pass) {
+    const double xx = dot(R.x, R.x), yy = dot(R.y, R.y), zz = dot(R.z, R.z);
+    const double xy = dot(R.x, R.y), xz = dot(R.x, R.z), yz = dot(R.y, R.z);
+    off = 0;
+    near(xx, 1), near(yy, 1), near(zz, 1), near(xy, 0), near(xz, 0), near(yz, 0);
+    good = good && off <= 1e-6;
+    if (off <= 1e-14 || pass == 2) break;
+    R = {R.x * (1.5 - 0.5 * xx) + R.y * (-0.5 * xy) + R.z * (-0.5 * xz),
+         R.x * (-0.5 * xy) + R.y * (1.5 - 0.5 * yy) + R.z * (-0.5 * yz),
+         R.x * (-0.5 * xz) + R.y * (-0.5 * yz) + R.z * (1.5 - 0.5 * zz)};
+  }
+  good = good && dot(cross(R.x, R.y), R.z) > 0;
+  const double number[12] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z,
+                             R.z.x, R.z.y, R.z.z, T[3],  T[7],  T[11]};
+  for (int i = 0; i < 12; ++i) {
+    target[12 * problem + i] = good ? number[i] : __longlong_as_double(0x7ff8000000000000ll);
+  }
+}
+
+// The table's entries nearest to each target: one of each of `listed` parts of the table.
+extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
+  constexpr int each = numbers <= 12 ? 4 : 1;  // problems of a thread: they share what is read
+  const int stride = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
+  float feature[each][numbers], best[each][listed];
+  int index[each][listed];
+  for (int p = 0; p < each; ++p) {
+    const int problem = ::min(first + p * stride, request.count - 1);
+    for (int i = 0; i < numbers; ++i) {
+      feature[p][i] = float(request.target[problem * numbers + i]) * Given<float>::feature_scale[i];
+    }
+    for (int t = 0; t < listed; ++t) best[p][t] = huge_cost, index[p][t] = t;
+  }
+  const float4* const table = reinterpret_cast<const float4*>(request.table);
+  const int blocks = request.entries / listed;
+  for (int block = 0; block < blocks; ++block) {
+    const float4 half = table[numbers * blocks + block];
+    float far[each][listed];
+    for (int p = 0; p < each; ++p) {
+      far[p][0] = half.x, far[p][1] = half.y, far[p][2] = half.z, far[p][3] = half.w;
+    }
+    for (int i = 0; i < numbers; ++i) {
+      if (Given<float>::feature_scale[i] == 0) continue;
+      const float4 reached = table[i * blocks + block];
+      for (int p = 0; p < each; ++p) {
+        far[p][0] = fma(reached.x, -feature[p][i], far[p][0]);
+        far[p][1] = fma(reached.y, -feature[p][i], far[p][1]);
+        far[p][2] = fma(reached.z, -feature[p][i], far[p][2]);
+        far[p][3] = fma(reached.w, -feature[p][i], far[p][3]);
+      }
+    }
+    for (int p = 0; p < each; ++p) {
+      for (int t = 0; t < listed; ++t) {
+        if (far[p][t] < best[p][t]) best[p][t] = far[p][t], index[p][t] = listed * block + t;
+      }
+    }
+  }
+  for (int p = 0; p < each; ++p) {
+    const int problem = first + p * stride;
+    if (problem >= request.count) return;
+    for (int t = 0; t < listed; ++t) {  // the nearest first
+      int place = 0;
+      for (int s = 0; s < listed; ++s) {
+        place += best[p][s] < best[p][t] || (best[p][s] == best[p][t] && s < t);
+      }
+      request.near[problem * listed + place] = static_cast<unsigned short>(index[p][t]);
+    }
+  }
+}
+
+namespace {
+
+// One more for each thread that asks, of a counter that all share.
+__device__ int take(int* counter) {
+  const unsigned asking = __activemask(), lane = threadIdx.x % 32;
+  const int leader = __ffs(asking) - 1;
+  int first = 0;
+  if (lane == leader) first = atomicAdd(counter, __popc(asking));
+  return __shfl_sync(asking, first, leader) + __popc(asking & ((1u << lane) - 1));
+}
+
+// A start: the caller's own, then the table's, then those that are spread.
+__device__ void begin(const Request& request, int problem, int start, float* q) {
+  const double* from = nullptr;
+  if (request.q0) {
+    if (start == 0) from = request.q0 + problem * n;
+    --start;
+  }
+  if (!from && start < listed) from = request.seeds + request.near[problem * listed + start] * n;
+  for (int j = 0; j < n; ++j) {
+    q[j] = float(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(128) search(Request request) {
+  Start<float> own;
+  Descent<float> at = own.descent();
+  int problem = -1, start = 0, iteration = 0, iterations = 0;
+  float before = huge_cost;
+  bool fresh = false, open = true;
+  for (int j = 0; j < n; ++j) own.q[j] = 0;
+  for (int i = 0; i < numbers; ++i) own.target[i] = 0;
+  while (__any_sync(everyone, open)) {
+    if (open && problem < 0) {
+      problem = take(request.counter);
+      open = problem < request.count;
+      if (open) {
+        for (int i = 0; i < numbers; ++i) {
+          own.target[i] = float(request.target[problem * numbers + i]);
+        }
+        start = iterations = 0;
+        fresh = true;
+      }
+    }
+    if (open && fresh) {
+      begin(request, problem, start, own.q);
+      at.before = -1;
+      iteration = 0;
+      before = huge_cost;
+      fresh = false;
+    }
+    __syncwarp();
+    measure(at);
+    ++iteration;
+    ++iterations;
+    const bool found =
+        at.position <= request.rough_position && at.rotation <= request.rough_rotation;
+    const bool stuck = given_up(start, iteration, pace, at.cost, before);
+    if (open && (found || stuck)) {
+      fresh = true;
+      ++start;
+      if (found || start >= ::min(tries, request.max_starts)) {
+        for (int j = 0; j < n; ++j) request.rough[problem * n + j] = own.q[j];
+        request.effort[2 * problem] = iterations;
+        request.effort[2 * problem + 1] = found ? start : -start;
+        problem = -1;
+      }
+    }
+    descend(at);
+  }
+}
+
+// What `search` has found, in double. What it has not is left for `explore`.
+extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
+  const int problem = blockIdx.x * blockDim.x + threadIdx.x;
+  if (problem >= request.count) return;
+  if (!sound(request, problem)) return leave(request, problem);
+  const int starts = request.effort[2 * problem + 1];
+  if (starts > 0) {
+    float q[n];
+    for (int j = 0; j < n; ++j) q[j] = request.rough[problem * n + j];
+    Fine fine;
+    finished(request, problem, q, fine);
+    if (fine.solved) {
+      const int iterations = request.effort[2 * problem];
+      return record(request, problem, fine, Outcome::solved, iterations, starts);
+    }
+  }
+  request.left[take(request.counter + 1)] = problem;
+}
+
+}  // namespace supple

@@ -1,0 +1,43 @@
+"""The text that the GPU's compiler gets: headers, a robot's constants, and kernels."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_FOLDERS = (_HERE, _HERE.parents[1] / "include" / "supple")
+_INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
+_GIVEN = "given.hpp"
+_PLACE = f"//// {_GIVEN}\n"
+
+
+def source(name: str, constants: str) -> str:
+    """A file of kernels for one robot, as one text without includes.
+
+    Args:
+        name: Of the file, "search.cu".
+        constants: What given.hpp is: `Solver.constants()` of a robot, its tasks and a rule.
+    """
+    return _general(name).replace(_PLACE, constants)
+
+
+@lru_cache(maxsize=4)
+def _general(name: str) -> str:
+    """The text for any robot, with a place for its constants."""
+    seen: set[str] = set()
+
+    def whole(text: str) -> str:
+        return _INCLUDE.sub(lambda found: included(found[1]), text.replace("#pragma once\n", ""))
+
+    def included(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
+        if name == _GIVEN:
+            return _PLACE
+        path = next(folder / name for folder in _FOLDERS if (folder / name).is_file())
+        return whole(path.read_text("utf-8"))
+
+    return included(name)

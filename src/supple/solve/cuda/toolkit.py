@@ -1,0 +1,221 @@
+"""What is used of NVIDIA's Python packages: compiling, loading, launching, memory.
+
+They are looked for when first needed: importing supple does not import them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from supple.errors import MissingExtraError, SuppleError
+from supple.solve.cuda.cache import cached
+
+_OPTIONS = {"std": "c++20", "use_fast_math": True, "device_as_default_execution_space": True}
+
+
+class DeviceError(SuppleError, RuntimeError):
+    """There is no GPU to use, or it refused to do something."""
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A GPU that supple can use: its name for `solve(device=...)`, and what it is."""
+
+    name: str
+    model: str
+    architecture: str
+    memory: int  # [bytes]
+
+    def __str__(self) -> str:
+        gib = self.memory / 2**30
+        return f"{self.name}: {self.model}, {self.architecture}, {gib:.0f} GiB"
+
+
+@lru_cache(maxsize=1)
+def packages() -> tuple[Any, Any]:
+    """`cuda.core` and the driver.
+
+    Raises:
+        MissingExtraError: they are not installed.
+    """
+    try:
+        from cuda.bindings import driver
+
+        from cuda import core
+
+        if not hasattr(core, "Program"):  # releases before 0.5
+            from cuda.core import experimental as core
+    except ImportError as error:
+        raise MissingExtraError("cuda", 'device="cuda"') from error
+    return core, driver
+
+
+def check(answer: tuple[Any, ...]) -> Any:
+    """What a function of the driver returned, beside its status.
+
+    Raises:
+        DeviceError: the status is an error.
+    """
+    status, *results = answer
+    if int(status):
+        _, text = packages()[1].cuGetErrorString(status)
+        raise DeviceError(f"the GPU's driver refused: {(text or b'?').decode()} ({status.name})")
+    return results[0] if results else None
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """The GPUs that `solve(device=...)` can use; none where the driver or the extra is missing."""
+    try:
+        return _devices()
+    except SuppleError:
+        return ()
+
+
+@lru_cache(maxsize=1)
+def _devices() -> tuple[DeviceInfo, ...]:
+    core, driver = packages()
+    try:
+        check(driver.cuInit(0))
+        count = check(driver.cuDeviceGetCount())
+    except (RuntimeError, ImportError, OSError) as error:
+        raise DeviceError(
+            f'device="cuda" needs an NVIDIA GPU and its driver; here: {error}'
+        ) from error
+    found = []
+    for i in range(count):
+        handle = check(driver.cuDeviceGet(i))
+        memory = check(driver.cuDeviceTotalMem(handle))
+        device = core.Device(i)
+        major, minor = device.compute_capability
+        found.append(DeviceInfo(f"cuda:{i}", device.name, f"sm_{major}{minor}", int(memory)))
+    return tuple(found)
+
+
+def device_named(name: str) -> tuple[int, DeviceInfo]:
+    """The number of a GPU ("cuda" is the first), and what it is.
+
+    Raises:
+        MissingExtraError: the packages are not installed.
+        DeviceError: there is no such GPU, or no driver.
+    """
+    there = _devices()
+    number = 0 if name == "cuda" else int(name.removeprefix("cuda:"))
+    if number >= len(there):
+        found = ", ".join(map(str, there)) or "none"
+        raise DeviceError(f"there is no GPU {name!r}; there is: {found}")
+    return number, there[number]
+
+
+def compile_source(text: str, architecture: str) -> bytes:
+    """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk.
+
+    Raises:
+        MissingExtraError: there is no NVRTC.
+    """
+    core, _ = packages()
+    from cuda.bindings import nvrtc
+
+    try:
+        status, major, minor = nvrtc.nvrtcVersion()
+    except RuntimeError as error:  # (the bindings are there, and not the library)
+        raise MissingExtraError("cuda", "compiling for a GPU") from error
+    check((status, None))
+
+    def make() -> bytes:
+        options = core.ProgramOptions(arch=architecture, **_OPTIONS)
+        return bytes(core.Program(text, "c++", options).compile("cubin").code)
+
+    return cached((text, repr(sorted(_OPTIONS.items())), architecture, f"{major}.{minor}"), make)
+
+
+class Machine:
+    """One GPU, made current: memory, copies and launches on a stream."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._core, self._driver = packages()
+        self.device = self._core.Device(number)
+        self.device.set_current()
+        self.processors = int(self.device.properties.multiprocessor_count)
+        self._stream = int(check(self._driver.cuStreamCreate(1)))
+
+    def use(self) -> None:
+        """Make it the current one of this thread."""
+        self.device.set_current()
+
+    def stream(self) -> int:
+        """A stream of its own for what has none."""
+        return self._stream
+
+    def order(self, before: int, after: int | None) -> None:
+        """Let one stream wait for what another has been told so far; -1 or None: nobody waits."""
+        if after is None or after in (-1, before) or {before, after} <= {0, 1}:
+            return
+        self.use()
+        event = check(self._driver.cuEventCreate(2))  # (without a time)
+        check(self._driver.cuEventRecord(event, before))
+        check(self._driver.cuStreamWaitEvent(after, event, 0))
+        check(self._driver.cuEventDestroy(event))
+
+    def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+        """The kernels of some machine code."""
+        module = check(self._driver.cuModuleLoadData(code))
+        return {
+            name: check(self._driver.cuModuleGetFunction(module, name.encode())) for name in names
+        }
+
+    def allocate(self, size: int, stream: int) -> Memory:
+        """Memory of some bytes, given back when nobody holds it."""
+        return Memory(self, int(check(self._driver.cuMemAllocAsync(max(size, 1), stream))), stream)
+
+    def free(self, pointer: int, stream: int) -> None:
+        """Give memory back; errors are of no use to anyone here."""
+        self._driver.cuMemFreeAsync(pointer, stream)
+
+    def zero(self, pointer: int, size: int, stream: int) -> None:
+        """Set bytes to zero."""
+        check(self._driver.cuMemsetD8Async(pointer, 0, size, stream))
+
+    def upload(self, pointer: int, source: Any, stream: int) -> None:
+        """Copy a C-contiguous NumPy array to the GPU."""
+        check(self._driver.cuMemcpyHtoDAsync(pointer, source.ctypes.data, source.nbytes, stream))
+
+    def download(self, target: Any, pointer: int, stream: int) -> None:
+        """Copy to a C-contiguous NumPy array, and wait until it is there."""
+        check(self._driver.cuMemcpyDtoHAsync(target.ctypes.data, pointer, target.nbytes, stream))
+        self.wait(stream)
+
+    def wait(self, stream: int) -> None:
+        """Wait until a stream has done everything."""
+        check(self._driver.cuStreamSynchronize(stream))
+
+    def launch(
+        self,
+        kernel: Any,
+        blocks: int,
+        threads: int,
+        stream: int,
+        *arguments: ctypes.Structure | Any,
+    ) -> None:
+        """Start a kernel; arguments are objects of ctypes, passed by value."""
+        each = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
+        check(
+            self._driver.cuLaunchKernel(
+                kernel, blocks, 1, 1, threads, 1, 1, 0, stream, ctypes.addressof(each), 0
+            )
+        )
+
+
+class Memory:
+    """A piece of a GPU's memory."""
+
+    def __init__(self, machine: Machine, pointer: int, stream: int) -> None:
+        self.machine, self.pointer, self.stream = machine, pointer, stream
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # (at exit the driver may be gone before)
+            self.machine.free(self.pointer, self.stream)
