@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-from conftest import RobotFiles
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 
@@ -79,7 +78,7 @@ def test_the_closest_pose_is_known_at_the_boundary(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("bench")
-def test_the_files_of_arms_say_what_the_robots_are(robot_files: RobotFiles) -> None:
+def test_the_files_of_arms_say_what_the_robots_are(robot_files: Callable[[str, str], Path]) -> None:
     import arms
     import supple as sp
 
