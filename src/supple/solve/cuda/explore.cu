@@ -5,6 +5,7 @@ namespace supple {
 namespace {
 
 constexpr int starts_a_round = 4;  // of a thread; then those that failed are looked at
+constexpr int singular = 8;        // so many came near and not there: Newton's method gets on
 
 // From where a start has failed to where it comes to rest.
 __device__ __noinline__ void settle(const Request& request, int problem, const float* q,
@@ -76,8 +77,8 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       }
     }
     for (int j = 0; j < n; ++j) kept[j] = own.q[j];
-    int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0;
-    bool open = true, singular = false;
+    int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
+    bool open = true, settled = false;
     const auto answer = [&](const Fine& fine, bool mine, Outcome outcome) {
       if (!mine) return;
       const int more = left ? request.effort[2 * problem] : 0;
@@ -97,8 +98,9 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         for (int j = 0; j < n; ++j) q[j] = own.q[j];
         if (found) finished(request, problem, q, fine);
         int winner = first_of(fine.solved);
-        if (winner < 0 && !singular) {  // so near, and yet not there: Newton's method gets on
-          singular = true;
+        if (winner < 0) missed += __popc(__ballot_sync(everyone, found));
+        if (winner < 0 && missed >= singular && !settled) {
+          settled = true;
           if (found) settle(request, problem, q, fine);
           winner = first_of(fine.solved);
         }
