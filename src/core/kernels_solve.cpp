@@ -68,6 +68,7 @@ class Single {
     }
     if (found_) return draw_near();
     if (over || !failures().count) {  // the best so far is what the lanes have now
+      measure(*request_.wide, room_.wide);
       for (int i = 0; i < lanes; ++i) keep(request_, room_, i, failures());
     }
     conclude(true);

@@ -116,6 +116,19 @@ def test_the_same_call_gives_the_same_bits_again() -> None:
         assert same(solve(robot, target), solve(robot, target))
 
 
+def test_what_was_solved_before_does_not_matter() -> None:
+    # Nor where the one start there may be has failed, and lanes have not run.
+    robot = supple.load("panda")
+    reachable = robot.fk(robot.random(17, 20))
+    beyond = robot.fk(robot.random(18))
+    beyond[:3, 3] += 0.7
+    first = [solve(robot, beyond, max_starts=k) for k in (1, 2, 9)]
+    for target in reachable:
+        solve(robot, target)
+        again = [solve(robot, beyond, max_starts=k) for k in (1, 2, 9)]
+        assert all(same(one, other) for one, other in zip(first, again, strict=True))
+
+
 # ---- the edge of the workspace -------------------------------------------------------------------
 
 
