@@ -7,6 +7,7 @@ begins at random. With none left the nearest pose is the answer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,27 @@ def quadratic_solver() -> str:
     return next(name for name in ("quadprog", "daqp") if name in qpsolvers.available_solvers)
 
 
+def velocity_loop(
+    problem: Problem, configuration: Any, tasks: list[Any], index: Any, velocity: Callable[[], Any]
+) -> Callable[[Any], Step]:
+    """Steps of Pink and of mink, which are called alike."""
+    whole = np.zeros(len(configuration.q))
+
+    def step_to(targets: Any) -> Step:
+        for task, target in zip(tasks, targets, strict=True):
+            task.set_target(target)
+
+        def step(q: Array) -> tuple[Array, Callable[[], Array]]:
+            whole[index] = q
+            configuration.update(whole)
+            errors = np.array([task.compute_error(configuration) for task in tasks])
+            return errors, lambda: np.clip(q + velocity()[index], problem.lower, problem.upper)
+
+        return step
+
+    return step_to
+
+
 def pink(problem: Problem, gate: Gate) -> Contender:
     """Pink: frame tasks with Levenberg-Marquardt damping, limits of position."""
     import pink
@@ -118,24 +140,9 @@ def pink(problem: Problem, gate: Gate) -> Contender:
     costs = {"position_cost": 1.0, "orientation_cost": 1.0, "lm_damping": LM_DAMPING}
     tasks = [pink.tasks.FrameTask(frame, **costs) for frame in problem.frames]
     limits, solver = [model.configuration_limit], quadratic_solver()
-    whole = np.zeros(model.nq)
-
-    def step_to(targets: Any) -> Step:
-        for task, target in zip(tasks, targets, strict=True):
-            task.set_target(target)
-
-        def step(q: Array) -> tuple[Array, Callable[[], Array]]:
-            whole[index] = q
-            configuration.update(whole)
-            errors = np.array([task.compute_error(configuration) for task in tasks])
-
-            def following() -> Array:
-                v = pink.solve_ik(configuration, tasks, 1.0, solver, damping=DAMPING, limits=limits)
-                return np.clip(q + v[index], problem.lower, problem.upper)
-
-            return errors, following
-
-        return step
+    options = {"damping": DAMPING, "limits": limits}
+    velocity = partial(pink.solve_ik, configuration, tasks, 1.0, solver, **options)
+    step_to = velocity_loop(problem, configuration, tasks, index, velocity)
 
     def prepare(T: Array) -> list[Any]:
         return [pin.SE3(one) for one in each(T)]
@@ -155,24 +162,9 @@ def mink(problem: Problem, gate: Gate) -> Contender:
     costs = {"position_cost": 1.0, "orientation_cost": 1.0, "lm_damping": LM_DAMPING}
     tasks = [mink.FrameTask(frame, "body", **costs) for frame in problem.frames]
     limits, solver = [mink.ConfigurationLimit(model)], quadratic_solver()
-    whole = np.zeros(model.nq)
-
-    def step_to(targets: Any) -> Step:
-        for task, target in zip(tasks, targets, strict=True):
-            task.set_target(target)
-
-        def step(q: Array) -> tuple[Array, Callable[[], Array]]:
-            whole[index] = q
-            configuration.update(whole)
-            errors = np.array([task.compute_error(configuration) for task in tasks])
-
-            def following() -> Array:
-                v = mink.solve_ik(configuration, tasks, 1.0, solver, damping=DAMPING, limits=limits)
-                return np.clip(q + v[index], problem.lower, problem.upper)
-
-            return errors, following
-
-        return step
+    options = {"damping": DAMPING, "limits": limits}
+    velocity = partial(mink.solve_ik, configuration, tasks, 1.0, solver, **options)
+    step_to = velocity_loop(problem, configuration, tasks, index, velocity)
 
     def prepare(T: Array) -> list[Any]:
         return [mink.SE3.from_matrix(one) for one in each(T)]
