@@ -54,6 +54,7 @@ bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)
 bench-position: $(VENV)/installed $(VENV)/test-tools $(PEERS)/position/installed \
                 $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/position.py
+	$(BIN)/python bench/position_batch.py
 
 # on a machine with an NVIDIA GPU
 bench-gpu: $(VENV)/installed

@@ -1,6 +1,6 @@
 """Position inverse kinematics beside the peers: one pose, from Python, on one core.
 
-    python bench/position.py [--quick] [--no-peers] [ROBOT ...]
+    python bench/position.py [--quick] [--no-peers] [--busy] [--seconds S] [ROBOT ...]
 
 Every library solves the same targets in a process of its own (`position_peers.py`), in rounds that
 take turns; `make bench-position` makes their environments. What counts is what Pinocchio's forward
@@ -11,33 +11,25 @@ bench/results/, and what all results say in short to bench/RESULTS.md.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
-import pinocchio as pin
-from numpy.typing import NDArray
 
 import arms
 import measure
 import supple as sp
+from position_judge import CLOSE, Answers, Judge, judged
 from position_problem import Problem
-from position_targets import Situation, apart, posture, situations
+from position_targets import Situation, posture, situations
 from worker import OWN, Worker
-
-Array = NDArray[np.float64]
 
 COUNT = 10_000  # random targets of an arm, as many as a library solves in its time
 ROUNDS = 5
 SECONDS = 1.0  # of a library for the targets of a situation, all rounds together
-SLACK = 1e-6  # [rad] past a limit that is forgiven
-CLOSE = (1e-3, 1e-2)  # [m], [rad] from the closest pose
 CLOCKS = {"perf_counter_ns": "wall time", "process_time_ns": "processor time"}
 ENVIRONMENTS = {
     "supple": OWN,
@@ -55,64 +47,6 @@ ENVIRONMENTS = {
 }
 
 
-class Judge:
-    """Pinocchio's opinion of an answer: not the solver's."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.model = pin.buildModelFromUrdf(problem.urdf)
-        self.data = self.model.createData()
-        self.frames = [self.model.getFrameId(frame) for frame in problem.frames]
-        names = [self.model.getJointId(name) for name in problem.joints]
-        self.index = [self.model.joints[k].idx_q for k in names]
-
-    def poses(self, Q: Array) -> Array:
-        """(count, n) -> (count, k, 4, 4)."""
-        T, whole = np.empty((len(Q), len(self.frames), 4, 4)), np.zeros(self.model.nq)
-        for k, q in enumerate(Q):
-            whole[self.index] = q
-            pin.framesForwardKinematics(self.model, self.data, whole)
-            for i, frame in enumerate(self.frames):
-                T[k, i] = self.data.oMf[frame].homogeneous
-        return T
-
-    def errors(self, Q: Array, targets: Array) -> tuple[Array, Array]:
-        """The largest of the frames' errors, (count,) [m], (count,) [rad]."""
-        wanted = targets.reshape(len(Q), -1, 4, 4)
-        T = self.poses(Q)
-        far, off = apart(T, wanted)
-        if self.problem.axis:
-            z, w = T[..., :3, 2], wanted[..., :3, 2]
-            off = np.arctan2(np.linalg.norm(np.cross(z, w), axis=-1), (z * w).sum(-1))
-        return far.max(axis=1), off.max(axis=1)
-
-    def inside(self, Q: Array) -> NDArray[np.bool_]:
-        """Whether all joints are inside their limits (count,)."""
-        low, high = self.problem.lower - SLACK, self.problem.upper + SLACK
-        return ((low <= Q) & (high >= Q)).all(axis=1)
-
-
-@dataclass
-class Answers:
-    """What one library gave for the targets of a situation."""
-
-    which: list[int] = field(default_factory=list)
-    q: list[list[float] | None] = field(default_factory=list)
-    claims: list[bool] = field(default_factory=list)
-    ns: list[int] = field(default_factory=list)
-    failed: str = ""
-
-    def add(self, first: int, answer: dict[str, list]) -> None:
-        """The answers of a round, whose first target was this one."""
-        if "missing" in answer:
-            self.failed = answer["missing"]
-            return
-        self.which += range(first, first + len(answer["ns"]))
-        self.q += answer["q"]
-        self.claims += answer["claims"]
-        self.ns += answer["ns"]
-
-
 @dataclass(frozen=True)
 class Row:
     """A line of a table; times in [µs]."""
@@ -126,28 +60,6 @@ class Row:
     p99: float
     ratio: float
     left: float  # median position error of what was returned [m]
-
-
-def judged(
-    judge: Judge, situation: Situation, gate: tuple[float, float], given: Answers
-) -> tuple[NDArray[np.bool_], Array]:
-    """Which answers are right (count,), and the position errors (count,) [m], NaN for none."""
-    there = np.array([q is not None and bool(np.isfinite(q).all()) for q in given.q], dtype=bool)
-    right, left = np.zeros(len(there), dtype=bool), np.full(len(there), np.nan)
-    if not there.any():
-        return right, left
-    Q = np.array([q for q, ok in zip(given.q, there, strict=True) if ok])
-    which = np.array(given.which)[there]
-    far, off = judge.errors(Q, situation.targets[which])
-    left[there], good = far, (far <= gate[0]) & (off <= gate[1])
-    if situation.closest is not None:
-        closest = situation.closest[which]
-        apart_by = np.linalg.norm((situation.targets[which] - closest)[:, :3, 3], axis=1)
-        nearer = (far <= apart_by) & (off <= CLOSE[1])  # than what was held to be the closest
-        far, off = judge.errors(Q, closest)
-        good = nearer | (far <= CLOSE[0]) & (off <= CLOSE[1])
-    right[there] = good & judge.inside(Q)
-    return right, left
 
 
 def compare(
@@ -295,33 +207,12 @@ def short(summary: list) -> list[str]:
     return [*lines, ""]
 
 
-def batch(count: int) -> list[str]:
-    """Supple's own batches, measured in a process of their own."""
-    script = Path(__file__).with_name("position_batch.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(count)], capture_output=True, text=True, check=True
-    )
-    got = json.loads(done.stdout)
-    return [
-        "## Batches of Panda targets",
-        "",
-        f"{count} targets, {got['success']:.3f} % solved; instruction set {got['isa']}.",
-        "",
-        "| | solves per second |",
-        "|---|---:|",
-        *(f"| {name} | {rate:,.0f} |" for name, rate in got["rates"].items()),
-        "",
-        f"Two threads against one: {got['threads']:.2f}. Memory beyond targets and answers: "
-        f"{got['bytes']:.0f} bytes a target.",
-        "",
-    ]
-
-
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("robots", nargs="*", help="short names; all if left out")
     parser.add_argument("--quick", action="store_true", help="few targets, nothing is written")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of a library and situation")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument(
         "--busy",
@@ -333,15 +224,14 @@ def main() -> None:
     )
     options = parser.parse_args()
     options.count = 100 if options.quick else COUNT
-    options.rounds, options.seconds = (2, 0.1) if options.quick else (ROUNDS, SECONDS)
+    options.rounds = 2 if options.quick else ROUNDS
+    options.seconds = 0.1 if options.quick else options.seconds
     every = arms.arms() | {"g1": arms.humanoid()}
     chosen = {name: every[name] for name in options.robots or every}
     lines, summary, notes = [], [], {}
     for name, arm in chosen.items():
         text, rows, about = run(name, arm, options)
         lines, summary, notes = lines + text, summary + rows, notes | about
-    if not options.robots:
-        lines += batch(10_000 if options.quick else 1_000_000)
     head = [
         "# One pose from Python",
         "",

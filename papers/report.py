@@ -42,8 +42,22 @@ td.number { text-align: right; font-variant-numeric: tabular-nums }
 img { display: block; width: 100%; height: auto; margin: 1rem 0; border: 1px solid var(--line) }
 summary { cursor: pointer; color: #0058a3 }
 .back { font-size: .9rem }
+@media (max-width: 45rem) {
+  body { padding: 1.25rem .8rem 4rem }
+  h1, h2, code { overflow-wrap: anywhere } nav code { overflow-wrap: normal }
+  th, td { padding: .35rem .4rem }
+  .holds, .fails { white-space: normal }
+  .claims tr, .claims td { display: block }
+  .claims tr { padding: .5rem 0; border-bottom: 1px solid var(--line) }
+  .claims td { border: 0; padding: .1rem 0 }
+  .claims th { display: none }
+  .claims td[data-is]::before { content: attr(data-is) ": "; color: var(--soft) }
+}
 @media print { h2 { break-before: page } .back { display: none } }
 """
+
+
+HEADINGS = ("the paper says", "we measure", "", "why")
 
 
 def markdown(findings: Sequence[Finding]) -> str:
@@ -53,7 +67,7 @@ def markdown(findings: Sequence[Finding]) -> str:
         experiment = finding.experiment
         parts.append(f"### `{finding.name}`: {experiment.title}\n")
         parts.append(f"{experiment.source}.\n")
-        rows = [("the paper says", "we measure", "", "why"), ("---",) * 4]
+        rows = [HEADINGS, ("---",) * 4]
         rows += [(c.paper, c.measured, verdict(c.holds), c.why) for c in finding.claims]
         lines = [f"| {' | '.join(cell.translate(_MARKS) for cell in row)} |" for row in rows]
         parts.append("\n".join(lines) + "\n")
@@ -140,14 +154,17 @@ def _figure(finding: Finding) -> str:
 
 
 def _claims(finding: Finding) -> str:
+    """On a narrow screen cells stand below each other, each with its heading."""
+    says, measured, _, why = HEADINGS
     rows = "".join(
-        f"<tr><td>{escape(claim.paper)}</td><td>{escape(claim.measured)}</td>"
+        f'<tr><td data-is="{says}">{escape(claim.paper)}</td>'
+        f'<td data-is="{measured}">{escape(claim.measured)}</td>'
         f'<td class="{"holds" if claim.holds else "fails"}">{verdict(claim.holds)}</td>'
-        f"<td>{escape(claim.why)}</td></tr>"
+        f'<td data-is="{why}">{escape(claim.why)}</td></tr>'
         for claim in finding.claims
     )
-    head = "<tr><th>the paper says</th><th>we measure</th><th></th><th>why</th></tr>"
-    return f'<div class="scroll"><table>{head}{rows}</table></div>'
+    head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
+    return f'<div class="scroll"><table class="claims"><tr>{head}</tr>{rows}</table></div>'
 
 
 def _deviations(deviations: Iterable[str]) -> str:

@@ -36,24 +36,25 @@ def test_the_judge_refuses_what_is_wrong(tmp_path: Path) -> None:
     import arms
     import position
     import supple as sp
+    from position_judge import Answers, Judge, judged
     from position_targets import LOOSE
 
     panda = arms.chain("Panda", sp.load("panda"))
     problem, made = position.prepared("panda", panda, tmp_path, 4)
-    judge, random = position.Judge(problem), made["random"]
+    judge, random = Judge(problem), made["random"]
     robot = sp.urdf(tmp_path / "robot.urdf")
     right = sp.solve(robot, random.targets).q
     turned, outside = right.copy(), right.copy()
     turned[:, 0] += 2e-3  # nearly there
     outside[:, 0] += 2 * np.pi  # there, but past a limit
     for q, good in ((right, True), (turned, False), (outside, False)):
-        answers = position.Answers()
+        answers = Answers()
         answers.add(0, {"q": q.tolist(), "claims": [True] * 4, "ns": [1] * 4})
-        assert (position.judged(judge, random, LOOSE, answers)[0] == good).all()
-    nothing = position.Answers()
+        assert (judged(judge, random, LOOSE, answers)[0] == good).all()
+    nothing = Answers()
     nan = [float("nan")] * 7
     nothing.add(0, {"q": [None, nan, None, nan], "claims": [True] * 4, "ns": [1] * 4})
-    assert not position.judged(judge, random, LOOSE, nothing)[0].any()
+    assert not judged(judge, random, LOOSE, nothing)[0].any()
 
 
 @pytest.mark.usefixtures("bench")
@@ -61,19 +62,20 @@ def test_the_closest_pose_is_known_at_the_boundary(tmp_path: Path) -> None:
     import arms
     import position
     import supple as sp
+    from position_judge import Answers, Judge, judged
     from position_targets import BEYOND, LOOSE
 
     puma = arms.chain("PUMA", sp.load("puma560"))
     problem, made = position.prepared("puma560", puma, tmp_path, 4)
-    judge, beyond = position.Judge(problem), made["beyond"]
+    judge, beyond = Judge(problem), made["beyond"]
     at_edge = sp.solve(sp.urdf(tmp_path / "robot.urdf"), made["edge"].targets).q
     far, off = judge.errors(at_edge, beyond.targets)
     np.testing.assert_allclose(far, BEYOND, atol=1e-5)
     np.testing.assert_allclose(off, 0, atol=1e-5)
     for q, good in ((at_edge, True), (np.zeros((4, 6)), False)):
-        answers = position.Answers()
+        answers = Answers()
         answers.add(0, {"q": q.tolist(), "claims": [False] * 4, "ns": [1] * 4})
-        assert (position.judged(judge, beyond, LOOSE, answers)[0] == good).all()
+        assert (judged(judge, beyond, LOOSE, answers)[0] == good).all()
 
 
 @pytest.mark.usefixtures("bench")

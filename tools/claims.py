@@ -23,5 +23,6 @@ def with_tables(document: str, tables: str) -> str:
 if __name__ == "__main__":
     found = {each.name: each for each in find_all(list(EXPERIMENTS))}
     tables = markdown([found[name] for name in EXPERIMENTS])
-    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(), tables))
+    text = with_tables(DOCUMENT.read_text(encoding="utf-8"), tables)
+    DOCUMENT.write_text(text, encoding="utf-8")
     print("written to", DOCUMENT)

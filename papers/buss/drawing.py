@@ -77,8 +77,11 @@ def _bars(ax: Axes, followed: dict[str, Followed]) -> None:
 
 
 def _sweep(ax: Axes, found: Comparison) -> None:
-    """Hollow where it oscillates, with how many of the moves go back."""
-    for name, runs, below in (("dls", found.plain, 4), ("dls_clamped", found.clamped, -11)):
+    """Hollow where it oscillates, with how many of the moves go back: above the upper curve, and
+    below the lower one.
+    """
+    both = (("dls", found.plain, found.clamped), ("dls_clamped", found.clamped, found.plain))
+    for name, runs, others in both:
         look = style.style_of(list(NAMES).index(name))
         ax.plot(list(runs), [run.total_error for run in runs.values()], **look)
         for lam, run in runs.items():
@@ -86,9 +89,18 @@ def _sweep(ax: Axes, found: Comparison) -> None:
             fill = look["color"] if calm else "white"
             ax.plot(lam, run.total_error, "o", color=look["color"], mfc=fill, ms=7)
             if not calm:
-                place, off = (lam, run.total_error), (6, below)
+                above = (run.total_error, name) > (others[lam].total_error, "dls")
+                place, off = (lam, run.total_error), (0, 7 if above else -14)
                 share = f"{run.oscillation:.0%}"
-                ax.annotate(share, place, off, textcoords="offset points", fontsize=8)
+                ax.annotate(
+                    share,
+                    place,
+                    off,
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                    bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+                )
     ax.plot([], [], "o", color=style.GREY, mfc="white", label="% of moves go back")
     ax.plot([], [], "o", color=style.GREY, label="calm")
     ax.legend(loc="lower right")

@@ -28,6 +28,8 @@ class Shape:
         lambdas: Damping of DLS, and of DLS with errors clamped.
         steps: Updates before it is measured, and while.
         paper_us: What an update took by transpose and by DLS in the paper [µs].
+        kernel_us: What it takes inside the kernel: `bench/results/figures.aarch64.md` [µs].
+        chaotic: Whether the digits of what shakes are rounding's.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Shape:
     lambdas: tuple[float, float]
     steps: tuple[int, int]
     paper_us: tuple[float, float]
+    kernel_us: tuple[float, float]
+    chaotic: bool
 
     def path(self, updates: int) -> Array:
         """Where the effectors shall be (updates, k, 3) [m]; T grows by 0.005 before each update."""
@@ -52,6 +56,8 @@ Y = Shape(
     lambdas=(0.6, 0.6),
     steps=(20, 200),
     paper_us=(1.1, 2.2),
+    kernel_us=(0.36, 0.58),
+    chaotic=False,
 )
 DOUBLE_Y = Shape(
     "double_y",
@@ -64,6 +70,8 @@ DOUBLE_Y = Shape(
     lambdas=(1.1, 0.7),
     steps=(400, 2000),
     paper_us=(6.5, 18.5),
+    kernel_us=(1.5, 2.5),
+    chaotic=True,
 )
 
 

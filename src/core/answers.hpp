@@ -116,17 +116,23 @@ bool turns_count(const SolveRequest& request) {
   return request.turn && (request.rest || request.nearest || request.most > 1);
 }
 
-// The same posture, its joints turned back to where they should be. Measured again.
+// The same posture, its joints turned back to where they should be, and measured again. Returns
+// whether any was.
 template <class L>
-void unwind(const SolveRequest& request, std::ptrdiff_t problem, Descent<L>& at, int lane) {
+bool unwind(const SolveRequest& request, std::ptrdiff_t problem, Descent<L>& at, int lane) {
   const Quest<double>& quest = *request.fine;
+  bool turned = false;
   for (int j = 0; j < quest.chain.coordinates; ++j) {
     if (!(request.turn[j] > 0)) continue;
-    set(at.q[j], lane,
-        nearest_turn(get(at.q[j], lane), preferred(request, problem, j), request.turn[j],
-                     quest.lower[j], quest.upper[j]));
+    const double q = get(at.q[j], lane);
+    const double next = nearest_turn(q, preferred(request, problem, j), request.turn[j],
+                                     quest.lower[j], quest.upper[j]);
+    if (next == q) continue;
+    set(at.q[j], lane, next);
+    turned = true;
   }
-  measure(quest, at);
+  if (turned) measure(quest, at);
+  return turned;
 }
 
 // The same of a solution, which it stays: where rounding would spoil it, it is left alone.
@@ -136,8 +142,7 @@ void unwind_solution(const SolveRequest& request, Room& room, std::ptrdiff_t pro
   double* const kept = room.v + n;
   if (!turns_count(request)) return;
   for (int j = 0; j < n; ++j) kept[j] = at.q[j];
-  unwind(request, problem, at, 0);
-  if (arrived(*request.fine, at)) return;
+  if (!unwind(request, problem, at, 0) || arrived(*request.fine, at)) return;
   for (int j = 0; j < n; ++j) at.q[j] = kept[j];
   measure(*request.fine, at);
 }

@@ -2,25 +2,40 @@
 // files that are compiled once for each instruction set.
 #pragma once
 
+#include <cmath>
+
 #include "answers.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
 constexpr int rest_iterations = 24, climb_iterations = 12;
-constexpr int hopeless_after = 8;  // iterations, and ...
-constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
-constexpr float surely_beyond = 0.5f, surely_closest = 0.99f;  // see `Beyond`
-constexpr int enough_beyond = 4;                               // rounds of starts
-constexpr double as_close = 1.02;  // of closest poses, q0's own may have this part of the cost
+constexpr int hopeless_after = 8;      // iterations, and ...
+constexpr float hopeless = 4;          // ... a start with so many times the least cost is given up
+constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
+constexpr float plainly = 4e-3f;  // ... at least, as a part of the stiffness: about a millimetre
+constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
+constexpr int enough_beyond = 4;         // rounds of starts
+// Of closest poses q0's own may have these parts of the least cost: the latter if it is near q0, so
+// that along a path there are no jumps for little.
+constexpr double as_close = 1.02, as_good = 1.2;
 
-// Keeps where a start has got stuck. (There is room: see round_of_starts.)
+// Keeps where a start has got stuck, if it is one of the best.
 void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
   const int n = request.wide->chain.coordinates;
   const float cost = get(room.wide.cost, lane);
-  if (!(cost < huge_cost) || failures.count == kept) return;
-  std::copy_n(room.lane_q(lane, n), n, failures.q + failures.count * n);
-  failures.cost[failures.count++] = cost;
+  ++failures.since;
+  if (!(cost < huge_cost)) return;
+  int at = failures.count;
+  if (at < kept) {
+    ++failures.count;
+  } else {
+    at = int(std::max_element(failures.cost + failures.at_rest, failures.cost + kept) -
+             failures.cost);
+    if (!(cost < failures.cost[at])) return;
+  }
+  failures.cost[at] = cost;
+  std::copy_n(room.lane_q(lane, n), n, failures.q + at * n);
 }
 
 // Lets a problem's failed starts come to rest, on lanes of floats. Returns whether the best of them
@@ -81,6 +96,7 @@ bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t proble
     std::swap_ranges(failures.q + i * n, failures.q + (i + 1) * n, failures.q + best * n);
   }
   failures.count = failures.at_rest = few;
+  failures.since = 0;
   return solved;
 }
 
@@ -157,7 +173,7 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
 // closest pose, in double: room.fine holds it, and which of its lanes is the best is returned.
 int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
                  const Failures* failures) {
-  const Quest<double>& quest = *request.fine;
+  const Quest<double>& quest = *request.closest;
   const int n = quest.chain.coordinates;
   Descent<Fine>& at = room.fine;
   const int some = failures ? std::min(failures->count, fine_lanes) : 0;
@@ -187,17 +203,31 @@ int come_closest(const SolveRequest& request, Room& room, std::ptrdiff_t problem
   return best;
 }
 
+// The largest move of a joint from the caller's start to a lane of room.fine.
+double own_move(const SolveRequest& request, const Room& room, std::ptrdiff_t problem, int lane) {
+  double most = 0;
+  for (int j = 0; j < request.fine->chain.coordinates; ++j) {
+    most = std::max(most, size(get(room.fine.q[j], lane) - resting(request, problem, j)));
+  }
+  return most;
+}
+
 // Looks at what a problem's failed starts have come to, at the latest when they are the last ones.
 // Returns whether there is an answer now: the closest pose, or the best so far when time is up.
 // Many postures may be as close: with `nearest` it is the caller's own if that is.
 bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, Failures& failures,
               int iterations, int starts, bool last) {
-  if (!last && failures.count - failures.at_rest < round_of_starts) return false;
+  if (!last && failures.since < round_of_starts(request)) return false;
   const bool arriving = come_to_rest(request, room, problem, failures);
   if (!arriving && !last && failures.agreed < enough_same) {
     const float part = beyond(request, room, problem, failures);
-    if (part < surely_beyond) return false;
-    if (part < surely_closest && starts < enough_beyond * round_of_starts) return false;
+    const float stiffness = request.wide->stiffness;
+    if (part < surely_beyond || part * std::sqrt(failures.cost[0]) < plainly * stiffness)
+      return false;
+    const float gap = (1 - part) * std::sqrt(failures.cost[0]);
+    if (gap > surely_closest * stiffness && starts < enough_beyond * round_of_starts(request)) {
+      return false;
+    }
   }
   int best = come_closest(request, room, problem, &failures);
   bool solved = get(arrived(*request.fine, room.fine), best);
@@ -205,7 +235,8 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
   if (request.nearest) {
     const double cost = get(room.fine.cost, best);
     const int own = come_closest(request, room, problem, nullptr);
-    best = get(room.fine.cost, own) <= as_close * cost
+    const double part = own_move(request, room, problem, own) <= near_start ? as_good : as_close;
+    best = get(room.fine.cost, own) <= part * cost
                ? own
                : come_closest(request, room, problem, &failures);
   }

@@ -138,8 +138,9 @@ struct ServoKernel {
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const Quest<float>* wide;   // of the search
-  const Quest<double>* fine;  // with the tolerances that were asked for
+  const Quest<float>* wide;      // of the search
+  const Quest<double>* fine;     // with the tolerances that were asked for
+  const Quest<double>* closest;  // likewise, with weights that say what is closest
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
   const double* q0;          // where the caller wants to start; null: nowhere
@@ -174,6 +175,8 @@ struct SolveRequest {
 struct SolveKernel {
   int lanes;  // of the search
   std::size_t (*scratch)(const SolveRequest&);
+  // Makes working memory ready for requests of the same tasks.
+  void (*prepare)(const SolveRequest&, void* scratch);
   // Takes problems, and solves them, until there are none. If there is no solution the closest pose
   // is the first.
   void (*run)(const SolveRequest&, void* scratch);

@@ -4,6 +4,8 @@
 // next one as soon as it is done. For one problem, or for several answers to each, every lane is
 // another start. What a lane does is in include/supple/solve.hpp, where it starts in search.hpp,
 // what becomes of it in answers.hpp and closest.hpp.
+#include <new>
+
 #include "closest.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -49,14 +51,18 @@ class Single {
   void search() {
     if (request_.q0 && from_caller()) return;
     look_up(request_, problem_, room_, room_.which[0]);
+    if (hurry() && request_.entries && !request_.q0 && from_table()) return;
     failures().clear();
+    int running = 0;
     for (int i = 0; i < lanes; ++i) {
-      room_.slot[i] = {problem_, next_++, 0, 0, 0, false};
+      const bool runs = next_ < request_.max_starts;
+      room_.slot[i] = {runs ? problem_ : -1, runs ? next_++ : 0, 0, 0, 0, false};
       aim(request_, room_, i, problem_);
       begin(request_, room_, i, room_.which[0]);
+      running += runs;
     }
     bool over = false;
-    for (int running = lanes; running && !over && !enough();) {
+    while (running && !over && !enough()) {
       over = iterate(running);
       if (!found_ && conclude(false)) return;
     }
@@ -76,20 +82,36 @@ class Single {
   // From the caller's start, in double and alone: near a solution this is all. Returns whether it
   // is enough.
   bool from_caller() {
+    if (go_alone(request_.q0 + problem_ * request_.q0_stride, request_.nearest ? 2 : 1)) {
+      const bool near = moved() <= near_start;
+      if (request_.rest) suit(request_, room_, problem_);
+      add();
+      return enough() || (request_.nearest && near);
+    }
+    return request_.nearest && room_.lone.cost < near_miss && settled_near();
+  }
+
+  // From the table's nearest likewise: the iterations of a single number are shorter than those of
+  // all lanes, and most often this is enough.
+  bool from_table() {
+    const int n = quest_.chain.coordinates;
+    if (!go_alone(request_.seeds + std::ptrdiff_t(room_.which[0][0]) * n, 1)) return false;
+    suit(request_, room_, problem_);
+    add();
+    return true;
+  }
+
+  // Descends alone and in double, as long as the cost falls. Returns whether it arrived.
+  bool go_alone(const double* q, int patience) {
     Descent<double>& at = room_.lone;
-    put_in(request_, at, 0, problem_, request_.q0 + problem_ * request_.q0_stride);
-    next_ = 1;
+    const int pace = patience * quest_.pace;
+    put_in(request_, at, 0, problem_, q);
+    ++next_;
     double cost = 3e300;
-    const int patience = request_.nearest ? 2 : 1, pace = quest_.pace;
-    for (int i = 0; i < patience * patience * pace * max_iterations; ++i, ++iterations_) {
+    for (int i = 0; i < patience * pace * max_iterations; ++i, ++iterations_) {
       measure(quest_, at);
-      if (arrived(quest_, at)) {
-        const bool near = moved() <= near_start;
-        if (request_.rest) suit(request_, room_, problem_);
-        add();
-        return enough() || (request_.nearest && near);
-      }
-      if (i % (patience * pace * window) == 0) {
+      if (arrived(quest_, at)) return true;
+      if (i % (pace * window) == 0) {
         if (!(at.cost <= double(progress) * cost)) break;
         cost = at.cost;
       }
@@ -97,7 +119,7 @@ class Single {
       descend(quest_, at);
     }
     note_failure(at, 0);
-    return request_.nearest && at.cost < near_miss && settled_near();
+    return false;
   }
 
   // A start that failed, for whoever asks how near the best of them came.
@@ -364,12 +386,16 @@ class Batcher {
 
 std::size_t solve_memory(const SolveRequest& request) {
   Room room;
-  return room.lay_out(request, nullptr);
+  return sizeof(Room) + 64 + room.lay_out(request, nullptr);
+}
+
+void prepare(const SolveRequest& request, void* memory) {
+  Room* const room = new (memory) Room;
+  room->lay_out(request, static_cast<unsigned char*>(memory) + (sizeof(Room) + 63) / 64 * 64);
 }
 
 void solve(const SolveRequest& request, void* memory) {
-  Room room;
-  room.lay_out(request, memory);
+  Room& room = *static_cast<Room*>(memory);
   if (!request.single) return Batcher(request, room).run();
   for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
     Single(request, room, p).run();
@@ -383,6 +409,6 @@ void solve(const SolveRequest& request, void* memory) {
 namespace supple {
 
 extern const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA);
-const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA) = {lanes, &solve_memory, &solve};
+const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA) = {lanes, &solve_memory, &prepare, &solve};
 
 }  // namespace supple

@@ -17,6 +17,8 @@ using Wide = Pack<float, batch_width<float>>;
 using Fine = Pack<double, batch_width<double>>;
 constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 
+constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
+
 // A piece of memory cut into arrays.
 class Cut {
  public:
@@ -57,19 +59,23 @@ struct Slot {
   bool fresh;              // to be begun after the step
 };
 
-// After every so many failed starts of a problem they are looked at: they come to rest, and may
-// show that there is no solution.
-constexpr int round_of_starts = 16, kept = round_of_starts + fine_lanes;
+// After every so many failed starts of a problem the best of them are looked at: they come to rest,
+// and may show that there is no solution. That is worth waiting for where there are many rows.
+constexpr int looked_at = 16, kept = looked_at + fine_lanes;
+
+int round_of_starts(const SolveRequest& request) {
+  return request.fine->rows <= 6 ? looked_at : 4 * looked_at;
+}
 
 // What a problem's failed starts have come to: first the best of those that have come to rest, then
 // those that have not.
 struct Failures {
-  int count, at_rest;
-  int agreed;  // so many came to rest where the best did, as far as the cost tells
+  int count, at_rest, since;  // the last: how many since they were looked at
+  int agreed;                 // so many came to rest where the best did, as far as the cost tells
   float cost[kept];
   float* q;  // (kept, n)
 
-  void clear() { count = at_rest = agreed = 0; }
+  void clear() { count = at_rest = since = agreed = 0; }
 };
 
 // Everything that one thread works with.
@@ -154,20 +160,31 @@ void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, in
   }
 }
 
+// A number of a sequence that fills (0, 1) evenly, in each coordinate j another one.
+double share_of(const Quest<double>& quest, int k, int j) {
+  const double share = 0.5 + k * quest.stride[j];
+  return share - double(static_cast<long long>(share));
+}
+
 // Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
-// evenly over all configurations, the same ones always.
+// evenly over all configurations, the same ones always. If an answer near the caller's start is
+// wanted, every second is one near it.
 double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start, const int* which,
                 int j) {
   const Quest<double>& quest = *request.fine;
   const int n = quest.chain.coordinates, listed = request.entries ? lanes : 0;
   if (request.q0) {
-    if (start == 0) return request.q0[problem * request.q0_stride + j];
+    const double own = request.q0[problem * request.q0_stride + j];
+    if (start == 0) return own;
     --start;
+    if (request.nearest && start % 2 == 0) {
+      const double most = scatter < 0.25 * quest.span[j] ? scatter : 0.25 * quest.span[j];
+      return own + most * (2 * share_of(quest, start / 2 + 1, j) - 1);
+    }
+    if (request.nearest) start /= 2;
   }
   if (start < listed) return request.seeds[std::ptrdiff_t(which[start]) * n + j];
-  double share = 0.5 + (start - listed + request.entries + 1) * quest.stride[j];
-  share -= double(static_cast<long long>(share));
-  return quest.from[j] + share * quest.span[j];
+  return quest.from[j] + share_of(quest, start - listed + request.entries + 1, j) * quest.span[j];
 }
 
 void begin(const SolveRequest& request, Room& room, int lane, const int* which) {

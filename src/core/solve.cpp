@@ -29,6 +29,7 @@ template <class T>
 struct OwnedQuest {
   std::vector<T> weight, lower, upper, from, span, stride, direction;
   std::vector<Measure> measure;
+  std::vector<Task<T>> task;
   Quest<T> quest{};
 
   OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
@@ -41,11 +42,15 @@ struct OwnedQuest {
       for (int j = 0; j < n; ++j) each[k]->push_back(T(joints.at(k * n + j)));
     }
     for (int kind : measures) measure.push_back(Measure(kind));
+    task = tasks.tasks<T>();
+    for (std::size_t row = 0, k = 0; int(k) < primary; ++k) {
+      for (int i = 0; i < task.at(k).rows; ++i) task[k].weight[i] = weight.at(row++);
+    }
     quest = {tasks.chain<T>(),
              primary,
              int(measures.size()),
              tasks.targets(),
-             tasks.tasks<T>().data(),
+             task.data(),
              measure.data(),
              weight.data(),
              lower.data(),
@@ -133,7 +138,7 @@ bool straight(const double* T, double* twelve) {
 
 // Poses (..., 4, 4) as the kernel's numbers (..., 12); of a batch those that are not finite are
 // NaN. None if it is not a float64 C-contiguous array of poses: errors are said in Python.
-nb::object pose_numbers(nb::handle given) {
+nb::object pose_numbers(nb::handle given, int threads) {
   if (!PyArray_CheckExact(given.ptr())) return nb::none();
   auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
   const int axes = PyArray_NDIM(array);
@@ -146,15 +151,19 @@ nb::object pose_numbers(nb::handle given) {
   shape[axes - 2] = 12;
   nb::object made = nb::steal(PyArray_SimpleNew(axes - 1, shape, NPY_DOUBLE));
   if (!made.is_valid()) throw nb::python_error();
-  const auto* from = static_cast<const double*>(PyArray_DATA(array));
-  double* to = data_of<double>(made);
-  for (npy_intp i = PyArray_SIZE(array) / 16; i > 0; --i, from += 16, to += 12) {
-    if (straight(from, to)) continue;
-    const bool sound = std::all_of(from, from + 16, [](double x) { return std::isfinite(x); });
-    if (sound || axes == 2) return nb::none();
-    std::fill_n(to, 12, std::numeric_limits<double>::quiet_NaN());
-  }
-  return made;
+  const auto* const from = static_cast<const double*>(PyArray_DATA(array));
+  double* const to = data_of<double>(made);
+  const auto some = [=](std::ptrdiff_t begin, std::ptrdiff_t end) -> std::ptrdiff_t {
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
+      const double* const T = from + 16 * i;
+      if (straight(T, to + 12 * i)) continue;
+      const bool sound = std::all_of(T, T + 16, [](double x) { return std::isfinite(x); });
+      if (sound || axes == 2) return i;
+      std::fill_n(to + 12 * i, 12, std::numeric_limits<double>::quiet_NaN());
+    }
+    return -1;
+  };
+  return over_batch(PyArray_SIZE(array) / 16, threads, some) < 0 ? made : nb::none();
 }
 
 class PySolver {
@@ -165,31 +174,36 @@ class PySolver {
   // stride and a whole turn, or 0 (6 n); `damping` a rule, its four parameters and the least weight
   // of a region's `direction` (rows,), which may be empty; `scale` stiffness, the longest step, the
   // pace and the tolerance of the search; `reached` (N, targets) is what the seeds (N, n) reach, as
-  // the numbers of targets. `poses`: how many tasks there are if a target is a pose (4, 4) of each,
-  // else 0.
+  // the numbers of targets. `weights` say what is closest, `eased` (rows,) are those of the search,
+  // and the last of `scale` is the stiffness with the former. `kinds` is a `Kind` of target and
+  // where its numbers begin for each task, in the caller's order; empty if there is another kind.
   PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-           const Doubles& joints, const Doubles& damping, const Doubles& direction,
-           const Ints& rest, const Doubles& pull, const Doubles& scale,
-           const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached, int poses)
+           const Doubles& eased, const Doubles& joints, const Doubles& damping,
+           const Doubles& direction, const Ints& rest, const Doubles& pull, const Doubles& scale,
+           const Doubles& feature_scale, const Doubles& seeds, const Doubles& reached,
+           const Ints& kinds)
       : tasks_(std::move(tasks)),
-        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+        wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping,
               direction, scale),
-        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+        fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping,
               direction, scale),
+        closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+                 direction, {scale.at(4), scale.at(1), scale.at(2)}),
         rest_(rest),
         pull_(pull),
         coarse_(scale.at(3)),
         feature_scale_(feature_scale.begin(), feature_scale.end()),
         seeds_(seeds),
         reached_(reached),
-        poses_(poses) {
+        kinds_(kinds) {
     const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
-    if (weights.size() != measures.size() || joints.size() != std::size_t(6 * n) ||
-        damping.size() != 6 || damping[0] < 0 || damping[0] > int(last_rule) ||
+    if (weights.size() != measures.size() || eased.size() != weights.size() ||
+        joints.size() != std::size_t(6 * n) || damping.size() != 6 || damping[0] < 0 ||
+        damping[0] > int(last_rule) ||
         (!direction.empty() && direction.size() != measures.size()) ||
         (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
         int(feature_scale.size()) != k || seeds.size() / n * k != reached.size() ||
-        (poses && k != 12 * poses)) {
+        kinds.size() % 2 || kinds.size() > 2 * most_tasks) {
       throw nb::value_error("sizes that do not match the tasks");
     }
     turn_.assign(joints.end() - n, joints.end());
@@ -197,7 +211,10 @@ class PySolver {
   }
 
   // What the GPU's compiler is to know of the robot, the tasks and the rule.
-  std::string constants() const { return text::given(fine_.quest, feature_scale_.data()); }
+  std::string constants() const {
+    return text::constants("Given", fine_.quest, feature_scale_.data()) +
+           text::constants("Closest", closest_.quest, feature_scale_.data());
+  }
 
   // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
   // restarts, None), a tuple of its own type, or None if an argument is not what this takes as it
@@ -206,7 +223,7 @@ class PySolver {
                  double position, double rotation, int max_starts, double timeout, bool nearest) {
     const int n = fine_.quest.chain.coordinates;
     const double* const start = q0.is_none() ? nullptr : plain(q0, {n});
-    double numbers[12 * most_poses];
+    double numbers[12 * most_tasks];
     if (!take(target, numbers) || (!start && !q0.is_none()) ||
         !(position > 0 && std::isfinite(position)) || !(rotation > 0 && std::isfinite(rotation)) ||
         max_starts < 1 || !(timeout >= 0)) {
@@ -214,7 +231,8 @@ class PySolver {
     }
     const Quest<float> wide = wide_.within(std::max(position, coarse_), std::max(rotation, 2e-5));
     const Quest<double> fine = fine_.within(position, rotation);
-    SolveRequest request = asked(wide, fine, max_starts);
+    const Quest<double> closest = closest_.within(position, rotation);
+    SolveRequest request = asked(wide, fine, closest, max_starts);
     npy_intp size = n;
     nb::object q = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
     if (!q.is_valid()) throw nb::python_error();
@@ -224,7 +242,7 @@ class PySolver {
     std::atomic<std::ptrdiff_t> next{0};
     long long deadline = 0;
     if (std::isfinite(timeout)) {
-      deadline = now() + (long long)(timeout * 1e9);
+      deadline = now() + nanoseconds(timeout);
       request.stop = &past;
       request.watch = &deadline;
     }
@@ -239,7 +257,10 @@ class PySolver {
     request.effort = effort;
     request.found = &found;
     request.next = &next;
-    if (!lone_) lone_ = std::make_unique<Scratch>(isa().solve->scratch(request));
+    if (!lone_) {
+      lone_ = std::make_unique<Scratch>(isa().solve->scratch(request));
+      isa().solve->prepare(request, lone_->get());
+    }
     isa().solve->run(request, lone_->get());
     if (outcome == Outcome::nonfinite) return nb::none();
     const nb::object parts[] = {q,
@@ -271,7 +292,8 @@ class PySolver {
     const npy_intp count = aim.count();
     const Quest<float> wide = wide_.within(std::max(position, coarse_), std::max(rotation, 2e-5));
     const Quest<double> fine = fine_.within(position, rotation);
-    SolveRequest request = asked(wide, fine, max_starts);
+    const Quest<double> closest = closest_.within(position, rotation);
+    SolveRequest request = asked(wide, fine, closest, max_starts);
     request.count = count;
     request.target = aim.data<double>();
     std::unique_ptr<Batch> start;
@@ -307,6 +329,7 @@ class PySolver {
       const npy_intp useful = std::min<npy_intp>(threads, (count + 31) / 32);
       parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
         Scratch room(bytes);
+        isa().solve->prepare(request, room.get());
         isa().solve->run(request, room.get());
       });
     }
@@ -322,28 +345,49 @@ class PySolver {
     return nb::steal(made);
   }
 
-  // The numbers of a target, if it is a pose (4, 4), or of several tasks a list or tuple of them.
+  // The numbers of a target, if it is an array as the one task takes it, or of several tasks a list
+  // or tuple of them.
   bool take(nb::handle target, double* numbers) const {
-    if (poses_ < 1 || poses_ > most_poses) return false;
-    const bool several = poses_ > 1;  // (else a list is a batch)
-    if (several && ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
-                    PySequence_Fast_GET_SIZE(target.ptr()) != poses_)) {
+    const int count = int(kinds_.size()) / 2;
+    if (count < 1) return false;
+    if (count == 1) return take_one(target, 0, numbers);  // (a list is a batch)
+    if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
+        PySequence_Fast_GET_SIZE(target.ptr()) != count) {
       return false;
     }
-    for (int i = 0; i < poses_; ++i) {
-      const nb::handle one =
-          several ? nb::handle(PySequence_Fast_GET_ITEM(target.ptr(), i)) : target;
-      const double* const pose = plain(one, {4, 4});
-      if (!pose || !straight(pose, numbers + 12 * i)) return false;
+    for (int i = 0; i < count; ++i) {
+      if (!take_one(PySequence_Fast_GET_ITEM(target.ptr(), i), i, numbers)) return false;
     }
     return true;
   }
 
-  SolveRequest asked(const Quest<float>& wide, const Quest<double>& fine, int max_starts) {
+  bool take_one(nb::handle target, int i, double* numbers) const {
+    const Kind kind = Kind(kinds_[2 * i]);
+    double* const to = numbers + kinds_[2 * i + 1];
+    if (kind == Kind::pose) {
+      const double* const pose = plain(target, {4, 4});
+      return pose && straight(pose, to);
+    }
+    const double* const x = plain(target, {3});
+    if (!x) return false;
+    if (kind == Kind::position) {
+      constexpr double unturned[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+      std::copy_n(unturned, 9, to);
+      std::copy_n(x, 3, to + 9);
+      return true;
+    }
+    const double length = std::hypot(x[0], x[1], x[2]);
+    for (int c = 0; c < 3; ++c) to[c] = x[c] / length;
+    return length > 1e-9 && length < 1e9;
+  }
+
+  SolveRequest asked(const Quest<float>& wide, const Quest<double>& fine,
+                     const Quest<double>& closest, int max_starts) {
     arrange();
     SolveRequest request{};
     request.wide = &wide;
     request.fine = &fine;
+    request.closest = &closest;
     request.rest = rest_.empty() ? nullptr : rest_.data();
     request.pull = pull_.data();
     request.table = table_ ? static_cast<const float*>(table_->get()) : nullptr;
@@ -382,15 +426,16 @@ class PySolver {
 
   nb::object tasks_;
   OwnedQuest<float> wide_;
-  OwnedQuest<double> fine_;
+  OwnedQuest<double> fine_, closest_;
   Ints rest_;
   Doubles pull_, turn_;
   bool turns_;
   double coarse_;
   std::vector<float> feature_scale_;
   Doubles seeds_, reached_;
-  static constexpr int most_poses = 8;
-  int poses_;
+  enum class Kind : int { pose, position, axis };  // of targets: (4, 4), (3,), (3,)
+  static constexpr std::size_t most_tasks = 8;
+  Ints kinds_;
   std::unique_ptr<Scratch> table_, lone_;
   int table_lanes_ = 0, entries_ = 0;
 };
@@ -398,18 +443,20 @@ class PySolver {
 }  // namespace
 
 void bind_solve(nb::module_& m) {
-  m.def("pose_numbers", &pose_numbers, "poses"_a.none(),
+  m.def("pose_numbers", &pose_numbers, "poses"_a.none(), "threads"_a,
         "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
-        nb::sig("def pose_numbers(poses: object) -> " SUPPLE_NUMBERS("float64") " | None"));
+        nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_NUMBERS(
+            "float64") " | None"));
   nb::
       class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
-          .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&,
-                        const Doubles&, const Doubles&, const Ints&, const Doubles&, const Doubles&,
-                        const Doubles&, const Doubles&, const Doubles&, int>(),
-               nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "joints"_a,
-               "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a, "feature_scale"_a,
-               "seeds"_a, "reached"_a, "poses"_a)
-          .def("constants", &PySolver::constants, "struct Given<T>, for a compiler to fold.")
+          .def(
+              nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&, const Doubles&,
+                       const Doubles&, const Doubles&, const Ints&, const Doubles&, const Doubles&,
+                       const Doubles&, const Doubles&, const Doubles&, const Ints&>(),
+              nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "eased"_a,
+              "joints"_a, "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a,
+              "feature_scale"_a, "seeds"_a, "reached"_a, "kinds"_a)
+          .def("constants", &PySolver::constants, "Given<T>, Closest<T>: for a compiler to fold.")
           .def(
               "one", &PySolver::one, "kind"_a, "statuses"_a, "target"_a.none(), "q0"_a.none(),
               "position_tolerance"_a, "rotation_tolerance"_a, "max_starts"_a, "timeout"_a,

@@ -21,12 +21,15 @@ inline long long now() {
       .count();
 }
 
+// A time in seconds, as far as it goes, in nanoseconds.
+inline long long nanoseconds(double seconds) { return (long long)(std::min(seconds, 1e9) * 1e9); }
+
 // When to come to an end. The thread that made it also lets Python look for Ctrl-C, and tells it
 // how far things are.
 class Watch {
  public:
   Watch(double timeout, std::ptrdiff_t count, nb::handle progress)
-      : deadline_(std::isfinite(timeout) ? now() + (long long)(timeout * 1e9) : 0),
+      : deadline_(std::isfinite(timeout) ? now() + nanoseconds(timeout) : 0),
         count_(count),
         progress_(progress) {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from supple.errors import MissingExtraError
@@ -9,6 +10,9 @@ from supple.errors import MissingExtraError
 
 def main() -> None:
     """Run the command line, or say what to install for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where there is no λ, a question mark
     try:
         from supple.cli import cli
     except ModuleNotFoundError as missing:

@@ -16,8 +16,10 @@ from rich.table import Table
 
 from supple.errors import MissingExtraError, SuppleError, unknown
 from supple.papers import EXPERIMENTS, PAPERS, Experiment, Outcome, style
-from supple.papers.report import held, page, verdict
+from supple.papers.report import HEADINGS, held, page, verdict
 from supple.papers.running import Finding, find_all
+
+NARROW = 80  # columns; below that no table can be read
 
 
 class _Refused(click.ClickException):
@@ -88,14 +90,20 @@ def _known(name: str) -> Experiment:
 def _list() -> None:
     for key, citation in PAPERS.items():
         of_paper = [each for each in EXPERIMENTS.values() if each.paper == key]
-        if of_paper:
+        console = Console()
+        if of_paper and console.width < NARROW:
+            console.print(_plain(citation), style="italic")
+            for each in of_paper:
+                console.print(f"[bold]{each.name}[/]", _plain(f"({each.figure}): {each.title}"))
+            console.print()
+        elif of_paper:
             table = Table(title=citation, title_justify="left", box=None, show_header=False)
             table.add_column(no_wrap=True, style="bold", min_width=18)
             table.add_column(no_wrap=True, min_width=10)
             table.add_column()
             for each in of_paper:
                 table.add_row(each.name, each.figure, each.title)
-            Console().print(table, "")
+            console.print(table, "")
     click.echo("supple paper NAME runs one of them, supple paper all every one.")
 
 
@@ -142,20 +150,33 @@ def _summary(findings: Sequence[Finding], tables: bool) -> None:
 
 
 def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
-    """The table: what the paper says, what we measure, whether it holds and why."""
-    table = Table(title_justify="left", title_style="bold", show_lines=True)
-    table.title = f"{experiment.name}: {experiment.title}"
-    for heading in ("the paper says", "we measure", "", "why"):
-        table.add_column(heading, no_wrap=not heading, ratio=None if not heading else 1)
-    for claim in outcome.claims:
-        mark = f"[{'green' if claim.holds else 'red'}]{verdict(claim.holds)}[/]"
-        table.add_row(*map(_plain, (claim.paper, claim.measured)), mark, _plain(claim.why))
-    console = Console()
-    console.print(table)
+    """What the paper says, what we measure, whether it holds and why: a table, or a list."""
+    console, title = Console(), f"{experiment.name}: {experiment.title}"
+    rows = [
+        (_plain(claim.paper), _plain(claim.measured), _mark(claim.holds), _plain(claim.why))
+        for claim in outcome.claims
+    ]
+    if console.width < NARROW:
+        console.print(_plain(title), "", style="bold", sep="\n")
+        for row in rows:
+            for heading, words in zip(HEADINGS, row, strict=True):
+                console.print(f"[bold]{heading}:[/] {words}" if heading else words)
+            console.print()
+    else:
+        table = Table(title=title, title_justify="left", title_style="bold", show_lines=True)
+        for heading in HEADINGS:
+            table.add_column(heading, no_wrap=not heading, ratio=None if not heading else 1)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
     console.print(_plain(experiment.source), style="dim")
     for each in experiment.deviations:
         console.print(_plain(f"Departs from the print: {each}"), style="dim")
     console.print()
+
+
+def _mark(holds: bool) -> str:
+    return f"[{'green' if holds else 'red'}]{verdict(holds)}[/]"
 
 
 def _plain(text: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 from supple.papers import EXPERIMENTS
 
 import supple
@@ -18,8 +19,8 @@ from supple.cli import cli
 SCRIPT = Path(sys.executable).with_name("supple")
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(cli, words, env={"COLUMNS": "120"})
+def run(*words: str, columns: int = 120) -> Result:
+    return CliRunner().invoke(cli, words, env={"COLUMNS": str(columns)})
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -43,6 +44,28 @@ def test_a_whole_run() -> None:
     found = json.loads(done.stdout, parse_constant=pytest.fail)
     assert found == EXPERIMENTS["n-gain"]().quantities
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize("words", [["n-gain"], [], ["σ"]])
+def test_any_encoding_will_do(encoding: str, words: list[str]) -> None:
+    """Words of ASCII are all there, whatever becomes of others."""
+    done = subprocess.run(
+        [str(SCRIPT), "paper", *words],
+        capture_output=True,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "120"},
+    )
+    out, err = (stream.decode(encoding, "replace") for stream in (done.stdout, done.stderr))
+    assert "Traceback" not in err
+    if words == ["σ"]:
+        assert done.returncode == 2
+        assert "unknown experiment '" in err
+    else:
+        assert done.returncode == 0
+        assert err == ""
+        assert out.count("holds") + out.count("does not") >= 4 * len(words)
+        assert "n-gain" in out
 
 
 def test_importing_supple_needs_no_extra() -> None:
@@ -101,6 +124,37 @@ def test_the_table_has_every_claim() -> None:
         assert heading in done.stdout
 
 
+def squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize("columns", [10, 40, 79])
+def test_a_narrow_terminal_gets_a_list(columns: int) -> None:
+    """Whole, in order, in lines that fit."""
+    done = run("paper", "n-gain", columns=columns)
+    assert done.exit_code == 0
+    assert max(cell_len(line.rstrip()) for line in done.stdout.splitlines()) <= columns
+    for claim in EXPERIMENTS["n-gain"]().claims:
+        mark = "✓ holds" if claim.holds else "✗ does not"
+        row = f"the paper says: {claim.paper} we measure: {claim.measured} {mark} why: {claim.why}"
+        assert squeezed(row) in squeezed(done.stdout)
+    listed = squeezed(run("paper", columns=columns).stdout)
+    for each in EXPERIMENTS.values():
+        assert squeezed(f"{each.name} ({each.figure}): {each.title}") in listed
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_table_cuts_no_word(columns: int) -> None:
+    said = run("paper", "n-gain", columns=columns).stdout
+    assert "…" not in said
+    for claim in EXPERIMENTS["n-gain"]().claims:
+        for word in f"{claim.paper} {claim.measured} {claim.why}".split():
+            assert word in said
+    listed = run("paper", columns=columns).stdout
+    assert "…" not in listed
+    assert all(f"{each.name} " in listed for each in EXPERIMENTS.values())
+
+
 def test_brackets_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units in square brackets are no markup."""
     from dataclasses import replace
@@ -153,10 +207,12 @@ def test_json_of_one_is_flat_and_of_all_by_name(
         (["papers"], "No such command"),
     ],
 )
-def test_bad_input_gets_one_line_and_exit_code_2(words: list[str], said: str) -> None:
+def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) -> None:
+    """In one line, the last: alone, or below the usage."""
     done = run(*words)
+    *before, reason = done.stderr.splitlines()
+    assert not before or before[0].startswith("Usage: ")
+    assert said in reason
     assert done.exit_code == 2
     assert done.stdout == ""
-    assert re.search(r"^Error: ", done.stderr, re.MULTILINE)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert reason.startswith("Error: ")

@@ -205,7 +205,9 @@ def is_up(places: Array) -> Array:
 
 
 def test_obstacle_is_the_papers(ran: Ran) -> None:
-    """Within 5 throughout, elbow up on the last side instead of down, 3 iterations, a jump."""
+    """Within 5 throughout, elbow up on the last side instead of down, a jump; 3 iterations from a
+    lower bound, but not from where the paper begins.
+    """
     found = ran("dw-obstacle").quantities
     assert found["max_speed"] <= MAX_SPEED < found["undamped_max_speed"]
     assert found["elbow_up"] == 1
@@ -213,7 +215,8 @@ def test_obstacle_is_the_papers(ran: Ran) -> None:
     assert found["iterations"] == pytest.approx(3, abs=0.5)
     assert found["end_error"] < 1e-3
     assert found["max_switch_jump"] > 0.1
-    assert all(claim.holds for claim in ran("dw-obstacle").claims)
+    (fails,) = (claim for claim in ran("dw-obstacle").claims if not claim.holds)
+    assert "3 iterations" in fails.paper
 
 
 def test_obstacle_is_its_transcription(ran: Ran) -> None:
@@ -221,7 +224,7 @@ def test_obstacle_is_its_transcription(ran: Ran) -> None:
     speeds, counts, places = with_obstacle(1.0)
     np.testing.assert_allclose(max(speeds), found["max_speed"], rtol=2e-6)
     assert len(counts) == found["damped_steps"]
-    assert np.mean(counts) == pytest.approx(4, abs=0.5)  # from T, not from a lower bound
+    assert np.mean(counts) == pytest.approx(found["iterations_as_printed"], abs=0.1)
     assert is_up(places).all()
     end = np.linalg.norm(places[-1, 1] - rectangle(1)[-1])
     np.testing.assert_allclose(end, found["end_error"], rtol=1e-3)

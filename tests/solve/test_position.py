@@ -11,7 +11,7 @@ from oracles import Pinocchio
 from targets import apart, boundary, hold
 
 import supple
-from supple import AxisTask, PositionTask, Status, solve
+from supple import AxisTask, PoseTask, PositionTask, Status, solve
 
 GATES = [(1e-4, 1e-3), (1e-6, 1e-6)]
 ARMS = ["panda", "ur5e", "iiwa14", "puma560", "stanford"]
@@ -122,16 +122,19 @@ def test_the_same_call_gives_the_same_bits_again() -> None:
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
 def test_the_boundary_of_the_workspace(name: str) -> None:
     robot = supple.load(name)
-    _, T0, T5 = boundary(robot, 100)
+    _, T0, T5 = boundary(robot, 200)
     for gate in GATES:
-        reached = solve(robot, T0, position_tolerance=gate[0], rotation_tolerance=gate[1])
+        bounds = {"position_tolerance": gate[0], "rotation_tolerance": gate[1]}
+        reached = solve(robot, T0, **bounds)
         hold(robot, T0, reached, *gate)
-        assert reached.success.mean() >= (1.0 if gate == GATES[0] else 0.97)
-    beyond = solve(robot, T5)
-    hold(robot, T5, beyond)
-    assert (beyond.status == Status.UNREACHABLE).all()
-    far, off = apart(robot.fk(beyond.q), T0)
-    assert ((far < 1e-3) & (off < 1e-2)).mean() >= 0.96
+        assert reached.success.mean() >= 0.995
+        assert np.mean([solve(robot, T, **bounds).success for T in T0]) >= 0.995
+        beyond = solve(robot, T5, **bounds)
+        hold(robot, T5, beyond, *gate)
+        assert (beyond.status == Status.UNREACHABLE).all()
+        far, off = apart(robot.fk(beyond.q), T0)
+        nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05  # the known was not
+        assert (((far < 1e-3) & (off < 1e-2)) | nearer).mean() >= 0.99
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
@@ -245,3 +248,56 @@ def test_shapes(shape: tuple[int, ...]) -> None:
     assert found.q.shape == (*shape, robot.dof)
     for name in ("status", "position_error", "rotation_error", "iterations", "restarts", "success"):
         assert np.shape(getattr(found, name)) == shape
+
+
+# ---- what must not matter ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1e-3, 1e3, 1e6])
+def test_weights_do_not_keep_a_target_from_being_reached(ratio: float) -> None:
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(15, 200))
+    found = solve(robot, T, tasks=PoseTask(weight=[ratio] * 3 + [1.0] * 3))
+    assert found.success.all()
+    hold(robot, T, found)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_units_of_length_do_not_matter(unit: float) -> None:
+    quarter = np.pi / 2
+    table = [(0, 0, -quarter), (0.4318, 0.14909, 0), (-0.02032, 0, quarter)]
+    table += [(0, 0.43307, -quarter), (0, 0, quarter), (0, 0.05625, 0)]
+    robot = supple.dh([(a * unit, alpha, d * unit, 0.0) for a, d, alpha in table])
+    T = robot.fk(robot.random(16, 300))
+    found = solve(robot, T, position_tolerance=1e-6 * unit)
+    assert found.success.all()
+    assert found.restarts.mean() < 3
+
+
+# ---- near a start --------------------------------------------------------------------------------
+
+
+def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
+    # One step from q0 leads past it: the next answer on that way is 1.3 rad away.
+    robot = supple.load("iiwa14")
+    q0 = np.array([0.058, -0.4727, -1.0353, -0.5692, 1.5616, 0.3536, -3.0467])
+    x = np.array([1.2252, -0.1554, -0.7743, 0.5813, -0.2789, 0.7251, -2.5215])
+    assert np.abs(solve(robot, robot.fk(x), q0=q0).q - q0).max() < 0.3
+
+
+def test_beside_the_workspace_joints_do_not_jump_for_little() -> None:
+    # 30 cm beyond the boundary and along it, each from the answer before. Another branch may be a
+    # little closer there: that is no reason to leave one's own while it goes on.
+    robot = supple.load("panda")
+    _, T0, T5 = boundary(robot, 4, seed=2)
+    u = (T5 - T0)[:, :3, 3] / 0.05
+    for T, out in zip(T0, u, strict=True):
+        side = np.cross(out, [0.3, -0.5, 0.8])
+        q0, jumps = None, 0
+        for k in range(100):
+            target = T.copy()
+            target[:3, 3] += 0.3 * out + 0.002 * k * side / np.linalg.norm(side)
+            found = solve(robot, target, q0=q0)
+            jumps += q0 is not None and np.abs(found.q - q0).max() > 0.6
+            q0 = found.q
+        assert jumps == 0

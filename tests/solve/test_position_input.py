@@ -287,7 +287,7 @@ def test_targets_become_the_same_numbers_either_way() -> None:
     rng = np.random.default_rng(0)
     T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as files and other programs have them
     exact = supple.PoseTask().targets(PANDA, T)
-    made = _core.pose_numbers(T)
+    made = _core.pose_numbers(T, 1)
     assert made is not None
     np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both orthonormal to that
     R = made[..., :9].reshape(3, 50, 3, 3)
@@ -295,7 +295,7 @@ def test_targets_become_the_same_numbers_either_way() -> None:
         R @ R.swapaxes(-1, -2), np.broadcast_to(np.eye(3), R.shape), atol=1e-14
     )
     for other in (T.astype(np.float32), T.tolist(), T[..., :3], np.stack([SCALED]), MIRROR, None):
-        assert _core.pose_numbers(other) is None
+        assert _core.pose_numbers(other, 1) is None
 
 
 def test_a_robot_far_from_the_origin_and_one_of_other_size() -> None:

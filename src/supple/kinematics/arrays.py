@@ -122,6 +122,8 @@ def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
     """
     expected = f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1"
     try:
+        if np.iscomplexobj(given):  # NumPy would drop the imaginary part with a warning
+            raise TypeError
         T = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{expected}; given: {shown(given)}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -15,16 +14,25 @@ from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, number
+from supple.kinematics.arrays import number
 from supple.kinematics.environment import thread_count
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array
-from supple.motion.task import Task, TaskLike
+from supple.motion.task import TaskLike
 from supple.solve.cuda.arrays import on_gpu
+from supple.solve.given import (
+    MOST_SOLUTIONS,
+    MOST_STARTS,
+    count_of,
+    each_of,
+    refuse,
+    seconds,
+    start_of,
+)
 from supple.solve.preference import Preference, checked, costs
 from supple.solve.result import Status
 from supple.solve.search import Search, search_of
-from supple.solve.solution import STATUS, Solution
+from supple.solve.solution import STATUS, Answers, Solution
 from supple.solve.story import story_of
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -65,28 +73,33 @@ def solve(
     verified in double precision. A target that no start reaches gives the closest pose, with
     `Status.UNREACHABLE`: what is smallest there is the norm of the weighted error, so the weights
     of tasks trade position for orientation. Deterministic: the same numbers in give the same
-    numbers out, whatever else is in the batch and however many threads there are.
+    numbers out, whatever else is in the batch and however many threads there are. One target alone
+    may get other bits than in a batch: alone, its starts compete; in a batch they take turns.
 
     Args:
         robot: That shall reach it.
         target: What the one task takes, (4, 4) for a pose; of several tasks a sequence with one for
-            each. Leading axes are batch axes.
+            each, or, if all k of them are poses, an array (..., k, 4, 4) as `Robot.fk` returns it.
+            Leading axes are batch axes.
         tasks: A task, a frame's name (for its pose), or a sequence of those; the poses of all end
-            frames if left out. A `PostureTask` is secondary: the posture is come near as far as the
-            others' targets allow.
+            frames if left out. A `PostureTask` is secondary: the answer is moved along its branch,
+            the others' targets kept, until no small move brings it nearer to the posture; another
+            branch may be nearer. Its weights matter only relative to each other.
         q0: Where to start (n,), or one for each of a batch (..., n) [rad or m].
         prefer: "fast": the first answer found (default without q0). "nearest" (default with q0):
             the answer from q0 if it is near, else of several the one with the smallest largest move
             of a joint. "manipulability", "limits" (far from them) or a function of q (n,), the less
-            the better: the best of up to 8 answers.
-        solutions: Up to so many distinct answers to one target: q is (s, n), best first.
+            the better: the best of up to 8 answers. It is not asked about a target with only one.
+        solutions: Up to so many distinct answers to one target, at most 100 000: q is (s, n), best
+            first.
         position_tolerance: What is near enough [m], in every task.
         rotation_tolerance: Likewise [rad].
         damping: How starts descend: a rule of `supple.damping`. Left out, `ErrorNorm` with a
             two-hundredth of the robot's reach: docs/solve.md compares them.
         max_step: No joint moves farther in an iteration [rad or m], 1 if left out. A short one
             stays nearer to the branch of q0, and takes more iterations.
-        timeout: Time for the whole call [s]; what is not solved by then gets `Status.TIMEOUT`.
+        timeout: Time for the whole call [s], from its beginning; what is not solved by then gets
+            `Status.TIMEOUT`. None and infinity are no bound.
         max_starts: After so many starts a target is held to be unreachable.
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
@@ -123,10 +136,17 @@ def solve(
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
+    ends = math.inf if timeout is None else began + seconds(timeout)
+    if threads is not None:
+        thread_count(threads)
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress must be a function, or None; given: {shown(progress)}")
     near = q0 is not None and (prefer is None or prefer == "nearest")
-    if solutions == 1 and (prefer is None or near or prefer == "fast") and not explain:
-        ends = math.inf if timeout is None else timeout
-        try:  # the commonest call; what it does not take is looked at below
+    usual = prefer is None or near or prefer == "fast"
+    if solutions == 1 and usual and max_step is None and not explain:
+        # The commonest call, too short for signals and other threads to wait: with short steps it
+        # would not be. What it does not take is looked at below.
+        try:
             made: Solution | None = search.kernel.one(
                 Solution,
                 STATUS,
@@ -135,7 +155,7 @@ def solve(
                 position_tolerance,
                 rotation_tolerance,
                 max_starts,
-                ends,
+                ends if timeout is None else _left(ends),
                 near,
             )
         except TypeError:
@@ -143,19 +163,19 @@ def solve(
         if made is not None:
             return made
     bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
-    ends = math.inf if timeout is None else began + number(timeout, "timeout", least=0)
     if prefer is None:
         prefer = "fast" if q0 is None else "nearest"
-    goals = search.targets(_each(target, tasks, search))
+    most = thread_count(threads)
+    goals = search.targets(each_of(target, tasks, search), most)
     checked(prefer, q0 is not None)
-    start = None if q0 is None else _start(q0, robot, goals.shape[:-1])
+    start = None if q0 is None else start_of(q0, robot, goals.shape[:-1])
     call = _Call(
         search,
         bounds,
         ends,
         prefer,
-        _count(solutions, "solutions"),
-        thread_count(threads),
+        count_of(solutions, "solutions", MOST_SOLUTIONS),
+        most,
         progress,
         began if explain else None,
     )
@@ -166,7 +186,7 @@ def _bounds(position: float, rotation: float, max_starts: int) -> tuple[float, f
     return (
         number(position, "position_tolerance", above=0),
         number(rotation, "rotation_tolerance", above=0),
-        _count(max_starts, "max_starts"),
+        count_of(max_starts, "max_starts", MOST_STARTS),
     )
 
 
@@ -186,11 +206,11 @@ def _on_gpu(
         return solver.solve_there(target, q0, Bounds(*bounds), stream)
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
-    goals = search.targets(_each(target, tasks, search))
+    goals = search.targets(each_of(target, tasks, search), thread_count(None))
     lead, flat = goals.shape[:-1], goals.reshape(-1, goals.shape[-1])
     start = None
     if q0 is not None:
-        own = _start(q0, search.layout.robot, lead)
+        own = start_of(q0, search.layout.robot, lead)
         start = np.ascontiguousarray(np.broadcast_to(own, (*lead, own.shape[-1])))
         start = start.reshape(-1, own.shape[-1])
     found = solver.solve(flat, start, Bounds(*bounds))
@@ -230,9 +250,9 @@ class _Call:
             raise InputError(f"explain is of one solution; given: solutions={self.solutions}")
         *found, failed = self._chosen(goal[None], start)
         if found[1][0, 0] == Status.NONFINITE_INPUT:
-            raise InputError(f"target and q0 must be finite, and within 1e9; given: {shown(goal)}")
+            refuse(goal, start)
         if self.solutions > 1:
-            return _solution(*(part[0] for part in found))
+            return Answers._make(_solution(*(part[0] for part in found)))
         q, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
@@ -281,12 +301,24 @@ class _Call:
         *found, count, failed = self._run(goals, start, most=most, single=True)
         if alone:
             return (*found, failed)
-        cost = costs(self.prefer, self.search, found[0], start)
-        cost[np.arange(most) >= count[:, None]] = math.inf
+        cost = self._costs(found[0], count, start)
         keep = int(min(self.solutions, count.min(initial=self.solutions)))
         order = np.argsort(cost, axis=1, kind="stable")[:, :keep]
         rows = np.arange(len(goals))[:, None]
         return (*(part[rows, order] for part in found), failed)
+
+    def _costs(self, q: Array, count: Any, start: Array | None) -> Array:
+        """Costs (B, s) of solutions (B, s, n), of which so many (B,) are there; others' infinite.
+
+        Those of targets with only one are not asked for: when time was up there may be millions.
+        """
+        there = np.arange(q.shape[1]) < count[:, None]
+        cost = np.where(there, 0.0, math.inf)
+        compared = there & (count > 1)[:, None]
+        if start is not None and start.ndim > 1:
+            start = start[np.nonzero(compared)[0]]
+        cost[compared] = costs(self.prefer, self.search, q[compared], start)
+        return cost
 
     def _run(
         self,
@@ -299,13 +331,12 @@ class _Call:
     ) -> Found:
         nearest = self.prefer == "nearest" and most == 1
         begin = self.search.rests(goals) if start is None else start
-        left = max(0.0, self.ends - time.perf_counter())
         explained = self.explain is not None
         return self.search.kernel.many(
             goals,
             begin,
             *self.bounds,
-            left,
+            _left(self.ends),
             most,
             single,
             nearest,
@@ -318,38 +349,6 @@ class _Call:
 def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
     restarts = np.maximum(effort[..., 1] - 1, 0)  # (what is not looked at has no start)
     return Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], restarts)
-
-
-def _each(
-    target: Any, tasks: TaskLike | Sequence[TaskLike] | None, search: Search
-) -> Sequence[ArrayLike]:
-    """One target for each task."""
-    alone = len(search.layout.tasks) == 1
-    if isinstance(tasks, str | Task) or (
-        alone and (tasks is None or isinstance(target, np.ndarray))
-    ):
-        return (target,)
-    if isinstance(target, str) or not isinstance(target, Sequence):
-        raise InputError(
-            f"target must be a sequence with one for each of {len(search.layout.tasks)} tasks; "
-            f"given: {shown(target)}"
-        )
-    return target
-
-
-def _start(q0: ArrayLike, robot: Robot, lead: tuple[int, ...]) -> Array:
-    """A start for all (n,), or one for each (..., n)."""
-    q = np.ascontiguousarray(coordinates(q0, robot.dof, "q0"), dtype=np.float64)
-    if q.ndim == 1:
-        if not np.isfinite(q).all():
-            raise InputError(f"q0 must be finite; given: {shown(q0)}")
-        return q
-    if q.shape[:-1] != lead:
-        raise InputError(
-            f"q0 must be ({robot.dof},), or have the batch axes of the targets, {lead}; "
-            f"given: {q.shape}"
-        )
-    return q
 
 
 def _device(given: object) -> str:
@@ -365,11 +364,6 @@ def _device(given: object) -> str:
     return given
 
 
-def _count(given: int, what: str) -> int:
-    try:
-        count = 0 if isinstance(given, bool) else operator.index(given)
-    except TypeError:
-        count = 0
-    if not 0 < count < 1 << 30:
-        raise InputError(f"{what} must be a whole number from 1 on; given: {shown(given)}")
-    return count
+def _left(ends: float) -> float:
+    """The time that is left [s]."""
+    return max(0.0, ends - time.perf_counter())

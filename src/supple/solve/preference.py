@@ -37,17 +37,16 @@ def checked(prefer: object, started: bool) -> None:
 
 
 def costs(prefer: Preference, search: Search, q: Array, q0: Array | None) -> Array:
-    """The costs (B, s) of configurations (B, s, n); q0 is (n,) or (B, n)."""
+    """The costs (B,) of configurations (B, n); q0 is (n,) or (B, n)."""
     if prefer == "nearest" and q0 is not None:
-        start = q0 if q0.ndim == 1 else q0[:, None]
-        return np.asarray(np.abs(q - start).max(axis=-1))
+        return np.asarray(np.abs(q - q0).max(axis=-1))
     if prefer == "manipulability":
         J = search.layout.jacobian(q)[..., : search.primary, :]
         return np.asarray(-np.linalg.svd(J, compute_uv=False).prod(axis=-1))
     if prefer == "limits":
         return _nearness(search.layout.robot, q)
     if callable(prefer):
-        return np.array([[_own(prefer, one) for one in row] for row in q]).reshape(q.shape[:2])
+        return np.array([_own(prefer, one) for one in q])
     return np.zeros(q.shape[:-1])
 
 

@@ -18,7 +18,16 @@ from supple.kinematics.robot import may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule, Region
 from supple.motion.layout import Layout, lay_out, side_by_side
 from supple.motion.linearization import Array
-from supple.motion.task import OrientationTask, PoseTask, PostureTask, Task, TaskLike, as_tasks
+from supple.motion.task import (
+    AxisTask,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    Task,
+    TaskLike,
+    as_tasks,
+)
 from supple.motion.task_rows import Goal, TaskRows
 
 _ENTRIES = 512  # of the table of starts
@@ -27,6 +36,9 @@ _DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, unless another rule is asked 
 _STIFFNESS = 0.3  # of Newton's method towards the closest pose, likewise
 _LONGEST = 1.0  # step of a joint [rad or m], unless another is asked for
 _SLOWEST = 1000  # times the usual iterations, at most, for starts with short steps
+_UNEQUAL = 30.0  # times may rows of the search differ in what they count for
+_KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2}  # of targets
+_MOST_TASKS = 8  # whose targets the kernel looks at itself
 _COARSE = 2e-5  # tolerance of the search in floats, relative to the size of positions
 
 
@@ -77,7 +89,7 @@ class Search:
     poses: int
     kernel: _core.Solver
 
-    def targets(self, given: Sequence[ArrayLike]) -> Array:
+    def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
         """Targets in the caller's order -> the kernel's numbers (..., k).
 
         Those of a batch that are not finite have NaN among them.
@@ -92,12 +104,15 @@ class Search:
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
             )
-        each = [self._numbers(task, given[i]) for task, i in zip(tasks, self.order, strict=True)]
+        each = [
+            self._numbers(task, given[i], threads)
+            for task, i in zip(tasks, self.order, strict=True)
+        ]
         return np.ascontiguousarray(side_by_side(each, "targets"))
 
-    def _numbers(self, task: Task, given: ArrayLike) -> Array:
+    def _numbers(self, task: Task, given: ArrayLike, threads: int) -> Array:
         """The targets of one task; of a batch those that are not finite are NaN."""
-        made = _core.pose_numbers(given) if isinstance(task, PoseTask) else None
+        made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
         if made is not None:
             return made
         try:
@@ -127,9 +142,12 @@ def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]
     """Targets with good ones in place of those of a batch that are not finite, and which are."""
     core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
     try:
-        array = np.array(given, dtype=np.float64)
+        array = np.array(given)
     except (TypeError, ValueError):
         return given, np.ones((), dtype=np.bool_)
+    if array.dtype.kind not in "iuf":
+        return given, np.ones((), dtype=np.bool_)
+    array = array.astype(np.float64)
     if array.ndim <= core:
         return given, np.ones((), dtype=np.bool_)
     good = np.asarray(np.isfinite(array).all(axis=tuple(range(-core, 0))))
@@ -197,8 +215,9 @@ def _search(
     reach, largest = _sizes(rows[: len(met)], layout, reached)
     rest, pull = _postures(robot, rows[len(met) :], layout)
     measures = [int(c >= 3) for one in rows[: len(met)] for c in one.picked]
-    position = [w for w, kind in zip(layout.weights, measures, strict=False) if kind == 0]
-    scale = reach * max(position) if position else float(layout.weights[:primary].max())
+    weights = layout.weights[:primary]
+    eased = _eased(weights, measures, reach)
+    scale, true_scale = (_scale(each, measures, reach) for each in (eased, weights))
     rule = damping or ErrorNorm(_DAMPING * scale)
     starts = Starts(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
@@ -207,20 +226,56 @@ def _search(
         tasks=layout.kernel,
         primary=len(met),
         measures=measures,
-        weights=layout.weights[:primary].tolist(),
+        weights=weights.tolist(),
+        eased=eased.tolist(),
         joints=np.concatenate(
             [robot.lower, robot.upper, low, span, stride, _turns(robot)]
         ).tolist(),
         **_damping(rule, primary),
         rest=rest,
         pull=pull,
-        scale=[_STIFFNESS * scale, max_step, _pace(max_step), coarse],
+        scale=[
+            _STIFFNESS * scale,
+            max_step,
+            _pace(max_step),
+            coarse,
+            _STIFFNESS * true_scale,
+        ],
         feature_scale=starts.scale.tolist(),
         seeds=seeds.ravel().tolist(),
         reached=reached.ravel().tolist(),
-        poses=poses,
+        kinds=_kinds(tasks, moved, layout),
     )
     return Search(layout, tuple(moved), primary, tuple(rest), rule, starts, coarse, poses, kernel)
+
+
+def _eased(weights: Array, measures: Sequence[int], reach: float) -> Array:
+    """Weights for the search: a target that is reached is reached whatever they are.
+
+    As they are, unless some count so little, or positions are in such units, that numbers of both
+    sizes do not go together: those are raised.
+    """
+    natural = np.where(np.array(measures) == 0, 1 / reach, 1.0)
+    shares = weights / natural
+    return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
+
+
+def _scale(weights: Array, measures: Sequence[int], reach: float) -> float:
+    """The size of the rows: the reach, weighted."""
+    position = [w for w, kind in zip(weights, measures, strict=True) if kind == 0]
+    return float(reach * max(position) if position else weights.max())
+
+
+def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: Layout) -> list[int]:
+    """The kind of each task's target, and where its numbers begin, in the caller's order.
+
+    Empty if there is one that only Python knows.
+    """
+    if len(tasks) > _MOST_TASKS or not all(type(task) in _KINDS for task in tasks):
+        return []
+    begins = np.cumsum([0, *layout.kernel.target_sizes])
+    places = {task: int(begins[k]) for k, task in enumerate(moved)}
+    return [x for i, task in enumerate(tasks) for x in (_KINDS[type(task)], places[i])]
 
 
 def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:

@@ -13,14 +13,16 @@ from supple.solve.result import Status
 from supple.solve.story import Story
 
 STATUS = tuple(Status)  # by value
+_LISTED = 20  # answers, in words
 
 
 class Solution(NamedTuple):
     """A configuration that meets a target, or comes closest; of a batch, arrays of them.
 
     Everything is measured again in double precision at the q that is returned. `str()` of it is a
-    sentence. A tuple, for it is made in a tenth of the time that other objects take. Of targets in
-    a GPU's memory all are arrays there (`GpuArray`), and nothing has been waited for.
+    sentence. A tuple, for it is made in a tenth of the time that other objects take: so it is
+    always true in a condition, and `success` is what to ask. Of targets
+    in a GPU's memory all are arrays there (`GpuArray`), and nothing has been waited for.
 
     Attributes:
         q: Coordinates (..., n) [rad or m], inside the limits; (s, n) if several were asked for.
@@ -68,6 +70,21 @@ class Solution(NamedTuple):
 def _elsewhere(status: object) -> bool:
     """Whether numbers are in a GPU's memory."""
     return not isinstance(status, np.ndarray)
+
+
+class Answers(Solution):
+    """Several answers to one target, best first: q (s, n) and arrays (s,)."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        count = int(np.sum(self.success))
+        lines = [f"{count} answer{'s' * (count != 1)} to one target"]
+        for i in range(min(len(self.q), _LISTED)):
+            one = Solution(*(part[i] for part in self[:6]))  # type: ignore[index]
+            lines.append(f"  {_sentence(one._replace(status=STATUS[int(one.status)]))}")
+        more = len(self.q) - _LISTED
+        return "\n".join(lines + [f"  and {more} more"] * (more > 0))
 
 
 def _sentence(found: Solution) -> str:

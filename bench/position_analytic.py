@@ -1,0 +1,164 @@
+"""Position inverse kinematics by analytic solvers: all solutions, one inside the limits taken."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from position_problem import Answer, Array, Contender, Gate, Maker, Problem
+
+TURN = 2 * np.pi
+
+
+def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
+    """Axes (6, 3) and offsets (7, 3) of a 6R arm in the base, and the tool's rotation at zero."""
+    if len(problem.chain()) != 7:
+        raise NotImplementedError("six joints only")
+    poses = np.array(list(accumulate(problem.transforms, np.matmul)))
+    origins, axes = poses[:, :3, 3].copy(), poses[:6, :3, 2]
+    # ik-geo wants a spherical wrist to have one origin: the point nearest to its three axes.
+    aside = np.eye(3) - axes[3:, :, None] * axes[3:, None, :]
+    centre = np.linalg.solve(aside.sum(0), np.einsum("kij,kj->i", aside, origins[3:6]))
+    if np.abs(aside @ (centre - origins[3:6])[..., None]).max() < 1e-9:
+        origins[3:6] = centre
+    return axes, np.diff(origins, axis=0, prepend=np.zeros((1, 3))), poses[6, :3, :3]
+
+
+def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
+    """Of all solutions (k, 6) one inside the limits: the first, or the nearest to the start."""
+    lower, upper = problem.lower, problem.upper
+    if start is not None:  # each joint in the turn nearest to it, if that is inside
+        Q = Q + TURN * np.round((start - Q) / TURN)
+    Q = np.where((lower <= Q) & (upper >= Q), Q, Q + TURN * np.ceil((lower - Q) / TURN))
+    Q = Q[(upper >= Q).all(axis=1)]
+    if not len(Q):
+        return None, False
+    return Q[0 if start is None else np.abs(Q - start).max(axis=1).argmin()], True
+
+
+def eaik(problem: Problem, gate: Gate) -> Contender:
+    """EAIK: analytic, all solutions, of which one inside the limits is taken."""
+    from eaik.IK_HP import HPRobot
+
+    axes, offsets, R = axes_and_offsets(problem)
+    robot = HPRobot(axes, offsets)
+    if not robot.hasKnownDecomposition():
+        raise NotImplementedError("no analytic solution for this arm")
+
+    def prepare(T: Array) -> Array:
+        given = T.copy()
+        given[:3, :3] = T[:3, :3] @ R.T
+        return given
+
+    def pose(T: Array, start: Array | None) -> Answer:
+        found = robot.IK(T)
+        exact = [q for q, near in zip(found.Q, found.is_LS, strict=True) if not near]
+        return chosen(problem, np.array(exact), start) if exact else (None, False)
+
+    return Contender(pose, ("EAIK",), prepare, robot.getKinematicFamily() + ".")
+
+
+def ik_geo(problem: Problem, gate: Gate) -> Contender:
+    """ik-geo: analytic, by the most special of its families that gives this arm's poses back."""
+    from ik_geo import Robot
+
+    axes, offsets, R = axes_and_offsets(problem)
+    q = problem.seed
+
+    def prepare(T: Array) -> tuple[Array, Array]:
+        return np.ascontiguousarray((T[:3, :3] @ R.T).T), T[:3, 3].copy()  # it reads columns
+
+    def arm(family: str) -> Contender:
+        robot = getattr(Robot, family)(axes, offsets)
+
+        def pose(T: tuple[Array, Array], start: Array | None) -> Answer:
+            exact = [q for q, near in robot.get_ik(*T) if not near]
+            return chosen(problem, np.array(exact), start) if exact else (None, False)
+
+        return Contender(pose, ("ik-geo",), prepare, f"{family}.")
+
+    for family in (
+        "spherical_two_parallel",
+        "spherical_two_intersecting",
+        "spherical",
+        "three_parallel_two_intersecting",
+        "three_parallel",
+        "two_parallel",
+        "two_intersecting",
+    ):
+        one = arm(family)
+        answer = one.solve(prepare(problem.fk(q)), None)[0]
+        if answer is not None and np.allclose(problem.fk(answer), problem.fk(q), atol=1e-6):
+            return one
+    raise NotImplementedError("no analytic solution for this arm")
+
+
+def ssik(problem: Problem, gate: Gate) -> Contender:
+    """ssik: compiled for a 6R arm; of a 7R arm the one it ships, whose base may stand elsewhere."""
+    from ssik import Manipulator
+    from ssik._native import native_available
+
+    if not native_available():
+        raise ImportError("its compiled part is not there")
+    before, after = np.eye(4), np.eye(4)
+    if len(problem.chain()) == 7:
+        arm = built(problem)
+    elif len(problem.transforms) == 8:
+        arm = Manipulator.from_prebuilt(problem.name)
+        rng = np.random.default_rng(0)
+        some = rng.uniform(problem.lower, problem.upper, (8, 7))
+        before, after = between([problem.fk(q) for q in some], [arm.fk(q) for q in some])
+    else:
+        raise NotImplementedError("six or seven joints only")
+
+    def prepare(T: Array) -> Array:
+        return np.ascontiguousarray(before @ T @ after)
+
+    def pose(T: Array, start: Array | None) -> Answer:
+        found = arm.solve(T, q_seed=start, max_solutions=1)
+        return (found[0].q, True) if found else (None, False)
+
+    return Contender(pose, ("ssik",), prepare, "max_solutions = 1.")
+
+
+def built(problem: Problem) -> Any:
+    """The module that `ssik build` makes of the file; an unpacked environment brings it along."""
+    name = f"ssik_{problem.name}"
+    if importlib.util.find_spec(name) is None:
+        folder = Path(problem.urdf).parent
+        to = ["--out", str(folder / f"{name}.py"), "--validate-poses", "0"]
+        ends = ["--base", "base", "--ee", problem.frames[0]]
+        command = [sys.executable, "-m", "ssik.cli", "build", problem.urdf, *ends, *to]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        sys.path.append(str(folder))
+    return importlib.import_module(name)
+
+
+def between(ours: list[Array], theirs: list[Array]) -> tuple[Array, Array]:
+    """X and Y (4, 4) with X T Y equal to the other's pose for all poses: base and tool differ."""
+    # Relative motions share the base: theirs_0^-1 theirs_k = Y^-1 (ours_0^-1 ours_k) Y.
+    inverse = np.linalg.inv
+    A = [inverse(ours[0]) @ T for T in ours[1:]]
+    B = [inverse(theirs[0]) @ T for T in theirs[1:]]
+    eye = np.eye(3)
+    rows = [np.kron(a[:3, :3], eye) - np.kron(eye, b[:3, :3].T) for a, b in zip(A, B, strict=True)]
+    R = np.linalg.svd(np.vstack(rows))[2][-1].reshape(3, 3)
+    R = R * np.sign(np.linalg.det(R)) / np.cbrt(abs(np.linalg.det(R)))
+    left = np.vstack([a[:3, :3] - eye for a in A])
+    right = np.concatenate([R @ b[:3, 3] - a[:3, 3] for a, b in zip(A, B, strict=True)])
+    Y = np.eye(4)
+    Y[:3, :3], Y[:3, 3] = R, np.linalg.lstsq(left, right, rcond=None)[0]
+    X = theirs[0] @ inverse(ours[0] @ Y)
+    if not all(np.allclose(X @ a @ Y, b, atol=1e-6) for a, b in zip(ours, theirs, strict=True)):
+        raise NotImplementedError("the arm it ships has other kinematics")
+    return X, Y
+
+
+CONTENDERS: dict[str, Maker] = {"ssik": ssik, "EAIK": eaik, "ik-geo": ik_geo}
