@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conftest import RobotFiles
+RobotFiles = Callable[[str, str], Path]
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 
