@@ -74,14 +74,16 @@ std::string line(const char* type, const char* name, int count, const X* x) {
   return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
 }
 
-// A struct Given<T>: what `quest` says, and how much each number of a target counts when starts are
-// looked up (targets,). Tasks are no postures, and have no targets in memory.
-inline std::string given(const Quest<double>& quest, const float* feature_scale) {
+// A struct template of some name: what `quest` says, and how much each number of a target counts
+// when starts are looked up (targets,). Tasks are no postures.
+inline std::string constants(const char* name, const Quest<double>& quest,
+                             const float* feature_scale) {
   const Chain<double>& chain = quest.chain;
   const int n = chain.coordinates;
   int supports = 0;
   for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
-  std::string all = "namespace supple {\n\ntemplate <class T>\nstruct Given {\n";
+  std::string all = "namespace supple {\n\ntemplate <class T>\nstruct ";
+  all += std::string(name) + " {\n";
   all += line("Joint<T>", "joint", chain.joints, chain.joint);
   all += line("Frame<T>", "frame", chain.frames, chain.frame);
   all += line("Support", "support", supports, chain.support);

@@ -211,7 +211,10 @@ class PySolver {
   }
 
   // What the GPU's compiler is to know of the robot, the tasks and the rule.
-  std::string constants() const { return text::given(fine_.quest, feature_scale_.data()); }
+  std::string constants() const {
+    return text::constants("Given", fine_.quest, feature_scale_.data()) +
+           text::constants("Closest", closest_.quest, feature_scale_.data());
+  }
 
   // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
   // restarts, None), a tuple of its own type, or None if an argument is not what this takes as it
@@ -453,7 +456,7 @@ void bind_solve(nb::module_& m) {
               nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "eased"_a,
               "joints"_a, "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a,
               "feature_scale"_a, "seeds"_a, "reached"_a, "kinds"_a)
-          .def("constants", &PySolver::constants, "struct Given<T>, for a compiler to fold.")
+          .def("constants", &PySolver::constants, "Given<T>, Closest<T>: for a compiler to fold.")
           .def(
               "one", &PySolver::one, "kind"_a, "statuses"_a, "target"_a.none(), "q0"_a.none(),
               "position_tolerance"_a, "rotation_tolerance"_a, "max_starts"_a, "timeout"_a,
