@@ -84,6 +84,32 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
 }
 
+// Sines and cosines of displacements that are in reach, for `turn_angles`.
+template <class L, class T>
+SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<L>* joint_poses) {
+  for (int j = 0; j < chain.joints; ++j) {
+    Vec3<L>& p = joint_poses[j].p;
+    sincos_in_reach(p.z, p.y, p.x);
+  }
+}
+#if !defined(__CUDACC__)
+// Of a lone number, joints are lanes: the same bits, sooner.
+template <class T>
+SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
+  constexpr int W = 8;
+  for (int first = 0; first < chain.joints; first += W) {
+    const int some = chain.joints - first < W ? chain.joints - first : W;
+    Pack<T, W> d(T(0)), s, c;
+    for (int i = 0; i < some; ++i) reinterpret_cast<T*>(&d)[i] = joint_poses[first + i].p.z;
+    sincos_in_reach(d, s, c);
+    for (int i = 0; i < some; ++i) {
+      joint_poses[first + i].p.x = reinterpret_cast<const T*>(&c)[i];
+      joint_poses[first + i].p.y = reinterpret_cast<const T*>(&s)[i];
+    }
+  }
+}
+#endif
+
 // The first pass of `forward`: displacements and their sines, in a loop where joints do not wait
 // for each other. They are kept where the pose will be: p = (cosine, sine, displacement).
 template <class L, class T>
@@ -100,10 +126,7 @@ SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_
       sincos(p.z, p.y, p.x);
     }
   } else {
-    for (int j = 0; j < chain.joints; ++j) {
-      Vec3<L>& p = joint_poses[j].p;
-      sincos_in_reach(p.z, p.y, p.x);
-    }
+    sines_in_reach(chain, joint_poses);
   }
   if (!chain.phases) return;
   for (int j = 0; j < chain.joints; ++j)

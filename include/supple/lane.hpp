@@ -35,6 +35,14 @@
 #define SUPPLE_LARGE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__
+// In front of a short loop of known length: on a CPU it is written out. (A GPU's compiler does.)
+#if defined(__CUDACC__)
+#define SUPPLE_UNROLL
+#elif defined(__clang__)
+#define SUPPLE_UNROLL _Pragma("unroll")
+#else
+#define SUPPLE_UNROLL _Pragma("GCC unroll 8")
+#endif
 
 #if defined(__SSE2__) && !defined(__CUDACC__)
 #include <immintrin.h>

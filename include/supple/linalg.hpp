@@ -49,6 +49,19 @@ SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT
   }
 }
 
+// The same of a size that is known.
+template <class L, int M, int N>
+SUPPLE_FN void gram(Fixed<M>, Fixed<N>, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
+  SUPPLE_UNROLL for (int i = 0; i < M; ++i) {
+    L sum[M];
+    SUPPLE_UNROLL for (int j = 0; j <= i; ++j) sum[j] = a[i * N] * a[j * N];
+    SUPPLE_UNROLL for (int k = 1; k < N; ++k) {
+      SUPPLE_UNROLL for (int j = 0; j <= i; ++j) sum[j] = fma(a[i * N + k], a[j * N + k], sum[j]);
+    }
+    SUPPLE_UNROLL for (int j = 0; j <= i; ++j) product[i * M + j] = sum[j];
+  }
+}
+
 // Scales a[0..count) by a power of two so that its largest entry is near Number::scale_target;
 // returns the inverse of the factor. A zero matrix is left alone.
 template <class L>
@@ -111,31 +124,37 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
 }
 
 // x <- A^-1 x of a symmetric positive semidefinite A (n x n; the lower triangle is read, all of it
-// is overwritten), by A = L D L^T: without square roots, and with one division a row, sooner than
-// `cholesky` and `cholesky_solve`. Pivots that are zero to working precision as there.
+// is overwritten), by A = L D L^T: without square roots, and with one division a column, sooner
+// than `cholesky` and `cholesky_solve`. Each column changes all that are behind it at once, so that
+// the next pivot waits for as little as it can. Pivots that are zero to working precision as there;
+// `floor` (n,) is what counts as that.
 template <class L, class N>
-SUPPLE_FN void ldl_solve(N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x) {
+SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
+                         L* SUPPLE_RESTRICT floor) {
   using T = scalar_t<L>;
-  for (int i = 0; i < n; ++i) {
-    const L diagonal = a[i * n + i];
-    L pivot = diagonal, sum = x[i];
-    for (int k = 0; k < i; ++k) {  // row i of L, and above the diagonal that of L D
-      L entry = a[i * n + k];
-      for (int j = 0; j < k; ++j) entry = fma(-a[j * n + i], a[k * n + j], entry);
-      a[k * n + i] = entry;
-      entry = entry * a[k * n + k];
-      a[i * n + k] = entry;
-      pivot = fma(-entry, a[k * n + i], pivot);
-      sum = fma(-entry, x[k], sum);
-    }
-    const mask_t<L> positive = (pivot > diagonal * L(T(n) * Number<T>::epsilon)) & (pivot > L(0));
-    a[i * n + i] = select(positive, L(1) / select(positive, pivot, L(1)), L(0));
-    x[i] = sum;
+  const int n = size;
+  SUPPLE_UNROLL for (int i = 0; i < n; ++i) {
+    floor[i] = a[i * n + i] * L(T(n) * Number<T>::epsilon);
   }
-  for (int i = n - 1; i >= 0; --i) {
-    L sum = x[i] * a[i * n + i];
-    for (int j = i + 1; j < n; ++j) sum = fma(-a[j * n + i], x[j], sum);
-    x[i] = sum;
+  SUPPLE_UNROLL for (int k = 0; k < n; ++k) {
+    const L pivot = a[k * n + k];
+    const mask_t<L> positive = (pivot > floor[k]) & (pivot > L(0));
+    const L inverse = select(positive, L(1) / select(positive, pivot, L(1)), L(0));
+    a[k * n + k] = inverse;
+    SUPPLE_UNROLL for (int i = k + 1; i < n; ++i) {  // a column of L, above the diagonal of L D
+      a[k * n + i] = a[i * n + k];
+      a[i * n + k] = a[i * n + k] * inverse;
+    }
+    SUPPLE_UNROLL for (int i = k + 1; i < n; ++i) {
+      SUPPLE_UNROLL for (int j = k + 1; j <= i; ++j) {
+        a[i * n + j] = fma(-a[k * n + i], a[j * n + k], a[i * n + j]);
+      }
+      x[i] = fma(-a[i * n + k], x[k], x[i]);
+    }
+  }
+  SUPPLE_UNROLL for (int i = 0; i < n; ++i) x[i] = x[i] * a[i * n + i];
+  SUPPLE_UNROLL for (int j = n - 1; j > 0; --j) {
+    SUPPLE_UNROLL for (int i = 0; i < j; ++i) x[i] = fma(-a[j * n + i], x[j], x[i]);
   }
 }
 

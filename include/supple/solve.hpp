@@ -60,26 +60,24 @@ SUPPLE_FN constexpr bool usually_damped(const Quest<T>& quest) {
 template <class T>
 SUPPLE_FN constexpr int descent_work(const Quest<T>& quest) {
   const int m = quest.rows, n = quest.chain.coordinates, looking = 12 * quest.chain.joints;
-  const int going = m * m + m + n + (usually_damped(quest) ? 0 : step_scratch(m, n));
+  const int going = m * m + m + n + (usually_damped(quest) ? m : step_scratch(m, n));
   return looking > going ? looking : going;
 }
 
-// J, e and the errors at q.
+// e and the errors at q. The poses of the joints stay in the working memory.
 template <class L, class T>
-SUPPLE_FN void measure(const Quest<T>& quest, Descent<L>& at) {
-  const int n = quest.chain.coordinates;
+SUPPLE_FN void look(const Quest<T>& quest, Descent<L>& at) {
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(at.work);
   forward(quest.chain, at.q, joint_poses);
   const L* target = at.target;
-  L *J = at.J, *e = at.e, position(0), rotation(0), cost(0);
+  L *e = at.e, position(0), rotation(0), cost(0);
   int row = 0;
   for (int k = 0; k < quest.tasks; ++k) {
     const Task<T>& task = quest.task[k];
-    task_jacobian(quest.chain, task, joint_poses, J);
     task_error(quest.chain, task, joint_poses, at.q, target, e);
     L here(0), turned(0);
     for (int i = 0; i < task.rows; ++i, ++row) {
-      const L off = e[i] / L(quest.weight[row]);
+      const L off = quest.weight[row] == T(1) ? e[i] : e[i] / L(quest.weight[row]);
       cost = fma(e[i], e[i], cost);
       if (quest.measure[row] == Measure::position) here = fma(off, off, here);
       if (quest.measure[row] == Measure::rotation) turned = fma(off, off, turned);
@@ -87,12 +85,29 @@ SUPPLE_FN void measure(const Quest<T>& quest, Descent<L>& at) {
     position = max(position, here);
     rotation = max(rotation, turned);
     target += target_size(task);
-    J += task.rows * n;
     e += task.rows;
   }
   at.position = sqrt(position);
   at.rotation = sqrt(rotation);
   at.cost = cost;
+}
+
+// J, right after `look`.
+template <class L, class T>
+SUPPLE_FN void differentiate(const Quest<T>& quest, Descent<L>& at) {
+  const Pose<L>* const joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
+  L* J = at.J;
+  for (int k = 0; k < quest.tasks; ++k) {
+    task_jacobian(quest.chain, quest.task[k], joint_poses, J);
+    J += quest.task[k].rows * quest.chain.coordinates;
+  }
+}
+
+// J, e and the errors at q.
+template <class L, class T>
+SUPPLE_FN void measure(const Quest<T>& quest, Descent<L>& at) {
+  look(quest, at);
+  differentiate(quest, at);
 }
 
 template <class L, class T>
@@ -148,7 +163,7 @@ SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, 
 template <bool any_rule = true, class L, class T, class M, class N>
 SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L* v) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
-  transpose_times(int(m), int(n), J, at.e, dq);
+  transpose_times(m, n, J, at.e, dq);
   for (int j = 0; j < n; ++j) {
     const mask_t<L> held = held_at_limit(quest, at.q[j], j, v ? dq[j] + v[j] : dq[j]);
     if (!any(held)) continue;
@@ -161,11 +176,11 @@ SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L*
     }
   }
   if (!any_rule || usually_damped(quest)) {
-    gram(int(m), int(n), J, A);
+    gram(m, n, J, A);
     const L lambda2 = L(quest.step.damping.p[0]) * sqrt(at.cost);
     for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
-    ldl_solve(m, A, z);
-    transpose_times(int(m), int(n), J, z, dq);
+    ldl_solve(m, A, z, dq + n);
+    transpose_times(m, n, J, z, dq);
   } else if constexpr (any_rule) {
     ruled_step(quest, at, J, z, dq, dq + n);
   }

@@ -32,6 +32,12 @@ inline constexpr double largest_number = 1e9;  // of a target or a start: no squ
 
 namespace supple::inline SUPPLE_ISA {
 
+// A number of a sequence that fills (0, 1) evenly: the k-th, with a stride for each coordinate.
+SUPPLE_FN double share_of(int k, double stride) {
+  const double share = 0.5 + k * stride;
+  return share - double(static_cast<long long>(share));
+}
+
 // Whether a start is given up, after an iteration; `before` is its cost a few iterations ago.
 SUPPLE_FN bool given_up(int start, int iteration, int pace, float cost, float& before) {
   const int patience = start < patient_from ? 1 : 2;

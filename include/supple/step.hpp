@@ -58,11 +58,13 @@ SUPPLE_LARGE void factor(M m, N n, const L* J, L* u, L* sigma, L* v) {
 }
 
 // Jᵀ x
-template <class L>
-SUPPLE_FN void transpose_times(int m, int n, const L* J, const L* x, L* result) {
-  for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
-  for (int i = 1; i < m; ++i) {
-    for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
+template <class L, class M, class N>
+SUPPLE_FN void transpose_times(M rows, N columns, const L* SUPPLE_RESTRICT J,
+                               const L* SUPPLE_RESTRICT x, L* SUPPLE_RESTRICT result) {
+  const int m = rows, n = columns;
+  SUPPLE_UNROLL for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
+  SUPPLE_UNROLL for (int i = 1; i < m; ++i) {
+    SUPPLE_UNROLL for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
   }
 }
 

@@ -178,6 +178,34 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
   each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
 }
 
+// The target (target_size,) that is met where the joints are.
+template <class L, class T>
+SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                            L* target) {
+  if (task.goal == Goal::posture) return;
+  const TaskPoses<L> at = task_poses(chain, task, joint_poses);
+  const auto put = [&](int first, const Vec3<L>& axis) {
+    const Vec3<L> a = at.moved ? into(at.base.R, axis) : axis;
+    target[first] = a.x, target[first + 1] = a.y, target[first + 2] = a.z;
+  };
+  if (task.goal == Goal::axis) return put(0, at.frame.R.z);
+  put(0, at.frame.R.x);
+  put(3, at.frame.R.y);
+  put(6, at.frame.R.z);
+  put(9, at.frame.p - at.base.p);
+}
+
+// The rows (rows,), weighted, of a small motion (v, w) of the frame in the coordinates of the base.
+template <class L, class T>
+SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
+                              const Pose<L>* joint_poses, const Vec3<L>& v, const Vec3<L>& w,
+                              L* rows) {
+  const TaskPoses<L> at = task_poses(chain, task, joint_poses);
+  const Vec3<L> a = from_base_axes(at, v), b = from_base_axes(at, w);
+  const L component[6] = {a.x, a.y, a.z, b.x, b.y, b.z};
+  each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
+}
+
 // J̇q̇ (rows,), weighted: the derivative of the rows of J q̇ when q̈ = 0. With the velocity u of the
 // frame relative to the base, in axes that turn at w_C:
 //

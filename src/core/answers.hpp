@@ -14,6 +14,7 @@ constexpr int looks = 8;            // after so many iterations: whether time is
 constexpr double apart = 1e-2;      // by so much, in some joint, solutions differ
 constexpr double near_start = 0.5;  // a solution within this of q0 is not compared with others
 constexpr double near_miss = 1e-4;  // ‖e‖² from which a descent from q0 is worth going on with
+constexpr int alone = 3;            // starts of the table that are tried before lanes are
 constexpr int compared = 8;         // solutions of which the nearest to q0 is chosen
 
 // Where the joints are if nothing better is known: the caller's start, else the middle.
@@ -71,7 +72,7 @@ mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
   L least(1e300), idle(0);
   mask_t<L> open = least > L(0);
   for (int i = 0;; ++i) {
-    measure(quest, at);
+    look(quest, at);
     const mask_t<L> there = arrived(quest, at), lower = at.cost <= L(finishing) * least;
     least = select(lower, at.cost, least);
     idle = select(lower, L(0), idle + L(1));
@@ -79,6 +80,7 @@ mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
     if (!any(open) || i == quest.pace * finish_iterations) return there;
     if (i % looks == looks - 1 && stopped(request)) return there;
     for (int r = 0; r < quest.rows; ++r) at.e[r] = select(open, at.e[r], L(0));
+    differentiate(quest, at);
     descend(quest, at);
   }
 }
@@ -161,6 +163,7 @@ void polish(const SolveRequest& request, Room& room, Rest&& rest, Pull&& pull) {
     return sum;
   };
   double least = cost();
+  measure(quest, at);
   for (int i = 0; i < polish_iterations && gain > 1e-3 && !stopped(request); ++i) {
     for (int j = 0; j < n; ++j) {
       kept[j] = at.q[j];
@@ -168,7 +171,9 @@ void polish(const SolveRequest& request, Room& room, Rest&& rest, Pull&& pull) {
       if (held_at_limit(quest, at.q[j], j, v[j])) v[j] = 0;
     }
     descend(quest, m, n, at, static_cast<const double*>(v));
-    const double now = finish(request, at) ? cost() : std::numeric_limits<double>::infinity();
+    const bool met = finish(request, at);
+    differentiate(quest, at);
+    const double now = met ? cost() : std::numeric_limits<double>::infinity();
     if (now < least) {
       const bool done = now > (1 - 1e-10) * least;
       least = now;

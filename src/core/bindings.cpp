@@ -15,6 +15,7 @@
 #include "motion.hpp"
 #include "servo.hpp"
 #include "solve.hpp"
+#include "call.hpp"
 #include "tasks.hpp"
 
 namespace supple {
@@ -107,6 +108,7 @@ NB_MODULE(_core, m) {
   bind_tasks(m);
   bind_servo(m);
   bind_solve(m);
+  bind_call(m);
 }
 
 }  // namespace

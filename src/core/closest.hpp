@@ -112,7 +112,7 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
              const Failures& failures) {
   const Quest<float>& quest = *request.wide;
   const int n = quest.chain.coordinates, k = quest.targets;
-  if (!request.entries || !failures.count) return 0;
+  if (!failures.count) return 0;
   Descent<Wide>& at = room.still;
   for (int i = 0; i < k; ++i) at.target[i] = Wide(float(request.target[problem * k + i]));
   for (int j = 0; j < n; ++j) at.q[j] = Wide(failures.q[j]);
@@ -138,8 +138,8 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   if (!(part >= surely_beyond * whole)) return 0;
   // (positions are not scaled in the table)
   Wide farthest(-huge_cost), index(0.0f), block(0.0f);
-  const Wide* entry = reinterpret_cast<const Wide*>(request.table);
-  for (int b = 0; b < request.entries / lanes; ++b, entry += k + 1) {
+  const Wide* entry = reinterpret_cast<const Wide*>(request.table->block);
+  for (int b = 0; b < request.table->blocks; ++b, entry += k + 1) {
     Wide far(0.0f);
     for (int i = 0; i < k; ++i) {
       if (number[i] != 0) far = fma(entry[i], Wide(number[i]), far);
@@ -150,8 +150,9 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
     block = block + Wide(1.0f);
   }
   for (int i = 0; i < lanes; ++i) {
-    const double* const q = request.seeds + std::ptrdiff_t(int(get(index, i)) * lanes + i) * n;
-    for (int j = 0; j < n; ++j) set(at.q[j], i, float(q[j]));
+    const std::ptrdiff_t place = std::ptrdiff_t(get(index, i)) * lanes + i;
+    const float* const q = request.table->record + place * request.table->size;
+    for (int j = 0; j < n; ++j) set(at.q[j], i, q[j]);
   }
   Rest<Wide> rest = rest_from(quest, at, room.still_work);
   for (int i = 0; i < quest.pace * climb_iterations && !stopped(request); ++i) {

@@ -136,6 +136,25 @@ struct ServoKernel {
   void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
 };
 
+// Configurations to start from, by what they reach: some are centres, and all are kept with the
+// centre they are nearest to, in blocks of as many as there are lanes. What is compared are the
+// numbers of a target, scaled, (targets + 1, lanes) of a block: the last is half the sum of the
+// squares of the others.
+struct Table {
+  static constexpr int row = 8;  // joints to a pack
+  int entries;                   // how many there are
+  int centres, blocks;           // blocks of either
+  int padded, size;              // numbers of a row of joints; of a record
+  const float* centre;           // (centres, targets + 1, lanes)
+  const float* block;            // (blocks, targets + 1, lanes)
+  const int* begin;              // (centres lanes + 1,): blocks of a centre
+  // (blocks lanes, size): q (padded,), what the first step is for a motion of each task (6 tasks,
+  // padded), and what is reached (targets,)
+  const float* record;
+  const float* scale;   // (targets,)
+  const float* limits;  // (2, padded)
+};
+
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
   const Quest<float>* wide;      // of the search
@@ -149,13 +168,8 @@ struct SolveRequest {
   // how much it weighs (n,), at most 1; null: there is none
   const int* rest;
   const double* pull;
-  // The table of starts: what each reaches, scaled, by blocks of lanes (`look_up`), and q (entries,
-  // n)
-  const float* table;
-  const double* seeds;
-  const float* feature_scale;  // (targets,)
-  int entries;                 // a multiple of the lanes; 0 for none
-  const double* turn;          // (n,): a whole turn [rad], 0 for a joint without; null: none has
+  const Table* table;
+  const double* turn;  // (n,): a whole turn [rad], 0 for a joint without; null: none has
   int max_starts;
   bool single;   // every lane a start of the same problem, not a problem of its own
   int most;      // solutions of each problem; more than one: `single`

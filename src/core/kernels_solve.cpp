@@ -50,15 +50,15 @@ class Single {
  private:
   void search() {
     if (request_.q0 && from_caller()) return;
-    look_up(request_, problem_, room_, room_.which[0]);
-    if (hurry() && request_.entries && !request_.q0 && from_table()) return;
+    look_up(request_, problem_, room_, room_.listed[0]);
+    if (hurry() && !request_.q0 && from_table()) return;
     failures().clear();
     int running = 0;
     for (int i = 0; i < lanes; ++i) {
       const bool runs = next_ < request_.max_starts;
       room_.slot[i] = {runs ? problem_ : -1, runs ? next_++ : 0, 0, 0, 0, false};
       aim(request_, room_, i, problem_);
-      begin(request_, room_, i, room_.which[0]);
+      begin(request_, room_, i, room_.listed[0]);
       running += runs;
     }
     bool over = false;
@@ -92,31 +92,37 @@ class Single {
     return request_.nearest && room_.lone.cost < near_miss && settled_near();
   }
 
-  // From the table's nearest likewise: the iterations of a single number are shorter than those of
-  // all lanes, and most often this is enough.
+  // From the table's most promising likewise: the iterations of a single number are shorter than
+  // those of all lanes, and most often this is enough.
   bool from_table() {
+    const Listed& listed = room_.listed[0];
     const int n = quest_.chain.coordinates;
-    if (!go_alone(request_.seeds + std::ptrdiff_t(room_.which[0][0]) * n, 1)) return false;
-    suit(request_, room_, problem_);
-    add();
-    return true;
+    for (int i = 0; i < alone && i < listed.count && next_ < request_.max_starts; ++i) {
+      if (!go_alone(listed.q + i * n, 1)) continue;
+      suit(request_, room_, problem_);
+      add();
+      return true;
+    }
+    return false;
   }
 
   // Descends alone and in double, as long as the cost falls. Returns whether it arrived.
-  bool go_alone(const double* q, int patience) {
+  template <class T>
+  bool go_alone(const T* q, int patience) {
     Descent<double>& at = room_.lone;
     const int pace = patience * quest_.pace;
     put_in(request_, at, 0, problem_, q);
     ++next_;
     double cost = 3e300;
     for (int i = 0; i < patience * pace * max_iterations; ++i, ++iterations_) {
-      measure(quest_, at);
+      look(quest_, at);
       if (arrived(quest_, at)) return true;
       if (i % (pace * window) == 0) {
         if (!(at.cost <= double(progress) * cost)) break;
         cost = at.cost;
       }
       if (i % looks == looks - 1 && stopped(request_)) break;
+      differentiate(quest_, at);
       descend(quest_, at);
     }
     note_failure(at, 0);
@@ -203,9 +209,10 @@ class Single {
     Descent<double>& at = room_.lone;
     put_in(request_, at, 0, problem_, room_.lane_q(best, quest_.chain.coordinates));
     for (double cost = 3e300;; cost = at.cost) {
-      measure(quest_, at);
+      look(quest_, at);
       if (arrived(quest_, at)) break;
       if (!(at.cost < 0.3 * cost)) return false;
+      differentiate(quest_, at);
       descend(quest_, at);
     }
     suit(request_, room_, problem_);
@@ -249,7 +256,7 @@ class Single {
     if (enough()) return false;
     descend(*request_.wide, room_.wide);
     for (int i = 0; i < lanes; ++i) {
-      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[0]);
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.listed[0]);
     }
     return stopped(request_);
   }
@@ -275,7 +282,7 @@ class Batcher {
     for (int i = 0; i < lanes; ++i) {
       room_.slot[i].problem = -1;
       load(i);
-      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[i]);
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.listed[i]);
     }
     for (int tick = 0; running_; ++tick) {
       iterate();
@@ -292,7 +299,7 @@ class Batcher {
     slot = {problem, 0, 0, 0, 0, problem >= 0};
     if (problem < 0) return;
     room_.failures[lane].clear();
-    look_up(request_, problem, room_, room_.which[lane]);
+    look_up(request_, problem, room_, room_.listed[lane]);
     aim(request_, room_, lane, problem);
   }
 
@@ -331,7 +338,7 @@ class Batcher {
     }
     descend(*request_.wide, room_.wide);
     for (int i = 0; i < lanes; ++i) {
-      if (room_.slot[i].fresh) begin(request_, room_, i, room_.which[i]);
+      if (room_.slot[i].fresh) begin(request_, room_, i, room_.listed[i]);
     }
   }
 
@@ -398,6 +405,10 @@ void prepare(const SolveRequest& request, void* memory) {
 void solve(const SolveRequest& request, void* memory) {
   Room& room = *static_cast<Room*>(memory);
   if (!request.single) return Batcher(request, room).run();
+  if (request.count == 1) {
+    if (!sound(request, 0)) return leave(request, 0, room, Outcome::nonfinite);
+    return Single(request, room, 0).run();
+  }
   for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
     Single(request, room, p).run();
     if (stopped(request)) return leave_all(request, room);

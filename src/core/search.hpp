@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels.hpp"
 #include "lanes.hpp"
@@ -16,6 +17,8 @@ namespace {
 using Wide = Pack<float, batch_width<float>>;
 using Fine = Pack<double, batch_width<double>>;
 constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
+
+using Row = Pack<float, Table::row>;  // joints side by side
 
 constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
 
@@ -78,13 +81,20 @@ struct Failures {
   void clear() { count = at_rest = since = agreed = 0; }
 };
 
+// The table's starts for a problem, the most promising first: q (count, n).
+struct Listed {
+  int count;
+  float* q;
+};
+
 // Everything that one thread works with.
 struct Room {
   Descent<Wide> wide, still;  // what descends; what settles
   Descent<Fine> fine;
   Descent<double> lone;
-  float* feature;     // (targets,)
-  int* which[lanes];  // (lanes,) each: the table's entries to start from, the nearest first
+  float* feature;  // (2, targets): of a target, scaled and as it is
+  Row* row;        // (padded,)
+  Listed listed[lanes];
   Failures failures[lanes];
   Slot slot[lanes];
   float* one;        // (n,): q of a lane
@@ -100,9 +110,10 @@ struct Room {
     still = descent<Wide>(*request.wide, cut);
     fine = descent<Fine>(*request.fine, cut);
     lone = descent<double>(*request.fine, cut);
-    feature = cut.take<float>(request.wide->targets);
+    feature = cut.take<float>(2 * request.wide->targets);
+    row = cut.take<Row>(request.table->padded / Table::row);
     for (int i = 0; i < lanes; ++i) {
-      which[i] = cut.take<int>(lanes);
+      listed[i].q = cut.take<float>(lanes * n);
       failures[i].q = cut.take<float>(kept * n);
     }
     one = cut.take<float>(n);
@@ -127,71 +138,179 @@ bool stopped(const SolveRequest& request) { return request.stop && request.stop(
 
 // ---- starts ------------------------------------------------------------------------------------
 
-// The table's entries that are nearest to a target, one for each lane (which looks at every
-// lanes-th entry), the nearest first. What is compared are the numbers of the target, scaled: the
-// table is (entries / lanes, targets + 1, lanes), the last of each being half the square of all
-// others.
-void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, int* which) {
-  if (!request.entries) return;
-  const int k = request.wide->targets;
-  for (int i = 0; i < k; ++i) {
-    room.feature[i] = float(request.target[problem * k + i]) * request.feature_scale[i];
-  }
-  Wide best(huge_cost), index(0.0f), number(0.0f);
-  const Wide* entry = reinterpret_cast<const Wide*>(request.table);
-  for (int block = 0; block < request.entries / lanes; ++block, entry += k + 1) {
-    Wide far = entry[k];
-    for (int i = 0; i < k; ++i) far = fma(entry[i], Wide(-room.feature[i]), far);
-    const mask_t<Wide> nearer = far < best;
-    best = select(nearer, far, best);
-    index = select(nearer, number, index);
-    number = number + Wide(1.0f);
-  }
-  float near[lanes];
-  for (int i = 0; i < lanes; ++i) {
-    const float far = get(best, i);
-    int at = i;
-    for (; at > 0 && near[at - 1] > far; --at) {
-      near[at] = near[at - 1];
-      which[at] = which[at - 1];
+// Blocks of a table, or of its centres: the nearest in each lane, and where it is.
+struct Nearest {
+  Wide far = Wide(huge_cost), block = Wide(0.0f);
+
+  void scan(const float* blocks, int begin, int end, int k, const float* feature) {
+    const Wide* entry = reinterpret_cast<const Wide*>(blocks) + std::ptrdiff_t(begin) * (k + 1);
+    Wide number = Wide(float(begin));
+    for (int b = begin; b < end; ++b, entry += k + 1) {
+      Wide here = entry[k];
+      for (int i = 0; i < k; ++i) here = fma(entry[i], Wide(-feature[i]), here);
+      const mask_t<Wide> nearer = here < far;
+      far = select(nearer, here, far);
+      block = select(nearer, number, block);
+      number = number + Wide(1.0f);
     }
-    near[at] = far;
-    which[at] = int(get(index, i)) * lanes + i;
   }
+
+  // The places (lanes + 1,) of the lanes' nearest, the first `most` in order. Returns how many
+  // there are.
+  int sorted(int most, int* place) const {
+    float before[lanes + 1];
+    int count = 0;
+    for (int i = 0; i < lanes; ++i) {
+      const float here = get(far, i);
+      if (!(here < huge_cost)) continue;
+      int at = count++;
+      if (at >= most) {  // (it is enough to know which are first)
+        before[at] = before[most - 1];
+        place[at] = place[most - 1];
+        if (!(here < before[most - 1])) {
+          before[at] = here;
+          place[at] = int(get(block, i)) * lanes + i;
+          continue;
+        }
+        at = most - 1;
+      }
+      for (; at > 0 && before[at - 1] > here; --at) {
+        before[at] = before[at - 1];
+        place[at] = place[at - 1];
+      }
+      before[at] = here;
+      place[at] = int(get(block, i)) * lanes + i;
+    }
+    return count;
+  }
+};
+
+constexpr int centres_scanned = 2, foreseen = 4;
+constexpr float outside_counts = 256;  // how much it weighs that a step is cut at a limit
+
+// About the rotation vector from what is reached to the target: 2 sin(angle / 2) instead of the
+// angle. `sine` is the sum of their axes' cross products, over the cosine's.
+Vec3<float> turn_between(const Vec3<float>& sine, float cosine) {
+  return sine * std::sqrt(2 / (1 + std::max(cosine, -0.5f)));
 }
 
-// A number of a sequence that fills (0, 1) evenly, in each coordinate j another one.
-double share_of(const Quest<double>& quest, int k, int j) {
-  const double share = 0.5 + k * quest.stride[j];
-  return share - double(static_cast<long long>(share));
+// The first step from an entry of the table towards a target: q (padded,) inside the limits.
+// Returns how promising it is, the less the better: by how far it goes, and how much is cut.
+float foresee(const SolveRequest& request, const float* record, const float* target, Row* q) {
+  const Quest<float>& quest = *request.wide;
+  const Table& table = *request.table;
+  const int rows = table.padded / Table::row;
+  const Row* const from = reinterpret_cast<const Row*>(record);
+  const Row* gain = from + rows;
+  const float* reached = record + table.padded * (1 + 6 * quest.tasks);
+  const auto axis = [](const float* x) { return Vec3<float>{x[0], x[1], x[2]}; };
+  for (int r = 0; r < rows; ++r) q[r] = Row(0.0f);
+  for (int t = 0; t < quest.tasks; ++t) {
+    float d[6] = {};
+    Vec3<float> turn;
+    if (quest.task[t].goal == Goal::axis) {
+      const Vec3<float> a = axis(reached), b = axis(target);
+      turn = turn_between(cross(a, b), dot(a, b));
+    } else {
+      Vec3<float> sine{0, 0, 0};
+      float cosine = -1;
+      for (int c = 0; c < 9; c += 3) {
+        const Vec3<float> a = axis(reached + c), b = axis(target + c);
+        sine = sine + cross(a, b);
+        cosine += dot(a, b);
+      }
+      turn = turn_between(sine * 0.5f, cosine * 0.5f);
+      for (int c = 0; c < 3; ++c) d[c] = target[9 + c] - reached[9 + c];
+    }
+    d[3] = turn.x, d[4] = turn.y, d[5] = turn.z;
+    for (int c = 0; c < 6; ++c, gain += rows) {
+      for (int r = 0; r < rows; ++r) q[r] = fma(gain[r], Row(d[c]), q[r]);
+    }
+    reached += target_size(quest.task[t]);
+    target += target_size(quest.task[t]);
+  }
+  const Row *lower = reinterpret_cast<const Row*>(table.limits), *upper = lower + rows;
+  Row value(0.0f);
+  for (int r = 0; r < rows; ++r) {
+    const Row step = q[r], most = Row(quest.longest);
+    q[r] = min(max(from[r] + min(max(step, -most), most), lower[r]), upper[r]);
+    const Row move = q[r] - from[r], cut = step - move;
+    value = fma(move, move, fma(cut * Row(outside_counts), cut, value));
+  }
+  float sum = 0;
+  for (int i = 0; i < Table::row; ++i) sum += get(value, i);
+  return sum;
+}
+
+// The table's entries that are nearest to a target, one for each lane (which looks at every
+// lanes-th entry). Of the nearest of these the first step is foreseen, and they start from there,
+// the most promising first.
+void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, Listed& listed) {
+  const Table& table = *request.table;
+  const int k = request.wide->targets, n = request.wide->chain.coordinates;
+  float* const target = room.feature + k;
+  for (int i = 0; i < k; ++i) {
+    target[i] = float(request.target[problem * k + i]);
+    room.feature[i] = target[i] * table.scale[i];
+  }
+  int place[lanes + 1];
+  Nearest centre, entry;
+  centre.scan(table.centre, 0, table.centres, k, room.feature);
+  const int several = std::min(centre.sorted(centres_scanned, place), centres_scanned);
+  for (int i = 0; i < several; ++i) {
+    entry.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, room.feature);
+  }
+  listed.count = entry.sorted(foreseen, place);
+  const int first = std::min(listed.count, foreseen);
+  float before[foreseen];
+  for (int i = 0; i < first; ++i) {  // (the table may be larger than what is near the core)
+    const float* const record = table.record + std::ptrdiff_t(place[i]) * table.size;
+    for (int at = 0; at < table.size; at += 16) __builtin_prefetch(record + at);
+  }
+  for (int i = 0; i < first; ++i) {
+    const float here =
+        foresee(request, table.record + std::ptrdiff_t(place[i]) * table.size, target, room.row);
+    int at = i;
+    for (; at > 0 && before[at - 1] > here; --at) {
+      before[at] = before[at - 1];
+      std::copy_n(listed.q + (at - 1) * n, n, listed.q + at * n);
+    }
+    before[at] = here;
+    for (int j = 0; j < n; ++j)
+      listed.q[at * n + j] = get(room.row[j / Table::row], j % Table::row);
+  }
+  for (int i = first; i < listed.count; ++i) {
+    std::copy_n(table.record + std::ptrdiff_t(place[i]) * table.size, n, listed.q + i * n);
+  }
 }
 
 // Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
 // evenly over all configurations, the same ones always. If an answer near the caller's start is
 // wanted, every second is one near it.
-double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start, const int* which,
-                int j) {
+double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start,
+                const Listed& listed, int j) {
   const Quest<double>& quest = *request.fine;
-  const int n = quest.chain.coordinates, listed = request.entries ? lanes : 0;
+  const int n = quest.chain.coordinates;
   if (request.q0) {
     const double own = request.q0[problem * request.q0_stride + j];
     if (start == 0) return own;
     --start;
     if (request.nearest && start % 2 == 0) {
       const double most = scatter < 0.25 * quest.span[j] ? scatter : 0.25 * quest.span[j];
-      return own + most * (2 * share_of(quest, start / 2 + 1, j) - 1);
+      return own + most * (2 * share_of(start / 2 + 1, quest.stride[j]) - 1);
     }
     if (request.nearest) start /= 2;
   }
-  if (start < listed) return request.seeds[std::ptrdiff_t(which[start]) * n + j];
-  return quest.from[j] + share_of(quest, start - listed + request.entries + 1, j) * quest.span[j];
+  if (start < listed.count) return listed.q[start * n + j];
+  const int more = start - listed.count + request.table->entries + 1;
+  return quest.from[j] + share_of(more, quest.stride[j]) * quest.span[j];
 }
 
-void begin(const SolveRequest& request, Room& room, int lane, const int* which) {
+void begin(const SolveRequest& request, Room& room, int lane, const Listed& listed) {
   Slot& slot = room.slot[lane];
   const Quest<double>& quest = *request.fine;
   for (int j = 0; j < quest.chain.coordinates; ++j) {
-    const double q = start_at(request, slot.problem, slot.start, which, j);
+    const double q = start_at(request, slot.problem, slot.start, listed, j);
     set(room.wide.q[j], lane, float(clamped(q, quest.lower[j], quest.upper[j])));
   }
   set(room.wide.before, lane, -1.0f);

@@ -110,6 +110,8 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   task_error(chain, task, joint_poses, q, target, rows);
   task_drift(chain, task, joint_poses, q, rows + task.rows);
   task_command(chain, task, joint_poses, target, rows + 2 * task.rows);
+  task_reached(chain, task, joint_poses, J + task.rows * chain.coordinates);
+  task_from_base(chain, task, joint_poses, joint_poses[0].p, joint_poses[0].R.x, rows);
   const Vec3<T> turn = log(exp(Vec3<T>{q[0], q[1], q[2]}));
   rows[3 * task.rows] = dot(turn, turn);
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
 import signal
 import threading
 import time
@@ -88,6 +91,67 @@ def test_several_answers_say_that_they_are_of_one_target() -> None:
     assert away.startswith("  unreachable: ")
 
 
+# ---- the short way -------------------------------------------------------------------------------
+
+
+def test_it_is_a_function_to_everyone_who_asks() -> None:
+    assert inspect.isfunction(solve)
+    assert str(solve.__doc__).startswith("Find configurations")
+    assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "tasks"]
+    assert pickle.loads(pickle.dumps(solve)) is solve
+    assert copy.deepcopy(solve) is solve
+    assert "solve" in repr(solve)
+
+
+def test_a_method_of_a_class_is_bound() -> None:
+    class Arm(supple.Robot):
+        reach = solve
+
+    assert Arm.reach is solve
+    assert inspect.ismethod(solve.__get__(PANDA))
+    assert (solve.__get__(PANDA)(TARGET).q == solve(PANDA, TARGET).q).all()
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [
+        {},
+        {"q0": PANDA.neutral()},
+        {"q0": PANDA.neutral(), "prefer": "fast"},
+        {"q0": PANDA.neutral(), "prefer": "nearest"},
+        {"position_tolerance": 1e-4, "rotation_tolerance": 1e-3},
+        {"tasks": "panda_link8"},
+        {"max_starts": 3},
+        {"timeout": 10.0},
+        {"timeout": None, "prefer": None, "q0": None, "tasks": None},
+    ],
+    ids=str,
+)
+def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> None:
+    """What is not an array of float64 goes the long way."""
+    for T in PANDA.fk(PANDA.random(31, 20)):
+        short, long = solve(PANDA, T.copy(), **usual), solve(PANDA, T.tolist(), **usual)
+        assert short.status == long.status
+        assert (short.q == long.q).all()
+        assert tuple(short[2:]) == tuple(long[2:])
+
+
+def test_many_robots_take_turns() -> None:
+    robots = [supple.load(name) for name in ("panda", "ur5e", "iiwa14", "puma560")] * 2
+    first = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
+    again = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
+    for one, other in zip(first, again, strict=True):
+        assert (one.q == other.q).all()
+
+
+def test_a_list_of_tasks_may_change() -> None:
+    tasks: list[Any] = [supple.PositionTask()]
+    assert solve(PANDA, TARGET[:3, 3].copy(), tasks=tasks).success
+    tasks[:] = [supple.PoseTask()]
+    found = solve(PANDA, TARGET.copy(), tasks=tasks)
+    assert np.allclose(PANDA.fk(found.q), TARGET, atol=1e-5)
+
+
 # ---- time ----------------------------------------------------------------------------------------
 
 
@@ -102,7 +166,7 @@ def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyP
     known = position.search_of
     assert np.all(solve(PANDA, target, timeout=10.0).status == Status.UNREACHABLE)
     monkeypatch.setattr(position, "search_of", slow)
-    found = solve(PANDA, target, timeout=0.04)
+    found = solve(supple.load("panda"), target, timeout=0.04)  # (of PANDA it is known)
     assert np.all(np.asarray(found.status) == Status.TIMEOUT)
     assert np.max(found.iterations) <= 10
 

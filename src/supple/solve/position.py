@@ -7,11 +7,12 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
@@ -36,6 +37,7 @@ from supple.solve.solution import STATUS, Answers, Solution
 from supple.solve.story import story_of
 
 Progress: TypeAlias = Callable[[int, int], object]
+Function = TypeVar("Function", bound=Callable[..., Any])
 Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
 _ARRAY = np.ndarray
@@ -43,6 +45,20 @@ _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
 
 
+def _kernel_of(robot: Robot, tasks: Any) -> Any:
+    return search_of(robot, tasks).kernel
+
+
+def _directly(whole: Function) -> Function:
+    """The same function, but one target and usual arguments go straight to the kernel.
+
+    That is too short for signals and other threads to wait, and for Python to look at arguments.
+    """
+    made: Function = _core.direct(whole, _kernel_of, Solution, STATUS)
+    return made
+
+
+@_directly
 def solve(
     robot: Robot,
     target: Any,
@@ -141,27 +157,6 @@ def solve(
         thread_count(threads)
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function, or None; given: {shown(progress)}")
-    near = q0 is not None and (prefer is None or prefer == "nearest")
-    usual = prefer is None or near or prefer == "fast"
-    if solutions == 1 and usual and max_step is None and not explain:
-        # The commonest call, too short for signals and other threads to wait: with short steps it
-        # would not be. What it does not take is looked at below.
-        try:
-            made: Solution | None = search.kernel.one(
-                Solution,
-                STATUS,
-                target,
-                q0,
-                position_tolerance,
-                rotation_tolerance,
-                max_starts,
-                ends if timeout is None else _left(ends),
-                near,
-            )
-        except TypeError:
-            made = None
-        if made is not None:
-            return made
     bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
     if prefer is None:
         prefer = "fast" if q0 is None else "nearest"

@@ -30,7 +30,8 @@ from supple.motion.task import (
 )
 from supple.motion.task_rows import Goal, TaskRows
 
-_ENTRIES = 512  # of the table of starts
+_ENTRIES = 512  # of the table of starts on a GPU
+_TABLE = 2048
 _TURN = 0.1  # how much turning counts when the table is looked up, against moving by the reach
 _DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, unless another rule is asked for
 _STIFFNESS = 0.3  # of Newton's method towards the closest pose, likewise
@@ -242,8 +243,7 @@ def _search(
             _STIFFNESS * true_scale,
         ],
         feature_scale=starts.scale.tolist(),
-        seeds=seeds.ravel().tolist(),
-        reached=reached.ravel().tolist(),
+        entries=_TABLE,
         kinds=_kinds(tasks, moved, layout),
     )
     return Search(layout, tuple(moved), primary, tuple(rest), rule, starts, coarse, poses, kernel)

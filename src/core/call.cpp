@@ -1,0 +1,292 @@
+// One target and the usual arguments do not go through Python: a function of Python's is wrapped by
+// an object that is called in its place, and calls it only with what it does not know itself.
+#define NO_IMPORT_ARRAY
+#include "call.hpp"
+
+#include <structmember.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "arrays.hpp"
+#include "isa.hpp"
+#include "solver.hpp"
+#include "watch.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+// What a call says, beside the robot and the target.
+struct Wishes {
+  PyObject *tasks = Py_None, *q0 = Py_None;
+  double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
+  long max_starts = 256;
+  bool fast = false, nearest = false;
+};
+
+// One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
+// restarts, None), a tuple of its own type; null without an error if an argument is not what this
+// takes as it is: arrays of float64, bounds above zero.
+PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long began,
+              PyTypeObject* kind, PyObject* statuses) {
+  const int n = solver.coordinates();
+  const double* const start = wish.q0 == Py_None ? nullptr : plain(wish.q0, n);
+  double numbers[12 * PySolver::most_tasks];
+  if (!solver.take(target, numbers) || (!start && wish.q0 != Py_None) ||
+      !(wish.position > 0 && std::isfinite(wish.position)) ||
+      !(wish.rotation > 0 && std::isfinite(wish.rotation)) || wish.max_starts < 1 ||
+      wish.max_starts > std::numeric_limits<int>::max() || !(wish.timeout >= 0)) {
+    return nullptr;
+  }
+  PySolver::Asked asked(solver, wish.position, wish.rotation, int(wish.max_starts));
+  SolveRequest& request = asked.request;
+  npy_intp size = n;
+  nb::object q = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
+  if (!q.is_valid()) return nullptr;
+  Outcome outcome;
+  double error[2];
+  int effort[2], found;
+  std::atomic<std::ptrdiff_t> next{0};
+  long long deadline = 0;
+  if (std::isfinite(wish.timeout)) {
+    deadline = began + nanoseconds(wish.timeout);
+    request.stop = &past;
+    request.watch = &deadline;
+  }
+  request.count = 1;
+  request.target = numbers;
+  request.q0 = start;
+  request.single = true;
+  request.nearest = start && !wish.fast;
+  request.q = data_of<double>(q);
+  request.outcome = &outcome;
+  request.error = error;
+  request.effort = effort;
+  request.found = &found;
+  request.next = &next;
+  isa().solve->run(request, solver.room(request));
+  if (outcome == Outcome::nonfinite) return nullptr;
+  nb::object made = nb::steal(kind->tp_alloc(kind, 7));
+  if (!made.is_valid()) return nullptr;
+  PyObject* const parts[] = {q.release().ptr(),
+                             Py_NewRef(PyTuple_GET_ITEM(statuses, int(outcome))),
+                             PyFloat_FromDouble(error[0]),
+                             PyFloat_FromDouble(error[1]),
+                             PyLong_FromLong(effort[0]),
+                             PyLong_FromLong(effort[1] - 1),
+                             Py_NewRef(Py_None)};
+  bool whole = true;
+  for (int i = 0; i < 7; ++i) {
+    PyTuple_SET_ITEM(made.ptr(), i, parts[i]);
+    whole &= parts[i] != nullptr;
+  }
+  return whole ? made.release().ptr() : nullptr;
+}
+
+// ---- the object ---------------------------------------------------------------------------------
+
+struct Known {
+  PyObject *robot, *tasks, *solver;
+};
+
+// What it holds is counted by hand: it is an object of Python's own kind, which nanobind's are not.
+struct Direct {
+  PyObject ob_base;
+  vectorcallfunc call;
+  PyObject *whole, *kernel_of, *kind, *statuses;
+  Known known[4];  // robots and tasks that were called for, the last ones
+  int last;
+};
+
+PyObject *name_tasks, *name_q0, *name_prefer, *name_position, *name_rotation, *name_timeout,
+    *name_starts;
+
+bool is_number(PyObject* given, double& number) {
+  if (!PyFloat_CheckExact(given)) return false;
+  number = PyFloat_AS_DOUBLE(given);
+  return true;
+}
+
+bool says(PyObject* given, const char* word) {
+  return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
+}
+
+// One argument by its name; false if this is not known here. (Names in a call are interned.)
+bool understand(PyObject* name, PyObject* given, Wishes& wish) {
+  if (name == name_q0) {
+    wish.q0 = given;
+    return true;
+  }
+  if (name == name_position) return is_number(given, wish.position);
+  if (name == name_rotation) return is_number(given, wish.rotation);
+  if (name == name_tasks) {
+    wish.tasks = given;
+    return true;
+  }
+  if (name == name_prefer) {
+    wish.fast = says(given, "fast");
+    wish.nearest = says(given, "nearest");
+    return wish.fast || wish.nearest || given == Py_None;
+  }
+  if (name == name_timeout) return given == Py_None || is_number(given, wish.timeout);
+  if (name != name_starts || !PyLong_CheckExact(given)) return false;
+  int beyond = 0;
+  wish.max_starts = PyLong_AsLongAndOverflow(given, &beyond);
+  return !beyond;
+}
+
+// What solves the tasks of a robot; null if there is an error, which is not for us to say.
+PyObject* solver_of(Direct& self, PyObject* robot, PyObject* tasks) {
+  for (const Known& one : self.known) {
+    if (one.robot == robot && one.tasks == tasks) return one.solver;
+  }
+  PyObject* const given[] = {robot, tasks};
+  PyObject* const solver = PyObject_Vectorcall(self.kernel_of, given, 2, nullptr);
+  if (!solver || !nb::isinstance<PySolver>(nb::handle(solver)) || PyList_Check(tasks)) {
+    Py_XDECREF(solver);  // (a list may change: it is not remembered)
+    PyErr_Clear();
+    return nullptr;
+  }
+  self.last = (self.last + 1) % int(std::size(self.known));
+  const Known before = self.known[self.last];
+  self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), solver};
+  Py_XDECREF(before.robot);
+  Py_XDECREF(before.tasks);
+  Py_XDECREF(before.solver);
+  return solver;
+}
+
+PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
+  Direct& self = *reinterpret_cast<Direct*>(object);
+  Wishes wish;
+  bool understood = PyVectorcall_NARGS(flags) == 2;
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  for (Py_ssize_t i = 0; understood && i < named; ++i) {
+    understood = understand(PyTuple_GET_ITEM(names, i), args[2 + i], wish);
+  }
+  understood = understood && !(wish.nearest && wish.q0 == Py_None);
+  const long long began = understood && std::isfinite(wish.timeout) ? now() : 0;
+  PyObject* const solver = understood ? solver_of(self, args[0], wish.tasks) : nullptr;
+  if (solver) {
+    try {
+      PyObject* const made =
+          one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
+              reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
+      if (made || PyErr_Occurred()) return made;
+    } catch (const std::bad_alloc&) {
+      return PyErr_NoMemory();
+    }
+  }
+  return PyObject_Vectorcall(self.whole, args, flags, names);
+}
+
+template <class Visit>
+int each_held(Direct& self, Visit&& visit) {
+  PyObject** const held[] = {&self.whole, &self.kernel_of, &self.kind, &self.statuses};
+  for (PyObject** one : held) {
+    if (const int result = visit(*one)) return result;
+  }
+  for (Known& one : self.known) {
+    for (PyObject** part : {&one.robot, &one.tasks, &one.solver}) {
+      if (const int result = visit(*part)) return result;
+    }
+  }
+  return 0;
+}
+
+int traverse(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(object));
+  return each_held(*reinterpret_cast<Direct*>(object),
+                   [&](PyObject* one) { return one ? visit(one, arg) : 0; });
+}
+
+int clear(PyObject* object) {
+  return each_held(*reinterpret_cast<Direct*>(object), [](PyObject*& one) {
+    Py_CLEAR(one);
+    return 0;
+  });
+}
+
+void forget(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  clear(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+// Whatever it is asked for, its class even, is the function's: so help, signature, annotations.
+PyObject* attribute(PyObject* object, PyObject* name) {
+  return PyObject_GetAttr(reinterpret_cast<Direct*>(object)->whole, name);
+}
+PyObject* shown(PyObject* object) {
+  return PyObject_Repr(reinterpret_cast<Direct*>(object)->whole);
+}
+PyObject* bound(PyObject* object, PyObject* to, PyObject*) {
+  return to && to != Py_None ? PyMethod_New(object, to) : Py_NewRef(object);
+}
+
+PyTypeObject* direct_type() {
+  static PyTypeObject* made = nullptr;
+  if (made) return made;
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Direct, call), READONLY, nullptr}, {}};
+  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(forget)},
+                                {Py_tp_getattro, reinterpret_cast<void*>(attribute)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
+                                {Py_tp_repr, reinterpret_cast<void*>(shown)},
+                                {Py_tp_members, members},
+                                {0, nullptr}};
+  static PyType_Spec spec = {
+      "supple._core.Direct", sizeof(Direct), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  made = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!made) throw nb::python_error();
+  return made;
+}
+
+nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind,
+                  nb::tuple statuses) {
+  PyTypeObject* const type = direct_type();
+  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind.ptr()), &PyTuple_Type)) {
+    throw nb::type_error("a type of tuples");
+  }
+  nb::object made = nb::steal(type->tp_alloc(type, 0));
+  if (!made.is_valid()) throw nb::python_error();
+  Direct& self = *reinterpret_cast<Direct*>(made.ptr());
+  self.call = &called;
+  self.whole = whole.release().ptr();
+  self.kernel_of = kernel_of.release().ptr();
+  self.kind = kind.release().ptr();
+  self.statuses = statuses.release().ptr();
+  return made;
+}
+
+}  // namespace
+
+void bind_call(nb::module_& m) {
+  const std::pair<PyObject**, const char*> names[] = {
+      {&name_tasks, "tasks"},     {&name_q0, "q0"},
+      {&name_prefer, "prefer"},   {&name_position, "position_tolerance"},
+      {&name_timeout, "timeout"}, {&name_rotation, "rotation_tolerance"},
+      {&name_starts, "max_starts"}};
+  for (const auto& [to, name] : names) *to = PyUnicode_InternFromString(name);
+  m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a,
+        "The function `whole`, quick where it is called with one target and usual arguments.",
+        nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "
+                "statuses: tuple[object, ...]) -> typing.Any"));
+  // (by its name, as a function is)
+  nb::module_::import_("copyreg").attr("pickle")(
+      nb::handle(reinterpret_cast<PyObject*>(direct_type())),
+      nb::module_::import_("operator").attr("attrgetter")("__qualname__"));
+}
+
+}  // namespace supple

@@ -1,0 +1,169 @@
+#define NO_IMPORT_ARRAY
+#include "solver.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "arrays.hpp"
+#include "constants.hpp"
+#include "isa.hpp"
+
+namespace supple {
+namespace {
+
+constexpr double first_damping = 1 / 600.0;  // of a table's first steps, as part of the stiffness
+
+}  // namespace
+
+const double* plain(nb::handle given, npy_intp n, npy_intp m) {
+  if (!PyArray_CheckExact(given.ptr())) return nullptr;
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  const npy_intp* const shape = PyArray_DIMS(array);
+  if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) ||
+      PyArray_NDIM(array) != (m ? 2 : 1) || shape[0] != n || (m && shape[1] != m)) {
+    return nullptr;
+  }
+  return static_cast<const double*>(PyArray_DATA(array));
+}
+
+bool straight(const double* T, double* twelve) {
+  const double last[4] = {0, 0, 0, 1};
+  for (int i = 0; i < 4; ++i) {
+    if (!(std::abs(T[12 + i] - last[i]) <= 1e-6)) return false;
+  }
+  double (*R)[3] = reinterpret_cast<double (*)[3]>(twelve);  // its columns, and the position
+  for (int c = 0; c < 4; ++c) {
+    for (int r = 0; r < 3; ++r) R[c][r] = T[4 * r + c];
+  }
+  for (int pass = 0;; ++pass) {
+    double G[3][3], off = 0;
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 3; ++j) {
+        G[i][j] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
+        const double far = std::abs(G[i][j] - (i == j));
+        if (!(far <= 1e-6)) return false;
+        off = std::max(off, far);
+      }
+    }
+    if (off <= 1e-14 || pass == 2) break;
+    double next[3][3];
+    for (int i = 0; i < 3; ++i) {
+      for (int r = 0; r < 3; ++r) {
+        next[i][r] = 1.5 * R[i][r];
+        for (int j = 0; j < 3; ++j) next[i][r] -= 0.5 * R[j][r] * G[j][i];
+      }
+    }
+    std::memcpy(R, next, sizeof(next));
+  }
+  const double det = R[0][0] * (R[1][1] * R[2][2] - R[1][2] * R[2][1]) -
+                     R[0][1] * (R[1][0] * R[2][2] - R[1][2] * R[2][0]) +
+                     R[0][2] * (R[1][0] * R[2][1] - R[1][1] * R[2][0]);
+  return det > 0;
+}
+
+PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
+         const Doubles& eased, const Doubles& joints, const Doubles& damping,
+         const Doubles& direction, const Ints& rest, const Doubles& pull, const Doubles& scale,
+         const Doubles& feature_scale, int entries, const Ints& kinds)
+    : tasks_(std::move(tasks)),
+      wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping,
+            direction, scale),
+      fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping,
+            direction, scale),
+      closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+               direction, {scale.at(4), scale.at(1), scale.at(2)}),
+      rest_(rest),
+      pull_(pull),
+      coarse_(scale.at(3)),
+      feature_scale_(feature_scale.begin(), feature_scale.end()),
+      kinds_(kinds),
+      entries_(entries) {
+  const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
+  if (weights.size() != measures.size() || eased.size() != weights.size() ||
+      joints.size() != std::size_t(6 * n) || damping.size() != 6 || damping[0] < 0 ||
+      damping[0] > int(last_rule) ||
+      (!direction.empty() && direction.size() != measures.size()) ||
+      (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
+      int(feature_scale.size()) != k || entries < 1 || kinds.size() % 2 ||
+      kinds.size() > 2 * most_tasks) {
+    throw nb::value_error("sizes that do not match the tasks");
+  }
+  turn_.assign(joints.end() - n, joints.end());
+  turns_ = std::any_of(turn_.begin(), turn_.end(), [](double turn) { return turn > 0; });
+}
+
+std::string PySolver::constants() const {
+  return text::constants("Given", fine_.quest, feature_scale_.data()) +
+         text::constants("Closest", closest_.quest, feature_scale_.data());
+}
+
+bool PySolver::take(nb::handle target, double* numbers) const {
+  const int count = int(kinds_.size()) / 2;
+  if (count < 1) return false;
+  if (count == 1) return take_one(target, 0, numbers);  // (a list is a batch)
+  if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
+      PySequence_Fast_GET_SIZE(target.ptr()) != count) {
+    return false;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (!take_one(PySequence_Fast_GET_ITEM(target.ptr(), i), i, numbers)) return false;
+  }
+  return true;
+}
+
+bool PySolver::take_one(nb::handle target, int i, double* numbers) const {
+  const Kind kind = Kind(kinds_[2 * i]);
+  double* const to = numbers + kinds_[2 * i + 1];
+  if (kind == Kind::pose) {
+    const double* const pose = plain(target, 4, 4);
+    return pose && straight(pose, to);
+  }
+  const double* const x = plain(target, 3);
+  if (!x) return false;
+  if (kind == Kind::position) {
+    constexpr double unturned[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    std::copy_n(unturned, 9, to);
+    std::copy_n(x, 3, to + 9);
+    return true;
+  }
+  const double length = std::hypot(x[0], x[1], x[2]);
+  for (int c = 0; c < 3; ++c) to[c] = x[c] / length;
+  return length > 1e-9 && length < 1e9;
+}
+
+PySolver::Asked::Asked(PySolver& solver, double position, double rotation, int max_starts)
+    : wide(solver.wide_.within(std::max(position, solver.coarse_), std::max(rotation, 2e-5))),
+      fine(solver.fine_.within(position, rotation)),
+      closest(solver.closest_.within(position, rotation)) {
+  solver.arrange();
+  request.wide = &wide;
+  request.fine = &fine;
+  request.closest = &closest;
+  request.rest = solver.rest_.empty() ? nullptr : solver.rest_.data();
+  request.pull = solver.pull_.data();
+  request.table = &solver.table_->view();
+  request.turn = solver.turns_ ? solver.turn_.data() : nullptr;
+  request.max_starts = max_starts;
+  request.most = 1;
+}
+
+void* PySolver::room(const SolveRequest& request) {
+  if (!room_) {
+    room_ = std::make_unique<Scratch>(isa().solve->scratch(request));
+    isa().solve->prepare(request, room_->get());
+  }
+  return room_->get();
+}
+
+// Makes the table of starts, in the order in which the lanes of this instruction set read it.
+void PySolver::arrange() {
+  const int lanes = isa().solve->lanes;
+  if (lanes == table_lanes_) return;
+  table_lanes_ = lanes;
+  room_.reset();
+  const double lambda2 = first_damping * fine_.quest.stiffness;
+  table_ = std::make_unique<StartTable>(fine_.quest, feature_scale_, entries_, lanes, lambda2);
+}
+
+}  // namespace supple

@@ -1,0 +1,180 @@
+#include "table.hpp"
+
+#include <algorithm>
+
+#include "supple/starts.hpp"
+
+namespace supple {
+namespace {
+
+// Rows of numbers, each with half the sum of its squares behind it, as lanes read them: (blocks, k
+// + 1, lanes).
+struct Blocks {
+  float* to;
+  int k, lanes;
+
+  // A place that is filled up: as what is beside it, but never the nearest.
+  void put(int place, const float* row, bool real) const {
+    float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
+    float half = 0;
+    for (int i = 0; i < k; ++i) {
+      at[i * lanes] = row[i];
+      half += 0.5f * row[i] * row[i];
+    }
+    at[k * lanes] = real ? half : huge_cost;
+  }
+};
+
+// Where an entry is, what it reaches, and what its first step is for any target.
+class Entry {
+ public:
+  explicit Entry(const Quest<double>& quest)
+      : quest_(quest),
+        q_(quest.chain.coordinates),
+        target_(quest.targets),
+        J_(quest.rows * quest.chain.coordinates),
+        A_(quest.rows * quest.rows),
+        e_(quest.rows),
+        poses_(12 * quest.chain.joints) {}
+
+  void go(int number) {
+    const int n = quest_.chain.coordinates;
+    for (int j = 0; j < n; ++j) {
+      q_[j] = quest_.from[j] + share_of(number, quest_.stride[j]) * quest_.span[j];
+    }
+    forward(quest_.chain, q_.data(), poses());
+    double *target = target_.data(), *J = J_.data();
+    std::fill(target_.begin(), target_.end(), 0);
+    for (int t = 0; t < quest_.tasks; ++t) {
+      const Task<double>& task = quest_.task[t];
+      task_reached(quest_.chain, task, poses(), target);
+      task_jacobian(quest_.chain, task, poses(), J);
+      target += target_size(task);
+      J += task.rows * n;
+    }
+  }
+
+  const std::vector<double>& q() const { return q_; }
+  const std::vector<double>& target() const { return target_; }
+
+  // dq = Σ gain_c d_c for a target that differs by a motion d of each task: Jᵀ(JJᵀ + λ²)⁻¹ e(d),
+  // column by column (6 tasks, padded).
+  void gains(double lambda2, int padded, float* gain) {
+    const int m = quest_.rows, n = quest_.chain.coordinates;
+    gram(m, n, J_.data(), A_.data());
+    for (int i = 0; i < m; ++i) A_[i * m + i] += lambda2;
+    cholesky(m, A_.data());
+    for (int t = 0, first = 0; t < quest_.tasks; first += quest_.task[t].rows, ++t) {
+      for (int c = 0; c < 6; ++c, gain += padded) {
+        double v[6] = {};
+        v[c] = 1;
+        std::fill(e_.begin(), e_.end(), 0);
+        task_from_base(quest_.chain, quest_.task[t], poses(), Vec3<double>{v[0], v[1], v[2]},
+                       Vec3<double>{v[3], v[4], v[5]}, e_.data() + first);
+        cholesky_solve(m, A_.data(), e_.data());
+        for (int j = 0; j < n; ++j) {
+          double sum = 0;
+          for (int i = 0; i < m; ++i) sum += J_[i * n + j] * e_[i];
+          gain[j] = float(sum);
+        }
+      }
+    }
+  }
+
+ private:
+  Pose<double>* poses() { return reinterpret_cast<Pose<double>*>(poses_.data()); }
+
+  const Quest<double>& quest_;
+  std::vector<double> q_, target_, J_, A_, e_, poses_;
+};
+
+int rounded_up(int count, int step) { return (count + step - 1) / step * step; }
+
+// Which of the centres each row (entries, k) is nearest to.
+std::vector<int> nearest_of(const std::vector<float>& rows, int k, int centres) {
+  const int entries = int(rows.size()) / k;
+  std::vector<int> owner(entries);
+  for (int e = 0; e < entries; ++e) {
+    float least = huge_cost;
+    for (int c = 0; c < centres; ++c) {
+      float far = 0;
+      for (int i = 0; i < k; ++i) {
+        const float off = rows[e * k + i] - rows[c * k + i];
+        far += off * off;
+      }
+      if (far < least) least = far, owner[e] = c;
+    }
+  }
+  return owner;
+}
+
+}  // namespace
+
+StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& scale, int entries,
+                       int lanes, double lambda2)
+    : scale_(scale) {
+  const int n = quest.chain.coordinates, k = quest.targets;
+  const int centres = std::min(entries, 8 * lanes < 64 ? 64 : 8 * lanes);
+  const int padded = rounded_up(n, Table::row);
+  const int size = rounded_up(padded * (1 + 6 * quest.tasks) + k, 16);
+  Entry entry(quest);
+  std::vector<float> reached(std::size_t(entries) * k);
+  for (int e = 0; e < entries; ++e) {
+    entry.go(e + 1);
+    for (int i = 0; i < k; ++i) reached[e * k + i] = float(entry.target()[i]) * scale_[i];
+  }
+  const std::vector<int> owner = nearest_of(reached, k, centres);
+  std::vector<std::vector<int>> owned(centres);
+  for (int e = 0; e < entries; ++e) owned[owner[e]].push_back(e);
+  begin_.assign(1, 0);
+  for (const auto& some : owned) {
+    begin_.push_back(begin_.back() + rounded_up(int(some.size()), lanes) / lanes);
+  }
+  const int blocks = begin_.back(), rows = rounded_up(centres, lanes);
+  centre_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(rows) * (k + 1));
+  block_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * (k + 1));
+  record_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * size);
+  auto* const record = static_cast<float*>(record_->get());
+  const Blocks to_centre{static_cast<float*>(centre_->get()), k, lanes};
+  const Blocks to_block{static_cast<float*>(block_->get()), k, lanes};
+  for (int c = 0; c < rows; ++c) {
+    to_centre.put(c, reached.data() + std::min(c, centres - 1) * k, c < centres);
+  }
+  for (int c = 0; c < centres; ++c) {
+    for (int place = begin_[c] * lanes, end = begin_[c + 1] * lanes, i = 0; place < end; ++place) {
+      const bool real = i < int(owned[c].size());
+      const int e = owned[c][real ? i++ : i - 1];
+      to_block.put(place, reached.data() + std::ptrdiff_t(e) * k, real);
+      float* const to = record + std::ptrdiff_t(place) * size;
+      if (!real) {
+        std::copy_n(to - size, size, to);
+        continue;
+      }
+      std::fill_n(to, size, 0.0f);
+      entry.go(e + 1);
+      for (int j = 0; j < n; ++j) to[j] = float(entry.q()[j]);
+      entry.gains(lambda2, padded, to + padded);
+      for (int i2 = 0; i2 < k; ++i2) {
+        to[padded * (1 + 6 * quest.tasks) + i2] = float(entry.target()[i2]);
+      }
+    }
+  }
+  limits_.assign(2 * padded, 0);
+  for (int j = 0; j < n; ++j) {
+    limits_[j] = float(quest.lower[j]);
+    limits_[padded + j] = float(quest.upper[j]);
+  }
+  table_ = {entries,
+            rows / lanes,
+            blocks,
+            padded,
+            size,
+            to_centre.to,
+            to_block.to,
+            begin_.data(),
+            record,
+            scale_.data(),
+            limits_.data()};
+}
+
+}  // namespace supple
