@@ -174,9 +174,8 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
   PyObject* const solver = understood ? solver_of(self, args[0], wish.tasks) : nullptr;
   if (solver) {
     try {
-      PyObject* const made =
-          one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
-              reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
+      PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
+                                 reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
       if (made || PyErr_Occurred()) return made;
     } catch (const std::bad_alloc&) {
       return PyErr_NoMemory();
@@ -245,9 +244,9 @@ PyTypeObject* direct_type() {
                                 {Py_tp_repr, reinterpret_cast<void*>(shown)},
                                 {Py_tp_members, members},
                                 {0, nullptr}};
-  static PyType_Spec spec = {
-      "supple._core.Direct", sizeof(Direct), 0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  static PyType_Spec spec = {"supple._core.Direct", sizeof(Direct), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                             slots};
   made = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!made) throw nb::python_error();
   return made;
@@ -274,9 +273,9 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind,
 
 void bind_call(nb::module_& m) {
   const std::pair<PyObject**, const char*> names[] = {
-      {&name_tasks, "tasks"},     {&name_q0, "q0"},
-      {&name_prefer, "prefer"},   {&name_position, "position_tolerance"},
-      {&name_timeout, "timeout"}, {&name_rotation, "rotation_tolerance"},
+      {&name_tasks, "tasks"},      {&name_q0, "q0"},
+      {&name_prefer, "prefer"},    {&name_position, "position_tolerance"},
+      {&name_timeout, "timeout"},  {&name_rotation, "rotation_tolerance"},
       {&name_starts, "max_starts"}};
   for (const auto& [to, name] : names) *to = PyUnicode_InternFromString(name);
   m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a,

@@ -9,11 +9,12 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int rest_iterations = 24, climb_iterations = 12;
+constexpr int rest_iterations = 24, climb_iterations = 8;
 constexpr int hopeless_after = 8;      // iterations, and ...
 constexpr float hopeless = 4;          // ... a start with so many times the least cost is given up
 constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
 constexpr float plainly = 4e-3f;  // ... at least, as a part of the stiffness: about a millimetre
+constexpr int barely_missed = 3;  // below that, so many times as many starts must agree
 constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
 constexpr int enough_beyond = 4;         // rounds of starts
 // Of closest poses q0's own may have these parts of the least cost: the latter if it is near q0, so
@@ -220,13 +221,13 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
               int iterations, int starts, bool last) {
   if (!last && failures.since < round_of_starts(request)) return false;
   const bool arriving = come_to_rest(request, room, problem, failures);
-  if (!arriving && !last && failures.agreed < enough_same) {
+  const float stiffness = request.wide->stiffness, left = std::sqrt(failures.cost[0]);
+  const int enough = enough_same * (left < plainly * stiffness ? barely_missed : 1);
+  if (!arriving && !last && failures.agreed < enough) {
     const float part = beyond(request, room, problem, failures);
-    const float stiffness = request.wide->stiffness;
-    if (part < surely_beyond || part * std::sqrt(failures.cost[0]) < plainly * stiffness)
-      return false;
-    const float gap = (1 - part) * std::sqrt(failures.cost[0]);
-    if (gap > surely_closest * stiffness && starts < enough_beyond * round_of_starts(request)) {
+    if (part < surely_beyond || part * left < plainly * stiffness) return false;
+    if ((1 - part) * left > surely_closest * stiffness &&
+        starts < enough_beyond * round_of_starts(request)) {
       return false;
     }
   }

@@ -64,7 +64,7 @@ struct Slot {
 
 // After every so many failed starts of a problem the best of them are looked at: they come to rest,
 // and may show that there is no solution. That is worth waiting for where there are many rows.
-constexpr int looked_at = 16, kept = looked_at + fine_lanes;
+constexpr int looked_at = 8, kept = looked_at + fine_lanes;
 
 int round_of_starts(const SolveRequest& request) {
   return request.fine->rows <= 6 ? looked_at : 4 * looked_at;

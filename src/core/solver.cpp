@@ -63,14 +63,15 @@ bool straight(const double* T, double* twelve) {
 }
 
 PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-         const Doubles& eased, const Doubles& joints, const Doubles& damping,
-         const Doubles& direction, const Ints& rest, const Doubles& pull, const Doubles& scale,
-         const Doubles& feature_scale, int entries, const Ints& kinds)
+                   const Doubles& eased, const Doubles& joints, const Doubles& damping,
+                   const Doubles& direction, const Ints& rest, const Doubles& pull,
+                   const Doubles& scale, const Doubles& feature_scale, int entries,
+                   const Ints& kinds)
     : tasks_(std::move(tasks)),
-      wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping,
-            direction, scale),
-      fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping,
-            direction, scale),
+      wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping, direction,
+            scale),
+      fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping, direction,
+            scale),
       closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
                direction, {scale.at(4), scale.at(1), scale.at(2)}),
       rest_(rest),
@@ -82,8 +83,7 @@ PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Do
   const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
   if (weights.size() != measures.size() || eased.size() != weights.size() ||
       joints.size() != std::size_t(6 * n) || damping.size() != 6 || damping[0] < 0 ||
-      damping[0] > int(last_rule) ||
-      (!direction.empty() && direction.size() != measures.size()) ||
+      damping[0] > int(last_rule) || (!direction.empty() && direction.size() != measures.size()) ||
       (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
       int(feature_scale.size()) != k || entries < 1 || kinds.size() % 2 ||
       kinds.size() > 2 * most_tasks) {

@@ -1,5 +1,5 @@
-// Position inverse kinematics of some tasks, as the extension keeps it: in both precisions, with the
-// table of starts.
+// Position inverse kinematics of some tasks, as the extension keeps it: in both precisions, with
+// the table of starts.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -164,17 +164,8 @@ StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& sca
     limits_[j] = float(quest.lower[j]);
     limits_[padded + j] = float(quest.upper[j]);
   }
-  table_ = {entries,
-            rows / lanes,
-            blocks,
-            padded,
-            size,
-            to_centre.to,
-            to_block.to,
-            begin_.data(),
-            record,
-            scale_.data(),
-            limits_.data()};
+  table_ = {entries,     rows / lanes,  blocks, padded,        size,          to_centre.to,
+            to_block.to, begin_.data(), record, scale_.data(), limits_.data()};
 }
 
 }  // namespace supple
