@@ -17,10 +17,10 @@ from supple.solve.cuda.source import source
 from supple.solve.search import Search, search_of
 
 
-def compiled(search: Search, name: str) -> bytes:
+def compiled(search: Search, name: str, rough: str = "float") -> bytes:
     toolkit = pytest.importorskip("supple.solve.cuda.toolkit")
     try:
-        return toolkit.compile_source(source(name, search.kernel.constants()), "sm_90")
+        return toolkit.compile_source(source(name, search.kernel.constants(), rough), "sm_90")
     except MissingExtraError as error:
         pytest.skip(str(error))
 
@@ -45,6 +45,14 @@ def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         code = compiled(search, name)
         assert all(kernel.encode() in code for kernel in KERNELS[name])
     assert len(list(tmp_path.iterdir())) == len(names)
+
+
+def test_kernels_compile_with_doubles_alone() -> None:
+    arm = supple.dh([(1.0, 0, 0, 0), (1.0, 0, 0, 0), (1.0, 0, 0, 0)])
+    search = search_of(arm, PositionTask(rows=["x", "y"]))
+    for name in KERNELS:
+        code = compiled(search, name, "double")
+        assert all(kernel.encode() in code for kernel in KERNELS[name])
 
 
 def test_every_header_is_in_the_text_once() -> None:

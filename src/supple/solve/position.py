@@ -7,12 +7,12 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, shown, unknown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.kinematics.environment import thread_count
@@ -36,9 +36,11 @@ from supple.solve.solution import STATUS, Answers, Solution
 from supple.solve.story import story_of
 
 Progress: TypeAlias = Callable[[int, int], object]
+Precision: TypeAlias = Literal["mixed", "double"]
 Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
 _ARRAY = np.ndarray
+_PRECISIONS = ("mixed", "double")
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
 
@@ -62,6 +64,7 @@ def solve(
     progress: Progress | None = None,
     device: str | None = None,
     stream: Any = None,
+    precision: Precision = "mixed",
 ) -> Solution:
     """Find configurations that meet targets, inside the joint limits.
 
@@ -110,6 +113,8 @@ def solve(
             give a `Solution` of arrays there, without waiting for it.
         stream: On which to work, of a target in a GPU's memory; the default stream if neither it
             nor the array says.
+        precision: Of the search: "mixed", floats search and doubles finish; "double", doubles do
+            all, on a GPU.
 
     Raises:
         InputError: malformed input, or one target or start that is not finite. In a batch those
@@ -131,9 +136,13 @@ def solve(
                 raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}{hint}")
         search = search_of(robot, tasks, damping, max_step)
         bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
-        return _on_gpu(search, target, tasks, q0, bounds, _device(device), stream)
+        if precision not in _PRECISIONS:
+            raise unknown("precision", precision, _PRECISIONS)
+        return _on_gpu(search, target, tasks, q0, bounds, _device(device), stream, precision)
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
+    if precision != "mixed":
+        raise _no_precision(precision)
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
     ends = math.inf if timeout is None else began + seconds(timeout)
@@ -198,10 +207,11 @@ def _on_gpu(
     bounds: tuple[float, float, int],
     device: str,
     stream: Any,
+    precision: str,
 ) -> Solution:
     from supple.solve.cuda.position import Bounds, solver_of  # (NVIDIA's packages are optional)
 
-    solver = solver_of(search, device)
+    solver = solver_of(search, device, precision)
     if type(target) is not _ARRAY and on_gpu(target):
         return solver.solve_there(target, q0, Bounds(*bounds), stream)
     if stream is not None:
@@ -354,6 +364,16 @@ def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
 def _left(ends: float) -> float:
     """The time that is left [s]."""
     return max(0.0, ends - time.perf_counter())
+
+
+def _no_precision(given: object) -> InputError:
+    """The error for a precision that a CPU does not have."""
+    if given == "double":
+        return InputError(
+            'precision="double" is for a GPU alone: on the CPU floats search, and doubles finish '
+            "and verify"
+        )
+    return unknown("precision", given, _PRECISIONS)
 
 
 def _device(given: object) -> str:

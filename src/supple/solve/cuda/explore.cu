@@ -8,7 +8,7 @@ constexpr int starts_a_round = 4;  // of a thread; then those that failed are lo
 constexpr int singular = 8;        // so many came near and not there: Newton's method gets on
 
 // From where a start has failed to where it comes to rest, by the weights that say what is closest.
-__device__ __noinline__ void settle(const Request& request, int problem, const float* q,
+__device__ __noinline__ void settle(const Request& request, int problem, const Rough* q,
                                     Fine& fine) {
   constexpr const Quest<double>& quest = Closest<double>::quest;
   Start<double> own;
@@ -39,14 +39,14 @@ __device__ double least_of(double cost) {
 __device__ int first_of(bool holds) { return __ffs(__ballot_sync(everyone, holds)) - 1; }
 
 // The table's nearest entry to a target of those that are this thread's: every 32nd.
-__device__ int nearest(const Request& request, const float* target, float& best) {
+__device__ int nearest(const Request& request, const Rough* target, float& best) {
   int entry = threadIdx.x % 32;
   best = huge_cost;
   for (int i = entry; i < request.entries; i += 32) {
     float far = request.table[numbers * request.entries + i];
     for (int k = 0; k < numbers; ++k) {
-      far = fma(request.table[k * request.entries + i], -target[k] * Given<float>::feature_scale[k],
-                far);
+      far = fma(request.table[k * request.entries + i],
+                -float(target[k]) * Given<float>::feature_scale[k], far);
     }
     if (far < best) best = far, entry = i;
   }
@@ -59,21 +59,22 @@ __device__ int nearest(const Request& request, const float* target, float& best)
 extern "C" __global__ void __launch_bounds__(64) explore(Request request, int left) {
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
-  Start<float> own;
-  Descent<float> at = own.descent();
+  Start<Rough> own;
+  Descent<Rough> at = own.descent();
   for (int turn = first; turn < total; turn += stride) {
     const int problem = left ? request.left[turn] : turn;
     if (!sound(request, problem)) {
       if (!lane) leave(request, problem);
       continue;
     }
-    for (int i = 0; i < numbers; ++i) own.target[i] = float(request.target[problem * numbers + i]);
-    float far, before = huge_cost, kept_cost = huge_cost, kept[n];
+    for (int i = 0; i < numbers; ++i) own.target[i] = Rough(request.target[problem * numbers + i]);
+    float far, before = huge_cost, kept_cost = huge_cost;
+    Rough kept[n];
     const int entry = nearest(request, own.target, far);
-    for (int j = 0; j < n; ++j) own.q[j] = float(clamped(request.seeds[entry * n + j], j));
+    for (int j = 0; j < n; ++j) own.q[j] = Rough(clamped(request.seeds[entry * n + j], j));
     if (request.q0) {  // in place of the start that is farthest away
       if (lane == first_of(-far == least_of(-far))) {
-        for (int j = 0; j < n; ++j) own.q[j] = float(clamped(request.q0[problem * n + j], j));
+        for (int j = 0; j < n; ++j) own.q[j] = Rough(clamped(request.q0[problem * n + j], j));
       }
     }
     for (int j = 0; j < n; ++j) kept[j] = own.q[j];
@@ -94,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       if (__any_sync(everyone, found)) {
         Fine fine;
         fine.solved = false;
-        float q[n];  // (what a call can see has no registers)
+        Rough q[n];  // (what a call can see has no registers)
         for (int j = 0; j < n; ++j) q[j] = own.q[j];
         if (found) finished(request, problem, q, fine);
         int winner = first_of(fine.solved);
@@ -135,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         start = next + __popc(asking & ((1u << lane) - 1));
         open = start < request.max_starts;
         for (int j = 0; j < n; ++j) {
-          own.q[j] = float(clamped(spread(request.entries, start - 32 + (left ? tries : 0), j), j));
+          own.q[j] = Rough(clamped(spread(request.entries, start - 32 + (left ? tries : 0), j), j));
         }
         at.before = -1;
         iteration = 0;

@@ -26,6 +26,7 @@ _FEW = 10_000  # from so many targets on a thread for each is sooner than a warp
 _MOST = 1 << 23  # targets of a launch: indices are ints
 _THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64}
 _ALIGNED = 256  # [bytes]
+_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # numbers of the search, their bytes
 
 
 class Request(ctypes.Structure):
@@ -81,12 +82,13 @@ class Raw:
 class GpuSolver:
     """A search that was compiled for a GPU, with its table of starts there."""
 
-    def __init__(self, search: Search, number: int, architecture: str) -> None:
+    def __init__(self, search: Search, precision: str, number: int, architecture: str) -> None:
         self.search = search
         self.machine = machine(number)
+        rough, self._rough = _ROUGH[precision]
         constants = search.kernel.constants()
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
-            texts = [source(name, constants) for name in KERNELS]
+            texts = [source(name, constants, rough) for name in KERNELS]
             codes = list(pool.map(lambda text: compile_source(text, architecture), texts))
         self.kernels: dict[str, Any] = {}
         for code, names in zip(codes, KERNELS.values(), strict=True):
@@ -219,7 +221,7 @@ class GpuSolver:
                 {
                     "counter": 8,
                     "near": 2 * _LISTED * count,
-                    "rough": 4 * n * count,
+                    "rough": self._rough * n * count,
                     "left": 4 * count,
                 },
                 stream,
@@ -258,9 +260,9 @@ def machine(number: int) -> Machine:
 
 
 @lru_cache(maxsize=32)
-def solver_of(search: Search, device: str) -> GpuSolver:
+def solver_of(search: Search, device: str, precision: str = "mixed") -> GpuSolver:
     """A search on a GPU, compiled when first asked for."""
     number, info = device_named(device)
     if search.rest:
         raise InputError(f"a PostureTask is not for device={shown(device)} yet; given: one")
-    return GpuSolver(search, number, info.architecture)
+    return GpuSolver(search, precision, number, info.architecture)

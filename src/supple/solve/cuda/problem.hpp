@@ -1,8 +1,8 @@
 // What the kernels of position inverse kinematics on a GPU share: problems, starts, answers.
 //
 // Compiled when run, for a robot, its tasks and a rule: given.hpp is the text of their constants
-// (src/core/constants.hpp). Floats are fast and rough here; nothing of them is returned before it
-// has been measured in double.
+// (src/core/constants.hpp), and `Rough`, the numbers of the search: floats, which are fast, unless
+// all shall be doubles. Nothing of floats is returned before it has been measured in double.
 #pragma once
 
 #include "starts.hpp"
@@ -12,11 +12,11 @@
 namespace supple {
 namespace {
 
-constexpr int n = Given<float>::quest.chain.coordinates;
-constexpr int rows = Given<float>::quest.rows;
-constexpr int numbers = Given<float>::quest.targets;
-constexpr int pace = Given<float>::quest.pace;
-constexpr bool remembers = Given<float>::quest.step.damping.rule == Rule::mayorga_rank;
+constexpr int n = Given<Rough>::quest.chain.coordinates;
+constexpr int rows = Given<Rough>::quest.rows;
+constexpr int numbers = Given<Rough>::quest.targets;
+constexpr int pace = Given<Rough>::quest.pace;
+constexpr bool remembers = Given<Rough>::quest.step.damping.rule == Rule::mayorga_rank;
 
 constexpr int tries = 8;  // starts of a problem in search.cu
 constexpr unsigned everyone = ~0u;
@@ -32,7 +32,7 @@ struct Request {
   double* error;         // (count, 2): position [m], rotation [rad]
   int* effort;           // (count, 2): iterations, starts beyond the first
   unsigned short* near;  // (count, listed): of the table, the nearest first
-  float* rough;          // (count, n): what `search` has found
+  Rough* rough;          // (count, n): what `search` has found
   int* left;             // (count,): problems that it has not
   int* counter;          // problems taken by `search`, and problems left
   double position, rotation;             // tolerances [m], [rad]
@@ -124,7 +124,7 @@ __device__ void aim(const Request& request, int problem, Descent<double>& at) {
 }
 
 // Finishes in double what the search has found. (As `finish` in src/core/answers.hpp.)
-__device__ __noinline__ void finished(const Request& request, int problem, const float* q,
+__device__ __noinline__ void finished(const Request& request, int problem, const Rough* q,
                                       Fine& fine) {
   Start<double> own;
   Descent<double> at = own.descent();

@@ -98,7 +98,7 @@ __device__ int take(int* counter) {
 }
 
 // A start: the caller's own, then the table's, then those that are spread.
-__device__ void begin(const Request& request, int problem, int start, float* q) {
+__device__ void begin(const Request& request, int problem, int start, Rough* q) {
   const double* from = nullptr;
   if (request.q0) {
     if (start == 0) from = request.q0 + problem * n;
@@ -106,15 +106,15 @@ __device__ void begin(const Request& request, int problem, int start, float* q) 
   }
   if (!from && start < listed) from = request.seeds + request.near[problem * listed + start] * n;
   for (int j = 0; j < n; ++j) {
-    q[j] = float(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
+    q[j] = Rough(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
   }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(128) search(Request request) {
-  Start<float> own;
-  Descent<float> at = own.descent();
+  Start<Rough> own;
+  Descent<Rough> at = own.descent();
   int problem = -1, start = 0, iteration = 0, iterations = 0;
   float before = huge_cost;
   bool fresh = false, open = true;
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       open = problem < request.count;
       if (open) {
         for (int i = 0; i < numbers; ++i) {
-          own.target[i] = float(request.target[problem * numbers + i]);
+          own.target[i] = Rough(request.target[problem * numbers + i]);
         }
         start = iterations = 0;
         fresh = true;
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   if (!sound(request, problem)) return leave(request, problem);
   const int starts = request.effort[2 * problem + 1];
   if (starts > 0) {
-    float q[n];
+    Rough q[n];
     for (int j = 0; j < n; ++j) q[j] = request.rough[problem * n + j];
     Fine fine;
     finished(request, problem, q, fine);

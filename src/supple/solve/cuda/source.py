@@ -13,14 +13,16 @@ _GIVEN = "given.hpp"
 _PLACE = f"//// {_GIVEN}\n"
 
 
-def source(name: str, constants: str) -> str:
+def source(name: str, constants: str, rough: str = "float") -> str:
     """A file of kernels for one robot, as one text without includes.
 
     Args:
         name: Of the file, "search.cu".
         constants: What given.hpp is: `Solver.constants()` of a robot, its tasks and a rule.
+        rough: The numbers of the search, "float" or "double".
     """
-    return _general(name).replace(_PLACE, constants)
+    alias = f"namespace supple {{\nusing Rough = {rough};\n}}\n"
+    return _general(name).replace(_PLACE, alias + constants)
 
 
 @lru_cache(maxsize=4)
