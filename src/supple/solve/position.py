@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown, unknown
+from supple.errors import InputError, SuppleError, shown, unknown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.kinematics.environment import thread_count
@@ -366,7 +366,7 @@ def _left(ends: float) -> float:
     return max(0.0, ends - time.perf_counter())
 
 
-def _no_precision(given: object) -> InputError:
+def _no_precision(given: object) -> SuppleError:
     """The error for a precision that a CPU does not have."""
     if given == "double":
         return InputError(
