@@ -17,8 +17,6 @@ using Wide = Pack<float, batch_width<float>>;
 using Fine = Pack<double, batch_width<double>>;
 constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 
-constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
-
 // A piece of memory cut into arrays.
 class Cut {
  public:

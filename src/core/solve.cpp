@@ -213,7 +213,8 @@ class PySolver {
   // What the GPU's compiler is to know of the robot, the tasks and the rule.
   std::string constants() const {
     return text::constants("Given", fine_.quest, feature_scale_.data()) +
-           text::constants("Closest", closest_.quest, feature_scale_.data());
+           text::constants("Closest", closest_.quest, feature_scale_.data()) +
+           text::wishes(rest_, pull_, turn_);
   }
 
   // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
