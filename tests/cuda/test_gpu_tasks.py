@@ -2,94 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from targets import PANDA, reached
+from kernels import CASES
+from targets import reached
 
 import supple
-from supple import AxisTask, PoseTask, PositionTask, PostureTask, Status, solve
-from supple.describe import Description, Joint, Mimic
-from supple.motion.damping import RULES
+from supple import PoseTask, PostureTask, Status, solve
 from supple.motion.layout import lay_out
-from supple.solve.cuda.position import KERNELS
-from supple.solve.cuda.source import source
-from supple.solve.cuda.toolkit import compile_source
-from supple.solve.search import search_of
 
 pytestmark = pytest.mark.cuda
 
 COUNTS = [200, 11_000]  # a warp for each, and a thread for each
-PLANAR = PositionTask(rows=("x", "y"))
 Array = np.ndarray
-
-
-@lru_cache(maxsize=1)
-def tree() -> supple.Robot:
-    """Two arms on a column that slides; a joint of each follows another."""
-
-    def joint(name: str, kind: Any, parent: str, axis: Any, **more: Any) -> Joint:
-        origin = np.eye(4)
-        origin[:3, 3] = 0.3, 0.0, 0.1
-        limits = {"lower": -0.4, "upper": 0.4} if kind == "prismatic" else {}
-        limits = {"lower": -2.5, "upper": 2.5} if kind == "revolute" else limits
-        return Joint(name, kind, parent, f"{name}_link", origin, np.array(axis), **limits, **more)
-
-    x, y, z = np.eye(3)
-    joints = [joint("column", "prismatic", "base", z)]
-    for side in ("left", "right"):
-        parent = "column_link"
-        for i, (kind, axis) in enumerate((("revolute", z), ("revolute", y), ("revolute", x))):
-            joints.append(joint(f"{side}{i}", kind, parent, axis))
-            parent = f"{side}{i}_link"
-        joints.append(joint(f"{side}_follower", "continuous", parent, y, mimic=Mimic(f"{side}1")))
-        joints.append(joint(f"{side}_slide", "prismatic", f"{side}_follower_link", x))
-    return supple.Robot(Description("tree", tuple(joints)))
-
-
-LEFT, RIGHT = "left_slide_link", "right_slide_link"
-TREE = {
-    "two arms": (PositionTask(LEFT), PositionTask(RIGHT)),
-    "one in the other's hand": (PositionTask(LEFT, base=RIGHT), AxisTask(RIGHT)),
-    "a mimic that turns": (PoseTask(LEFT, rows=("x", "y", "z", "ry")),),
-}
-
-
-def cases() -> dict[str, tuple[supple.Robot, tuple[Any, ...], Any]]:
-    """A robot, its tasks and a damping rule, each by a name."""
-    planar, panda = supple.load("planar3"), supple.load("panda")
-    rules = {
-        rule.__name__: (planar, (PLANAR,), rule.for_robot(planar, rows=("x", "y")))
-        for rule in RULES
-    }
-    tasks = {f"panda: {name}": (panda, each, None) for name, each in PANDA.items()}
-    return rules | tasks | {name: (tree(), each, None) for name, each in TREE.items()}
-
-
-CASES = cases()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Compile everything at once, on all cores."""
-    folder = tmp_path_factory.mktemp("kernels")
-    (device, *_) = supple.devices()
-    texts = [
-        source(name, search_of(robot, tasks, rule).kernel.constants())
-        for robot, tasks, rule in CASES.values()
-        for name in KERNELS
-        if name != "suit.cu"
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUPPLE_CACHE_DIR", str(folder))
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda text: compile_source(text, device.architecture), texts))
-        yield folder
 
 
 def errors(robot: supple.Robot, tasks: tuple[Any, ...], q: Array, targets: Any) -> Array:

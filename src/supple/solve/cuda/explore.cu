@@ -5,8 +5,8 @@
 namespace supple {
 namespace {
 
-constexpr int starts_a_round = rows <= 6 ? 1 : 4;  // of a thread; then what failed is looked at
-constexpr int singular = 8;  // so many came near and not there: Newton's method gets on
+constexpr int starts_a_round = 4;  // of a thread; then those that failed are looked at
+constexpr int singular = 8;        // so many came near and not there: Newton's method gets on
 
 // Coordinate j of a start of many: every second is one near q0 if a near answer is wanted.
 __device__ double more(const Request& request, int problem, int start, int tried, int j) {
