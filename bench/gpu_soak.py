@@ -140,7 +140,7 @@ def main(millions: int) -> None:
             "",
             f"{sp.devices()[0]}. {int(total[0] + total[3]):,} problems made, solved and checked in "
             f"{took:.0f} s, most of it the check: a forward kinematics of its own, by products of "
-            f"matrices in double. {'Nothing' if not wrong else f'{wrong:,}'} of them was wrong.",
+            f"matrices in double. {'Nothing was wrong with any of them' if not wrong else f'{wrong:,} are wrong'}.",
             "",
             *lines,
             "",

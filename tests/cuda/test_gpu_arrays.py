@@ -145,15 +145,13 @@ def test_several_tasks(cupy: ModuleType) -> None:
     T = robot.fk(robot.random(9, 300))
     tasks = [PositionTask(tip), AxisTask(tip)]
     position, direction = T[:, :3, 3], 2 * T[:, :3, 2]
-    found = solve(robot, [cupy.asarray(position), cupy.asarray(direction)], tasks=tasks)
-    same = solve(robot, [position, direction], tasks=tasks, device="cuda")
-    assert same.success.all()
-    assert (found.q.numpy() == same.q).all()
-    # batch axes broadcast, as on the CPU
-    found = solve(robot, [cupy.asarray(position), cupy.asarray(direction[0])], tasks=tasks)
-    same = solve(robot, [position, direction[0]], tasks=tasks, device="cuda")
-    assert (found.q.numpy() == same.q).all()
-    assert (found.status.numpy() == same.status).all()
+    for there in (direction, direction[0]):  # (batch axes broadcast, as on the CPU)
+        found = solve(robot, [cupy.asarray(position), cupy.asarray(there)], tasks=tasks)
+        same = solve(robot, [position, there], tasks=tasks, device="cuda")
+        # (unit vectors are made there, and may differ in the last bit)
+        np.testing.assert_allclose(found.q.numpy(), same.q, atol=1e-5)
+        assert (found.status.numpy() == same.status).all()
+        assert same.success.all() or there.ndim == 1
     # a direction that is none
     nowhere = solve(robot, [cupy.asarray(position), cupy.zeros((300, 3))], tasks=tasks)
     assert (nowhere.status.numpy() == Status.NONFINITE_INPUT).all()
