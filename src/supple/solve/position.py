@@ -107,10 +107,10 @@ def solve(
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many.
-        device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There targets
-            take tasks, damping, max_step, tolerances, max_starts, and q0 with prefer="fast". Left
-            out, it is where the target is: poses (..., 4, 4) in a GPU's memory (CuPy, PyTorch, JAX)
-            give a `Solution` of arrays there, without waiting for it.
+        device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There is no
+            timeout, explain, threads or progress. Left out, it is where the target is: arrays in a
+            GPU's memory (CuPy, PyTorch, JAX) give a `Solution` of arrays there, without waiting for
+            it; of those neither solutions nor preferences but "fast" and "nearest" are to be had.
         stream: On which to work, of a target in a GPU's memory; the default stream if neither it
             nor the array says.
         precision: Of the search: "mixed", floats search and doubles finish; "double", doubles do
