@@ -21,10 +21,21 @@ inline constexpr int finish_iterations = 40;
 inline constexpr double finishing = 0.8;  // what is to be finished must lower its cost to this ...
 inline constexpr double waiting = 3;  // ... every so many iterations: near a singularity it swings
 
-inline constexpr int fine_iterations = 80;   // to come to rest, in double
+inline constexpr int rest_iterations = 24;   // to come to rest, in the numbers of the search
+inline constexpr int fine_iterations = 80;   // likewise, in double
 inline constexpr float least_stiff = 0.03f;  // part of the stiffness that at rest counts as none
 inline constexpr float same_cost = 2e-3f;    // costs that differ by less are of the same place
 inline constexpr int enough_same = 20;  // so many starts came to rest at the best place: it is it
+
+inline constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
+inline constexpr double near_start = 0.5;  // a solution within this of q0 is not compared ...
+inline constexpr int compared = 8;         // ... with others: of so many the nearest is chosen
+inline constexpr double near_miss = 1e-4;  // ‖e‖² from which a descent from q0 is worth going on
+inline constexpr double apart = 1e-2;      // by so much, in some joint, solutions differ
+inline constexpr int polish_iterations = 100;
+// Of closest poses q0's own may have these parts of the least cost: the latter if it is near q0, so
+// that along a path there are no jumps for little.
+inline constexpr double as_close = 1.02, as_good = 1.2;
 
 inline constexpr double largest_number = 1e9;  // of a target or a start: no square overflows
 

@@ -5,17 +5,13 @@
 #include <limits>
 
 #include "search.hpp"
+#include "supple/suit.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int polish_iterations = 100;
-constexpr int looks = 8;            // after so many iterations: whether time is up
-constexpr double apart = 1e-2;      // by so much, in some joint, solutions differ
-constexpr double near_start = 0.5;  // a solution within this of q0 is not compared with others
-constexpr double near_miss = 1e-4;  // ‖e‖² from which a descent from q0 is worth going on with
-constexpr int alone = 3;            // starts of the table that are tried before lanes are
-constexpr int compared = 8;         // solutions of which the nearest to q0 is chosen
+constexpr int looks = 8;  // after so many iterations: whether time is up
+constexpr int alone = 3;  // starts of the table that are tried before lanes are
 
 // Where the joints are if nothing better is known: the caller's start, else the middle.
 double resting(const SolveRequest& request, std::ptrdiff_t problem, int j) {
@@ -87,22 +83,6 @@ mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
 
 // ---- whole turns -------------------------------------------------------------------------------
 
-double rounded(double x) { return double(static_cast<long long>(x < 0 ? x - 0.5 : x + 0.5)); }
-
-// How far joint j is from where another is, a whole turn counting nothing.
-double difference(const SolveRequest& request, int j, double one, double other) {
-  const double turn = request.turn ? request.turn[j] : 0, away = one - other;
-  return turn > 0 ? away - turn * rounded(away / turn) : away;
-}
-
-// The angle q, or of those that whole turns lead to inside the limits, the nearest to another.
-double nearest_turn(double q, double to, double turn, double lower, double upper) {
-  double next = q + turn * rounded((to - q) / turn);
-  if (next > upper) next = q + turn * double(static_cast<long long>((upper - q) / turn));
-  if (next < lower) next = q - turn * double(static_cast<long long>((q - lower) / turn));
-  return next >= lower && next <= upper && size(next - to) < size(q - to) ? next : q;
-}
-
 // Where joint j should be as far as whole turns go: at rest, near q0, or in the middle.
 double preferred(const SolveRequest& request, std::ptrdiff_t problem, int j) {
   const Quest<double>& quest = *request.fine;
@@ -149,42 +129,18 @@ void unwind_solution(const SolveRequest& request, Room& room, std::ptrdiff_t pro
   measure(*request.fine, at);
 }
 
-// From a solution to the one nearest to a rest posture: minimises Σ pull (rest - q)², moving in the
-// null space and back to the target, as far as each step helps.
+// From a solution to the one nearest to a rest posture.
 template <class Rest, class Pull>
 void polish(const SolveRequest& request, Room& room, Rest&& rest, Pull&& pull) {
   const Quest<double>& quest = *request.fine;
-  const int m = quest.rows, n = quest.chain.coordinates;
   Descent<double>& at = room.lone;
-  double *v = room.v, *kept = v + n, gain = 1;
-  const auto cost = [&] {
-    double sum = 0;
-    for (int j = 0; j < n; ++j) sum += pull(j) * (rest(j) - at.q[j]) * (rest(j) - at.q[j]);
-    return sum;
-  };
-  double least = cost();
-  measure(quest, at);
-  for (int i = 0; i < polish_iterations && gain > 1e-3 && !stopped(request); ++i) {
-    for (int j = 0; j < n; ++j) {
-      kept[j] = at.q[j];
-      v[j] = gain * pull(j) * (rest(j) - at.q[j]);
-      if (held_at_limit(quest, at.q[j], j, v[j])) v[j] = 0;
-    }
-    descend(quest, m, n, at, static_cast<const double*>(v));
-    const bool met = finish(request, at);
+  const auto move = [&](const double* v) {
+    if (stopped(request)) return false;
     differentiate(quest, at);
-    const double now = met ? cost() : std::numeric_limits<double>::infinity();
-    if (now < least) {
-      const bool done = now > (1 - 1e-10) * least;
-      least = now;
-      gain = gain < 0.5 ? 2 * gain : 1;
-      if (done) break;
-      continue;
-    }
-    for (int j = 0; j < n; ++j) at.q[j] = kept[j];
-    measure(quest, at);
-    gain *= 0.3;
-  }
+    descend(quest, quest.rows, quest.chain.coordinates, at, v);
+    return true;
+  };
+  polish(quest, at, room.v, rest, pull, move, [&] { return finish(request, at); });
 }
 
 // A solution in room.lone, made to suit the caller's wishes.

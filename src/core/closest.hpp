@@ -5,21 +5,14 @@
 #include <cmath>
 
 #include "answers.hpp"
+#include "supple/reach.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int rest_iterations = 24, climb_iterations = 8;
-constexpr int hopeless_after = 8;      // iterations, and ...
-constexpr float hopeless = 4;          // ... a start with so many times the least cost is given up
-constexpr float surely_beyond = 0.5f;  // see `beyond`: part of the way that is left for sure
-constexpr float plainly = 4e-3f;  // ... at least, as a part of the stiffness: about a millimetre
-constexpr int barely_missed = 3;  // below that, so many times as many starts must agree
-constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than it is
-constexpr int enough_beyond = 4;         // rounds of starts
-// Of closest poses q0's own may have these parts of the least cost: the latter if it is near q0, so
-// that along a path there are no jumps for little.
-constexpr double as_close = 1.02, as_good = 1.2;
+constexpr int hopeless_after = 8;  // iterations, and ...
+constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
+constexpr int barely_missed = 3;  // where next to nothing is left, so many times as many must agree
 
 // Keeps where a start has got stuck, if it is one of the best.
 void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
@@ -101,14 +94,8 @@ bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t proble
   return solved;
 }
 
-// Whether a target lies beyond everything that can be reached. At the closest pose found, e is how
-// far positions are off; no pose is nearer than the part of e that remains where positions are as
-// far along e as joints can take them, at any orientation:
-//
-//   ‖e(q)‖ >= min e·e(q) / ‖e‖
-//
-// which is easier to find than the pose: starts are what the table has farthest along e. Returns
-// the least e·e(q) as a part of ‖e‖²: above 0 there is no solution, at 1 there is none closer.
+// The least e·e(q) as a part of ‖e‖², e of the closest pose found: see supple/reach.hpp. Starts are
+// what the table has farthest along e.
 float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
              const Failures& failures) {
   const Quest<float>& quest = *request.wide;
@@ -120,23 +107,9 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   measure(quest, at);
   float* const along = room.along;  // e (rows,), then what it is of a target's numbers (targets,)
   float* const number = along + quest.rows;
-  float whole = 0, part = 0;
-  std::fill_n(number, k, 0.0f);
-  for (int t = 0, row = 0, first = 0; t < quest.tasks; ++t) {
-    const Task<float>& task = quest.task[t];
-    const bool fixed =
-        task.goal == Goal::frame && task.base == task_world && task.axes == task_axes_base;
-    for (int i = 0; i < task.rows; ++i, ++row) {
-      const float e = get(at.e[row], 0);
-      const bool counts = fixed && quest.measure[row] == Measure::position;
-      along[row] = counts ? e : 0;
-      whole += e * e;
-      part += along[row] * along[row];
-      if (counts) number[first + 9 + task.row[i]] = e * task.weight[i];
-    }
-    first += target_size(task);
-  }
-  if (!(part >= surely_beyond * whole)) return 0;
+  for (int r = 0; r < quest.rows; ++r) along[r] = get(at.e[r], 0);
+  const Length<float> length = keep_positions(quest, along, number);
+  if (!(length.part >= surely_beyond * length.whole)) return 0;
   // (positions are not scaled in the table)
   Wide farthest(-huge_cost), index(0.0f), block(0.0f);
   const Wide* entry = reinterpret_cast<const Wide*>(request.table->block);
@@ -158,17 +131,12 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   Rest<Wide> rest = rest_from(quest, at, room.still_work);
   for (int i = 0; i < quest.pace * climb_iterations && !stopped(request); ++i) {
     measure(quest, at);
-    Wide value(0.0f);
-    for (int r = 0; r < quest.rows; ++r) {
-      value = fma(at.e[r], Wide(along[r]), value);
-      at.e[r] = Wide(along[r]);
-    }
-    at.cost = Wide(part);
+    const Wide value = remains(quest, at, along, length.part);
     if (all(approach(quest, at, rest, value, at.cost, true))) break;
   }
   float least = huge_cost;
   for (int i = 0; i < lanes; ++i) least = std::min(least, get(rest.value, i));
-  return least / whole;
+  return least / length.whole;
 }
 
 // From the best of the failed starts, or from where the joints are (`failures` null), to the
@@ -225,11 +193,8 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
   const int enough = enough_same * (left < plainly * stiffness ? barely_missed : 1);
   if (!arriving && !last && failures.agreed < enough) {
     const float part = beyond(request, room, problem, failures);
-    if (part < surely_beyond || part * left < plainly * stiffness) return false;
-    if ((1 - part) * left > surely_closest * stiffness &&
-        starts < enough_beyond * round_of_starts(request)) {
-      return false;
-    }
+    const int rounds = starts / round_of_starts(request);
+    if (!out_of_reach(part, left, stiffness, rounds)) return false;
   }
   int best = come_closest(request, room, problem, &failures);
   bool solved = get(arrived(*request.fine, room.fine), best);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "supple/solve.hpp"
 
@@ -102,6 +103,22 @@ inline std::string constants(const char* name, const Quest<double>& quest,
                 "upper", "from", "span", "stride", "T(0)", "T(0)", of(quest.step), quest.stiffness,
                 quest.longest, quest.pace);
   return all + ";\n};\n\n}  // namespace supple\n";
+}
+
+// What is wished beyond a target that is met, (n,) each: which of its numbers is the rest posture
+// of a coordinate, -1 for none, and how much that counts; whole turns [rad], 0 for none.
+inline std::string wishes(std::vector<int> rest, std::vector<double> pull,
+                          const std::vector<double>& turn) {
+  const int n = int(turn.size());
+  const bool posture = !rest.empty();
+  const bool turns = std::any_of(turn.begin(), turn.end(), [](double x) { return x > 0; });
+  rest.resize(turn.size(), -1);
+  pull.resize(turn.size(), 0);
+  return "namespace supple {\n\nstruct Wish {\n  using T = double;\n"
+         "  static constexpr bool posture = " +
+         of(posture) + ", turns = " + of(turns) + ";\n" + line("int", "rest", n, rest.data()) +
+         line("T", "pull", n, pull.data()) + line("T", "turn", n, turn.data()) +
+         "};\n\n}  // namespace supple\n";
 }
 
 }  // namespace supple::text

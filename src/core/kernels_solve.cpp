@@ -185,7 +185,8 @@ class Single {
     for (int i = 0; i < found_; ++i, known += n) {
       bool same = true;
       for (int j = 0; j < n; ++j) {
-        same &= size(difference(request_, j, known[j], room_.lone.q[j])) <= apart;
+        const double turn = request_.turn ? request_.turn[j] : 0;
+        same &= size(difference(turn, known[j], room_.lone.q[j])) <= apart;
       }
       if (same) return;
     }

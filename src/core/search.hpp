@@ -20,8 +20,6 @@ constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 
 using Row = Pack<float, Table::row>;  // joints side by side
 
-constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
-
 // A piece of memory cut into arrays.
 class Cut {
  public:

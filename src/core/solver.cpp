@@ -95,7 +95,8 @@ PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Do
 
 std::string PySolver::constants() const {
   return text::constants("Given", fine_.quest, feature_scale_.data()) +
-         text::constants("Closest", closest_.quest, feature_scale_.data());
+         text::constants("Closest", closest_.quest, feature_scale_.data()) +
+         text::wishes(rest_, pull_, turn_);
 }
 
 bool PySolver::take(nb::handle target, double* numbers) const {

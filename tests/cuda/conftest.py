@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,21 @@ import supple
 # Targets whose answers are known live beside the tests of solve, random trees beside kinematics'.
 for folder in ("solve", "kinematics"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile on all cores what the tests ask for one by one; SUPPLE_CACHE_DIR keeps it longer."""
+    if not supple.devices():
+        yield
+        return
+    from kernels import compile_all
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not os.environ.get("SUPPLE_CACHE_DIR"):
+            patch.setenv("SUPPLE_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        compile_all(supple.devices()[0].architecture)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import supple
-from supple import AxisTask, PositionTask
+from supple import AxisTask, PositionTask, PostureTask
 from supple.errors import MissingExtraError
 from supple.solve.cuda import cache
 from supple.solve.cuda.position import KERNELS
@@ -17,10 +18,10 @@ from supple.solve.cuda.source import source
 from supple.solve.search import Search, search_of
 
 
-def compiled(search: Search, name: str) -> bytes:
+def compiled(search: Search, name: str, **ways: Any) -> bytes:
     toolkit = pytest.importorskip("supple.solve.cuda.toolkit")
     try:
-        return toolkit.compile_source(source(name, search.kernel.constants()), "sm_90")
+        return toolkit.compile_source(source(name, search.kernel.constants(), **ways), "sm_90")
     except MissingExtraError as error:
         pytest.skip(str(error))
 
@@ -40,11 +41,27 @@ def searches() -> dict[str, Callable[[], Search]]:
 def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     search = searches()[what]()
-    names = ["search.cu"] if what != "a pose" else list(KERNELS)
+    names = ["search.cu"] if what != "a pose" else ["search.cu", "explore.cu"]
     for name in names:
         code = compiled(search, name)
         assert all(kernel.encode() in code for kernel in KERNELS[name])
     assert len(list(tmp_path.iterdir())) == len(names)
+
+
+@pytest.mark.parametrize("ways", [{"rough": "double"}, {"several": True}], ids=str)
+def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
+    arm = supple.load("planar3")
+    search = search_of(arm, (PositionTask(rows=("x", "y")), PostureTask()))
+    names = ["search.cu", "explore.cu"] if "rough" in ways else ["explore.cu", "suit.cu"]
+    for name in names:
+        code = compiled(search, name, **ways)
+        assert all(kernel.encode() in code for kernel in KERNELS[name])
+
+
+def test_what_reads_arrays_compiles() -> None:
+    search = search_of(supple.load("planar3"), PositionTask())
+    assert b"read" in compiled(search, "read.cu")
+    assert "Given" not in source("read.cu", search.kernel.constants())  # the same for all
 
 
 def test_every_header_is_in_the_text_once() -> None:

@@ -31,6 +31,20 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
         hold(robot, T, found, *gate)
 
 
+@pytest.mark.parametrize("count", [300, 12_000])
+def test_doubles_alone(count: int) -> None:
+    robot = supple.load("ur5e")
+    T = robot.fk(robot.random(7, count))
+    T[::100, 2, 3] += 3.0
+    found = solve(robot, T, device="cuda", precision="double")
+    again = solve(robot, T[::-1], device="cuda", precision="double")
+    out = np.arange(count) % 100 == 0
+    assert (found.status[~out] == Status.CONVERGED).all()
+    assert (found.status[out] == Status.UNREACHABLE).all()
+    hold(robot, T, found)
+    assert (again.q[::-1] == found.q).all()
+
+
 def test_one_target() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(8))
@@ -147,13 +161,8 @@ def test_devices_are_named() -> None:
 
 def test_what_is_not_for_a_gpu_is_refused() -> None:
     robot = supple.load("panda")
-    for name, given in {"timeout": 1.0, "explain": True, "solutions": 3, "threads": 2}.items():
+    for name, given in {"timeout": 1.0, "explain": True, "threads": 2, "progress": print}.items():
         with pytest.raises(InputError, match=name):
             solve(robot, np.eye(4), device="cuda", **{name: given})
-    with pytest.raises(InputError, match="PostureTask"):
-        solve(
-            robot,
-            [np.eye(4), robot.neutral()],
-            tasks=[supple.PoseTask(), supple.PostureTask()],
-            device="cuda",
-        )
+    with pytest.raises(InputError, match="solutions are of one target"):
+        solve(robot, np.stack([np.eye(4)] * 2), solutions=3, device="cuda")

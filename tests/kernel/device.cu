@@ -10,6 +10,7 @@
 #include "limits.hpp"
 #include "linalg.hpp"
 #include "optimal.hpp"
+#include "reach.hpp"
 #include "redundancy.hpp"
 #include "robot.hpp"
 #include "se3.hpp"
@@ -17,6 +18,7 @@
 #include "solve.hpp"
 #include "starts.hpp"
 #include "step.hpp"
+#include "suit.hpp"
 #include "task.hpp"
 
 namespace supple {
@@ -160,6 +162,47 @@ __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, 
   errors[2 * i + 1] = at.rotation;
 }
 
+// Whether a target is out of reach: the least of what remains of e.
+template <class T>
+__global__ void one_climb(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* least) {
+  Descent<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
+  measure(quest, at);
+  T along[rows], number[12];
+  for (int r = 0; r < rows; ++r) along[r] = e[r];
+  const Length<T> length = keep_positions(quest, along, number);
+  Rest<T> rest = rest_from(quest, at, work + descent_work(quest));
+  for (int i = 0; i < climb_iterations; ++i) {
+    measure(quest, at);
+    const T value = remains(quest, at, along, length.part);
+    if (approach(quest, at, rest, value, at.cost, true)) break;
+  }
+  const T far = sqrt(length.whole);
+  *least =
+      out_of_reach(float(rest.value / length.whole), float(far), 1, 1) ? rest.value : number[9];
+}
+
+// A solution with its joints turned back, and drawn towards zero.
+__global__ void suited(Quest<double> quest, double* q, double* target, double* J, double* e,
+                       double* work, const double* turn) {
+  Descent<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
+  const int n = quest.chain.coordinates;
+  for (int j = 0; j < n; ++j) {
+    q[j] =
+        nearest_turn(q[j], difference(turn[j], q[j], 0), turn[j], quest.lower[j], quest.upper[j]);
+  }
+  measure(quest, at);
+  double pull[2 * columns];
+  const auto arrive = [&] {
+    measure(quest, at);
+    return bool(arrived(quest, at));
+  };
+  const auto move = [&](const double* v) {
+    descend(quest, quest.rows, n, at, v);
+    return true;
+  };
+  polish(quest, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, move, arrive);
+}
+
 template <class T>
 __global__ void numbers(const T* x, T* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -179,6 +222,7 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
   template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*);  \
   template __global__ void one_start<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
+  template __global__ void one_climb<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
                                         const T*, T*);                                           \
   template __global__ void numbers<T>(const T*, T*);

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import supple
-from supple import Status
+from supple import AxisTask, OrientationTask, PoseTask, PositionTask, Status
 
 Array = np.ndarray
+
+# Every kind of task.
+PANDA = {
+    "pose": (PoseTask("panda_link8"),),
+    "position": (PositionTask("panda_link8"),),
+    "orientation": (OrientationTask("panda_link8"),),
+    "axis": (AxisTask("panda_link8", (1, 0, 0)),),
+    "position and axis": (PositionTask("panda_link8"), AxisTask("panda_link8", (0, 1, 1))),
+    "rows": (PoseTask("panda_link8", rows=("x", "z", "ry")),),
+    "body rows": (PoseTask("panda_link8", rows=("x", "y", "rz"), axes="body"),),
+    "weights": (PoseTask("panda_link8", weight=(1, 2, 3, 0.5, 1, 2), length=0.3),),
+    "base": (PoseTask("panda_link8", base="panda_link2"),),
+    "two frames": (PositionTask("panda_link4"), OrientationTask("panda_link8")),
+}
 
 
 def turned(R: Array, S: Array) -> Array:
@@ -43,6 +59,24 @@ def hold(
     good = np.asarray(found.status) == Status.CONVERGED
     assert (np.asarray(far)[good] <= position * (1 + 1e-9)).all()
     assert (np.asarray(off)[good] <= rotation + 1e-12).all()
+
+
+def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[np.ndarray]:
+    """Targets that are met at q, in the form that users give them."""
+    made = []
+    for task in tasks:
+        T = robot.fk(q, task.frame)
+        if task.base is not None:
+            T = np.linalg.inv(robot.fk(q, task.base)) @ T
+        if isinstance(task, AxisTask):
+            made.append(T[..., :3, :3] @ task.axis)
+        else:
+            made.append(
+                {PoseTask: T, PositionTask: T[..., :3, 3], OrientationTask: T[..., :3, :3]}[
+                    type(task)
+                ]
+            )
+    return made
 
 
 def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Array, Array]:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from targets import PANDA, reached
 
 import supple
 from supple import (
-    AxisTask,
     InputError,
-    OrientationTask,
     PoseTask,
     PositionTask,
     PostureTask,
@@ -21,24 +20,6 @@ from supple import (
 )
 from supple.motion.layout import lay_out
 from supple.solve.search import _spread
-
-
-def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[np.ndarray]:
-    """Targets that are met at q, in the form that users give them."""
-    made = []
-    for task in tasks:
-        T = robot.fk(q, task.frame)
-        if task.base is not None:
-            T = np.linalg.inv(robot.fk(q, task.base)) @ T
-        if isinstance(task, AxisTask):
-            made.append(T[..., :3, :3] @ task.axis)
-        else:
-            made.append(
-                {PoseTask: T, PositionTask: T[..., :3, 3], OrientationTask: T[..., :3, :3]}[
-                    type(task)
-                ]
-            )
-    return made
 
 
 def residual(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray, targets: list) -> float:
@@ -49,20 +30,6 @@ def residual(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray, targets
             lin = task.linearize(robot, one, goal)
             worst = max(worst, float(np.abs(lin.e / np.array(task.on(robot).weights)).max()))
     return worst
-
-
-PANDA = {
-    "pose": (PoseTask("panda_link8"),),
-    "position": (PositionTask("panda_link8"),),
-    "orientation": (OrientationTask("panda_link8"),),
-    "axis": (AxisTask("panda_link8", (1, 0, 0)),),
-    "position and axis": (PositionTask("panda_link8"), AxisTask("panda_link8", (0, 1, 1))),
-    "rows": (PoseTask("panda_link8", rows=("x", "z", "ry")),),
-    "body rows": (PoseTask("panda_link8", rows=("x", "y", "rz"), axes="body"),),
-    "weights": (PoseTask("panda_link8", weight=(1, 2, 3, 0.5, 1, 2), length=0.3),),
-    "base": (PoseTask("panda_link8", base="panda_link2"),),
-    "two frames": (PositionTask("panda_link4"), OrientationTask("panda_link8")),
-}
 
 
 @pytest.mark.parametrize("kind", PANDA)

@@ -7,13 +7,13 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.errors import InputError, shown
+from supple.errors import InputError, SuppleError, shown, unknown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.kinematics.environment import thread_count
@@ -38,9 +38,11 @@ from supple.solve.story import story_of
 
 Progress: TypeAlias = Callable[[int, int], object]
 Function = TypeVar("Function", bound=Callable[..., Any])
+Precision: TypeAlias = Literal["mixed", "double"]
 Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
 _ARRAY = np.ndarray
+_PRECISIONS = ("mixed", "double")
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
 
@@ -78,6 +80,7 @@ def solve(
     progress: Progress | None = None,
     device: str | None = None,
     stream: Any = None,
+    precision: Precision = "mixed",
 ) -> Solution:
     """Find configurations that meet targets, inside the joint limits.
 
@@ -120,22 +123,22 @@ def solve(
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many.
-        device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There targets
-            take tasks, damping, max_step, tolerances, max_starts, and q0 with prefer="fast". Left
-            out, it is where the target is: poses (..., 4, 4) in a GPU's memory (CuPy, PyTorch, JAX)
-            give a `Solution` of arrays there, without waiting for it.
+        device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There is no
+            timeout, explain, threads or progress. Left out, it is where the target is: arrays in a
+            GPU's memory (CuPy, PyTorch, JAX) give a `Solution` of arrays there, without waiting for
+            it; of those neither solutions nor preferences but "fast" and "nearest" are to be had.
         stream: On which to work, of a target in a GPU's memory; the default stream if neither it
             nor the array says.
+        precision: Of the search: "mixed", floats search and doubles finish; "double", doubles do
+            all, on a GPU.
 
     Raises:
         InputError: malformed input, or one target or start that is not finite. In a batch those
             get `Status.NONFINITE_INPUT`.
         MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
-    if device != "cpu" and (device is not None or (type(target) is not _ARRAY and on_gpu(target))):
+    if device != "cpu" and (device is not None or _are_on_gpu(target)):
         refused = {
-            "prefer": prefer if prefer != "fast" and (prefer or q0 is not None) else None,
-            "solutions": solutions if solutions != 1 else None,
             "timeout": timeout,
             "explain": explain or None,
             "threads": threads,
@@ -143,13 +146,23 @@ def solve(
         }
         for name, given in refused.items():
             if given is not None:
-                hint = '; q0 needs prefer="fast" on a GPU' if q0 is not None else ""
-                raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}{hint}")
+                raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}")
         search = search_of(robot, tasks, damping, max_step)
         bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
-        return _on_gpu(search, target, tasks, q0, bounds, _device(device), stream)
+        if precision not in _PRECISIONS:
+            raise unknown("precision", precision, _PRECISIONS)
+        if prefer is None:
+            prefer = "fast" if q0 is None else "nearest"
+        checked(prefer, q0 is not None)
+        most = count_of(solutions, "solutions", MOST_SOLUTIONS)
+        several = prefer != "fast" or most > 1
+        place = (_device(device), precision, several)
+        call = _Call(search, bounds, math.inf, prefer, most, 1, None, None, place)
+        return _on_gpu(call, target, tasks, q0, stream)
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
+    if precision != "mixed":
+        raise _no_precision(precision)
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
     ends = math.inf if timeout is None else began + seconds(timeout)
@@ -186,44 +199,42 @@ def _bounds(position: float, rotation: float, max_starts: int) -> tuple[float, f
 
 
 def _on_gpu(
-    search: Search,
-    target: Any,
-    tasks: TaskLike | Sequence[TaskLike] | None,
-    q0: Any,
-    bounds: tuple[float, float, int],
-    device: str,
-    stream: Any,
+    call: _Call, target: Any, tasks: TaskLike | Sequence[TaskLike] | None, q0: Any, stream: Any
 ) -> Solution:
-    from supple.solve.cuda.position import Bounds, solver_of  # (NVIDIA's packages are optional)
-
-    solver = solver_of(search, device)
-    if type(target) is not _ARRAY and on_gpu(target):
-        return solver.solve_there(target, q0, Bounds(*bounds), stream)
+    search = call.search
+    if _are_on_gpu(target):
+        if call.solutions > 1 or call.prefer not in ("fast", "nearest"):
+            raise InputError(
+                "of targets in a GPU's memory answers are not compared there but by "
+                'prefer="nearest"; solutions and other preferences take arrays of NumPy, also with '
+                f"device=; given: prefer={shown(call.prefer)}, solutions={call.solutions}"
+            )
+        given = _each_on_gpu(target, len(search.layout.tasks))
+        made: Solution = call.gpu().solve_there(given, q0, call.wanted(1), stream)
+        return made
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
     goals = search.targets(each_of(target, tasks, search))
-    lead, flat = goals.shape[:-1], goals.reshape(-1, goals.shape[-1])
-    start = None
-    if q0 is not None:
-        own = start_of(q0, search.layout.robot, lead)
-        start = np.ascontiguousarray(np.broadcast_to(own, (*lead, own.shape[-1])))
-        start = start.reshape(-1, own.shape[-1])
-    found = solver.solve(flat, start, Bounds(*bounds))
-    parts: list[Any] = [found.q, found.outcome, found.error, found.effort]
-    q, status, error, effort = (part.reshape((*lead, *part.shape[1:])) for part in parts)
-    made = Solution(q, status, error[..., 0], error[..., 1], effort[..., 0], effort[..., 1])
-    if lead:
-        return made
-    if made.status == Status.NONFINITE_INPUT:
-        raise InputError(f"target and q0 must be finite, and within 1e9; given: {shown(target)}")
-    return Solution(
-        made.q,
-        STATUS[int(made.status)],
-        float(made.position_error),
-        float(made.rotation_error),
-        int(made.iterations),
-        int(made.restarts),
-    )
+    start = None if q0 is None else start_of(q0, search.layout.robot, goals.shape[:-1])
+    return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
+
+
+def _are_on_gpu(target: Any) -> bool:
+    """Whether a target is in a GPU's memory, or one of a sequence is."""
+    if type(target) is _ARRAY:
+        return False
+    if isinstance(target, list | tuple):
+        return any(type(one) is not _ARRAY and on_gpu(one) for one in target)
+    return on_gpu(target)
+
+
+def _each_on_gpu(target: Any, count: int) -> Sequence[object]:
+    """One target for each of some tasks; an array (..., k, 4, 4) is one of k poses."""
+    if isinstance(target, list | tuple):
+        return target
+    if count > 1 and target.shape[-3:] == (count, 4, 4):
+        return [target[..., i, :, :] for i in range(count)]
+    return (target,)
 
 
 @dataclass(frozen=True)
@@ -238,6 +249,20 @@ class _Call:
     threads: int
     progress: Progress | None
     explain: float | None  # since when, by the same clock; None: not asked for
+    place: tuple[str, str, bool] | None = None  # a GPU, a precision, whether answers are compared
+
+    def gpu(self) -> Any:
+        """What solves on the GPU."""
+        from supple.solve.cuda.position import solver_of  # (NVIDIA's packages are optional)
+
+        assert self.place is not None
+        return solver_of(self.search, *self.place)
+
+    def wanted(self, most: int) -> Any:
+        """What is wanted of the GPU."""
+        from supple.solve.cuda.position import Bounds
+
+        return Bounds(*self.bounds, self.prefer == "nearest" and most == 1, most)
 
     def one(self, goal: Array, start: Array | None) -> Solution:
         """A target (k,)."""
@@ -324,6 +349,8 @@ class _Call:
         single: bool = False,
         progress: Progress | None = None,
     ) -> Found:
+        if self.place is not None:
+            return (*self.gpu().solve(goals, start, self.wanted(most)), np.empty((0, 4)))
         nearest = self.prefer == "nearest" and most == 1
         begin = self.search.rests(goals) if start is None else start
         explained = self.explain is not None
@@ -349,6 +376,16 @@ def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
 def _left(ends: float) -> float:
     """The time that is left [s]."""
     return max(0.0, ends - time.perf_counter())
+
+
+def _no_precision(given: object) -> SuppleError:
+    """The error for a precision that a CPU does not have."""
+    if given == "double":
+        return InputError(
+            'precision="double" is for a GPU alone: on the CPU floats search, and doubles finish '
+            "and verify"
+        )
+    return unknown("precision", given, _PRECISIONS)
 
 
 def _device(given: object) -> str:

@@ -229,9 +229,7 @@ def _search(
         measures=measures,
         weights=weights.tolist(),
         eased=eased.tolist(),
-        joints=np.concatenate(
-            [robot.lower, robot.upper, low, span, stride, _turns(robot)]
-        ).tolist(),
+        joints=np.concatenate([robot.lower, robot.upper, low, span, stride, turns(robot)]).tolist(),
         **_damping(rule, primary),
         rest=rest,
         pull=pull,
@@ -296,7 +294,7 @@ def _pace(max_step: float) -> int:
     return min(_SLOWEST, max(1, math.ceil(_LONGEST / max_step)))
 
 
-def _turns(robot: Robot) -> Array:
+def turns(robot: Robot) -> Array:
     """A whole turn of each coordinate that has room for one (n,) [rad]; 0 for others."""
     roomy = robot.upper - robot.lower >= 2 * np.pi
     return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,14 +55,27 @@ class Seen:
     dtype: np.dtype[Any]
     device: int
     owner: object
+    strides: tuple[int, ...]  # in numbers, not bytes
+    dense: bool  # whether it is C-contiguous
 
 
-def seen(given: object, stream: int, name: str) -> Seen:
+def seen(
+    given: object,
+    stream: int,
+    name: str,
+    *,
+    dtypes: Sequence[type[np.generic]] = (np.float64,),
+    strided: bool = False,
+) -> Seen:
     """Look at an array on a GPU, in order with the stream that it was written on.
 
     Raises:
-        InputError: it is not float64, or not C-contiguous.
+        InputError: it is of no such type, or not C-contiguous where it has to be.
     """
+    if not on_gpu(given):
+        raise InputError(
+            f"{name} must be in a GPU's memory as the others are; given: {shown(given)}"
+        )
     core = packages()[0]
     view = core.utils.StridedMemoryView.from_any_interface(given, stream_ptr=stream or 1)
     shape = tuple(int(size) for size in view.shape)
@@ -70,11 +84,14 @@ def seen(given: object, stream: int, name: str) -> Seen:
     dense = strides is None or all(
         s == t or size == 1 for s, t, size in zip(strides, steps, shape, strict=True)
     )
-    if view.dtype != np.float64 or not (dense or 0 in shape):
-        raise InputError(
-            f"{name} on a GPU must be float64 and C-contiguous; given: {view.dtype}, {shape}"
-        )
-    return Seen(int(view.ptr), shape, np.dtype(view.dtype), int(view.device_id), view)
+    dense = dense or 0 in shape
+    if view.dtype not in dtypes or not (dense or strided):
+        types = " or ".join(np.dtype(one).name for one in dtypes)
+        also = "" if strided else " and C-contiguous"
+        raise InputError(f"{name} on a GPU must be {types}{also}; given: {view.dtype}, {shape}")
+    own = steps if strides is None else strides
+    device = int(view.device_id)
+    return Seen(int(view.ptr), shape, np.dtype(view.dtype), device, view, own, dense)
 
 
 @dataclass(frozen=True, eq=False)

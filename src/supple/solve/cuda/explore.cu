@@ -1,5 +1,6 @@
 // Few problems, or those that search.cu has left: a warp for each, every thread another start.
-#include "problem.hpp"
+// `several` says whether the first answer is enough, or several are compared.
+#include "warp.hpp"
 
 namespace supple {
 namespace {
@@ -7,50 +8,84 @@ namespace {
 constexpr int starts_a_round = 4;  // of a thread; then those that failed are looked at
 constexpr int singular = 8;        // so many came near and not there: Newton's method gets on
 
-// From where a start has failed to where it comes to rest, by the weights that say what is closest.
-__device__ __noinline__ void settle(const Request& request, int problem, const float* q,
-                                    Fine& fine) {
-  constexpr const Quest<double>& quest = Closest<double>::quest;
+// Coordinate j of a start of many: every second is one near q0 if a near answer is wanted.
+__device__ double more(const Request& request, int problem, int start, int tried, int j) {
+  if constexpr (several) {
+    if (request.nearest && start % 2) {
+      const double wide = 0.25 * Given<double>::span[j], most = scatter < wide ? scatter : wide;
+      const double share = share_of(start / 2 + 1, j);
+      return own_start(request, problem, j) + most * (2 * share - 1);
+    }
+    if (request.nearest) start /= 2;
+  }
+  return spread(request.entries, start - 32 + tried, j);
+}
+
+// The answers of a warp's problem: all distinct ones, or the nearest to q0.
+struct Answers {
+  int found = 0;
+  double least_move = 0;
+
+  __device__ bool enough(const Request& request) const {
+    return found >= (request.nearest ? compared : request.most);
+  }
+
+  // Takes those of all threads, one after the other.
+  __device__ void take(const Request& request, int problem, Fine& fine, int iterations,
+                       int starts) {
+    const int lane = threadIdx.x % 32;
+    unsigned solved = __ballot_sync(everyone, fine.solved);
+    const double here = fine.solved && request.nearest ? moved(request, problem, fine.q) : 0;
+    for (; solved && !enough(request); solved &= solved - 1) {
+      const int own = __ffs(solved) - 1;
+      bool known = false;
+      if (request.nearest) {
+        const double move = __shfl_sync(everyone, here, own);
+        known = found > 0 && !(move < least_move);
+        if (!known) least_move = move;
+        if (!known && lane == own) {
+          record(request, problem, 0, fine, Outcome::solved, iterations, starts);
+        }
+        ++found;
+        continue;
+      }
+      double q[n];
+      for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, fine.q[j], own);
+      for (int i = lane; i < found; i += 32) {
+        const double* const other = request.q + (problem * request.most + i) * n;
+        bool same = true;
+        for (int j = 0; j < n; ++j) same &= abs(difference(Wish::turn[j], other[j], q[j])) <= apart;
+        known |= same;
+      }
+      if (__any_sync(everyone, known)) continue;
+      if (lane == own) {
+        record(request, problem, found, fine, Outcome::solved, iterations, starts);
+      }
+      ++found;
+      __syncwarp();
+    }
+  }
+};
+
+// The closest pose with the caller's own posture, if that is as close; else what `fine` is.
+__device__ void prefer_own(const Request& request, int problem, Fine& fine) {
+  double q[n];
+  for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
+  Fine own;
+  settle(request, problem, q, 1, own);
+  const double part = moved(request, problem, own.q) <= near_start ? as_good : as_close;
+  if (own.cost <= part * fine.cost) fine = own;
+}
+
+// Turned back to near q0, for answers to be compared.
+__device__ __noinline__ void turned_back(const Request& request, int problem, Fine& fine) {
   Start<double> own;
   Descent<double> at = own.descent();
-  double work[n + settle_work(n)];
-  for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
+  for (int j = 0; j < n; ++j) own.q[j] = fine.q[j];
   aim(request, problem, at);
-  Rest<double> rest = rest_from(quest, at, work);
-  for (int i = 0; i < pace * fine_iterations; ++i) {
-    measure(quest, at);
-    if (there(request, at)) break;
-    if (approach(quest, at, rest, at.cost, at.cost)) break;
-  }
-  const bool arrived = there(request, at);
-  for (int j = 0; j < n; ++j) own.q[j] = arrived ? own.q[j] : rest.q[j];
-  measure(quest, at);
-  fine.solved = there(request, at);
+  measure(at);
+  unwind(request, problem, at);
   fine.keep(at);
-}
-
-// The least of a warp's costs.
-__device__ double least_of(double cost) {
-  for (int step = 16; step; step /= 2) cost = ::fmin(cost, __shfl_xor_sync(everyone, cost, step));
-  return cost;
-}
-
-// The first thread of a warp for which something holds, -1 if for none.
-__device__ int first_of(bool holds) { return __ffs(__ballot_sync(everyone, holds)) - 1; }
-
-// The table's nearest entry to a target of those that are this thread's: every 32nd.
-__device__ int nearest(const Request& request, const float* target, float& best) {
-  int entry = threadIdx.x % 32;
-  best = huge_cost;
-  for (int i = entry; i < request.entries; i += 32) {
-    float far = request.table[numbers * request.entries + i];
-    for (int k = 0; k < numbers; ++k) {
-      far = fma(request.table[k * request.entries + i], -target[k] * Given<float>::feature_scale[k],
-                far);
-    }
-    if (far < best) best = far, entry = i;
-  }
-  return entry;
 }
 
 }  // namespace
@@ -59,73 +94,105 @@ __device__ int nearest(const Request& request, const float* target, float& best)
 extern "C" __global__ void __launch_bounds__(64) explore(Request request, int left) {
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
-  Start<float> own;
-  Descent<float> at = own.descent();
+  const int tried = left ? tries : 0;
+  const bool near_own = several && request.nearest;
+  // whether a problem's own start comes first: as long as it is on its way, nothing is decided
+  const bool own_first = near_own || (several && Wish::posture && request.most == 1);
+  Start<Rough> own;
+  Descent<Rough> at = own.descent();
   for (int turn = first; turn < total; turn += stride) {
     const int problem = left ? request.left[turn] : turn;
     if (!sound(request, problem)) {
       if (!lane) leave(request, problem);
       continue;
     }
-    for (int i = 0; i < numbers; ++i) own.target[i] = float(request.target[problem * numbers + i]);
-    float far, before = huge_cost, kept_cost = huge_cost, kept[n];
+    for (int i = 0; i < numbers; ++i) own.target[i] = Rough(request.target[problem * numbers + i]);
+    float far, before = huge_cost;
     const int entry = nearest(request, own.target, far);
-    for (int j = 0; j < n; ++j) own.q[j] = float(clamped(request.seeds[entry * n + j], j));
-    if (request.q0) {  // in place of the start that is farthest away
-      if (lane == first_of(-far == least_of(-far))) {
-        for (int j = 0; j < n; ++j) own.q[j] = float(clamped(request.q0[problem * n + j], j));
+    for (int j = 0; j < n; ++j) own.q[j] = Rough(clamped(request.seeds[entry * n + j], j));
+    if (near_own && lane % 2) {
+      for (int j = 0; j < n; ++j) own.q[j] = Rough(clamped(more(request, problem, lane, 0, j), j));
+    }
+    bool mine = false;  // whether it is the problem's own start, in place of the farthest
+    if (started(request)) {
+      mine = lane == (near_own ? 0 : first_of(-far == least_of(-far)));
+      for (int j = 0; mine && j < n; ++j) {
+        own.q[j] = Rough(clamped(own_start(request, problem, j), j));
       }
     }
-    for (int j = 0; j < n; ++j) kept[j] = own.q[j];
+    at.before = -1;
+    Failures failures;
+    failures.clear(own.q);
+    Answers answers;
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
     bool open = true, settled = false;
     const auto answer = [&](const Fine& fine, bool mine, Outcome outcome) {
       if (!mine) return;
-      const int more = left ? request.effort[2 * problem] : 0;
-      record(request, problem, fine, outcome, iterations + more, next + (left ? tries : 0));
+      const int earlier = left ? request.effort[2 * problem] : 0;
+      record(request, problem, 0, fine, outcome, iterations + earlier, next + tried);
     };
     for (;;) {
       __syncwarp();
       measure(at);
       ++iteration;
       ++iterations;
-      const bool found =
-          open && at.position <= request.rough_position && at.rotation <= request.rough_rotation;
+      const bool found = open && there_roughly(request, at);
+      const int patience = near_own && mine ? patient_from : start;
+      const bool stuck =
+          open && (given_up(patience, iteration, pace, float(at.cost), before) || found);
+      Fine fine;
+      fine.solved = false;
       if (__any_sync(everyone, found)) {
-        Fine fine;
-        fine.solved = false;
-        float q[n];  // (what a call can see has no registers)
+        Rough q[n];  // (what a call can see has no registers)
         for (int j = 0; j < n; ++j) q[j] = own.q[j];
         if (found) finished(request, problem, q, fine);
         int winner = first_of(fine.solved);
         if (winner < 0) missed += __popc(__ballot_sync(everyone, found));
         if (winner < 0 && missed >= singular && !settled) {
           settled = true;
-          if (found) settle(request, problem, q, fine);
+          double from[n];
+          for (int j = 0; j < n; ++j) from[j] = q[j];
+          if (found) settle(request, problem, from, 1, fine);
           winner = first_of(fine.solved);
         }
-        answer(fine, lane == winner, Outcome::solved);
-        if (winner >= 0) break;
+        if constexpr (!several) {
+          answer(fine, lane == winner, Outcome::solved);
+          if (winner >= 0) break;
+        }
       }
-      const bool stuck = open && (given_up(start, iteration, pace, at.cost, before) || found);
-      if (stuck && at.cost < kept_cost) {
-        kept_cost = at.cost;
-        for (int j = 0; j < n; ++j) kept[j] = own.q[j];
+      if constexpr (several) {
+        if (near_own && mine && stuck && !fine.solved && at.cost < near_miss) {
+          double from[n];  // near a singular pose Newton's method gets on
+          for (int j = 0; j < n; ++j) from[j] = own_start(request, problem, j);
+          settle(request, problem, from, 1, fine);
+        }
+        if (__any_sync(everyone, fine.solved)) {
+          if (near_own && fine.solved) turned_back(request, problem, fine);
+          const bool ends = own_first && mine && fine.solved &&
+                            (!near_own || moved(request, problem, fine.q) <= near_start);
+          if (ends) record(request, problem, 0, fine, Outcome::solved, iterations, 1);
+          if (__any_sync(everyone, ends)) break;
+          answers.take(request, problem, fine, iterations, next + tried);
+        }
+        const bool waits = own_first && __any_sync(everyone, open && mine && !stuck);
+        if (answers.enough(request) && !waits) break;
       }
-      failed += stuck;
-      bool again = stuck && failed < starts_a_round;
+      const bool solved = fine.solved;
+      if (stuck && !solved) failures.keep(at);
+      failed += stuck && !solved;
+      bool again = stuck && (solved || failed < starts_a_round);
       open = open && !stuck;
+      mine = mine && !stuck;
       if (!__any_sync(everyone, open || again)) {  // all have failed: what they have come to
-        Fine fine;
-        settle(request, problem, kept, fine);
-        const double least = least_of(fine.cost);
-        const int best = ::max(0, first_of(fine.cost == least)), winner = first_of(fine.solved);
-        const bool same = fine.cost <= (1 + double(same_cost)) * least;
-        const int agreed = __popc(__ballot_sync(everyone, same));
-        const bool over = agreed >= enough_same || next >= request.max_starts;
-        answer(fine, lane == winner, Outcome::solved);
-        answer(fine, winner < 0 && over && lane == best, Outcome::unreachable);
-        if (winner >= 0 || over) break;
+        const bool last = next >= request.max_starts;
+        if (!several || !answers.found) {
+          const int best = conclude(request, problem, failures, next + tried, last, fine);
+          if (near_own && lane == best && !fine.solved) prefer_own(request, problem, fine);
+          answer(fine, lane == best, fine.solved ? Outcome::solved : Outcome::unreachable);
+          if (best >= 0) break;
+        } else if (last) {
+          break;
+        }
         failed = 0;
         again = true;
       }
@@ -135,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         start = next + __popc(asking & ((1u << lane) - 1));
         open = start < request.max_starts;
         for (int j = 0; j < n; ++j) {
-          own.q[j] = float(clamped(spread(request.entries, start - 32 + (left ? tries : 0), j), j));
+          own.q[j] = Rough(clamped(more(request, problem, start, tried, j), j));
         }
         at.before = -1;
         iteration = 0;

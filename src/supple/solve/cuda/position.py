@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,21 +13,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import InputError, shown
 from supple.motion.linearization import Array
-from supple.solve.cuda.arrays import GpuArray, seen, stream_of
+from supple.solve.cuda.arrays import GpuArray, stream_of
+from supple.solve.cuda.reading import Reader
 from supple.solve.cuda.source import source
 from supple.solve.cuda.toolkit import Machine, Memory, compile_source, device_named
-from supple.solve.search import Search
+from supple.solve.search import Search, turns
 from supple.solve.solution import Solution
 
-KERNELS = {"search.cu": ("read_poses", "look_up", "search", "finish"), "explore.cu": ("explore",)}
+KERNELS = {
+    "search.cu": ("look_up", "search", "finish"),
+    "explore.cu": ("explore",),
+    "suit.cu": ("suit",),
+}
 
 _LISTED = 4  # `listed` in search.cu
 _FEW = 10_000  # from so many targets on a thread for each is sooner than a warp for each
 _MOST = 1 << 23  # targets of a launch: indices are ints
-_THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64}
+_THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64, "suit": 128}
+_APART = 1e-2  # `apart` in include/supple/starts.hpp
 _ALIGNED = 256  # [bytes]
+_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # numbers of the search, their bytes
 
 
 class Request(ctypes.Structure):
@@ -56,41 +64,64 @@ class Request(ctypes.Structure):
         ("count", ctypes.c_int),
         ("entries", ctypes.c_int),
         ("max_starts", ctypes.c_int),
+        ("q0_step", ctypes.c_int),
+        ("nearest", ctypes.c_int),
+        ("most", ctypes.c_int),
+        ("answers", ctypes.c_void_p),
     )
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is near enough [m], [rad], and how many starts a target may have."""
+    """What is wanted of a call.
+
+    Attributes:
+        position: What is near enough [m].
+        rotation: Likewise [rad].
+        max_starts: How many starts a target may have.
+        nearest: Whether the answer shall be near q0.
+        most: How many distinct answers to a target at most.
+    """
 
     position: float
     rotation: float
     max_starts: int
+    nearest: bool = False
+    most: int = 1
 
-
-@dataclass(frozen=True)
-class Raw:
-    """Results as they come: q (B, n), outcome (B,), errors (B, 2), iterations, restarts (B, 2)."""
-
-    q: Array
-    outcome: NDArray[np.int8]
-    error: Array
-    effort: NDArray[np.int32]
+    @property
+    def several(self) -> bool:
+        """Whether answers are compared, and not the first one taken."""
+        return self.nearest or self.most > 1
 
 
 class GpuSolver:
-    """A search that was compiled for a GPU, with its table of starts there."""
+    """A search that was compiled for a GPU, with its table of starts there.
 
-    def __init__(self, search: Search, number: int, architecture: str) -> None:
+    Args:
+        search: What is compiled.
+        precision: Of the search, "mixed" or "double".
+        several: Whether for answers that are compared.
+        number: Of the GPU.
+        architecture: Of it, "sm_90".
+    """
+
+    def __init__(
+        self, search: Search, precision: str, several: bool, number: int, architecture: str
+    ) -> None:
         self.search = search
         self.machine = machine(number)
+        self.suits = several = several or bool(search.rest)
+        rough, self._rough = _ROUGH[precision]
         constants = search.kernel.constants()
+        names = [name for name in KERNELS if name != "suit.cu" or self.suits]
+        texts = [source(n, constants, rough, several and n == "explore.cu") for n in names]
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
-            texts = [source(name, constants) for name in KERNELS]
             codes = list(pool.map(lambda text: compile_source(text, architecture), texts))
         self.kernels: dict[str, Any] = {}
-        for code, names in zip(codes, KERNELS.values(), strict=True):
-            self.kernels |= self.machine.load(code, names)
+        for code, name in zip(codes, names, strict=True):
+            self.kernels |= self.machine.load(code, KERNELS[name])
+        self._architecture = architecture
         stream = self.machine.stream()
         table = np.ascontiguousarray(search.starts.table().T)
         self._table = self._kept(table, stream)
@@ -103,37 +134,40 @@ class GpuSolver:
         self.machine.upload(memory.pointer, array, stream)
         return memory
 
-    def solve(self, targets: Array, q0: Array | None, bounds: Bounds) -> Raw:
-        """Solve the kernel's targets (B, k), from starts (B, n) where there are any."""
-        pieces = [
-            self._piece(targets[i : i + _MOST], None if q0 is None else q0[i : i + _MOST], bounds)
-            for i in range(0, max(len(targets), 1), _MOST)
-        ]
+    def solve(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
+        """Solve the kernel's targets (B, k), from starts (B, n), or one for all (n,), if any.
+
+        Returns:
+            q (B, most, n), status (B, most), errors, iterations and starts (B, most, 2), and how
+            many of the `most` there are (B,).
+        """
+        pieces = []
+        size = max(1, _MOST // bounds.most)
+        for i in range(0, max(len(targets), 1), size):
+            own = q0[i : i + size] if q0 is not None and q0.ndim > 1 else q0
+            pieces.append(self._piece(targets[i : i + size], own, bounds))
         if len(pieces) == 1:
             return pieces[0]
-        joined = zip(*((p.q, p.outcome, p.error, p.effort) for p in pieces), strict=True)
-        return Raw(*(np.concatenate(parts) for parts in joined))
+        return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
-    def _piece(self, targets: Array, q0: Array | None, bounds: Bounds) -> Raw:
+    def _piece(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
         gpu, count, n = self.machine, len(targets), self.search.layout.robot.dof
         gpu.use()
         stream = gpu.stream()
-        sizes = {
-            "q": 8 * n * count,
-            "error": 16 * count,
-            "effort": 8 * count,
-            "outcome": count,
-            "target": targets.nbytes,
-            "q0": 0 if q0 is None else q0.nbytes,
-        }
-        memory, at = self.laid_out(sizes, stream)
+        most = bounds.most
+        sizes = self._results(count, most)
+        if most > 1:
+            sizes["answers"] = 4 * count
+        inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
+        memory, at = self.laid_out(sizes | inputs, stream)
         gpu.upload(at["target"], targets, stream)
         if q0 is not None:
-            gpu.upload(at["q0"], q0, stream)
+            gpu.upload(at["q0"], np.ascontiguousarray(q0), stream)
         else:
             at["q0"] = 0
         if count:
-            self.launch(at, count, bounds, stream)
+            step = n if q0 is not None and q0.ndim > 1 else 0
+            self.launch(at, count, bounds, stream, step)
         host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)  # all results at once
         gpu.download(host, memory.pointer, stream)
 
@@ -142,51 +176,50 @@ class GpuSolver:
             piece: NDArray[Any] = host[first : first + sizes[name]].view(dtype)
             return piece.reshape(shape)
 
-        return Raw(
-            part("q", np.float64, count, n),
-            part("outcome", np.int8, count),
-            part("error", np.float64, count, 2),
-            part("effort", np.int32, count, 2),
+        effort = part("effort", np.int32, count, most, 2)
+        effort[..., 1] += 1  # starts
+        found = (
+            part("q", np.float64, count, most, n),
+            part("outcome", np.int8, count, most),
+            part("error", np.float64, count, most, 2),
+            effort,
+            part("answers", np.int32, count) if most > 1 else np.ones(count, np.int32),
         )
+        return distinct(found, turns(self.search.layout.robot)) if self._merges(most) else found
 
-    def solve_there(self, target: object, q0: Any, bounds: Bounds, stream: object) -> Solution:
-        """Solve poses (..., 4, 4) that are in the GPU's memory; results stay there.
+    def _merges(self, most: int) -> bool:
+        """Whether answers may have become the same when they were made to suit."""
+        return most > 1 and bool(self.search.rest)
+
+    def _results(self, count: int, most: int) -> dict[str, int]:
+        """The bytes of each array of results."""
+        rows = count * most
+        return {
+            "q": 8 * self.search.layout.robot.dof * rows,
+            "error": 16 * rows,
+            "effort": 8 * rows,
+            "outcome": rows,
+        }
+
+    def solve_there(
+        self, targets: Sequence[object], q0: object, bounds: Bounds, stream: object
+    ) -> Solution:
+        """Solve targets that are in the GPU's memory, one for each task; results stay there.
 
         Nothing is waited for. What is not finite, or no pose, gets `Status.NONFINITE_INPUT`.
         """
-        layout, gpu = self.search.layout, self.machine
-        n = layout.robot.dof
-        if self.search.poses != 1:
-            raise InputError(
-                f"a target in a GPU's memory must be of one PoseTask; given: {len(layout.tasks)} "
-                f"tasks, {layout.tasks[0]!r} first"
-            )
+        gpu, n = self.machine, self.search.layout.robot.dof
         gpu.use()
-        on = stream_of(stream, (target, q0))
-        poses = seen(target, on, "target")
-        lead, count = poses.shape[:-2], int(np.prod(poses.shape[:-2]))
-        if poses.shape[-2:] != (4, 4) or poses.device != gpu.number or count > _MOST:
-            raise InputError(
-                f"target must be up to {_MOST} poses (..., 4, 4) on cuda:{gpu.number}; "
-                f"given: {poses.shape} on cuda:{poses.device}"
-            )
-        start = None if q0 is None else seen(q0, on, "q0")
-        if start is not None and (start.shape != (*lead, n) or start.device != gpu.number):
-            raise InputError(
-                f"q0 must be {(*lead, n)} on cuda:{gpu.number}; "
-                f"given: {start.shape} on cuda:{start.device}"
-            )
-        sizes = {"q": 8 * n * count, "error": 16 * count, "effort": 8 * count, "outcome": count}
-        memory, at = self.laid_out(sizes, on)
-        scratch = gpu.allocate(96 * count, on)
-        at |= {"target": scratch.pointer, "q0": start.pointer if start else 0}
+        on = stream_of(stream, (*targets, q0))
+        reader = Reader(self.search, gpu, self._architecture)
+        lead, numbers = reader.targets(targets, on, _MOST)
+        start = (0, 0, ()) if q0 is None else reader.starts(q0, lead, on)
+        count = math.prod(lead)
+        memory, at = self.laid_out(self._results(count, 1), on)
+        at |= {"target": numbers.pointer, "q0": start[0]}
         if count:
-            numbers = (ctypes.c_void_p(poses.pointer), ctypes.c_void_p(scratch.pointer))
-            blocks, threads = -(-count // 128), 128
-            read = self.kernels["read_poses"]
-            gpu.launch(read, blocks, threads, on, *numbers, ctypes.c_int(count))
-            self.launch(at, count, bounds, on)
-        steps = [int(np.prod(lead[i + 1 :])) for i in range(len(lead))]
+            self.launch(at, count, bounds, on, start[1])
+        steps = [math.prod(lead[i + 1 :]) for i in range(len(lead))]
 
         def part(name: str, dtype: Any, width: int, first: int = 0, *more: int) -> GpuArray:
             strides = (*(width * step for step in steps), *(1 for _ in more))
@@ -209,17 +242,19 @@ class GpuSolver:
         begins = [memory.pointer, *(memory.pointer + end for end in ends[:-1])]
         return memory, dict(zip(sizes, begins, strict=True))
 
-    def launch(self, at: dict[str, int], count: int, bounds: Bounds, stream: int) -> None:
+    def launch(
+        self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
+    ) -> None:
         """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
         gpu, n = self.machine, self.search.layout.robot.dof
-        many, memory = count > _FEW, None
+        many, memory = count > _FEW and bounds.most == 1, None
         own: dict[str, int] = {}
         if many:
             memory, own = self.laid_out(
                 {
                     "counter": 8,
                     "near": 2 * _LISTED * count,
-                    "rough": 4 * n * count,
+                    "rough": self._rough * n * count,
                     "left": 4 * count,
                 },
                 stream,
@@ -237,6 +272,9 @@ class GpuSolver:
             count=count,
             entries=self.entries,
             max_starts=bounds.max_starts,
+            q0_step=q0_step,
+            nearest=bounds.nearest,
+            most=bounds.most,
         )
 
         def start(name: str, blocks: int, *more: Any) -> None:
@@ -248,6 +286,8 @@ class GpuSolver:
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
+        if self.suits:
+            start("suit", -(-count * bounds.most // 128))
         del memory  # given back on the stream, after its last use there
 
 
@@ -258,9 +298,30 @@ def machine(number: int) -> Machine:
 
 
 @lru_cache(maxsize=32)
-def solver_of(search: Search, device: str) -> GpuSolver:
+def solver_of(
+    search: Search, device: str, precision: str = "mixed", several: bool = False
+) -> GpuSolver:
     """A search on a GPU, compiled when first asked for."""
     number, info = device_named(device)
-    if search.rest:
-        raise InputError(f"a PostureTask is not for device={shown(device)} yet; given: one")
-    return GpuSolver(search, number, info.architecture)
+    return GpuSolver(search, precision, several, number, info.architecture)
+
+
+def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
+    """Of several answers to each target, as `GpuSolver.solve` returns them, the distinct ones.
+
+    Args:
+        found: q (B, s, n) first, how many there are (B,) last.
+        turn: A whole turn of each coordinate (n,) [rad], which counts nothing; 0 for none.
+    """
+    *parts, count = found
+    q = parts[0]
+    kept = np.zeros(q.shape[:2], dtype=np.bool_)
+    whole = np.where(turn > 0, turn, math.inf)
+    for i in range(count.max(initial=0)):
+        away = q[:, :i] - q[:, i, None]
+        away -= np.where(turn > 0, turn, 0.0) * np.round(away / whole)
+        same = (np.abs(away).max(axis=-1) <= _APART) & kept[:, :i]
+        kept[:, i] = (i < count) & ~same.any(axis=1)
+    order = np.argsort(~kept, axis=1, kind="stable")
+    rows = np.arange(len(q))[:, None]
+    return (*(part[rows, order] for part in parts), kept.sum(axis=1, dtype=np.int32))

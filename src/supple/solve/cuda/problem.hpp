@@ -1,22 +1,23 @@
 // What the kernels of position inverse kinematics on a GPU share: problems, starts, answers.
 //
 // Compiled when run, for a robot, its tasks and a rule: given.hpp is the text of their constants
-// (src/core/constants.hpp). Floats are fast and rough here; nothing of them is returned before it
-// has been measured in double.
+// (src/core/constants.hpp), and `Rough`, the numbers of the search: floats, which are fast, unless
+// all shall be doubles. Nothing of floats is returned before it has been measured in double.
 #pragma once
 
-#include "starts.hpp"
+#include "reach.hpp"
+#include "suit.hpp"
 //
 #include "given.hpp"
 
 namespace supple {
 namespace {
 
-constexpr int n = Given<float>::quest.chain.coordinates;
-constexpr int rows = Given<float>::quest.rows;
-constexpr int numbers = Given<float>::quest.targets;
-constexpr int pace = Given<float>::quest.pace;
-constexpr bool remembers = Given<float>::quest.step.damping.rule == Rule::mayorga_rank;
+constexpr int n = Given<Rough>::quest.chain.coordinates;
+constexpr int rows = Given<Rough>::quest.rows;
+constexpr int numbers = Given<Rough>::quest.targets;
+constexpr int pace = Given<Rough>::quest.pace;
+constexpr bool remembers = Given<Rough>::quest.step.damping.rule == Rule::mayorga_rank;
 
 constexpr int tries = 8;  // starts of a problem in search.cu
 constexpr unsigned everyone = ~0u;
@@ -32,13 +33,32 @@ struct Request {
   double* error;         // (count, 2): position [m], rotation [rad]
   int* effort;           // (count, 2): iterations, starts beyond the first
   unsigned short* near;  // (count, listed): of the table, the nearest first
-  float* rough;          // (count, n): what `search` has found
+  Rough* rough;          // (count, n): what `search` has found
   int* left;             // (count,): problems that it has not
   int* counter;          // problems taken by `search`, and problems left
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // those of the search
   int count, entries, max_starts;
+  int q0_step;   // n, or 0: one start for all
+  int nearest;   // whether the answer shall be near q0
+  int most;      // answers to a problem, for which q, outcome, error and effort have room
+  int* answers;  // (count,): how many there are; null if one is enough
 };
+
+// Whether problems have a start of their own: q0, or the posture that is wished.
+__device__ bool started(const Request& request) { return request.q0 || Wish::posture; }
+
+// Coordinate j of the posture that is wished for, or what stands for it.
+__device__ double posture(const Request& request, int problem, int j) {
+  const int k = Wish::rest[j];
+  if (k >= 0) return request.target[problem * numbers + k];
+  return ::fmin(::fmax(0.0, Given<double>::lower[j]), Given<double>::upper[j]);
+}
+
+// Coordinate j of a problem's own start.
+__device__ double own_start(const Request& request, int problem, int j) {
+  return request.q0 ? request.q0[problem * request.q0_step + j] : posture(request, problem, j);
+}
 
 // One start, and the memory it works in.
 template <class T>
@@ -57,9 +77,9 @@ __device__ __forceinline__ void measure(Descent<T>& at) {
 }
 
 template <class T>
-__device__ __forceinline__ void descend(Descent<T>& at) {
+__device__ __forceinline__ void descend(Descent<T>& at, const T* v = nullptr) {
   constexpr bool any_rule = !usually_damped(Given<T>::quest);
-  descend<any_rule>(Given<T>::quest, Fixed<rows>{}, Fixed<n>{}, at, static_cast<const T*>(nullptr));
+  descend<any_rule>(Given<T>::quest, Fixed<rows>{}, Fixed<n>{}, at, v);
 }
 
 __device__ double clamped(double x, int j) {
@@ -72,15 +92,20 @@ __device__ bool sound(const Request& request, int problem) {
     good &= abs(request.target[problem * numbers + i]) <= largest_number;
   }
   for (int j = 0; request.q0 && j < n; ++j) {
-    good &= abs(request.q0[problem * n + j]) <= largest_number;
+    good &= abs(request.q0[problem * request.q0_step + j]) <= largest_number;
   }
   return good;
 }
 
+// A number of a sequence that fills (0, 1) evenly, in each coordinate j another one.
+__device__ double share_of(int k, int j) {
+  const double share = 0.5 + k * Given<double>::stride[j];
+  return share - double(static_cast<long long>(share));
+}
+
 // Coordinate j of one of the points that are spread evenly over all configurations.
 __device__ double spread(int entries, int number, int j) {
-  double share = 0.5 + (number + entries + 1) * Given<double>::stride[j];
-  share -= double(static_cast<long long>(share));
+  const double share = share_of(number + entries + 1, j);
   return Given<double>::from[j] + share * Given<double>::span[j];
 }
 
@@ -97,14 +122,17 @@ struct Fine {
   }
 };
 
-__device__ void record(const Request& request, int problem, const Fine& fine, Outcome outcome,
-                       int iterations, int starts) {
-  for (int j = 0; j < n; ++j) request.q[problem * n + j] = fine.q[j];
-  request.outcome[problem] = static_cast<signed char>(outcome);
-  request.error[2 * problem] = fine.position;
-  request.error[2 * problem + 1] = fine.rotation;
-  request.effort[2 * problem] = iterations;
-  request.effort[2 * problem + 1] = starts > 1 ? starts - 1 : 0;
+// The answer of some number to a problem.
+__device__ void record(const Request& request, int problem, int number, const Fine& fine,
+                       Outcome outcome, int iterations, int starts) {
+  const int row = problem * request.most + number;
+  for (int j = 0; j < n; ++j) request.q[row * n + j] = fine.q[j];
+  request.outcome[row] = static_cast<signed char>(outcome);
+  request.error[2 * row] = fine.position;
+  request.error[2 * row + 1] = fine.rotation;
+  request.effort[2 * row] = iterations;
+  request.effort[2 * row + 1] = starts > 1 ? starts - 1 : 0;
+  if (request.answers) request.answers[problem] = number + 1;
 }
 
 // A problem that is not looked at.
@@ -112,7 +140,7 @@ __device__ void leave(const Request& request, int problem) {
   Fine fine;
   for (int j = 0; j < n; ++j) fine.q[j] = clamped(0, j);
   fine.position = fine.rotation = __longlong_as_double(0x7ff0000000000000ll);  // infinite
-  record(request, problem, fine, Outcome::nonfinite, 0, 0);
+  record(request, problem, 0, fine, Outcome::nonfinite, 0, 0);
 }
 
 __device__ bool there(const Request& request, const Descent<double>& at) {
@@ -123,24 +151,65 @@ __device__ void aim(const Request& request, int problem, Descent<double>& at) {
   for (int i = 0; i < numbers; ++i) at.target[i] = request.target[problem * numbers + i];
 }
 
-// Finishes in double what the search has found. (As `finish` in src/core/answers.hpp.)
-__device__ __noinline__ void finished(const Request& request, int problem, const float* q,
+// Descends in double as long as the error falls. Returns whether it arrived. (As `finish` in
+// src/core/answers.hpp.)
+__device__ bool arrive(const Request& request, Descent<double>& at) {
+  double least = 1e300;
+  for (int i = 0, idle = 0;; ++i) {
+    measure(at);
+    const bool solved = there(request, at), lower = at.cost <= finishing * least;
+    if (lower) least = at.cost;
+    idle = lower ? 0 : idle + 1;
+    if (solved || idle >= waiting * pace || i == pace * finish_iterations) return solved;
+    descend(at);
+  }
+}
+
+// Finishes in double what the search has found.
+__device__ __noinline__ void finished(const Request& request, int problem, const Rough* q,
                                       Fine& fine) {
   Start<double> own;
   Descent<double> at = own.descent();
   for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
   aim(request, problem, at);
-  double least = 1e300;
-  for (int i = 0, idle = 0;; ++i) {
-    measure(at);
-    fine.solved = there(request, at);
-    const bool lower = at.cost <= finishing * least;
-    if (lower) least = at.cost;
-    idle = lower ? 0 : idle + 1;
-    if (fine.solved || idle >= waiting * pace || i == pace * finish_iterations) break;
-    descend(at);
-  }
+  fine.solved = arrive(request, at);
   fine.keep(at);
+}
+
+// The largest move of a joint from a problem's own start.
+__device__ double moved(const Request& request, int problem, const double* q) {
+  double most = 0;
+  for (int j = 0; j < n; ++j) most = ::fmax(most, abs(q[j] - own_start(request, problem, j)));
+  return most;
+}
+
+// Whether whole turns are looked at: not where the first answer will do.
+__device__ bool turns_count(const Request& request) {
+  return Wish::turns && (Wish::posture || request.nearest || request.most > 1);
+}
+
+// A posture with its joints turned back to where they should be: at rest, near q0, or in the
+// middle; a solution stays one. Right after `measure`, and so at the end.
+__device__ __noinline__ void unwind(const Request& request, int problem, Descent<double>& at) {
+  if (!turns_count(request)) return;
+  const bool solved = there(request, at);
+  double kept[n];
+  bool turned = false;
+  for (int j = 0; j < n; ++j) {
+    kept[j] = at.q[j];
+    if (!(Wish::turn[j] > 0)) continue;
+    double to = Given<double>::from[j] + 0.5 * Given<double>::span[j];
+    if (request.q0) to = request.q0[problem * request.q0_step + j];
+    if (Wish::rest[j] >= 0) to = posture(request, problem, j);
+    at.q[j] =
+        nearest_turn(kept[j], to, Wish::turn[j], Given<double>::lower[j], Given<double>::upper[j]);
+    turned |= at.q[j] != kept[j];
+  }
+  for (int looks = turned ? 2 : 0; looks; --looks) {
+    measure(at);
+    if (!solved || there(request, at)) return;
+    for (int j = 0; j < n; ++j) at.q[j] = kept[j];  // rounding would spoil it
+  }
 }
 
 }  // namespace

@@ -6,36 +6,6 @@ namespace supple {
 
 constexpr int listed = 4;  // of a problem's starts, so many are from the table
 
-// Poses (count, 4, 4) as the numbers of targets: rotation columns, made orthonormal where they are
-// not, and position. What is no pose is NaN. As `straight` in src/core/solve.cpp.
-extern "C" __global__ void read_poses(const double* poses, double* target, int count) {
-  const int problem = blockIdx.x * blockDim.x + threadIdx.x;
-  if (problem >= count) return;
-  const double* const T = poses + 16 * problem;
-  double off = 0;
-  const auto near = [&](double x, double y) { off = ::fmax(off, x == x ? ::fabs(x - y) : 1); };
-  for (int i = 0; i < 4; ++i) near(T[12 + i], i == 3);
-  bool good = off <= 1e-6;
-  Rotation<double> R{{T[0], T[4], T[8]}, {T[1], T[5], T[9]}, {T[2], T[6], T[10]}};
-  for (int pass = 0; pass < 3; ++pass) {
-    const double xx = dot(R.x, R.x), yy = dot(R.y, R.y), zz = dot(R.z, R.z);
-    const double xy = dot(R.x, R.y), xz = dot(R.x, R.z), yz = dot(R.y, R.z);
-    off = 0;
-    near(xx, 1), near(yy, 1), near(zz, 1), near(xy, 0), near(xz, 0), near(yz, 0);
-    good = good && off <= 1e-6;
-    if (off <= 1e-14 || pass == 2) break;
-    R = {R.x * (1.5 - 0.5 * xx) + R.y * (-0.5 * xy) + R.z * (-0.5 * xz),
-         R.x * (-0.5 * xy) + R.y * (1.5 - 0.5 * yy) + R.z * (-0.5 * yz),
-         R.x * (-0.5 * xz) + R.y * (-0.5 * yz) + R.z * (1.5 - 0.5 * zz)};
-  }
-  good = good && dot(cross(R.x, R.y), R.z) > 0;
-  const double number[12] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z,
-                             R.z.x, R.z.y, R.z.z, T[3],  T[7],  T[11]};
-  for (int i = 0; i < 12; ++i) {
-    target[12 * problem + i] = good ? number[i] : __longlong_as_double(0x7ff8000000000000ll);
-  }
-}
-
 // The table's entries nearest to each target: one of each of `listed` parts of the table.
 extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
   constexpr int each = numbers <= 12 ? 4 : 1;  // problems of a thread: they share what is read
@@ -98,23 +68,23 @@ __device__ int take(int* counter) {
 }
 
 // A start: the caller's own, then the table's, then those that are spread.
-__device__ void begin(const Request& request, int problem, int start, float* q) {
+__device__ void begin(const Request& request, int problem, int start, Rough* q) {
   const double* from = nullptr;
-  if (request.q0) {
-    if (start == 0) from = request.q0 + problem * n;
-    --start;
+  if (started(request) && --start < 0) {
+    for (int j = 0; j < n; ++j) q[j] = Rough(clamped(own_start(request, problem, j), j));
+    return;
   }
-  if (!from && start < listed) from = request.seeds + request.near[problem * listed + start] * n;
+  if (start < listed) from = request.seeds + request.near[problem * listed + start] * n;
   for (int j = 0; j < n; ++j) {
-    q[j] = float(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
+    q[j] = Rough(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
   }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(128) search(Request request) {
-  Start<float> own;
-  Descent<float> at = own.descent();
+  Start<Rough> own;
+  Descent<Rough> at = own.descent();
   int problem = -1, start = 0, iteration = 0, iterations = 0;
   float before = huge_cost;
   bool fresh = false, open = true;
@@ -126,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       open = problem < request.count;
       if (open) {
         for (int i = 0; i < numbers; ++i) {
-          own.target[i] = float(request.target[problem * numbers + i]);
+          own.target[i] = Rough(request.target[problem * numbers + i]);
         }
         start = iterations = 0;
         fresh = true;
@@ -145,11 +115,13 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
     ++iterations;
     const bool found =
         at.position <= request.rough_position && at.rotation <= request.rough_rotation;
-    const bool stuck = given_up(start, iteration, pace, at.cost, before);
+    // (if near q0 an answer is wanted, q0 has patience, and is all that is tried here)
+    const bool stuck =
+        given_up(request.nearest ? patient_from : start, iteration, pace, float(at.cost), before);
     if (open && (found || stuck)) {
       fresh = true;
       ++start;
-      if (found || start >= ::min(tries, request.max_starts)) {
+      if (found || request.nearest || start >= ::min(tries, request.max_starts)) {
         for (int j = 0; j < n; ++j) request.rough[problem * n + j] = own.q[j];
         request.effort[2 * problem] = iterations;
         request.effort[2 * problem + 1] = found ? start : -start;
@@ -167,13 +139,13 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   if (!sound(request, problem)) return leave(request, problem);
   const int starts = request.effort[2 * problem + 1];
   if (starts > 0) {
-    float q[n];
+    Rough q[n];
     for (int j = 0; j < n; ++j) q[j] = request.rough[problem * n + j];
     Fine fine;
     finished(request, problem, q, fine);
-    if (fine.solved) {
+    if (fine.solved && (!request.nearest || moved(request, problem, fine.q) <= near_start)) {
       const int iterations = request.effort[2 * problem];
-      return record(request, problem, fine, Outcome::solved, iterations, starts);
+      return record(request, problem, 0, fine, Outcome::solved, iterations, starts);
     }
   }
   request.left[take(request.counter + 1)] = problem;

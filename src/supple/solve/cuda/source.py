@@ -13,17 +13,20 @@ _GIVEN = "given.hpp"
 _PLACE = f"//// {_GIVEN}\n"
 
 
-def source(name: str, constants: str) -> str:
+def source(name: str, constants: str = "", rough: str = "float", several: bool = False) -> str:
     """A file of kernels for one robot, as one text without includes.
 
     Args:
         name: Of the file, "search.cu".
         constants: What given.hpp is: `Solver.constants()` of a robot, its tasks and a rule.
+        rough: The numbers of the search, "float" or "double".
+        several: Whether answers are compared, and not the first one taken.
     """
-    return _general(name).replace(_PLACE, constants)
+    ways = f"using Rough = {rough};\nconstexpr bool several = {str(several).lower()};\n"
+    return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _general(name: str) -> str:
     """The text for any robot, with a place for its constants."""
     seen: set[str] = set()

@@ -1,0 +1,45 @@
+// Answers made to suit what is wished: joints turned back by whole turns, and drawn towards a
+// posture, or towards the caller's start. A thread for each answer, after it was found.
+#include "problem.hpp"
+
+namespace supple {
+
+extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x, problem = row / request.most;
+  if (row >= request.count * request.most) return;
+  const int number = row % request.most;
+  if (request.answers && number >= request.answers[problem]) return;
+  const Outcome outcome = Outcome(request.outcome[row]);
+  if (outcome == Outcome::nonfinite) return;
+  Start<double> own;
+  Descent<double> at = own.descent();
+  for (int j = 0; j < n; ++j) own.q[j] = request.q[row * n + j];
+  aim(request, problem, at);
+  measure(at);
+  unwind(request, problem, at);
+  // (what is near q0 at once is the answer; of others the nearest is drawn nearer, if that helps)
+  const bool chosen = request.nearest && !Wish::posture && request.effort[2 * row + 1] > 0;
+  if (outcome == Outcome::solved && (chosen || Wish::posture)) {
+    double work[2 * n], kept[n];
+    for (int j = 0; j < n; ++j) kept[j] = own.q[j];
+    const auto rest = [&](int j) {
+      return Wish::posture ? posture(request, problem, j) : own_start(request, problem, j);
+    };
+    const auto pull = [](int j) { return Wish::posture ? Wish::pull[j] : 1.0; };
+    const auto move = [&](const double* v) {
+      descend(at, v);
+      return true;
+    };
+    polish(Given<double>::quest, at, work, rest, pull, move, [&] { return arrive(request, at); });
+    unwind(request, problem, at);  // (each joint for itself: all together came nearer)
+    if (chosen && !(moved(request, problem, own.q) < moved(request, problem, kept))) {
+      for (int j = 0; j < n; ++j) own.q[j] = kept[j];
+      measure(at);
+    }
+  }
+  for (int j = 0; j < n; ++j) request.q[row * n + j] = own.q[j];
+  request.error[2 * row] = at.position;
+  request.error[2 * row + 1] = at.rotation;
+}
+
+}  // namespace supple

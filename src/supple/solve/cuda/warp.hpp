@@ -1,0 +1,186 @@
+// What the threads of a warp find out together about one problem: the starts nearest to it, and
+// what starts that have failed have come to.
+#pragma once
+
+#include "problem.hpp"
+
+namespace supple {
+namespace {
+
+// The least of a warp's numbers.
+template <class T>
+__device__ T least_of(T x) {
+  for (int step = 16; step; step /= 2) {
+    const T other = __shfl_xor_sync(everyone, x, step);
+    x = other < x ? other : x;
+  }
+  return x;
+}
+
+// The first thread of a warp for which something holds, -1 if for none.
+__device__ int first_of(bool holds) { return __ffs(__ballot_sync(everyone, holds)) - 1; }
+
+// Of the table's entries that are this thread's, every 32nd, the one for which `far` of it is
+// least.
+template <class Far>
+__device__ int least_entry(const Request& request, float& best, Far&& far) {
+  int entry = threadIdx.x % 32;
+  best = huge_cost;
+  for (int i = entry; i < request.entries; i += 32) {
+    const float here = far(i);
+    if (here < best) best = here, entry = i;
+  }
+  return entry;
+}
+
+// The nearest of those to a target.
+__device__ int nearest(const Request& request, const Rough* target, float& best) {
+  return least_entry(request, best, [&](int i) {
+    float far = request.table[numbers * request.entries + i];
+    for (int k = 0; k < numbers; ++k) {
+      const float feature = -float(target[k]) * Given<float>::feature_scale[k];
+      far = fma(request.table[k * request.entries + i], feature, far);
+    }
+    return far;
+  });
+}
+
+__device__ bool there_roughly(const Request& request, const Descent<Rough>& at) {
+  return at.position <= request.rough_position && at.rotation <= request.rough_rotation;
+}
+
+// From where a start has failed towards where it comes to rest, in the numbers of the search; with
+// `along` (rows,), whose square is `length`, as far along that as it gets: see reach.hpp. Returns
+// whether it arrived on the way; `value` is what has become least.
+__device__ __noinline__ bool come_to_rest(const Request& request, int problem, Rough* q,
+                                          const Rough* along, Rough length, float& value) {
+  constexpr const Quest<Rough>& quest = Given<Rough>::quest;
+  Start<Rough> own;
+  Descent<Rough> at = own.descent();
+  Rough work[n + settle_work(n)];
+  for (int j = 0; j < n; ++j) own.q[j] = q[j];
+  for (int i = 0; i < numbers; ++i) own.target[i] = Rough(request.target[problem * numbers + i]);
+  Rest<Rough> rest = rest_from(quest, at, work);
+  const int iterations = pace * (along ? climb_iterations : rest_iterations);
+  bool arrived = false;
+  for (int i = 0; i < iterations && !arrived; ++i) {
+    measure(at);
+    arrived = there_roughly(request, at);
+    const Rough now = along ? remains(quest, at, along, length) : at.cost;
+    if (approach(quest, at, rest, now, at.cost, along != nullptr)) break;
+  }
+  for (int j = 0; j < n; ++j) q[j] = rest.q[j];
+  value = float(rest.value);
+  return arrived;
+}
+
+// To the closest pose, in double, by the weights that say what is closest.
+__device__ __noinline__ void settle(const Request& request, int problem, const double* q,
+                                    float stiff, Fine& fine) {
+  constexpr const Quest<double>& quest = Closest<double>::quest;
+  Start<double> own;
+  Descent<double> at = own.descent();
+  double work[n + settle_work(n)];
+  for (int j = 0; j < n; ++j) own.q[j] = clamped(q[j], j);
+  aim(request, problem, at);
+  Rest<double> rest = rest_from(quest, at, work, stiff);
+  bool done = false;
+  for (int i = 1;; ++i) {
+    measure(quest, at);
+    fine.solved = there(request, at);
+    if (fine.solved || done) break;
+    done = approach(quest, at, rest, at.cost, at.cost) || i == pace * fine_iterations;
+    for (int j = 0; done && j < n; ++j) own.q[j] = rest.q[j];
+  }
+  fine.keep(at);
+}
+
+// Of what is left at the closest pose found, q, the part that is left at any: see reach.hpp. And
+// how much is left.
+__device__ float beyond(const Request& request, int problem, const Rough* q, float& far) {
+  constexpr const Quest<Rough>& quest = Given<Rough>::quest;
+  Start<Rough> own;
+  Descent<Rough> at = own.descent();
+  Rough along[rows], number[numbers];
+  for (int j = 0; j < n; ++j) own.q[j] = q[j];
+  for (int i = 0; i < numbers; ++i) own.target[i] = Rough(request.target[problem * numbers + i]);
+  measure(at);
+  for (int r = 0; r < rows; ++r) along[r] = own.e[r];
+  const Length<Rough> length = keep_positions(quest, along, number);
+  far = float(sqrt(length.whole));
+  if (!(length.part >= surely_beyond * length.whole)) return 0;
+  float best;
+  const int entry = least_entry(request, best, [&](int i) {
+    float along_it = 0;
+    for (int k = 0; k < numbers; ++k) {
+      along_it = fma(request.table[k * request.entries + i], -float(number[k]), along_it);
+    }
+    return along_it;  // (positions are not scaled in the table)
+  });
+  for (int j = 0; j < n; ++j) own.q[j] = Rough(request.seeds[entry * n + j]);
+  come_to_rest(request, problem, own.q, along, length.part, best);
+  return least_of(best) / float(length.whole);
+}
+
+// What the failed starts of a warp's problem have come to: in each thread the best of its own.
+struct Failures {
+  Rough q[n], closest[n];           // since they were looked at; of all that have come to rest
+  float cost, closest_cost, least;  // of those, and the least of all threads'
+  int agreed;                       // so many came to rest where the best did
+
+  __device__ void clear(const Rough* from) {
+    for (int j = 0; j < n; ++j) q[j] = closest[j] = from[j];
+    cost = closest_cost = least = huge_cost;
+    agreed = 0;
+  }
+  __device__ void keep(const Descent<Rough>& at) {
+    if (!(at.cost < cost)) return;
+    cost = float(at.cost);
+    for (int j = 0; j < n; ++j) q[j] = at.q[j];
+  }
+};
+
+constexpr int looked_at = 16;  // starts: a round of those on the CPU, by which some things count
+
+// Looks at what starts have come to, at the latest when they are the last ones. As `conclude` in
+// src/core/closest.hpp. Returns the thread that has an answer, in `fine`, which may be the closest
+// pose, or -1: there is none yet.
+__device__ __noinline__ int conclude(const Request& request, int problem, Failures& failures,
+                                     int starts, bool last, Fine& fine) {
+  bool arriving = false;
+  if (failures.cost < huge_cost) {
+    arriving = come_to_rest(request, problem, failures.q, nullptr, Rough(0), failures.cost);
+    if (failures.cost < failures.closest_cost) {
+      failures.closest_cost = failures.cost;
+      for (int j = 0; j < n; ++j) failures.closest[j] = failures.q[j];
+    }
+  }
+  arriving = __any_sync(everyone, arriving);
+  const float before = failures.least;
+  failures.least = least_of(failures.closest_cost);
+  const float close = (1 + same_cost) * failures.least;
+  if (before > close) failures.agreed = 0;
+  failures.agreed += __popc(__ballot_sync(everyone, failures.cost <= close));
+  failures.cost = huge_cost;
+  bool over = last || failures.agreed >= enough_same;
+  if (!over && !arriving) {
+    const int best = ::max(0, first_of(failures.closest_cost == failures.least));
+    Rough q[n];
+    for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, failures.closest[j], best);
+    float far;
+    const float part = beyond(request, problem, q, far);
+    const int rounds = starts / (rows <= 6 ? looked_at : 4 * looked_at);
+    over = out_of_reach(part, far, float(Given<Rough>::quest.stiffness), rounds);
+  }
+  if (!over && !arriving) return -1;
+  double from[n];
+  for (int j = 0; j < n; ++j) from[j] = failures.closest[j];
+  settle(request, problem, from, least_stiff, fine);
+  const int winner = first_of(fine.solved);
+  if (winner >= 0 || !over) return winner;
+  const double least = least_of(fine.cost);
+  return ::max(0, first_of(fine.cost == least));
+}
+
+}  // namespace
+}  // namespace supple

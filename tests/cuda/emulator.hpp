@@ -1,0 +1,135 @@
+// A GPU's kernels on a CPU: the threads of a warp are contexts that take turns, and wait for each
+// other wherever they exchange numbers. Slow, and for tests alone. Before a kernel's text.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <vector>
+
+struct Index {
+  unsigned x;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+namespace emulated {
+
+constexpr int threads = 32;
+constexpr std::size_t stack = 1 << 20;
+inline Index thread, block, block_size, grid_size;
+inline ucontext_t turns, context[threads];
+inline bool alive[threads];
+inline int current;
+inline uint64_t told[threads];
+inline void (*body)(void**);
+inline void** arguments;
+
+inline void others() {
+  const int self = current;
+  swapcontext(&context[self], &turns);
+  current = self;
+}
+
+template <class T>
+T of_lane(T x, int lane) {
+  told[current] = 0;
+  memcpy(&told[current], &x, sizeof(T));
+  others();
+  memcpy(&x, &told[lane % threads], sizeof(T));
+  others();
+  return x;
+}
+
+inline void life() {
+  body(arguments);
+  alive[current] = false;
+  swapcontext(&context[current], &turns);
+}
+
+// A kernel of one dimension.
+inline void launch(int blocks, int size, void (*kernel)(void**), void** given) {
+  std::vector<char> memory(threads * stack);
+  body = kernel;
+  arguments = given;
+  grid_size.x = unsigned(blocks);
+  block_size.x = unsigned(size);
+  for (int warp = 0; warp < blocks * size / threads; ++warp) {
+    block.x = unsigned(warp * threads / size);
+    for (int i = 0; i < threads; ++i) {
+      alive[i] = true;
+      getcontext(&context[i]);
+      context[i].uc_stack.ss_sp = memory.data() + i * stack;
+      context[i].uc_stack.ss_size = stack;
+      context[i].uc_link = nullptr;
+      makecontext(&context[i], life, 0);
+    }
+    for (bool any = true; any;) {
+      any = false;
+      for (int i = 0; i < threads; ++i) {
+        if (!alive[i]) continue;
+        any = true;
+        current = i;
+        thread.x = unsigned(warp * threads % size + i);
+        swapcontext(&turns, &context[i]);
+      }
+    }
+  }
+}
+
+}  // namespace emulated
+
+#define threadIdx emulated::thread
+#define blockIdx emulated::block
+#define blockDim emulated::block_size
+#define gridDim emulated::grid_size
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(threads)
+
+inline unsigned __ballot_sync(unsigned, bool holds) {
+  unsigned all = 0;
+  emulated::told[emulated::current] = holds;
+  emulated::others();
+  for (int i = 0; i < emulated::threads; ++i) {
+    if (emulated::alive[i] && emulated::told[i]) all |= 1u << i;
+  }
+  emulated::others();
+  return all;
+}
+inline bool __any_sync(unsigned who, bool holds) { return __ballot_sync(who, holds) != 0; }
+template <class T>
+T __shfl_sync(unsigned who, T x, int lane) {
+  return who & (who - 1) ? emulated::of_lane(x, lane) : x;  // (of one thread: its own)
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T x, int mask) {
+  return emulated::of_lane(x, emulated::current ^ mask);
+}
+inline void __syncwarp() {}
+inline unsigned __activemask() { return 1u << emulated::current; }  // (the others have their turn)
+inline int __ffs(unsigned x) { return __builtin_ffs(int(x)); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int atomicAdd(int* sum, int more) {
+  const int before = *sum;
+  *sum += more;
+  return before;
+}
+inline double __longlong_as_double(long long x) {
+  double number;
+  memcpy(&number, &x, sizeof(number));
+  return number;
+}
+template <class T>
+T min(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+T max(T a, T b) {
+  return a > b ? a : b;
+}

@@ -1,0 +1,137 @@
+"""What the GPU's kernels decide, without a GPU: their text on a CPU, whose warps take turns.
+
+What a GPU makes of them is for the tests that are marked; here are a planar arm's problems, few
+(a warp for each) and many (a thread for each).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import emulator
+import numpy as np
+import pytest
+
+import supple
+from supple import PositionTask, PostureTask, Status, solve
+from supple.solve.cuda import position
+
+Array = np.ndarray
+HAND = PositionTask(rows=("x", "y"))
+COUNT = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        position.solver_of.cache_clear()
+        emulator.install(patch, tmp_path_factory.mktemp("emulated"))
+        yield
+    position.solver_of.cache_clear()
+
+
+@pytest.fixture(params=["a warp for each", "a thread for each"], autouse=True)
+def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "a thread for each":
+        monkeypatch.setattr(position, "_FEW", COUNT // 2)
+
+
+ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
+
+
+def targets(seed: int) -> tuple[Array, Array]:
+    """Configurations, and where the hand is then."""
+    q = ARM.random(seed, COUNT)
+    return q, ARM.fk(q)[:, :3, 3]
+
+
+def hold(p: Array, found: supple.Solution) -> None:
+    """Answers are inside the limits, and errors as told, by the CPU's kinematics."""
+    assert ((ARM.lower <= found.q) & (found.q <= ARM.upper)).all()
+    far = np.linalg.norm((ARM.fk(found.q)[:, :3, 3] - p)[:, :2], axis=1)
+    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
+    assert (far[found.success] <= 1e-6).all()
+
+
+def test_targets_are_met_whatever_their_order() -> None:
+    _, p = targets(1)
+    found = solve(ARM, p, tasks=HAND, device="cuda")
+    assert found.success.all()
+    hold(p, found)
+    back = solve(ARM, p[::-1], tasks=HAND, device="cuda")
+    assert (back.q[::-1] == found.q).all()
+
+
+def test_what_cannot_be_is_said() -> None:
+    _, p = targets(2)
+    p[3] = 3 * p[3] / np.linalg.norm(p[3])
+    p[5] = np.nan
+    p[7] = 5.0, 0.0, 0.0
+    found = solve(ARM, p, tasks=HAND, device="cuda")
+    same = solve(ARM, p, tasks=HAND)
+    assert (found.status == same.status).all()
+    assert found.status[[3, 5, 7]].tolist() == [
+        Status.UNREACHABLE,
+        Status.NONFINITE_INPUT,
+        Status.UNREACHABLE,
+    ]
+    np.testing.assert_allclose(found.position_error, same.position_error, rtol=1e-6, atol=1e-6)
+    assert abs(found.position_error[7] - 2.7) < 1e-6  # stretched out
+    assert found.restarts[7] < 160  # (a plane that nothing crosses; 256 are the most)
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_the_nearest(near: bool) -> None:
+    q, p = targets(3)
+    q0 = np.clip(q + 0.05, ARM.lower, ARM.upper) if near else ARM.random(4, COUNT)
+    found, same = (solve(ARM, p, tasks=HAND, q0=q0, device=d) for d in ("cuda", "cpu"))
+    assert found.success.all()
+    hold(p, found)
+    moved, there = (np.abs(x.q - q0).max(axis=1) for x in (found, same))
+    first = np.abs(solve(ARM, p, tasks=HAND).q - q0).max(axis=1)
+    assert moved.mean() <= 1.1 * there.mean() < first.mean()
+    # one of two tenths of a radian away is not missed
+    assert (moved[there <= 0.2] <= there[there <= 0.2] + 1e-3).all()
+
+
+def test_a_posture() -> None:
+    _, p = targets(5)
+    rest = np.full(3, 0.4)
+    tasks = (HAND, PostureTask())
+    found, same = (solve(ARM, [p, rest], tasks=tasks, device=d) for d in ("cuda", "cpu"))
+    assert found.success.all()
+    hold(p, found)
+    far, there = (np.linalg.norm(x.q - rest, axis=1) for x in (found, same))
+    np.testing.assert_allclose(np.sort(far)[: COUNT // 2], np.sort(there)[: COUNT // 2], atol=1e-3)
+
+
+def test_several_are_distinct_and_the_best_comes_first() -> None:
+    _, p = targets(6)
+
+    def cost(q: Any) -> float:
+        return float(abs(q[0]))
+
+    found = solve(ARM, p[0], tasks=HAND, solutions=20, prefer=cost, device="cuda")
+    costs = [cost(q) for q in found.q]
+    assert len(costs) == 20  # (one joint more than needed: as many as are asked for)
+    assert costs == sorted(costs)
+    far = np.abs(found.q[:, None] - found.q[None]).max(axis=-1)
+    assert (far + np.eye(20) > 1e-2).all()
+    assert found.success.all()
+
+
+def test_arrays_of_any_strides_and_floats() -> None:
+    _, p = targets(7)
+    same = solve(ARM, p, tasks=HAND, device="cuda")
+
+    def solved(array: Array) -> Array:
+        found: Any = solve(ARM, emulator.There(array), tasks=HAND)
+        q = np.empty(found.q.shape)
+        found.q.memory.machine.download(q, found.q.pointer, 0)
+        return q
+
+    for array in (p, np.asfortranarray(p), np.repeat(p, 2, axis=0)[::2], p.reshape(4, 10, 3)):
+        assert (solved(array).reshape(-1, 3) == same.q).all()
+    at = ARM.fk(solved(p.astype(np.float32)))[:, :3, 3]
+    assert np.abs(at - p.astype(np.float32)).max() <= 1e-6
