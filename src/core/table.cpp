@@ -159,13 +159,15 @@ StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& sca
       }
     }
   }
-  limits_.assign(2 * padded, 0);
+  limits_ = std::make_unique<Scratch>(sizeof(float) * 2 * padded);
+  auto* const limits = static_cast<float*>(limits_->get());
+  std::fill_n(limits, 2 * padded, 0.0f);
   for (int j = 0; j < n; ++j) {
-    limits_[j] = float(quest.lower[j]);
-    limits_[padded + j] = float(quest.upper[j]);
+    limits[j] = float(quest.lower[j]);
+    limits[padded + j] = float(quest.upper[j]);
   }
-  table_ = {entries,     rows / lanes,  blocks, padded,        size,          to_centre.to,
-            to_block.to, begin_.data(), record, scale_.data(), limits_.data()};
+  table_ = {entries,     rows / lanes,  blocks, padded,        size,  to_centre.to,
+            to_block.to, begin_.data(), record, scale_.data(), limits};
 }
 
 }  // namespace supple

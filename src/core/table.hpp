@@ -21,9 +21,9 @@ class StartTable {
   const Table& view() const { return table_; }
 
  private:
-  std::vector<float> scale_, limits_;
+  std::vector<float> scale_;
   std::vector<int> begin_;
-  std::unique_ptr<Scratch> centre_, block_, record_;
+  std::unique_ptr<Scratch> centre_, block_, record_, limits_;
   Table table_{};
 };
 
