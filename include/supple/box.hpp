@@ -90,7 +90,9 @@ SUPPLE_LARGE void fill_in(int m, int n, const L* J, const L& lambda2, const L* l
 inline constexpr int block_rounds = 6;
 
 // Lanes of working memory that `boxed_step` needs.
-SUPPLE_FN int boxed_scratch(int m, int n) { return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n; }
+SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
+  return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
+}
 
 // The step inside a box: x (n) holds x0 and is replaced. `side` (n) is -1, 0 or 1 where an entry
 // sits at its low end, is free, or sits at its high end; it is read first if `guessed`. Returns the
@@ -195,7 +197,9 @@ SUPPLE_FN void damp_more(int m, int n, const L* J, const L& lambda2, const L& de
 }
 
 // Lanes of working memory that `limited_step` needs.
-SUPPLE_FN int limited_scratch(int m, int n) { return boxed_scratch(m, n) + m * m + m + 3 * n; }
+SUPPLE_FN constexpr int limited_scratch(int m, int n) {
+  return boxed_scratch(m, n) + m * m + m + 3 * n;
+}
 
 // The step inside a box and no longer than `bound`: as `boxed_step`, with as much more damping δ²
 // as it takes. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the bound is
@@ -253,7 +257,7 @@ SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L*
 }
 
 // Lanes of working memory that `bounded_step` needs.
-SUPPLE_FN int bounded_scratch(int m, int n) {
+SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 

@@ -76,7 +76,7 @@ struct ServoState {
 namespace supple::inline SUPPLE_ISA {
 
 template <class T>
-SUPPLE_FN int servo_scratch(const Servo<T>& servo) {
+SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates;
   const int sizes[] = {12 * servo.chain.joints + m, filter_scratch(m, n), redundancy_scratch(m, n),
                        6 * n + m * n + limited_scratch(m, n),

@@ -310,9 +310,9 @@ SUPPLE_FN mask_t<L> clearly_positive(int m, L* A) {
 // The damped step without singular values, where that is possible: where λ² does not depend on
 // them, or is zero because the least of them is far enough from zero, which a Cholesky factor
 // tells, too. Returns where that was so, and J Jᵀ + λ² well conditioned; m <= n.
-template <class L, class T>
-SUPPLE_LARGE mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const L* J, const L* e,
-                                  L* dq, L* lambda2, L* scratch) {
+template <class L, class T, class M, class N>
+SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, M m, N n, const L* J, const L* e, L* dq,
+                               L* lambda2, L* scratch) {
   L *A = scratch, *shifted = A + m * m, *z = shifted + m * m;
   mask_t<L> holds = L(0) == L(0);
   L least(0);  // the square of the singular value above which λ² is zero
@@ -359,6 +359,19 @@ SUPPLE_LARGE mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const
   return holds;
 }
 
+// The same where sizes are known only when it runs: compiled once.
+template <class L, class T>
+SUPPLE_LARGE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, int m, int n, const L* J,
+                                              const L* e, L* dq, L* lambda2, L* scratch) {
+  return quick_step(damping, m, n, J, e, dq, lambda2, scratch);
+}
+template <class L, class T, int M, int N>
+SUPPLE_INLINE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, Fixed<M> m, Fixed<N> n,
+                                               const L* J, const L* e, L* dq, L* lambda2,
+                                               L* scratch) {
+  return quick_step(damping, m, n, J, e, dq, lambda2, scratch);
+}
+
 // J with its rows and columns scaled as a step says.
 template <class L, class T>
 SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
@@ -371,6 +384,49 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
   }
 }
 
+// Whether there is a way to a step that takes no singular values.
+template <class T>
+SUPPLE_FN constexpr bool has_quick_way(const Step<T>& how) {
+  const bool optimal = how.damping.rule == Rule::optimal;
+  return how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal);
+}
+
+// That way, of what `prepared` has made. Returns where it leads to the step: elsewhere dq and
+// lambda2 are not to be used.
+template <class L, class T, class M, class N>
+SUPPLE_FN mask_t<L> go_quick_way(const Step<T>& how, M m, N n, const L* J, const L* e,
+                                 const L& start, L* dq, L* lambda2, L* scratch) {
+  const L bound(how.damping.p[0]);
+  if (how.damping.rule == Rule::optimal) {
+    return optimal_step_of_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
+  }
+  if (how.direction) return L(0) != L(0);
+  return quick_step_of_any_size(how.damping, m, n, J, e, dq, lambda2, scratch);
+}
+
+// What a step is taken of: e (m), shortened and weighted, and J, or `scaled` (m x n).
+template <class L, class T>
+SUPPLE_FN const L* prepared(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
+                            L* scaled) {
+  for (int i = 0; i < m; ++i) e[i] = error[i];
+  if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
+  if (how.task_scale) {
+    for (int i = 0; i < m; ++i) e[i] = e[i] * L(how.task_scale[i]);
+  }
+  if (!how.task_scale && !how.joint_scale) return J;
+  scale_jacobian(how, m, n, J, scaled);
+  return scaled;
+}
+
+// And what is made of it in the end.
+template <class L, class T>
+SUPPLE_FN void finished(const Step<T>& how, int n, L* dq) {
+  if (how.joint_scale) {
+    for (int j = 0; j < n; ++j) dq[j] = dq[j] * L(how.joint_scale[j]);
+  }
+  if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
+}
+
 // Lanes of working memory that `step` needs.
 SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
 
@@ -380,23 +436,10 @@ template <class L, class T>
 SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
                  const L& change, L* dq, L* scratch, const L& start = L(0)) {
   L *e = scratch, *other = e + m, *scaled = other + n, *rest = scaled + m * n;
-  for (int i = 0; i < m; ++i) e[i] = error[i];
-  if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
-  if (how.task_scale) {
-    for (int i = 0; i < m; ++i) e[i] = e[i] * L(how.task_scale[i]);
-  }
-  if (how.task_scale || how.joint_scale) {
-    scale_jacobian(how, m, n, J, scaled);
-    J = scaled;
-  }
+  J = prepared(how, m, n, J, error, e, scaled);
   L damping;
-  const bool optimal = how.damping.rule == Rule::optimal;
-  if (how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal)) {
-    const L bound(how.damping.p[0]);
-    const mask_t<L> holds =
-        optimal         ? optimal_step_of_any_size(m, n, J, e, bound, start, dq, &damping, rest)
-        : how.direction ? L(0) != L(0)
-                        : quick_step(how.damping, m, n, J, e, dq, &damping, rest);
+  if (has_quick_way(how)) {
+    const mask_t<L> holds = go_quick_way(how, m, n, J, e, start, dq, &damping, rest);
     if (!all(holds)) {
       const L usual = usual_step(how, m, n, J, e, before, change, other, rest);
       for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);
@@ -405,10 +448,7 @@ SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, c
   } else {
     damping = usual_step(how, m, n, J, e, before, change, dq, rest);
   }
-  if (how.joint_scale) {
-    for (int j = 0; j < n; ++j) dq[j] = dq[j] * L(how.joint_scale[j]);
-  }
-  if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
+  finished(how, n, dq);
   return damping;
 }
 

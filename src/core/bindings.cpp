@@ -16,6 +16,7 @@
 #include "servo.hpp"
 #include "solve.hpp"
 #include "tasks.hpp"
+#include "velocity.hpp"
 
 namespace supple {
 namespace {
@@ -106,6 +107,7 @@ NB_MODULE(_core, m) {
   bind_motion(m);
   bind_tasks(m);
   bind_servo(m);
+  bind_velocity(m);
   bind_solve(m);
 }
 

@@ -131,7 +131,7 @@ def solve(
                 raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}{hint}")
         search = search_of(robot, tasks, damping, max_step)
         bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
-        return _on_gpu(search, target, tasks, q0, bounds, _device(device), stream)
+        return _on_gpu(search, target, tasks, q0, bounds, device_of(device), stream)
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
     began = time.perf_counter() if explain or timeout is not None else 0.0
@@ -356,7 +356,7 @@ def _left(ends: float) -> float:
     return max(0.0, ends - time.perf_counter())
 
 
-def _device(given: object) -> str:
+def device_of(given: object) -> str:
     """The name of a GPU; of the first, if none is named.
 
     Raises:

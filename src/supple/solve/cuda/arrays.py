@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from supple.errors import InputError, shown
 from supple.solve.cuda.toolkit import Memory, packages
+
+Kinds: TypeAlias = tuple[type[np.floating[Any]], ...]
 
 _CUDA = 2  # kDLCUDA: the kind of device in DLPack
 
@@ -56,11 +58,16 @@ class Seen:
     owner: object
 
 
-def seen(given: object, stream: int, name: str) -> Seen:
+def seen(
+    given: object,
+    stream: int,
+    name: str,
+    dtypes: tuple[type[np.floating[Any]], ...] = (np.float64,),
+) -> Seen:
     """Look at an array on a GPU, in order with the stream that it was written on.
 
     Raises:
-        InputError: it is not float64, or not C-contiguous.
+        InputError: it is not of one of some types, or not C-contiguous.
     """
     core = packages()[0]
     view = core.utils.StridedMemoryView.from_any_interface(given, stream_ptr=stream or 1)
@@ -70,9 +77,10 @@ def seen(given: object, stream: int, name: str) -> Seen:
     dense = strides is None or all(
         s == t or size == 1 for s, t, size in zip(strides, steps, shape, strict=True)
     )
-    if view.dtype != np.float64 or not (dense or 0 in shape):
+    if view.dtype not in dtypes or not (dense or 0 in shape):
+        kinds = " or ".join(kind.__name__ for kind in dtypes)
         raise InputError(
-            f"{name} on a GPU must be float64 and C-contiguous; given: {view.dtype}, {shape}"
+            f"{name} on a GPU must be {kinds} and C-contiguous; given: {view.dtype}, {shape}"
         )
     return Seen(int(view.ptr), shape, np.dtype(view.dtype), int(view.device_id), view)
 

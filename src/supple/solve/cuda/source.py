@@ -18,7 +18,7 @@ def source(name: str, constants: str) -> str:
 
     Args:
         name: Of the file, "search.cu".
-        constants: What given.hpp is: `Solver.constants()` of a robot, its tasks and a rule.
+        constants: What given.hpp is: `constants()` of what the kernels are for.
     """
     return _general(name).replace(_PLACE, constants)
 
