@@ -266,8 +266,8 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
 // at the ends of the box the others are optimally damped: no more than it takes to keep the bound,
 // at least λ². `side` is read as a guess and written, `used` is the damping. Returns where x is
 // right.
-template <class L>
-SUPPLE_LARGE mask_t<L> bounded_step(int m, int n, const L* J, const L* e, const L& lambda2,
+template <class L, class M, class N>
+SUPPLE_LARGE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                     const L* low, const L* high, const L& bound, L* x, L* side,
                                     L* used, L* scratch) {
   using T = scalar_t<L>;
@@ -276,7 +276,7 @@ SUPPLE_LARGE mask_t<L> bounded_step(int m, int n, const L* J, const L* e, const 
   const mask_t<L> no = L(0) != L(0);
   mask_t<L> right = no, open = L(0) == L(0);
   *used = lambda2;
-  if (m > n) return no;
+  if (int(m) > int(n)) return no;
   for (int round = 0; round < block_rounds && any(open); ++round) {
     L room = bound * bound;
     for (int j = 0; j < n; ++j) {

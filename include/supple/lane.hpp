@@ -26,7 +26,11 @@
 #define SUPPLE_FN __host__ __device__ inline
 #define SUPPLE_APART __host__ __device__ inline
 #define SUPPLE_LARGE __host__ __device__ __noinline__
+// A loop that is unrolled on a GPU however long it gets, if its length is known when compiling: an
+// array stays in registers only if all its indices are known.
+#define SUPPLE_UNROLL _Pragma("unroll")
 #else
+#define SUPPLE_UNROLL
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
 // Never inlined on a CPU: a loop that needs all the registers for its constants.

@@ -317,10 +317,11 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
 
 // The SVD of k rows of length n >= k. On return rows is V^T (k x n, orthonormal rows), sigma (k) is
 // sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma)
-// V^T. With turned = nullptr only sigma is wanted and rows is left as working space.
+// V^T. With turned = nullptr only sigma is wanted and rows is left as working space. Rows of V^T
+// whose sigma is zero are zero unless they are wanted `whole`.
 template <class L, class K, class N>
-SUPPLE_LARGE void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
-                           L* SUPPLE_RESTRICT turned) {
+SUPPLE_FN void svd_rows_here(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                             L* SUPPLE_RESTRICT turned, bool whole) {
   using T = scalar_t<L>;
   constexpr int most_sweeps = 60, usual_sweeps = 4;
   const L unscale = scale_to_range(k * n, rows);
@@ -332,8 +333,8 @@ SUPPLE_LARGE void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT
   for (int sweep = 0; sweep < most_sweeps; ++sweep) {
     if (sweep >= usual_sweeps) drop_vanished(k, n, rows, sigma);
     bool turning = false;
-    for (int i = 0; i + 1 < k; ++i) {
-      for (int j = i + 1; j < k; ++j) {
+    SUPPLE_UNROLL for (int i = 0; i < k - 1; ++i) {
+      SUPPLE_UNROLL for (int j = i + 1; j < k; ++j) {
         turning |= any(rotate_rows(n, rows + i * n, rows + j * n, sigma + i, sigma + j, r,
                                    turned + i * r, turned + j * r));
       }
@@ -349,8 +350,18 @@ SUPPLE_LARGE void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT
     // A null row has no direction: any orthogonal one will do.
     const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
     for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
-    if (any(missing)) complete(i, n, rows, missing);
+    if (whole && any(missing)) complete(i, n, rows, missing);
   }
+}
+template <class L>
+SUPPLE_LARGE void svd_rows(int k, int n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                           L* SUPPLE_RESTRICT turned, bool whole = true) {
+  svd_rows_here(k, n, rows, sigma, turned, whole);
+}
+template <class L, class K, class N>
+SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                        L* SUPPLE_RESTRICT turned, bool whole = true) {
+  svd_rows_here(k, n, rows, sigma, turned, whole);
 }
 
 // A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, downwards), v (n x

@@ -43,18 +43,19 @@ struct Step {
 
 namespace supple::inline SUPPLE_ISA {
 
-// J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n).
+// J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n). Where σᵢ
+// is zero, one of them is, too, unless they are wanted `whole`.
 template <class L, class M, class N>
-SUPPLE_LARGE void factor(M m, N n, const L* J, L* u, L* sigma, L* v) {
+SUPPLE_FN void factor(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
   if (int(m) <= int(n)) {
     for (int i = 0; i < m * n; ++i) v[i] = J[i];
-    svd_rows(m, n, v, sigma, u);
+    svd_rows(m, n, v, sigma, u, whole);
     return;
   }
   for (int i = 0; i < m; ++i) {
     for (int j = 0; j < n; ++j) u[j * m + i] = J[i * n + j];
   }
-  svd_rows(n, m, u, sigma, v);
+  svd_rows(n, m, u, sigma, v, whole);
 }
 
 // Jᵀ x
@@ -227,9 +228,9 @@ SUPPLE_FN void give_way(int m, int n, const T* d, const L& w, const L* J, L* wei
 }
 
 // Any step but the quick optimal one. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
-template <class L, class T>
-SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const L& before,
-                          const L& change, L* dq, L* scratch) {
+template <class L, class T, class M, class N>
+SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& before,
+                       const L& change, L* dq, L* scratch) {
   if (how.method == Method::transpose) {
     transpose_step(m, n, J, e, dq);
     return L(0);
@@ -249,7 +250,7 @@ SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, co
                       (rule == Rule::error || rule == Rule::error_norm ||
                        (rule == Rule::constant && how.damping.p[0] > 0));
   const auto decompose = [&](const L* A) {
-    factor(m, n, A, u, sigma, v);
+    factor(m, n, A, u, sigma, v, false);
     for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
   };
   if (direct) {
@@ -288,6 +289,18 @@ SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, co
     }
   }
   return damping;
+}
+
+// The same where sizes are known only when it runs: compiled once.
+template <class L, class T>
+SUPPLE_LARGE L usual_step_of_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
+                                      const L& before, const L& change, L* dq, L* scratch) {
+  return usual_step(how, m, n, J, e, before, change, dq, scratch);
+}
+template <class L, class T, int M, int N>
+SUPPLE_INLINE L usual_step_of_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n, const L* J, L* e,
+                                       const L& before, const L& change, L* dq, L* scratch) {
+  return usual_step(how, m, n, J, e, before, change, dq, scratch);
 }
 
 // How small a pivot of a Gram matrix may be, relative to the largest entry, for its Cholesky factor
@@ -432,8 +445,8 @@ SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n
 
 // One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled;
 // `start` is where the search of the optimal λ² begins. Returns λ², zero for undamped methods.
-template <class L, class T>
-SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
+template <class L, class T, class M, class N>
+SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const L& before,
                  const L& change, L* dq, L* scratch, const L& start = L(0)) {
   L *e = scratch, *other = e + m, *scaled = other + n, *rest = scaled + m * n;
   J = prepared(how, m, n, J, error, e, scaled);
@@ -441,12 +454,12 @@ SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, c
   if (has_quick_way(how)) {
     const mask_t<L> holds = go_quick_way(how, m, n, J, e, start, dq, &damping, rest);
     if (!all(holds)) {
-      const L usual = usual_step(how, m, n, J, e, before, change, other, rest);
+      const L usual = usual_step_of_any_size(how, m, n, J, e, before, change, other, rest);
       for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);
       damping = select(holds, damping, usual);
     }
   } else {
-    damping = usual_step(how, m, n, J, e, before, change, dq, rest);
+    damping = usual_step_of_any_size(how, m, n, J, e, before, change, dq, rest);
   }
   finished(how, n, dq);
   return damping;

@@ -37,7 +37,7 @@ SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   return some;
 }
 
-// Lanes of working memory that `follow` needs.
+// Lanes of working memory that `follow` needs, in each of its three places.
 template <class T>
 SUPPLE_FN constexpr int follow_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates, one = step_scratch(m, n);
@@ -46,14 +46,15 @@ SUPPLE_FN constexpr int follow_scratch(const Servo<T>& servo) {
 }
 
 // q̇ that follows `velocity`, the tasks' side by side: state.qd, from state.q and, if joints brake,
-// the state.qd of before. Resolved rate, and a step of all rows together.
-template <class L, class T>
-SUPPLE_FN void follow(const Servo<T>& servo, const L* velocity, ServoState<L>& state, L* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
-  look(servo, Wish<L>{nullptr, velocity, nullptr}, state, scratch);
-  state.lambda2 = step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, scratch);
+// the state.qd of before. Resolved rate, and a step of all rows, m, together. The three pieces of
+// working memory may be one; where they are not, a GPU has the second in registers.
+template <class L, class T, class M, class N>
+SUPPLE_FN void follow(const Servo<T>& servo, M m, N n, const L* velocity, ServoState<L>& state,
+                      L* looking, L* stepping, L* acting) {
+  look(servo, Wish<L>{nullptr, velocity, nullptr}, state, looking);
+  state.lambda2 = step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, stepping);
   if (has_limits(servo)) {
-    act(servo, state, scratch);
+    act(servo, m, n, state, acting);
   } else {
     for (int j = 0; j < n; ++j) state.qd[j] = state.dq[j];
   }
@@ -95,7 +96,7 @@ struct Glance {
 
 // `follow` by the quick way, for tasks that are no postures, of which there are `tasks`, with m
 // rows in all. Of sizes known when compiling everything stays in registers. Returns where dq (n) is
-// right: where no singular values are needed, and no limit acts.
+// right: where no singular values are needed, no limit acts, and angles are no thousands of turns.
 template <class L, class T, class K, class M, class N>
 SUPPLE_FN mask_t<L> follow_quickly(const Servo<T>& servo, K tasks, M m, N n, const L* q,
                                    const L* qd, const L* velocity, L* dq, Pose<L>* joint_poses,
@@ -103,10 +104,11 @@ SUPPLE_FN mask_t<L> follow_quickly(const Servo<T>& servo, K tasks, M m, N n, con
   const Step<T>& how = *servo.step;
   if (!has_quick_way(how)) return L(0) != L(0);
   L *asked = scratch, *e = asked + m, *scaled = e + m, *rest = scaled + m * n, lambda2;
-  forward(servo.chain, q, joint_poses);
+  const mask_t<L> near = turn_near_angles(servo.chain, q, joint_poses);
+  place_joints(servo.chain, joint_poses);
   each(tasks, Glance<L, T>{servo, joint_poses, velocity, J, asked});
   const L* const seen = prepared(how, m, n, J, asked, e, scaled);
-  mask_t<L> right = go_quick_way(how, m, n, seen, e, L(0), dq, &lambda2, rest);
+  mask_t<L> right = near & go_quick_way(how, m, n, seen, e, L(0), dq, &lambda2, rest);
   finished(how, n, dq);
   if (has_limits(servo)) right = right & within_limits(servo, q, qd, dq);
   return right;

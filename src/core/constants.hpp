@@ -35,6 +35,7 @@ std::string of(const Support&);
 std::string of(const Task<double>&);
 std::string of(const Measure&);
 std::string of(const JointLimit<double>&);
+std::string of(const Step<double>&);
 
 // {a, b, c}
 template <class... X>
@@ -127,27 +128,19 @@ inline std::string constants(const char* name, const Quest<double>& quest,
   return in_struct(name, all);
 }
 
-// Likewise what `servo` says, of resolved rate and one step for all tasks, no postures: as it is,
-// and `careful`, where the step takes singular values.
+// Likewise what `servo` says, of resolved rate and one step for all tasks, no postures.
 inline std::string constants(const char* name, const Servo<double>& servo) {
   const int n = servo.chain.coordinates;
   std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);
   all += line("Task<T>", "task", servo.tasks, servo.task);
   all += line("int", "task_rows", servo.tasks, servo.task_rows);
   all += line("JointLimit<T>", "limit", n, servo.limit);
-  const auto with = [&](const std::string& ours, Step<double> step) {
-    all += "  static constexpr Step<T> " + ours + "_step = " + of(step) + ";\n";
-    all += "  static constexpr Servo<T> " + ours + " = " +
-           braces(laid(servo.chain), servo.tasks, servo.rows, "task", "task_rows",
-                  of("Decision", servo.decision), "&" + ours + "_step", "{}", "{}", "limit",
-                  servo.bound, servo.scale, servo.second, servo.dt, servo.gain, servo.rate_gain,
-                  servo.rest_gain) +
-           ";\n";
-  };
-  Step<double> slow = *servo.step;
-  with("servo", slow);
-  if (has_quick_way(slow)) slow.method = Method::damped_svd;
-  with("careful", slow);
+  all += line("Step<T>", "step", 1, servo.step);
+  all += "  static constexpr Servo<T> servo = " +
+         braces(laid(servo.chain), servo.tasks, servo.rows, "task", "task_rows",
+                of("Decision", servo.decision), "step", "{}", "{}", "limit", servo.bound,
+                servo.scale, servo.second, servo.dt, servo.gain, servo.rate_gain, servo.rest_gain) +
+         ";\n";
   return in_struct(name, all);
 }
 

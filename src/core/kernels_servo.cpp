@@ -68,7 +68,9 @@ mask_t<L> block(const Chain<T>& chain, const FollowRequest<T>& request, std::ptr
   mask_t<L> sound = within_bounds(chain, space.q, qd);
   for (int i = 0; i < k; ++i) sound = sound & finite(space.velocity[i]);
   if (!all(sound)) return sound;
-  follow(*request.servo, space.velocity, space.state, space.scratch);
+  L* const memory = space.scratch;
+  follow(*request.servo, request.servo->rows, n, space.velocity, space.state, memory, memory,
+         memory);
   for (int j = 0; j < n; ++j) sound = sound & finite(qd[j]);
   if (all(sound)) store(n, lanes, qd, request.qd + first * n);
   return sound;

@@ -17,8 +17,17 @@ from supple.solve.cuda.toolkit import compile_source, device_named
 from supple.solve.velocity import Follower, refuse
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
-_THREADS = 128
+_THREADS = 128  # `threads` in step.cu
 _MOST = 2**31 - _THREADS  # robots of a call
+
+
+class Request(ctypes.Structure):
+    """`Request` of step.cu: the same members in the same order."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("q", "qd", "twist", "result")),
+        ("count", ctypes.c_int),
+    )
 
 
 def text_of(follower: Follower, dtype: np.dtype[Any]) -> str:
@@ -118,10 +127,9 @@ class GpuFollower:
         """Follow on a stream, without waiting: addresses of arrays on the GPU."""
         if not count:
             return
-        pointers = (ctypes.c_void_p(each) for each in (q, qd, twist, out))
+        request = Request(q, qd, twist, out, count)
         blocks = -(-count // _THREADS)
-        kernel = self.kernel(dtype)
-        self.machine.launch(kernel, blocks, _THREADS, stream, *pointers, ctypes.c_int(count))
+        self.machine.launch(self.kernel(dtype), blocks, _THREADS, stream, request)
 
 
 def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
