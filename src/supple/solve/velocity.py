@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -83,9 +84,10 @@ def step(
             Of arrays in a GPU's memory such a row gets zeros: to say so would be to wait.
         MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
-    try:
+    made = None
+    with suppress(TypeError):  # (a list is no key)
         made = _known(robot, tasks, step, limits, dt)
-    except TypeError:  # (a list is no key)
+    if made is None:
         made = follower_of(robot, tasks, step, limits, dt)
     if made.brakes and qd is None:
         raise InputError(
@@ -133,7 +135,7 @@ class Follower:
         if asked.shape[len(asked.shape) - len(tail) :] != tail:
             wide = ", ".join(map(str, tail))
             raise InputError(f"twist must be (..., {wide}); given: {asked.shape}")
-        asked = asked.reshape(*asked.shape[: asked.ndim - len(tail)], -1)
+        asked = asked.reshape(*asked.shape[: asked.ndim - len(tail)], math.prod(tail))
         each = {"q": at, "twist": asked}
         if qd is not None and self.brakes:
             each["qd"] = coordinates(qd, n, "qd")
