@@ -38,7 +38,7 @@ def servoing(robot: sp.Robot, count: int) -> Numbers:
 
 
 def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:
-    """Likewise; some of them 10^least to 0.1 rad away from where the Panda's shoulder is singular."""
+    """Likewise; some 10^least to 0.1 rad away from where the Panda's shoulder is singular."""
 
     def made(robot: sp.Robot, count: int) -> Numbers:
         q, twist = servoing(robot, count)
