@@ -108,6 +108,7 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
 def test_random_robots_keep_the_bound() -> None:
     arm, rng = robot("panda"), np.random.default_rng(5)
     q = arm.random(rng, 200_000).astype(np.float32)
+    q[::7] = SINGULAR["panda"][1]  # (of those some wait for others)
     twist = (rng.normal(size=(200_000, 6)) * 10.0 ** rng.uniform(-9, 6, (200_000, 1))).astype("f4")
     found = supple.step(arm, q, twist, device="cuda")
     hold_optimal(arm, q, twist, found, damping.Optimal.for_robot(arm).max_speed)
@@ -278,9 +279,10 @@ def test_a_graph_of_the_driver_allocates_nothing(cupy: ModuleType) -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
-    check(driver.cuStreamBeginCapture(stream.ptr, mode))
-    supple.step(arm, q, twist, out=out, stream=stream.ptr)
-    graph = check(driver.cuStreamEndCapture(stream.ptr))
+    with stream:
+        check(driver.cuStreamBeginCapture(stream.ptr, mode))
+        supple.step(arm, q, twist, out=out, stream=stream.ptr)
+        graph = check(driver.cuStreamEndCapture(stream.ptr))
     answer = driver.cuGraphGetNodes(graph, 100)
     assert int(answer[0]) == 0
     assert answer[2] == 1

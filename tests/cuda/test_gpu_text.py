@@ -31,8 +31,8 @@ HEAD = """
 #define __shared__ static
 #define __forceinline__ inline
 #define __noinline__
-#define __launch_bounds__(threads)
-static struct { unsigned x; } blockIdx, threadIdx;
+#define __launch_bounds__(...)
+static struct { unsigned x; } gridDim, blockIdx, threadIdx;
 static void __syncthreads() {}
 static int atomicAdd(int* counter, int more) { return (*counter += more) - more; }
 """

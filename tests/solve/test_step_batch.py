@@ -126,7 +126,9 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
 def test_a_frame_that_nothing_moves() -> None:
     arm = robot("panda")
     for dtype in (np.float64, np.float32):
-        found = supple.step(arm, arm.random(0, 5).astype(dtype), np.ones((5, 6), dtype), "panda_link0")
+        found = supple.step(
+            arm, arm.random(0, 5).astype(dtype), np.ones((5, 6), dtype), "panda_link0"
+        )
         assert (found == 0).all()
 
 

@@ -1,6 +1,6 @@
 // Joint speeds of many robots, a thread for each: `follow` of velocity.hpp. The quick way first, in
-// registers; then what it does not lead to, gathered from the whole block, so that a few singular
-// robots, or some at their limits, keep one warp busy and not all of them.
+// registers. What it does not lead to (singular robots, some at their limits) is gathered until
+// there is one for every thread of the block: a few of them do not keep all warps waiting.
 //
 // Compiled when run, for a robot, its tasks, a step and limits: given.hpp is the text of their
 // constants (src/core/constants.hpp), and says what `Real` is.
@@ -16,6 +16,8 @@ constexpr int n = Known::servo.chain.coordinates;
 constexpr int m = Known::servo.rows;
 constexpr int twists = 6 * Known::servo.tasks;
 constexpr int threads = 128;  // of a block
+// At least so many blocks at a time: what is small fits into that many registers.
+constexpr int blocks = sizeof(Real) == 4 && m * n <= 42 ? 5 : 2;
 
 // The same servo where the quick way has not led to a step: it takes singular values.
 constexpr Step<Real> careful(Step<Real> step) {
@@ -86,20 +88,28 @@ __device__ __noinline__ void carefully(const Request& request, int row) {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(threads) step(Request request) {
-  __shared__ int left[threads], lefts;
+extern "C" __global__ void __launch_bounds__(threads, blocks) step(Request request) {
+  __shared__ int left[2 * threads], lefts;  // robots that the quick way has not done
   if (threadIdx.x == 0) lefts = 0;
   __syncthreads();
-  const int row = blockIdx.x * threads + threadIdx.x;
-  if (row < request.count) {
-    Robot robot = read(request, row);
-    if (!robot.sound || quickly(robot)) {
-      write(request, row, robot.dq, robot.sound);
-    } else {
-      left[atomicAdd(&lefts, 1)] = row;
+  for (int first = blockIdx.x * threads; first < request.count; first += gridDim.x * threads) {
+    const int row = first + threadIdx.x;
+    if (row < request.count) {
+      Robot robot = read(request, row);
+      if (!robot.sound || quickly(robot)) {
+        write(request, row, robot.dq, robot.sound);
+      } else {
+        left[atomicAdd(&lefts, 1)] = row;
+      }
     }
+    __syncthreads();
+    const int rest = lefts - threads;
+    __syncthreads();
+    if (rest < 0) continue;
+    carefully(request, left[rest + threadIdx.x]);  // enough for all threads
+    if (threadIdx.x == 0) lefts = rest;
+    __syncthreads();
   }
-  __syncthreads();
   if (threadIdx.x < lefts) carefully(request, left[threadIdx.x]);
 }
 

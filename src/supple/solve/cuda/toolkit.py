@@ -174,6 +174,11 @@ class Machine:
             name: check(self._driver.cuModuleGetFunction(module, name.encode())) for name in names
         }
 
+    def resident(self, kernel: Any, threads: int) -> int:
+        """How many blocks of a kernel run at a time."""
+        ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return self.processors * max(1, int(check(ask(kernel, threads, 0))))
+
     def allocate(self, size: int, stream: int) -> Memory:
         """Memory of some bytes, given back when nobody holds it."""
         return Memory(self, int(check(self._driver.cuMemAllocAsync(max(size, 1), stream))), stream)

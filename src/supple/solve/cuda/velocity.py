@@ -18,7 +18,7 @@ from supple.solve.velocity import Follower, refuse
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _THREADS = 128  # `threads` in step.cu
-_MOST = 2**31 - _THREADS  # robots of a call
+_MOST = 2**30  # robots of a call
 
 
 class Request(ctypes.Structure):
@@ -41,13 +41,14 @@ class GpuFollower:
     def __init__(self, follower: Follower, number: int, architecture: str) -> None:
         self.follower, self.architecture = follower, architecture
         self.machine = machine(number)
-        self._kernels: dict[np.dtype[Any], Any] = {}
+        self._kernels: dict[np.dtype[Any], tuple[Any, int]] = {}
 
-    def kernel(self, dtype: np.dtype[Any]) -> Any:
-        """The kernel for a type of numbers."""
+    def kernel(self, dtype: np.dtype[Any]) -> tuple[Any, int]:
+        """The kernel for a type of numbers, and how many blocks of it the GPU runs at a time."""
         if dtype not in self._kernels:
             code = compile_source(text_of(self.follower, dtype), self.architecture, fine=True)
-            self._kernels[dtype] = self.machine.load(code, ("step",))["step"]
+            kernel = self.machine.load(code, ("step",))["step"]
+            self._kernels[dtype] = kernel, self.machine.resident(kernel, _THREADS)
         return self._kernels[dtype]
 
     def follow(
@@ -128,8 +129,8 @@ class GpuFollower:
         if not count:
             return
         request = Request(q, qd, twist, out, count)
-        blocks = -(-count // _THREADS)
-        self.machine.launch(self.kernel(dtype), blocks, _THREADS, stream, request)
+        kernel, most = self.kernel(dtype)
+        self.machine.launch(kernel, min(-(-count // _THREADS), most), _THREADS, stream, request)
 
 
 def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
