@@ -63,7 +63,9 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     follower = follower_of(arm, None, *(options.get(k) for k in ("step", "limits", "dt")))
     (folder / "step.cpp").write_text(HEAD + text_of(follower, np.dtype(dtype)) + TAIL)
     library = folder / "step.so"
-    command = [compiler, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-o", str(library)]
+    # (a namespace of its own: of several libraries the linker would take the constants of one)
+    own = f"-Dsupple=supple_{abs(hash(folder))}"
+    command = [compiler, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", own, "-o", str(library)]
     subprocess.run([*command, str(folder / "step.cpp")], check=True)
     run = ctypes.CDLL(str(library)).on_cpu
 

@@ -85,10 +85,11 @@ def step(
         MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
     made = None
+    key: Any = (robot, tasks, step, limits, dt)
     with suppress(TypeError):  # (a list is no key)
-        made = _known(robot, tasks, step, limits, dt)
+        made = _known(*key)
     if made is None:
-        made = follower_of(robot, tasks, step, limits, dt)
+        made = follower_of(*key)
     if made.brakes and qd is None:
         raise InputError(
             "limits of acceleration need qd, the speeds of the step before; given: none"
@@ -133,8 +134,8 @@ class Follower:
         n, tail = self.layout.robot.dof, (*self.tasks, 6)
         at, asked = coordinates(q, n, "q"), coordinates(twist, 6, "twist")
         if asked.shape[len(asked.shape) - len(tail) :] != tail:
-            wide = ", ".join(map(str, tail))
-            raise InputError(f"twist must be (..., {wide}); given: {asked.shape}")
+            expected = ", ".join(map(str, tail))
+            raise InputError(f"twist must be (..., {expected}); given: {asked.shape}")
         asked = asked.reshape(*asked.shape[: asked.ndim - len(tail)], math.prod(tail))
         each = {"q": at, "twist": asked}
         if qd is not None and self.brakes:
@@ -146,7 +147,7 @@ class Follower:
             raise InputError(f"batch axes must broadcast; given: {shapes}") from None
         single = all(one.dtype == np.float32 for one in each.values())
         dtype = np.float32 if single else np.float64
-        wide = [
+        wide: list[Any] = [
             np.ascontiguousarray(np.broadcast_to(one, (*lead, one.shape[-1])), dtype)
             for one in each.values()
         ]
@@ -197,12 +198,13 @@ def follower_of(
         if dt is not None:
             raise InputError(f"dt is for limits, of which there are none; given: {shown(dt)}")
         return _made(layout, single, plan.steps[0], None, math.inf, 1.0)
-    if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
+    bounds: object = limits
+    if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
         raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
     if dt is None:
         raise InputError("limits need dt, the length of a step [s]; given: none")
-    bound = min(limits.max_norm, plan.max_speed)
-    return _made(layout, single, plan.steps[0], limits, bound, number(dt, "dt", above=0))
+    bound = min(bounds.max_norm, plan.max_speed)
+    return _made(layout, single, plan.steps[0], bounds, bound, number(dt, "dt", above=0))
 
 
 _known = lru_cache(maxsize=64)(follower_of)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import InputError
+from supple.kinematics.arrays import refuse_out
 from supple.solve.cuda.arrays import GpuArray, Seen, seen, stream_of
 from supple.solve.cuda.position import machine
 from supple.solve.cuda.source import source
@@ -64,23 +65,19 @@ class GpuFollower:
             and (out.shape, out.dtype) == (q.shape, q.dtype)
             and out.flags.carray
         ):
-            given = getattr(out, "shape", out), getattr(out, "dtype", None)
-            raise InputError(
-                f"out must be a writable C-contiguous array of shape {q.shape}, {q.dtype}; "
-                f"given: {given}"
-            )
+            refuse_out(out, q.shape, q.dtype)
         if not q.size:
             return out  # type: ignore[no-any-return]
         gpu, stream = self.machine, self.machine.stream()
         gpu.use()
-        given = [one for one in (q, twist, qd) if one is not None]
-        memory = [gpu.allocate(one.nbytes, stream) for one in (q, *given)]
-        for one, to in zip(given, memory[1:], strict=True):
+        arrays = [one for one in (q, twist, qd) if one is not None]
+        memory = [gpu.allocate(one.nbytes, stream) for one in (*arrays, q)]
+        for one, to in zip(arrays, memory, strict=False):
             gpu.upload(to.pointer, one, stream)
         at = [one.pointer for one in memory]
-        before = at[3] if qd is not None else 0
-        self.launch(q.dtype, at[1], at[2], before, at[0], q.size // q.shape[-1], stream)
-        gpu.download(out, at[0], stream)
+        before = 0 if qd is None else at[2]
+        self.launch(q.dtype, at[0], at[1], before, at[-1], q.size // q.shape[-1], stream)
+        gpu.download(out, at[-1], stream)
         return out  # type: ignore[no-any-return]
 
     def follow_there(self, q: Any, twist: Any, qd: Any, out: Any, stream: Any) -> Any:
