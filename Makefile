@@ -60,6 +60,7 @@ bench-position: $(VENV)/installed $(VENV)/test-tools $(PEERS)/position/installed
 bench-gpu: $(VENV)/installed
 	$(PIP) install "cuda-core[cu13]>=0.5"
 	$(BIN)/python bench/gpu.py
+	$(BIN)/python bench/gpu_step.py
 
 bench-figures: $(VENV)/installed
 	$(BIN)/python bench/figures.py

@@ -90,7 +90,9 @@ SUPPLE_LARGE void fill_in(int m, int n, const L* J, const L& lambda2, const L* l
 inline constexpr int block_rounds = 6;
 
 // Lanes of working memory that `boxed_step` needs.
-SUPPLE_FN int boxed_scratch(int m, int n) { return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n; }
+SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
+  return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
+}
 
 // The step inside a box: x (n) holds x0 and is replaced. `side` (n) is -1, 0 or 1 where an entry
 // sits at its low end, is free, or sits at its high end; it is read first if `guessed`. Returns the
@@ -195,7 +197,9 @@ SUPPLE_FN void damp_more(int m, int n, const L* J, const L& lambda2, const L& de
 }
 
 // Lanes of working memory that `limited_step` needs.
-SUPPLE_FN int limited_scratch(int m, int n) { return boxed_scratch(m, n) + m * m + m + 3 * n; }
+SUPPLE_FN constexpr int limited_scratch(int m, int n) {
+  return boxed_scratch(m, n) + m * m + m + 3 * n;
+}
 
 // The step inside a box and no longer than `bound`: as `boxed_step`, with as much more damping δ²
 // as it takes. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the bound is
@@ -253,7 +257,7 @@ SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L*
 }
 
 // Lanes of working memory that `bounded_step` needs.
-SUPPLE_FN int bounded_scratch(int m, int n) {
+SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
@@ -262,8 +266,8 @@ SUPPLE_FN int bounded_scratch(int m, int n) {
 // at the ends of the box the others are optimally damped: no more than it takes to keep the bound,
 // at least λ². `side` is read as a guess and written, `used` is the damping. Returns where x is
 // right.
-template <class L>
-SUPPLE_LARGE mask_t<L> bounded_step(int m, int n, const L* J, const L* e, const L& lambda2,
+template <class L, class M, class N>
+SUPPLE_LARGE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                     const L* low, const L* high, const L& bound, L* x, L* side,
                                     L* used, L* scratch) {
   using T = scalar_t<L>;
@@ -272,7 +276,7 @@ SUPPLE_LARGE mask_t<L> bounded_step(int m, int n, const L* J, const L* e, const 
   const mask_t<L> no = L(0) != L(0);
   mask_t<L> right = no, open = L(0) == L(0);
   *used = lambda2;
-  if (m > n) return no;
+  if (int(m) > int(n)) return no;
   for (int round = 0; round < block_rounds && any(open); ++round) {
     L room = bound * bound;
     for (int j = 0; j < n; ++j) {

@@ -6,8 +6,8 @@
 //              a turn); beyond, the C library's function, lane by lane. sin(-0) is +0
 //     atan2    2.1 ulp; signs of zeros and infinities as in C
 //
-// On CUDA both are the toolkit's own functions (up to 3 ulp by its manual). The coefficients are
-// made by tools/minimax.py.
+// On CUDA both are the toolkit's own functions (up to 3 ulp by its manual), but for
+// `sincos_by_polynomials`. The coefficients are made by tools/minimax.py.
 #pragma once
 
 #include "lane.hpp"
@@ -63,29 +63,35 @@ SUPPLE_INLINE L polynomial(const T (&c)[N], const L& z) {
   return sum;
 }
 
-// s = sin x, c = cos x for |x| <= Elementary::reach.
+// s = sin x, c = cos x for |x| <= Elementary::reach, by polynomials on every machine.
 template <class L>
-SUPPLE_INLINE void sincos_in_reach(const L& x, L& s, L& c) {
+SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   using T = scalar_t<L>;
   using E = Elementary<T>;
+  // x = k pi/2 + r. Adding the magic number leaves k in the low bits of the sum.
+  const L magic_k = fma(x, L(E::two_over_pi), L(Number<T>::round_magic));
+  const L k = magic_k - L(Number<T>::round_magic);
+  L r = x;
+  for (const T part : E::half_pi) r = fma(k, L(-part), r);
+  const L z = r * r;
+  L sine = fma(r * z, polynomial(E::sine, z), r);
+  // What rounding 1 - z/2 loses is put back with the smaller terms.
+  const L half = z * L(T(0.5));
+  const L one = L(1) - half;
+  const L lost = (L(1) - one) - half;
+  L cosine = one + fma(z * z, polynomial(E::cosine, z), lost);
+  turn_by_quadrants(magic_k, sine, cosine);
+  s = sine;
+  c = cosine;
+}
+
+// The same by the toolkit's own functions on CUDA.
+template <class L>
+SUPPLE_INLINE void sincos_in_reach(const L& x, L& s, L& c) {
   if constexpr (native_elementary) {
     native_sincos(x, s, c);
   } else {
-    // x = k pi/2 + r. Adding the magic number leaves k in the low bits of the sum.
-    const L magic_k = fma(x, L(E::two_over_pi), L(Number<T>::round_magic));
-    const L k = magic_k - L(Number<T>::round_magic);
-    L r = x;
-    for (const T part : E::half_pi) r = fma(k, L(-part), r);
-    const L z = r * r;
-    L sine = fma(r * z, polynomial(E::sine, z), r);
-    // What rounding 1 - z/2 loses is put back with the smaller terms.
-    const L half = z * L(T(0.5));
-    const L one = L(1) - half;
-    const L lost = (L(1) - one) - half;
-    L cosine = one + fma(z * z, polynomial(E::cosine, z), lost);
-    turn_by_quadrants(magic_k, sine, cosine);
-    s = sine;
-    c = cosine;
+    sincos_by_polynomials(x, s, c);
   }
 }
 

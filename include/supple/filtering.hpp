@@ -35,7 +35,7 @@ struct LeastProblem {
   mask_t<L> null;
 };
 
-SUPPLE_FN int filter_scratch(int m, int n) {
+SUPPLE_FN constexpr int filter_scratch(int m, int n) {
   const int k = m < n ? m : n;
   return 2 * m * n + 3 * k * k + 8 * (m + n);
 }

@@ -133,12 +133,26 @@ SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_
     add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
-// Forward kinematics: joint_poses[j] is the pose in the world of joint j's frame, after its motion.
+// The same, of less code: by polynomials, without anything beyond their reach. Returns where all
+// displacements are within it; elsewhere sines are not to be used.
+template <class L, class T>
+SUPPLE_INLINE mask_t<L> turn_near_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
+  mask_t<L> near = L(0) == L(0);
+  for (int j = 0; j < chain.joints; ++j) {
+    Vec3<L>& p = joint_poses[j].p;
+    p.z = displacement(chain.joint[j], q);
+    near = near & in_reach(p.z);
+    sincos_by_polynomials(p.z, p.y, p.x);
+    add_phase(chain.joint[j], p.x, p.y);
+  }
+  return near;
+}
+
+// The second pass: joint_poses[j] is the pose in the world of joint j's frame, after its motion.
 // Its R.z is the joint's axis and, for a revolute joint, its p a point on it; R.x and R.y are
 // written only where something else needs them (`branches`).
 template <class L, class T>
-SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
-  turn_angles(chain, q, joint_poses);
+SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   Pose<L> at = {};
   for (int j = 0; j < chain.joints; ++j) {
     const Joint<T>& joint = chain.joint[j];
@@ -157,6 +171,13 @@ SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_pos
     joint_poses[j].R.z = at.R.z;
     joint_poses[j].p = at.p;
   }
+}
+
+// Forward kinematics: both.
+template <class L, class T>
+SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
+  turn_angles(chain, q, joint_poses);
+  place_joints(chain, joint_poses);
 }
 
 // The pose in the world of a frame of the chain.

@@ -26,7 +26,11 @@
 #define SUPPLE_FN __host__ __device__ inline
 #define SUPPLE_APART __host__ __device__ inline
 #define SUPPLE_LARGE __host__ __device__ __noinline__
+// A loop that is unrolled on a GPU however long it gets, if its length is known when compiling: an
+// array stays in registers only if all its indices are known.
+#define SUPPLE_UNROLL _Pragma("unroll")
 #else
+#define SUPPLE_UNROLL
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
 // Never inlined on a CPU: a loop that needs all the registers for its constants.
@@ -35,13 +39,13 @@
 #define SUPPLE_LARGE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__
-// In front of a short loop of known length: on a CPU it is written out. (A GPU's compiler does.)
+// A short loop of known length that is straight code on a CPU. (A GPU's compiler sees to that.)
 #if defined(__CUDACC__)
-#define SUPPLE_UNROLL
+#define SUPPLE_STRAIGHT
 #elif defined(__clang__)
-#define SUPPLE_UNROLL _Pragma("unroll")
+#define SUPPLE_STRAIGHT _Pragma("unroll")
 #else
-#define SUPPLE_UNROLL _Pragma("GCC unroll 8")
+#define SUPPLE_STRAIGHT _Pragma("GCC unroll 8")
 #endif
 
 #if defined(__SSE2__) && !defined(__CUDACC__)

@@ -52,13 +52,13 @@ SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT
 // The same of a size that is known.
 template <class L, int M, int N>
 SUPPLE_FN void gram(Fixed<M>, Fixed<N>, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
-  SUPPLE_UNROLL for (int i = 0; i < M; ++i) {
+  SUPPLE_STRAIGHT for (int i = 0; i < M; ++i) {
     L sum[M];
-    SUPPLE_UNROLL for (int j = 0; j <= i; ++j) sum[j] = a[i * N] * a[j * N];
-    SUPPLE_UNROLL for (int k = 1; k < N; ++k) {
-      SUPPLE_UNROLL for (int j = 0; j <= i; ++j) sum[j] = fma(a[i * N + k], a[j * N + k], sum[j]);
+    SUPPLE_STRAIGHT for (int j = 0; j <= i; ++j) sum[j] = a[i * N] * a[j * N];
+    SUPPLE_STRAIGHT for (int k = 1; k < N; ++k) {
+      SUPPLE_STRAIGHT for (int j = 0; j <= i; ++j) sum[j] = fma(a[i * N + k], a[j * N + k], sum[j]);
     }
-    SUPPLE_UNROLL for (int j = 0; j <= i; ++j) product[i * M + j] = sum[j];
+    SUPPLE_STRAIGHT for (int j = 0; j <= i; ++j) product[i * M + j] = sum[j];
   }
 }
 
@@ -133,28 +133,28 @@ SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
                          L* SUPPLE_RESTRICT floor) {
   using T = scalar_t<L>;
   const int n = size;
-  SUPPLE_UNROLL for (int i = 0; i < n; ++i) {
+  SUPPLE_STRAIGHT for (int i = 0; i < n; ++i) {
     floor[i] = a[i * n + i] * L(T(n) * Number<T>::epsilon);
   }
-  SUPPLE_UNROLL for (int k = 0; k < n; ++k) {
+  SUPPLE_STRAIGHT for (int k = 0; k < n; ++k) {
     const L pivot = a[k * n + k];
     const mask_t<L> positive = (pivot > floor[k]) & (pivot > L(0));
     const L inverse = select(positive, L(1) / select(positive, pivot, L(1)), L(0));
     a[k * n + k] = inverse;
-    SUPPLE_UNROLL for (int i = k + 1; i < n; ++i) {  // a column of L, above the diagonal of L D
+    SUPPLE_STRAIGHT for (int i = k + 1; i < n; ++i) {  // a column of L, above the diagonal of L D
       a[k * n + i] = a[i * n + k];
       a[i * n + k] = a[i * n + k] * inverse;
     }
-    SUPPLE_UNROLL for (int i = k + 1; i < n; ++i) {
-      SUPPLE_UNROLL for (int j = k + 1; j <= i; ++j) {
+    SUPPLE_STRAIGHT for (int i = k + 1; i < n; ++i) {
+      SUPPLE_STRAIGHT for (int j = k + 1; j <= i; ++j) {
         a[i * n + j] = fma(-a[k * n + i], a[j * n + k], a[i * n + j]);
       }
       x[i] = fma(-a[i * n + k], x[k], x[i]);
     }
   }
-  SUPPLE_UNROLL for (int i = 0; i < n; ++i) x[i] = x[i] * a[i * n + i];
-  SUPPLE_UNROLL for (int j = n - 1; j > 0; --j) {
-    SUPPLE_UNROLL for (int i = 0; i < j; ++i) x[i] = fma(-a[j * n + i], x[j], x[i]);
+  SUPPLE_STRAIGHT for (int i = 0; i < n; ++i) x[i] = x[i] * a[i * n + i];
+  SUPPLE_STRAIGHT for (int j = n - 1; j > 0; --j) {
+    SUPPLE_STRAIGHT for (int i = 0; i < j; ++i) x[i] = fma(-a[j * n + i], x[j], x[i]);
   }
 }
 
@@ -336,10 +336,11 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
 
 // The SVD of k rows of length n >= k. On return rows is V^T (k x n, orthonormal rows), sigma (k) is
 // sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma)
-// V^T. With turned = nullptr only sigma is wanted and rows is left as working space.
+// V^T. With turned = nullptr only sigma is wanted and rows is left as working space. Rows of V^T
+// whose sigma is zero are zero unless they are wanted `whole`.
 template <class L, class K, class N>
-SUPPLE_LARGE void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
-                           L* SUPPLE_RESTRICT turned) {
+SUPPLE_FN void svd_rows_here(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                             L* SUPPLE_RESTRICT turned, bool whole) {
   using T = scalar_t<L>;
   constexpr int most_sweeps = 60, usual_sweeps = 4;
   const L unscale = scale_to_range(k * n, rows);
@@ -351,8 +352,8 @@ SUPPLE_LARGE void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT
   for (int sweep = 0; sweep < most_sweeps; ++sweep) {
     if (sweep >= usual_sweeps) drop_vanished(k, n, rows, sigma);
     bool turning = false;
-    for (int i = 0; i + 1 < k; ++i) {
-      for (int j = i + 1; j < k; ++j) {
+    SUPPLE_UNROLL for (int i = 0; i < k - 1; ++i) {
+      SUPPLE_UNROLL for (int j = i + 1; j < k; ++j) {
         turning |= any(rotate_rows(n, rows + i * n, rows + j * n, sigma + i, sigma + j, r,
                                    turned + i * r, turned + j * r));
       }
@@ -368,8 +369,18 @@ SUPPLE_LARGE void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT
     // A null row has no direction: any orthogonal one will do.
     const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
     for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
-    if (any(missing)) complete(i, n, rows, missing);
+    if (whole && any(missing)) complete(i, n, rows, missing);
   }
+}
+template <class L>
+SUPPLE_LARGE void svd_rows(int k, int n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                           L* SUPPLE_RESTRICT turned, bool whole = true) {
+  svd_rows_here(k, n, rows, sigma, turned, whole);
+}
+template <class L, class K, class N>
+SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                        L* SUPPLE_RESTRICT turned, bool whole = true) {
+  svd_rows_here(k, n, rows, sigma, turned, whole);
 }
 
 // A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, downwards), v (n x

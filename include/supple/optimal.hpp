@@ -144,7 +144,7 @@ SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* 
 }
 
 // Lanes of working memory that `optimal_step` needs.
-SUPPLE_FN int optimal_scratch(int m, int n) { return m * n + 9 * m; }
+SUPPLE_FN constexpr int optimal_scratch(int m, int n) { return m * n + 9 * m; }
 
 // q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the least λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The search
 // starts from `start`, a λ² (of the step before, say; 0 if there is none), and ends at the same
@@ -260,6 +260,12 @@ SUPPLE_LARGE mask_t<L> optimal_step_of_any_size(int m, int n, const L* J, const 
   if (m == 6 && n == 6) return optimal_step(six, six, J, e, bound, start, dq, lambda2, scratch);
   if (m == 6) return optimal_step(six, n, J, e, bound, start, dq, lambda2, scratch);
   if (m == 3) return optimal_step(three, n, J, e, bound, start, dq, lambda2, scratch);
+  return optimal_step(m, n, J, e, bound, start, dq, lambda2, scratch);
+}
+template <class L, int M, int N>
+SUPPLE_INLINE mask_t<L> optimal_step_of_any_size(Fixed<M> m, Fixed<N> n, const L* J, const L* e,
+                                                 const L& bound, const L& start, L* dq, L* lambda2,
+                                                 L* scratch) {
   return optimal_step(m, n, J, e, bound, start, dq, lambda2, scratch);
 }
 

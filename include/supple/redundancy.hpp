@@ -33,7 +33,7 @@ struct Redundancy {
 namespace supple::inline SUPPLE_ISA {
 
 // Lanes of working memory that `secondary` needs, and `priority` for m rows in all.
-SUPPLE_FN int redundancy_scratch(int m, int n) {
+SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
   return step_scratch(m, n) + (m + n) * (m + n + 8);
 }
 

@@ -76,7 +76,7 @@ struct ServoState {
 namespace supple::inline SUPPLE_ISA {
 
 template <class T>
-SUPPLE_FN int servo_scratch(const Servo<T>& servo) {
+SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates;
   const int sizes[] = {12 * servo.chain.joints + m, filter_scratch(m, n), redundancy_scratch(m, n),
                        6 * n + m * n + limited_scratch(m, n),
@@ -216,10 +216,9 @@ SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
   return weighted;
 }
 
-// Limits: state.dq -> state.qd and state.q.
-template <class L, class T>
-SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
-  const int m = servo.rows, n = servo.chain.coordinates;
+// Limits: state.dq -> state.qd and state.q, for m rows and n coordinates.
+template <class L, class T, class M, class N>
+SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
   L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *weighted = x0 + n,
     *rest = weighted + m * n;
   const L dt(servo.dt), bound(servo.bound), resting(servo.rest_gain);
@@ -302,6 +301,11 @@ SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
     state.q[j] = select(inside, min(max(next, lower), upper), next);
     state.qd[j] = x[j];
   }
+}
+
+template <class L, class T>
+SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
+  act(servo, servo.rows, servo.chain.coordinates, state, scratch);
 }
 
 // What the next step compares with.

@@ -43,18 +43,19 @@ struct Step {
 
 namespace supple::inline SUPPLE_ISA {
 
-// J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n).
+// J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n). Where σᵢ
+// is zero, one of them is, too, unless they are wanted `whole`.
 template <class L, class M, class N>
-SUPPLE_LARGE void factor(M m, N n, const L* J, L* u, L* sigma, L* v) {
+SUPPLE_FN void factor(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
   if (int(m) <= int(n)) {
     for (int i = 0; i < m * n; ++i) v[i] = J[i];
-    svd_rows(m, n, v, sigma, u);
+    svd_rows(m, n, v, sigma, u, whole);
     return;
   }
   for (int i = 0; i < m; ++i) {
     for (int j = 0; j < n; ++j) u[j * m + i] = J[i * n + j];
   }
-  svd_rows(n, m, u, sigma, v);
+  svd_rows(n, m, u, sigma, v, whole);
 }
 
 // Jᵀ x
@@ -62,9 +63,9 @@ template <class L, class M, class N>
 SUPPLE_FN void transpose_times(M rows, N columns, const L* SUPPLE_RESTRICT J,
                                const L* SUPPLE_RESTRICT x, L* SUPPLE_RESTRICT result) {
   const int m = rows, n = columns;
-  SUPPLE_UNROLL for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
-  SUPPLE_UNROLL for (int i = 1; i < m; ++i) {
-    SUPPLE_UNROLL for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
+  SUPPLE_STRAIGHT for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
+  SUPPLE_STRAIGHT for (int i = 1; i < m; ++i) {
+    SUPPLE_STRAIGHT for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
   }
 }
 
@@ -229,9 +230,9 @@ SUPPLE_FN void give_way(int m, int n, const T* d, const L& w, const L* J, L* wei
 }
 
 // Any step but the quick optimal one. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
-template <class L, class T>
-SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, const L& before,
-                          const L& change, L* dq, L* scratch) {
+template <class L, class T, class M, class N>
+SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& before,
+                       const L& change, L* dq, L* scratch) {
   if (how.method == Method::transpose) {
     transpose_step(m, n, J, e, dq);
     return L(0);
@@ -251,7 +252,7 @@ SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, co
                       (rule == Rule::error || rule == Rule::error_norm ||
                        (rule == Rule::constant && how.damping.p[0] > 0));
   const auto decompose = [&](const L* A) {
-    factor(m, n, A, u, sigma, v);
+    factor(m, n, A, u, sigma, v, false);
     for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
   };
   if (direct) {
@@ -292,6 +293,18 @@ SUPPLE_LARGE L usual_step(const Step<T>& how, int m, int n, const L* J, L* e, co
   return damping;
 }
 
+// The same where sizes are known only when it runs: compiled once.
+template <class L, class T>
+SUPPLE_LARGE L usual_step_of_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
+                                      const L& before, const L& change, L* dq, L* scratch) {
+  return usual_step(how, m, n, J, e, before, change, dq, scratch);
+}
+template <class L, class T, int M, int N>
+SUPPLE_INLINE L usual_step_of_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n, const L* J, L* e,
+                                       const L& before, const L& change, L* dq, L* scratch) {
+  return usual_step(how, m, n, J, e, before, change, dq, scratch);
+}
+
 // How small a pivot of a Gram matrix may be, relative to the largest entry, for its Cholesky factor
 // to serve instead of an SVD. (Relative to its own row would not do: one that is nothing but
 // rounding errors, as those out of the plane of a planar arm, counts as zero.)
@@ -312,9 +325,9 @@ SUPPLE_FN mask_t<L> clearly_positive(int m, L* A) {
 // The damped step without singular values, where that is possible: where λ² does not depend on
 // them, or is zero because the least of them is far enough from zero, which a Cholesky factor
 // tells, too. Returns where that was so, and J Jᵀ + λ² well conditioned; m <= n.
-template <class L, class T>
-SUPPLE_LARGE mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const L* J, const L* e,
-                                  L* dq, L* lambda2, L* scratch) {
+template <class L, class T, class M, class N>
+SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, M m, N n, const L* J, const L* e, L* dq,
+                               L* lambda2, L* scratch) {
   L *A = scratch, *shifted = A + m * m, *z = shifted + m * m;
   mask_t<L> holds = L(0) == L(0);
   L least(0);  // the square of the singular value above which λ² is zero
@@ -361,6 +374,19 @@ SUPPLE_LARGE mask_t<L> quick_step(const Damping<T>& damping, int m, int n, const
   return holds;
 }
 
+// The same where sizes are known only when it runs: compiled once.
+template <class L, class T>
+SUPPLE_LARGE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, int m, int n, const L* J,
+                                              const L* e, L* dq, L* lambda2, L* scratch) {
+  return quick_step(damping, m, n, J, e, dq, lambda2, scratch);
+}
+template <class L, class T, int M, int N>
+SUPPLE_INLINE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, Fixed<M> m, Fixed<N> n,
+                                               const L* J, const L* e, L* dq, L* lambda2,
+                                               L* scratch) {
+  return quick_step(damping, m, n, J, e, dq, lambda2, scratch);
+}
+
 // J with its rows and columns scaled as a step says.
 template <class L, class T>
 SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
@@ -373,44 +399,71 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
   }
 }
 
-// Lanes of working memory that `step` needs.
-SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
+// Whether there is a way to a step that takes no singular values.
+template <class T>
+SUPPLE_FN constexpr bool has_quick_way(const Step<T>& how) {
+  const bool optimal = how.damping.rule == Rule::optimal;
+  return how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal);
+}
 
-// One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled;
-// `start` is where the search of the optimal λ² begins. Returns λ², zero for undamped methods.
+// That way, of what `prepared` has made. Returns where it leads to the step: elsewhere dq and
+// lambda2 are not to be used.
+template <class L, class T, class M, class N>
+SUPPLE_FN mask_t<L> go_quick_way(const Step<T>& how, M m, N n, const L* J, const L* e,
+                                 const L& start, L* dq, L* lambda2, L* scratch) {
+  const L bound(how.damping.p[0]);
+  if (how.damping.rule == Rule::optimal) {
+    return optimal_step_of_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
+  }
+  if (how.direction) return L(0) != L(0);
+  return quick_step_of_any_size(how.damping, m, n, J, e, dq, lambda2, scratch);
+}
+
+// What a step is taken of: e (m), shortened and weighted, and J, or `scaled` (m x n).
 template <class L, class T>
-SUPPLE_FN L step(const Step<T>& how, int m, int n, const L* J, const L* error, const L& before,
-                 const L& change, L* dq, L* scratch, const L& start = L(0)) {
-  L *e = scratch, *other = e + m, *scaled = other + n, *rest = scaled + m * n;
+SUPPLE_FN const L* prepared(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
+                            L* scaled) {
   for (int i = 0; i < m; ++i) e[i] = error[i];
   if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
   if (how.task_scale) {
     for (int i = 0; i < m; ++i) e[i] = e[i] * L(how.task_scale[i]);
   }
-  if (how.task_scale || how.joint_scale) {
-    scale_jacobian(how, m, n, J, scaled);
-    J = scaled;
-  }
-  L damping;
-  const bool optimal = how.damping.rule == Rule::optimal;
-  if (how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal)) {
-    const L bound(how.damping.p[0]);
-    const mask_t<L> holds =
-        optimal         ? optimal_step_of_any_size(m, n, J, e, bound, start, dq, &damping, rest)
-        : how.direction ? L(0) != L(0)
-                        : quick_step(how.damping, m, n, J, e, dq, &damping, rest);
-    if (!all(holds)) {
-      const L usual = usual_step(how, m, n, J, e, before, change, other, rest);
-      for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);
-      damping = select(holds, damping, usual);
-    }
-  } else {
-    damping = usual_step(how, m, n, J, e, before, change, dq, rest);
-  }
+  if (!how.task_scale && !how.joint_scale) return J;
+  scale_jacobian(how, m, n, J, scaled);
+  return scaled;
+}
+
+// And what is made of it in the end.
+template <class L, class T>
+SUPPLE_FN void finished(const Step<T>& how, int n, L* dq) {
   if (how.joint_scale) {
     for (int j = 0; j < n; ++j) dq[j] = dq[j] * L(how.joint_scale[j]);
   }
   if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
+}
+
+// Lanes of working memory that `step` needs.
+SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
+
+// One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled;
+// `start` is where the search of the optimal λ² begins. Returns λ², zero for undamped methods.
+template <class L, class T, class M, class N>
+SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const L& before,
+                 const L& change, L* dq, L* scratch, const L& start = L(0)) {
+  L *e = scratch, *other = e + m, *scaled = other + n, *rest = scaled + m * n;
+  J = prepared(how, m, n, J, error, e, scaled);
+  L damping;
+  if (has_quick_way(how)) {
+    const mask_t<L> holds = go_quick_way(how, m, n, J, e, start, dq, &damping, rest);
+    if (!all(holds)) {
+      const L usual = usual_step_of_any_size(how, m, n, J, e, before, change, other, rest);
+      for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);
+      damping = select(holds, damping, usual);
+    }
+  } else {
+    damping = usual_step_of_any_size(how, m, n, J, e, before, change, dq, rest);
+  }
+  finished(how, n, dq);
   return damping;
 }
 

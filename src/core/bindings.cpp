@@ -17,6 +17,7 @@
 #include "solve.hpp"
 #include "call.hpp"
 #include "tasks.hpp"
+#include "velocity.hpp"
 
 namespace supple {
 namespace {
@@ -107,6 +108,7 @@ NB_MODULE(_core, m) {
   bind_motion(m);
   bind_tasks(m);
   bind_servo(m);
+  bind_velocity(m);
   bind_solve(m);
   bind_call(m);
 }

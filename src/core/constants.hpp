@@ -1,4 +1,4 @@
-// A robot, its tasks and a damping rule as C++ text, for a compiler that shall fold them: the
+// A robot, its tasks, a step and limits as C++ text, for a compiler that shall fold them: the
 // GPU's, when run (src/supple/solve/cuda). Numbers are written in base 16, so that no bit is lost.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "supple/servo.hpp"
 #include "supple/solve.hpp"
 
 namespace supple::text {
@@ -34,6 +35,8 @@ std::string of(const Frame<double>&);
 std::string of(const Support&);
 std::string of(const Task<double>&);
 std::string of(const Measure&);
+std::string of(const JointLimit<double>&);
+std::string of(const Step<double>&);
 
 // {a, b, c}
 template <class... X>
@@ -67,7 +70,12 @@ inline std::string of(const Measure& measure) { return of("Measure", measure); }
 inline std::string of(const Step<double>& step) {
   return braces(of("Method", step.method), step.p, step.group, step.max_error, step.error_group,
                 step.max_angle, braces(of("Rule", step.damping.rule), array(4, step.damping.p)),
-                "nullptr", "nullptr", step.direction ? "direction" : "nullptr", step.min_weight);
+                step.task_scale ? "task_scale" : "nullptr",
+                step.joint_scale ? "joint_scale" : "nullptr",
+                step.direction ? "direction" : "nullptr", step.min_weight);
+}
+inline std::string of(const JointLimit<double>& limit) {
+  return braces(limit.lower, limit.upper, limit.speed, limit.acceleration);
 }
 
 template <class X>
@@ -75,19 +83,36 @@ std::string line(const char* type, const char* name, int count, const X* x) {
   return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
 }
 
+// Lines for the arrays of a chain, of tasks and of a step; `laid` is the chain of them.
+inline std::string lines(const Chain<double>& chain) {
+  int supports = 0;
+  for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
+  return line("Joint<T>", "joint", chain.joints, chain.joint) +
+         line("Frame<T>", "frame", chain.frames, chain.frame) +
+         line("Support", "support", supports, chain.support);
+}
+inline std::string laid(const Chain<double>& chain) {
+  return braces(chain.coordinates, chain.joints, chain.frames, chain.mimics, chain.phases,
+                chain.lengths, "joint", "frame", "support");
+}
+inline std::string lines(const Step<double>& step, int rows, int columns) {
+  std::string all;
+  if (step.task_scale) all += line("T", "task_scale", rows, step.task_scale);
+  if (step.joint_scale) all += line("T", "joint_scale", columns, step.joint_scale);
+  if (step.direction) all += line("T", "direction", rows, step.direction);
+  return all;
+}
+inline std::string in_struct(const char* name, const std::string& all) {
+  return std::string("namespace supple {\n\ntemplate <class T>\nstruct ") + name + " {\n" + all +
+         "};\n\n}  // namespace supple\n";
+}
+
 // A struct template of some name: what `quest` says, and how much each number of a target counts
 // when starts are looked up (targets,). Tasks are no postures.
 inline std::string constants(const char* name, const Quest<double>& quest,
                              const float* feature_scale) {
-  const Chain<double>& chain = quest.chain;
-  const int n = chain.coordinates;
-  int supports = 0;
-  for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
-  std::string all = "namespace supple {\n\ntemplate <class T>\nstruct ";
-  all += std::string(name) + " {\n";
-  all += line("Joint<T>", "joint", chain.joints, chain.joint);
-  all += line("Frame<T>", "frame", chain.frames, chain.frame);
-  all += line("Support", "support", supports, chain.support);
+  const int n = quest.chain.coordinates;
+  std::string all = lines(quest.chain);
   all += line("Task<T>", "task", quest.tasks, quest.task);
   all += line("Measure", "measure", quest.rows, quest.measure);
   all += line("T", "weight", quest.rows, quest.weight);
@@ -95,14 +120,29 @@ inline std::string constants(const char* name, const Quest<double>& quest,
   all += line("T", "from", n, quest.from) + line("T", "span", n, quest.span);
   all += line("T", "stride", n, quest.stride);
   all += line("T", "feature_scale", quest.targets, feature_scale);
-  if (quest.step.direction) all += line("T", "direction", quest.rows, quest.step.direction);
-  const std::string laid = braces(n, chain.joints, chain.frames, chain.mimics, chain.phases,
-                                  chain.lengths, "joint", "frame", "support");
+  all += lines(quest.step, quest.rows, n);
   all += "  static constexpr Quest<T> quest = " +
-         braces(laid, quest.tasks, quest.rows, quest.targets, "task", "measure", "weight", "lower",
-                "upper", "from", "span", "stride", "T(0)", "T(0)", of(quest.step), quest.stiffness,
-                quest.longest, quest.pace);
-  return all + ";\n};\n\n}  // namespace supple\n";
+         braces(laid(quest.chain), quest.tasks, quest.rows, quest.targets, "task", "measure",
+                "weight", "lower", "upper", "from", "span", "stride", "T(0)", "T(0)",
+                of(quest.step), quest.stiffness, quest.longest, quest.pace) +
+         ";\n";
+  return in_struct(name, all);
+}
+
+// Likewise what `servo` says, of resolved rate and one step for all tasks, no postures.
+inline std::string constants(const char* name, const Servo<double>& servo) {
+  const int n = servo.chain.coordinates;
+  std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);
+  all += line("Task<T>", "task", servo.tasks, servo.task);
+  all += line("int", "task_rows", servo.tasks, servo.task_rows);
+  all += line("JointLimit<T>", "limit", n, servo.limit);
+  all += line("Step<T>", "step", 1, servo.step);
+  all += "  static constexpr Servo<T> servo = " +
+         braces(laid(servo.chain), servo.tasks, servo.rows, "task", "task_rows",
+                of("Decision", servo.decision), "step", "{}", "{}", "limit", servo.bound,
+                servo.scale, servo.second, servo.dt, servo.gain, servo.rate_gain, servo.rest_gain) +
+         ";\n";
+  return in_struct(name, all);
 }
 
 // What is wished beyond a target that is met, (n,) each: which of its numbers is the rest posture

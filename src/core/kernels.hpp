@@ -127,6 +127,26 @@ struct Kernel {
   void (*box)(const JointLimit<T>&, T q, T speed, T dt, T& low, T& high);
 };
 
+// Joint speeds of `count` robots (velocity.hpp). Arrays are C-ordered.
+template <class T>
+struct FollowRequest {
+  const Servo<T>* servo;
+  std::ptrdiff_t count;
+  int velocities;     // numbers of all tasks' velocities
+  const T* q;         // (count, coordinates)
+  const T* before;    // (count, coordinates): how fast they went; null: at rest
+  const T* velocity;  // (count, velocities)
+  T* qd;              // (count, coordinates)
+};
+
+template <class T>
+struct FollowKernel {
+  std::size_t (*scratch)(const FollowRequest<T>&);  // bytes of aligned working memory
+  // Returns the first row with an input or a result that is not finite, or -1.
+  std::ptrdiff_t (*run)(const FollowRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
+                        void* scratch);
+};
+
 // One step of a control loop, in double precision: whole, or with a step of one's own between
 // `look` and `act`. Nothing is allocated; the working memory has `scratch` numbers.
 struct ServoKernel {
@@ -134,6 +154,8 @@ struct ServoKernel {
   void (*look)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
   void (*act)(const Servo<double>&, ServoState<double>&, double* scratch);
   void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
+  FollowKernel<double> f64;
+  FollowKernel<float> f32;
 };
 
 // Configurations to start from, by what they reach: some are centres, and all are kept with the

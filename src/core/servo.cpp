@@ -8,61 +8,13 @@
 #include <vector>
 
 #include "isa.hpp"
+#include "owned_step.hpp"
 #include "tasks.hpp"
 
 namespace supple {
 namespace {
 
 using namespace nb::literals;
-
-// A step of the kernel in one list of numbers, owning its weights: method, p, group, max_error,
-// error_group, max_angle, rule and its four parameters, min_weight; then how many weights of rows,
-// of joints and entries of a direction there are, and these.
-class OwnedStep {
- public:
-  explicit OwnedStep(const Doubles& given)
-      : weights_(given.begin() + head, given.end()),
-        step_{Method(int(given.at(0))),
-              given.at(1),
-              int(given.at(2)),
-              given.at(3),
-              int(given.at(4)),
-              given.at(5),
-              {Rule(int(given.at(6))), {given.at(7), given.at(8), given.at(9), given.at(10)}}} {
-    step_.min_weight = given.at(11);
-    const int method = int(given[0]), rule = int(given[6]);
-    if (method < 0 || method > int(Method::damped_quick) || rule < 0 || rule > int(last_rule) ||
-        step_.group < 1 || step_.error_group < 1) {
-      throw nb::value_error("no such method or rule");
-    }
-    for (int i = 0; i < 3; ++i) counts_[i] = int(given.at(12 + i));
-    if (counts_[0] + counts_[1] + counts_[2] != int(weights_.size())) {
-      throw nb::value_error("weights that do not match");
-    }
-  }
-
-  // Points into this one's memory.
-  Step<double> view(int rows, int columns) const {
-    const int sizes[] = {rows, columns, rows};
-    Step<double> step = step_;
-    const double** to[] = {&step.task_scale, &step.joint_scale, &step.direction};
-    const double* piece = weights_.data();
-    for (int i = 0; i < 3; ++i) {
-      if (counts_[i] != 0 && counts_[i] != sizes[i]) {
-        throw nb::value_error("weights that do not match the task");
-      }
-      if (counts_[i]) *to[i] = piece;
-      piece += counts_[i];
-    }
-    return step;
-  }
-
- private:
-  static constexpr int head = 15;
-  Doubles weights_;
-  Step<double> step_;
-  int counts_[3];
-};
 
 // Keeps everything that a step needs: nothing is allocated in a call but the array it returns, and
 // not even that if one is given.
@@ -377,7 +329,7 @@ class PyServo {
   }
 
   nb::object tasks_, convert_, pull_, own_;
-  std::vector<OwnedStep> owned_;
+  std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
   Ints rows_;

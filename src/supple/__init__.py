@@ -55,6 +55,7 @@ from supple.solve import (
     Trajectory,
     devices,
     solve,
+    step,
     track,
 )
 
@@ -113,6 +114,7 @@ __all__ = [
     "mjcf",
     "pose",
     "solve",
+    "step",
     "steps",
     "track",
     "urdf",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import supple
@@ -15,7 +16,10 @@ from supple.errors import MissingExtraError
 from supple.solve.cuda import cache
 from supple.solve.cuda.position import KERNELS
 from supple.solve.cuda.source import source
+from supple.solve.cuda.toolkit import compile_source
+from supple.solve.cuda.velocity import text_of
 from supple.solve.search import Search, search_of
+from supple.solve.velocity import follower_of
 
 
 def compiled(search: Search, name: str, **ways: Any) -> bytes:
@@ -62,6 +66,22 @@ def test_what_reads_arrays_compiles() -> None:
     search = search_of(supple.load("planar3"), PositionTask())
     assert b"read" in compiled(search, "read.cu")
     assert "Given" not in source("read.cu", search.kernel.constants())  # the same for all
+
+
+@pytest.mark.parametrize("what", ["optimal", "limits"])
+def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    arm, step, limits = supple.load("panda"), None, None
+    if what == "limits":
+        step = supple.DLS(supple.damping.Curvature(0.01))
+        limits = supple.Limits.of(arm, max_norm=2.0, max_acceleration=5.0)
+    follower = follower_of(arm, None, step, limits, None if limits is None else 0.01)
+    text = text_of(follower, np.dtype(np.float32 if what == "optimal" else np.float64))
+    try:
+        code = compile_source(text, "sm_90", fine=True)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    assert b"step" in code
 
 
 def test_every_header_is_in_the_text_once() -> None:

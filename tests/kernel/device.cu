@@ -20,6 +20,7 @@
 #include "step.hpp"
 #include "suit.hpp"
 #include "task.hpp"
+#include "velocity.hpp"
 
 namespace supple {
 
@@ -145,7 +146,8 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
 }
 
 // One start's descent towards a target, and towards the closest pose. (Sizes known only when run,
-// as above. Of servo.hpp nothing is instantiated: all that it calls is, and it takes minutes.)
+// as above. Of servo.hpp and velocity.hpp nothing is instantiated: all that they call is, and it
+// takes minutes. For one robot it takes seconds: tests/cuda/test_gpu_compile.py.)
 template <class T>
 __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;

@@ -59,6 +59,17 @@ class Kernel:
     direction: tuple[float, ...] = ()
     min_weight: float = 1.0
 
+    @property
+    def numbers(self) -> list[float]:
+        """All of it in one list (`OwnedStep` in src/core/owned_step.hpp)."""
+        rule, parameters = self.rule.kernel
+        padded = [*parameters, *[0.0] * (4 - len(parameters))]
+        sizes = [self.parameter, self.group, self.max_error, self.error_group, self.max_angle]
+        weights = [self.task_scale, self.joint_scale, self.direction]
+        counts = [float(len(each)) for each in weights]
+        head = [float(self.method), *map(float, sizes), float(rule), *padded, self.min_weight]
+        return [*head, *counts, *(w for each in weights for w in each)]
+
 
 @dataclass(frozen=True)
 class Transpose:

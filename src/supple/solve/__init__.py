@@ -1,4 +1,4 @@
-"""Steps in time, whole motions, and configurations that meet a target."""
+"""Steps in time and of many robots, whole motions, and configurations that meet a target."""
 
 from supple.solve.cuda import DeviceError, DeviceInfo, devices
 from supple.solve.position import solve
@@ -7,6 +7,7 @@ from supple.solve.servo import Servo
 from supple.solve.solution import Solution
 from supple.solve.story import Story
 from supple.solve.track import track
+from supple.solve.velocity import step
 
 __all__ = [
     "DeviceError",
@@ -18,5 +19,6 @@ __all__ = [
     "Trajectory",
     "devices",
     "solve",
+    "step",
     "track",
 ]

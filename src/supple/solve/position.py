@@ -156,7 +156,7 @@ def solve(
         checked(prefer, q0 is not None)
         most = count_of(solutions, "solutions", MOST_SOLUTIONS)
         several = prefer != "fast" or most > 1
-        place = (_device(device), precision, several)
+        place = (device_of(device), precision, several)
         call = _Call(search, bounds, math.inf, prefer, most, 1, None, None, place)
         return _on_gpu(call, target, tasks, q0, stream)
     if stream is not None:
@@ -388,7 +388,7 @@ def _no_precision(given: object) -> SuppleError:
     return unknown("precision", given, _PRECISIONS)
 
 
-def _device(given: object) -> str:
+def device_of(given: object) -> str:
     """The name of a GPU; of the first, if none is named.
 
     Raises:

@@ -20,7 +20,7 @@ from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
 from supple.motion.memory import Remembering
 from supple.motion.priority import Augmented, Priority
-from supple.motion.step import DLS, Kernel
+from supple.motion.step import DLS
 from supple.motion.task import (
     AxisTask,
     OrientationTask,
@@ -126,7 +126,7 @@ class Servo(_core.Servo):
         super().__init__(
             tasks=self._layout.kernel,
             decision=int(plan.decision),
-            steps=[_numbers(kernel) for kernel in plan.steps],
+            steps=[kernel.numbers for kernel in plan.steps],
             extra=list(plan.extra),
             limits=np.concatenate(
                 [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]
@@ -219,17 +219,6 @@ def laid_out(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple
         tips = tuple(PoseTask(tip) for tip in robot.tips)
         return lay_out(robot, tips), len(tips) == 1
     return lay_out(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
-
-
-def _numbers(kernel: Kernel) -> list[float]:
-    """A step as the compiled code takes it: one list (`OwnedStep` in src/core/servo.cpp)."""
-    rule, parameters = kernel.rule.kernel
-    padded = [*parameters, *[0.0] * (4 - len(parameters))]
-    sizes = [kernel.parameter, kernel.group, kernel.max_error, kernel.error_group, kernel.max_angle]
-    weights = [kernel.task_scale, kernel.joint_scale, kernel.direction]
-    counts = [float(len(each)) for each in weights]
-    head = [float(kernel.method), *map(float, sizes), float(rule), *padded, kernel.min_weight]
-    return [*head, *counts, *(w for each in weights for w in each)]
 
 
 def _given(task: Task, dof: int) -> tuple[int, int, int]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from supple.errors import InputError, shown
 from supple.solve.cuda.toolkit import Memory, packages
+
+Kinds: TypeAlias = tuple[type[np.floating[Any]], ...]
 
 _CUDA = 2  # kDLCUDA: the kind of device in DLPack
 

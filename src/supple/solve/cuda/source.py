@@ -18,7 +18,7 @@ def source(name: str, constants: str = "", rough: str = "float", several: bool =
 
     Args:
         name: Of the file, "search.cu".
-        constants: What given.hpp is: `Solver.constants()` of a robot, its tasks and a rule.
+        constants: What given.hpp is: `constants()` of what the kernels are for.
         rough: The numbers of the search, "float" or "double".
         several: Whether answers are compared, and not the first one taken.
     """

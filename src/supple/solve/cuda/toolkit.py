@@ -14,7 +14,9 @@ from typing import Any
 from supple.errors import MissingExtraError, SuppleError
 from supple.solve.cuda.cache import cached
 
-_OPTIONS = {"std": "c++20", "use_fast_math": True, "device_as_default_execution_space": True}
+_OPTIONS = {"std": "c++20", "device_as_default_execution_space": True}
+_ROUGH = {"use_fast_math": True}
+_FINE = {"ftz": True, "prec_div": False, "prec_sqrt": False}  # (of sines none but the exact ones)
 
 
 class DeviceError(SuppleError, RuntimeError):
@@ -110,8 +112,11 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
     return number, there[number]
 
 
-def compile_source(text: str, architecture: str) -> bytes:
+def compile_source(text: str, architecture: str, *, fine: bool = False) -> bytes:
     """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk.
+
+    `fine` says that floats are returned as they come: quotients and roots to 2 ulp, sines as good
+    as on a CPU. Else what is rough is measured in double afterwards.
 
     Raises:
         MissingExtraError: there is no NVRTC.
@@ -124,12 +129,13 @@ def compile_source(text: str, architecture: str) -> bytes:
     except RuntimeError as error:  # (the bindings are there, and not the library)
         raise MissingExtraError("cuda", "compiling for a GPU") from error
     check((status, None))
+    chosen = _OPTIONS | (_FINE if fine else _ROUGH)
 
     def make() -> bytes:
-        options = core.ProgramOptions(arch=architecture, **_OPTIONS)
+        options = core.ProgramOptions(arch=architecture, **chosen)
         return bytes(core.Program(text, "c++", options).compile("cubin").code)
 
-    return cached((text, repr(sorted(_OPTIONS.items())), architecture, f"{major}.{minor}"), make)
+    return cached((text, repr(sorted(chosen.items())), architecture, f"{major}.{minor}"), make)
 
 
 class Machine:
@@ -167,6 +173,11 @@ class Machine:
         return {
             name: check(self._driver.cuModuleGetFunction(module, name.encode())) for name in names
         }
+
+    def resident(self, kernel: Any, threads: int) -> int:
+        """How many blocks of a kernel run at a time."""
+        ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return self.processors * max(1, int(check(ask(kernel, threads, 0))))
 
     def allocate(self, size: int, stream: int) -> Memory:
         """Memory of some bytes, given back when nobody holds it."""

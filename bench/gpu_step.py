@@ -1,0 +1,202 @@
+"""Velocity steps on a GPU: device time of batches of all sizes, beside what the chip could do.
+
+python bench/gpu_step.py prints tables and writes them to bench/results/. Times are of the device,
+between events on its stream, of a CUDA graph with calls one behind the other: Python is not in
+them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import measure
+import supple as sp
+from gpu import Stopwatch
+from supple.solve.cuda import toolkit
+from supple.solve.cuda.velocity import GpuFollower, follower_on
+from supple.solve.velocity import follower_of
+
+COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+ROUNDS = 9
+DT = 0.01
+# What one step of a servoing Panda executes with optimal damping in float32, counted by Nsight
+# Compute (Executed Instructions, fused and non-fused FP32) and divided by the warps of the batch.
+FUSED, OTHER, INSTRUCTIONS = 860, 552, 1830
+
+Numbers = tuple[np.ndarray, np.ndarray]
+
+
+def servoing(robot: sp.Robot, count: int) -> Numbers:
+    """Anywhere inside the limits, 0.2 m/s and 0.5 rad/s along each axis (standard deviations)."""
+    rng = np.random.default_rng(1)
+    size = np.array([0.2, 0.2, 0.2, 0.5, 0.5, 0.5])
+    return robot.random(rng, count), size * rng.normal(size=(count, 6))
+
+
+def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:
+    """Likewise; some 10^least to 0.1 rad away from where the Panda's shoulder is singular."""
+
+    def made(robot: sp.Robot, count: int) -> Numbers:
+        q, twist = servoing(robot, count)
+        rng = np.random.default_rng(2)
+        some = rng.random(count) < share
+        away = 10.0 ** rng.uniform(least, -1, (count, 1)) if least > -16 else np.zeros((count, 1))
+        lost = np.array([0.3, 0.0, np.pi / 2, -1.6, 0.0, 1.6, 0.2])
+        there = np.where([0, 1, 1, 0, 1, 0, 0], lost + away * rng.normal(size=q.shape), q)
+        return np.where(some[:, None], there, q), twist
+
+    return made
+
+
+KINDS: dict[str, Callable[[sp.Robot, int], Numbers]] = {
+    "servoing": servoing,
+    "a fifth near a singularity": near(0.2, -4.0),
+    "all of them singular": near(1.0, -16.0),
+}
+
+
+@cache
+def most(kind: str, robot: str, count: int) -> Numbers:
+    """Numbers for the largest batch."""
+    return KINDS[kind](sp.load(robot), count)
+
+
+def data(kind: str, robot: str, count: int) -> Numbers:
+    """Numbers for a batch."""
+    large = (kind, robot) == ("servoing", "panda")
+    q, twist = most(kind, robot, COUNTS[-1] if large else count)
+    return q[:count], twist[:count]
+
+
+def device_time(gpu: GpuFollower, given: Numbers, dtype: Any) -> float:
+    """Milliseconds of a call."""
+    machine, stream = gpu.machine, gpu.machine.stream()
+    numbers = [np.ascontiguousarray(one, dtype) for one in given]
+    kept = [machine.allocate(one.nbytes, stream) for one in (*numbers, numbers[0])]
+    for one, memory in zip(numbers, kept, strict=False):
+        machine.upload(memory.pointer, one, stream)
+    count, watch = len(numbers[0]), Stopwatch(stream)
+    q, twist, out = (memory.pointer for memory in kept)
+
+    def call() -> None:
+        gpu.launch(np.dtype(dtype), q, twist, 0, out, count, stream)
+
+    call()  # compiles
+    calls, driver = max(2, min(50, 2_000_000 // count)), toolkit.packages()[1]
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+    toolkit.check(driver.cuStreamBeginCapture(stream, mode))
+    for _ in range(calls):
+        call()
+    graph = toolkit.check(driver.cuStreamEndCapture(stream))
+    ready = toolkit.check(driver.cuGraphInstantiate(graph, 0))
+    times = []
+    for _ in range(ROUNDS):
+        toolkit.check(driver.cuGraphLaunch(ready, stream))  # (busy while the next is enqueued)
+        watch.mark(0)
+        toolkit.check(driver.cuGraphLaunch(ready, stream))
+        watch.mark(1)
+        times.append(watch.time() / calls)
+    machine.wait(stream)
+    return statistics.median(times)
+
+
+def row(what: str, kind: str, robot: str, count: int, dtype: Any, **options: Any) -> str:
+    """A line of the table."""
+    arm = sp.load(robot)
+    follower = follower_of(arm, None, options.get("step"), *_limits(arm, options))
+    took = device_time(follower_on(follower, "cuda"), data(kind, robot, count), dtype)
+    name = np.dtype(dtype).name
+    rate = f"{count / took / 1e6:.2f}"
+    return f"| {robot} | {what} | {kind} | {name} | {count:,} | {1e3 * took:.1f} µs | {rate} |"
+
+
+def _limits(arm: sp.Robot, options: dict[str, Any]) -> tuple[sp.Limits | None, float | None]:
+    if "mode" not in options:
+        return None, None
+    norm = sp.damping.Optimal.for_robot(arm).max_speed
+    return sp.Limits.of(arm, max_norm=norm, mode=options["mode"]), DT
+
+
+def bound(rate: float) -> str:
+    """What the chip could do, and how much of it was done at some steps a second."""
+    properties = toolkit.packages()[0].Device(0).properties
+    peak = 2e3 * 128 * properties.multiprocessor_count * properties.clock_rate
+    memory = 2e3 * properties.memory_clock_rate * properties.global_memory_bus_width / 8
+    flops, moved = 2 * FUSED + OTHER, 4 * (7 + 6 + 7)
+    return (
+        f"One float32 step of a servoing Panda with optimal damping takes {flops:,} floating-point "
+        f"operations ({FUSED} fused multiply-adds, {OTHER} others; {INSTRUCTIONS:,} instructions "
+        f"in all, counted by Nsight Compute) and moves {moved} bytes. The chip has "
+        f"{properties.multiprocessor_count} × 128 lanes at {properties.clock_rate / 1e6:.2f} GHz: "
+        f"{peak / 1e12:.1f} TFLOP/s, so at most {peak / flops / 1e9:.1f} billion steps a second by "
+        f"operations, {peak / 2 / INSTRUCTIONS / 1e9:.1f} by instructions, and, at "
+        f"{memory / 1e12:.2f} TB/s, {memory / moved / 1e9:.0f} by memory. Measured: "
+        f"{rate / 1e9:.1f} billion, {100 * rate * flops / peak:.0f} % of the operations' bound, "
+        f"{100 * rate * INSTRUCTIONS / (peak / 2):.0f} % of the instructions', "
+        f"{100 * rate * moved / memory:.0f} % of the memory's."
+    )
+
+
+def main() -> None:
+    """Measure, print and write."""
+    if not sp.devices():
+        sys.exit("no NVIDIA GPU here, or no supple[cuda]")
+    device, driver = sp.devices()[0], toolkit.packages()[1]
+    million, f32, rules = 1_000_000, np.float32, sp.damping
+    panda = sp.load("panda")
+    lines = [
+        row("Optimal", "servoing", "panda", count, dtype)
+        for dtype in (np.float32, np.float64)
+        for count in COUNTS
+    ]
+    for kind in list(KINDS)[1:]:
+        lines.append(row("Optimal", kind, "panda", million, f32))
+    lines.append(row("Optimal", "servoing", "ur5e", million, f32))
+    for mode in ("exact", "scale"):
+        lines.append(row(f'Optimal, limits "{mode}"', "servoing", "panda", million, f32, mode=mode))
+    steps: dict[str, Any] = {
+        "Curvature": sp.DLS(rules.Curvature.for_robot(panda, dt=DT)),
+        "Constant": sp.DLS(rules.Constant(0.01)),
+        "Region": sp.DLS(rules.Region.for_robot(panda)),
+        "Manipulability": sp.DLS(rules.Manipulability.for_robot(panda)),
+        "ConditionBound": sp.DLS(rules.ConditionBound(100.0)),
+        "SDLS": sp.SDLS(),
+        "Transpose": sp.Transpose(),
+    }
+    for name, step in steps.items():
+        lines.append(row(name, "servoing", "panda", million, f32, step=step))
+    follower = follower_on(follower_of(panda, None, None, None, None), "cuda")
+    best = 10 * million / device_time(follower, data("servoing", "panda", 10 * million), f32) * 1e3
+    version = toolkit.check(driver.cuDriverGetVersion())
+    text = "\n".join(
+        [
+            "# Velocity steps on a GPU",
+            "",
+            f"{device}. `step(robot, q, twist)`, arrays in the GPU's memory. Servoing: q anywhere "
+            "inside the limits, twists of 0.2 m/s and 0.5 rad/s along each axis (standard "
+            "deviations). A fifth near a singularity: 1e-4 to 0.1 rad away from where the shoulder "
+            f"of the Panda is singular. Limits: the robot's own, dt = {DT} s.",
+            "",
+            "| robot | step | poses | numbers | robots | device time | billion a second |",
+            "|---|---|---|---|---:|---:|---:|",
+            *lines,
+            "",
+            bound(best),
+            "",
+            f"CUDA driver {version}. "
+            + measure.provenance(["numpy", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"]),
+            "",
+        ]
+    )
+    print(text)
+    print("written:", measure.write("gpu_step", text))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+// Joint speeds for a velocity of the tasks, inside limits: one robot of many, nothing remembered.
+//
+//   look     kinematics and tasks: J, and what is asked of J q̇
+//   step     q̇ and its damping
+//   act      limits, if there are any
+//
+// As a control loop in its first step (servo.hpp), on lanes; and a quick way for most of them that
+// needs little memory, for a CUDA thread that has registers alone.
+#pragma once
+
+#include "limits.hpp"
+#include "servo.hpp"
+#include "step.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Whether anything limits the joints, beside their damping.
+template <class T>
+SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
+  constexpr T none = Number<T>::huge;
+  bool some = servo.bound < none;
+  for (int j = 0; j < servo.chain.coordinates; ++j) {
+    const JointLimit<T>& limit = servo.limit[j];
+    some = some || limit.lower > -none || limit.upper < none || limit.speed < none ||
+           limit.acceleration < none;
+  }
+  return some;
+}
+
+// Whether how fast the joints went makes a difference.
+template <class T>
+SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
+  bool some = false;
+  for (int j = 0; j < servo.chain.coordinates; ++j) {
+    some = some || servo.limit[j].acceleration < Number<T>::huge;
+  }
+  return some;
+}
+
+// Lanes of working memory that `follow` needs, in each of its three places.
+template <class T>
+SUPPLE_FN constexpr int follow_scratch(const Servo<T>& servo) {
+  const int m = servo.rows, n = servo.chain.coordinates, one = step_scratch(m, n);
+  const int other = servo_scratch(servo);
+  return one > other ? one : other;
+}
+
+// q̇ that follows `velocity`, the tasks' side by side: state.qd, from state.q and, if joints brake,
+// the state.qd of before. Resolved rate, and a step of all rows, m, together. The three pieces of
+// working memory may be one; where they are not, a GPU has the second in registers.
+template <class L, class T, class M, class N>
+SUPPLE_FN void follow(const Servo<T>& servo, M m, N n, const L* velocity, ServoState<L>& state,
+                      L* looking, L* stepping, L* acting) {
+  look(servo, Wish<L>{nullptr, velocity, nullptr}, state, looking);
+  state.lambda2 = step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, stepping);
+  if (has_limits(servo)) {
+    act(servo, m, n, state, acting);
+  } else {
+    for (int j = 0; j < n; ++j) state.qd[j] = state.dq[j];
+  }
+}
+
+// Where limits leave a step dq (n) as it is.
+template <class L, class T>
+SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd, const L* dq) {
+  const int n = servo.chain.coordinates;
+  const L most = L(servo.bound * (servo.scale ? just_below<T> : T(1)));
+  mask_t<L> inside = dot(n, dq, dq) <= most * most;
+  for (int j = 0; j < n; ++j) {
+    L low, high;
+    joint_box(servo.limit[j], q[j], qd[j], L(servo.dt), low, high);
+    inside = inside & (dq[j] >= low) & (dq[j] <= high);
+  }
+  return inside;
+}
+
+// J and what is asked of one of the tasks, whose number is known when compiling.
+template <class L, class T>
+struct Glance {
+  const Servo<T>& servo;
+  const Pose<L>* joint_poses;
+  const L* velocity;
+  L *J, *e;
+
+  template <class K>
+  SUPPLE_INLINE void operator()(K k) const {
+    int rows = 0;
+    for (int i = 0; i < k; ++i) {
+      rows += servo.task[i].rows;
+    }
+    const int n = servo.chain.coordinates;
+    task_jacobian(servo.chain, servo.task[k], joint_poses, J + rows * n);
+    task_command(servo.chain, servo.task[k], joint_poses, velocity + 6 * k, e + rows);
+  }
+};
+
+// `follow` by the quick way, for tasks that are no postures, of which there are `tasks`, with m
+// rows in all. Of sizes known when compiling everything stays in registers. Returns where dq (n) is
+// right: where no singular values are needed, no limit acts, and angles are no thousands of turns.
+template <class L, class T, class K, class M, class N>
+SUPPLE_FN mask_t<L> follow_quickly(const Servo<T>& servo, K tasks, M m, N n, const L* q,
+                                   const L* qd, const L* velocity, L* dq, Pose<L>* joint_poses,
+                                   L* J, L* scratch) {
+  const Step<T>& how = *servo.step;
+  if (!has_quick_way(how)) return L(0) != L(0);
+  L *asked = scratch, *e = asked + m, *scaled = e + m, *rest = scaled + m * n, lambda2;
+  const mask_t<L> near = turn_near_angles(servo.chain, q, joint_poses);
+  place_joints(servo.chain, joint_poses);
+  each(tasks, Glance<L, T>{servo, joint_poses, velocity, J, asked});
+  const L* const seen = prepared(how, m, n, J, asked, e, scaled);
+  mask_t<L> right = near & go_quick_way(how, m, n, seen, e, L(0), dq, &lambda2, rest);
+  finished(how, n, dq);
+  if (has_limits(servo)) right = right & within_limits(servo, q, qd, dq);
+  return right;
+}
+
+// Lanes of working memory that `follow_quickly` needs.
+SUPPLE_FN constexpr int quick_scratch(int m, int n) {
+  const int one = optimal_scratch(m, n), other = 2 * m * m + m;
+  return 2 * m + m * n + (one > other ? one : other);
+}
+
+}  // namespace supple::inline SUPPLE_ISA
