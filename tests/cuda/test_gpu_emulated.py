@@ -63,6 +63,20 @@ def test_targets_are_met_whatever_their_order() -> None:
     assert (back.q[::-1] == found.q).all()
 
 
+def test_several_frames_are_met_whatever_their_order() -> None:
+    q = ARM.random(8, 200)  # (more than the threads of a block)
+    elbow, hand = ARM.frames[-2:]
+    tasks = (PositionTask(elbow, rows=("x", "y")), PositionTask(hand, rows=("x",)))
+    p = [ARM.fk(q, task.frame)[:, :3, 3] for task in tasks]
+    found = solve(ARM, p, tasks=tasks, device="cuda")
+    assert found.success.all()
+    for task, goal in zip(tasks, p, strict=True):
+        off = (ARM.fk(found.q, task.frame)[:, :3, 3] - goal)[:, : len(task.rows or ())]
+        assert np.abs(off).max() <= 1e-6
+    back = solve(ARM, [one[::-1] for one in p], tasks=tasks, device="cuda")
+    assert (back.q[::-1] == found.q).all()
+
+
 def test_what_cannot_be_is_said() -> None:
     _, p = targets(2)
     p[3] = 3 * p[3] / np.linalg.norm(p[3])
