@@ -16,7 +16,7 @@ import pytest
 from supple.solve.cuda import arrays, position, reading
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
-_OPTIONS = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
+_OPTIONS = ("-std=c++20", "-w", "-shared", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
 _TYPES = {  # of the kernels' arguments
     "look_up": ("Request",),
     "search": ("Request",),

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.errors import InputError, SuppleError, shown, unknown
+from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.kinematics.environment import thread_count
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array
 from supple.motion.task import TaskLike
-from supple.solve.cuda.arrays import on_gpu
+from supple.solve.device import (
+    Precision,
+    check_precision,
+    device_named,
+    each_on_gpu,
+    on_a_gpu,
+)
 from supple.solve.given import (
     MOST_SOLUTIONS,
     MOST_STARTS,
@@ -38,11 +43,8 @@ from supple.solve.story import story_of
 
 Progress: TypeAlias = Callable[[int, int], object]
 Function = TypeVar("Function", bound=Callable[..., Any])
-Precision: TypeAlias = Literal["mixed", "double"]
 Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
-_ARRAY = np.ndarray
-_PRECISIONS = ("mixed", "double")
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
 
@@ -137,7 +139,7 @@ def solve(
             get `Status.NONFINITE_INPUT`.
         MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
-    if device != "cpu" and (device is not None or _are_on_gpu(target)):
+    if device != "cpu" and (device is not None or on_a_gpu(target)):
         refused = {
             "timeout": timeout,
             "explain": explain or None,
@@ -149,20 +151,19 @@ def solve(
                 raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}")
         search = search_of(robot, tasks, damping, max_step)
         bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
-        if precision not in _PRECISIONS:
-            raise unknown("precision", precision, _PRECISIONS)
+        check_precision(precision, "cuda")
         if prefer is None:
             prefer = "fast" if q0 is None else "nearest"
         checked(prefer, q0 is not None)
         most = count_of(solutions, "solutions", MOST_SOLUTIONS)
         several = prefer != "fast" or most > 1
-        place = (device_of(device), precision, several)
+        place = (device_named(device), precision, several)
         call = _Call(search, bounds, math.inf, prefer, most, 1, None, None, place)
         return _on_gpu(call, target, tasks, q0, stream)
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
     if precision != "mixed":
-        raise _no_precision(precision)
+        check_precision(precision, "cpu")
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)
     ends = math.inf if timeout is None else began + seconds(timeout)
@@ -202,14 +203,14 @@ def _on_gpu(
     call: _Call, target: Any, tasks: TaskLike | Sequence[TaskLike] | None, q0: Any, stream: Any
 ) -> Solution:
     search = call.search
-    if _are_on_gpu(target):
+    if on_a_gpu(target):
         if call.solutions > 1 or call.prefer not in ("fast", "nearest"):
             raise InputError(
                 "of targets in a GPU's memory answers are not compared there but by "
                 'prefer="nearest"; solutions and other preferences take arrays of NumPy, also with '
                 f"device=; given: prefer={shown(call.prefer)}, solutions={call.solutions}"
             )
-        given = _each_on_gpu(target, len(search.layout.tasks))
+        given = each_on_gpu(target, len(search.layout.tasks))
         made: Solution = call.gpu().solve_there(given, q0, call.wanted(1), stream)
         return made
     if stream is not None:
@@ -217,24 +218,6 @@ def _on_gpu(
     goals = search.targets(each_of(target, tasks, search))
     start = None if q0 is None else start_of(q0, search.layout.robot, goals.shape[:-1])
     return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
-
-
-def _are_on_gpu(target: Any) -> bool:
-    """Whether a target is in a GPU's memory, or one of a sequence is."""
-    if type(target) is _ARRAY:
-        return False
-    if isinstance(target, list | tuple):
-        return any(type(one) is not _ARRAY and on_gpu(one) for one in target)
-    return on_gpu(target)
-
-
-def _each_on_gpu(target: Any, count: int) -> Sequence[object]:
-    """One target for each of some tasks; an array (..., k, 4, 4) is one of k poses."""
-    if isinstance(target, list | tuple):
-        return target
-    if count > 1 and target.shape[-3:] == (count, 4, 4):
-        return [target[..., i, :, :] for i in range(count)]
-    return (target,)
 
 
 @dataclass(frozen=True)
@@ -376,26 +359,3 @@ def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
 def _left(ends: float) -> float:
     """The time that is left [s]."""
     return max(0.0, ends - time.perf_counter())
-
-
-def _no_precision(given: object) -> SuppleError:
-    """The error for a precision that a CPU does not have."""
-    if given == "double":
-        return InputError(
-            'precision="double" is for a GPU alone: on the CPU floats search, and doubles finish '
-            "and verify"
-        )
-    return unknown("precision", given, _PRECISIONS)
-
-
-def device_of(given: object) -> str:
-    """The name of a GPU; of the first, if none is named.
-
-    Raises:
-        InputError: it is none.
-    """
-    if given is None:
-        return "cuda"
-    if not isinstance(given, str) or not re.fullmatch(r"cuda(:\d+)?", given):
-        raise InputError(f'device must be "cpu", "cuda" or "cuda:0"; given: {shown(given)}')
-    return given

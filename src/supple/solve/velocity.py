@@ -23,8 +23,8 @@ from supple.motion.limits import Limits
 from supple.motion.step import DLS, Kernel
 from supple.motion.task import PostureTask, TaskLike
 from supple.solve.cuda.arrays import on_gpu
+from supple.solve.device import device_named
 from supple.solve.plan import AnyStep, Decision, plan_of
-from supple.solve.position import device_of
 from supple.solve.servo import laid_out
 
 FloatArray = NDArray[np.floating[Any]]
@@ -100,7 +100,7 @@ def step(
 
         if threads is not None:
             raise InputError(f"threads is for device='cpu' alone; given: {shown(threads)}")
-        gpu = follower_on(made, device_of(device))
+        gpu = follower_on(made, device_named(device))
         if there:
             return gpu.follow_there(q, twist, qd, out, stream)
         run = gpu.follow

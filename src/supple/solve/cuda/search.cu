@@ -6,13 +6,16 @@ namespace supple {
 
 constexpr int listed = 4;  // of a problem's starts, so many are from the table
 
-// The table's entries nearest to each target: one of each of `listed` parts of the table.
-extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
-  constexpr int each = numbers <= 12 ? 4 : 1;  // problems of a thread: they share what is read
-  const int stride = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
-  float feature[each][numbers], best[each][listed];
-  int index[each][listed];
-  for (int p = 0; p < each; ++p) {
+namespace {
+
+constexpr int at_once = numbers <= 12 ? 4 : 1;  // problems at once: they share what is read
+
+// The table's entries nearest to targets, one of each of `listed` parts of the table: of the target
+// `first`, and of others in steps of `stride`.
+__device__ __forceinline__ void look_up_some(const Request& request, int first, int stride) {
+  float feature[at_once][numbers], best[at_once][listed];
+  int index[at_once][listed];
+  for (int p = 0; p < at_once; ++p) {
     const int problem = ::min(first + p * stride, request.count - 1);
     for (int i = 0; i < numbers; ++i) {
       feature[p][i] = float(request.target[problem * numbers + i]) * Given<float>::feature_scale[i];
@@ -23,27 +26,27 @@ extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
   const int blocks = request.entries / listed;
   for (int block = 0; block < blocks; ++block) {
     const float4 half = table[numbers * blocks + block];
-    float far[each][listed];
-    for (int p = 0; p < each; ++p) {
+    float far[at_once][listed];
+    for (int p = 0; p < at_once; ++p) {
       far[p][0] = half.x, far[p][1] = half.y, far[p][2] = half.z, far[p][3] = half.w;
     }
     for (int i = 0; i < numbers; ++i) {
       if (Given<float>::feature_scale[i] == 0) continue;
       const float4 reached = table[i * blocks + block];
-      for (int p = 0; p < each; ++p) {
+      for (int p = 0; p < at_once; ++p) {
         far[p][0] = fma(reached.x, -feature[p][i], far[p][0]);
         far[p][1] = fma(reached.y, -feature[p][i], far[p][1]);
         far[p][2] = fma(reached.z, -feature[p][i], far[p][2]);
         far[p][3] = fma(reached.w, -feature[p][i], far[p][3]);
       }
     }
-    for (int p = 0; p < each; ++p) {
+    for (int p = 0; p < at_once; ++p) {
       for (int t = 0; t < listed; ++t) {
         if (far[p][t] < best[p][t]) best[p][t] = far[p][t], index[p][t] = listed * block + t;
       }
     }
   }
-  for (int p = 0; p < each; ++p) {
+  for (int p = 0; p < at_once; ++p) {
     const int problem = first + p * stride;
     if (problem >= request.count) return;
     for (int t = 0; t < listed; ++t) {  // the nearest first
@@ -54,6 +57,13 @@ extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
       request.near[problem * listed + place] = static_cast<unsigned short>(index[p][t]);
     }
   }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
+  const int stride = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int i = first; i < request.count; i += at_once * stride) look_up_some(request, i, stride);
 }
 
 namespace {
