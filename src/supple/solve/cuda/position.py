@@ -16,10 +16,12 @@ from supple.motion.linearization import Array
 from supple.solve.cuda.arrays import GpuArray, seen, stream_of
 from supple.solve.cuda.source import source
 from supple.solve.cuda.toolkit import Machine, Memory, compile_source, device_named
+from supple.solve.parts import parts_of
 from supple.solve.search import Search
 from supple.solve.solution import Solution
 
-KERNELS = {"search.cu": ("read_poses", "look_up", "search", "finish"), "explore.cu": ("explore",)}
+KERNELS = {"search.cu": ("look_up", "search", "finish"), "explore.cu": ("explore",)}
+GENERAL = {"arrays.cu": ("read_poses", "begin", "split", "merge")}  # of any robot
 
 _LISTED = 4  # `listed` in search.cu
 _FEW = 10_000  # from so many targets on a thread for each is sooner than a warp for each
@@ -84,6 +86,7 @@ class GpuSolver:
     def __init__(self, search: Search, number: int, architecture: str) -> None:
         self.search = search
         self.machine = machine(number)
+        self.machine.use()
         constants = search.kernel.constants()
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
             texts = [source(name, constants) for name in KERNELS]
@@ -183,7 +186,7 @@ class GpuSolver:
         if count:
             numbers = (ctypes.c_void_p(poses.pointer), ctypes.c_void_p(scratch.pointer))
             blocks, threads = -(-count // 128), 128
-            read = self.kernels["read_poses"]
+            read = general(gpu.number, gpu.architecture)["read_poses"]
             gpu.launch(read, blocks, threads, on, *numbers, ctypes.c_int(count))
             self.launch(at, count, bounds, on)
         steps = [int(np.prod(lead[i + 1 :])) for i in range(len(lead))]
@@ -257,10 +260,25 @@ def machine(number: int) -> Machine:
     return Machine(number)
 
 
+@lru_cache(maxsize=8)
+def general(number: int, architecture: str) -> dict[str, Any]:
+    """The kernels of any robot on a GPU."""
+    loaded: dict[str, Any] = {}
+    machine(number).use()
+    for name, kernels in GENERAL.items():
+        loaded |= machine(number).load(compile_source(source(name, ""), architecture), kernels)
+    return loaded
+
+
 @lru_cache(maxsize=32)
 def solver_of(search: Search, device: str) -> GpuSolver:
     """A search on a GPU, compiled when first asked for."""
     number, info = device_named(device)
     if search.rest:
         raise InputError(f"a PostureTask is not for device={shown(device)} yet; given: one")
-    return GpuSolver(search, number, info.architecture)
+    parts = parts_of(search)
+    if parts[0].search is search:
+        return GpuSolver(search, number, info.architecture)
+    from supple.solve.cuda.parts import GpuParts  # (which has a GpuSolver for each)
+
+    return GpuParts(search, parts, number, info.architecture)

@@ -6,36 +6,6 @@ namespace supple {
 
 constexpr int listed = 4;  // of a problem's starts, so many are from the table
 
-// Poses (count, 4, 4) as the numbers of targets: rotation columns, made orthonormal where they are
-// not, and position. What is no pose is NaN. As `straight` in src/core/solve.cpp.
-extern "C" __global__ void read_poses(const double* poses, double* target, int count) {
-  const int problem = blockIdx.x * blockDim.x + threadIdx.x;
-  if (problem >= count) return;
-  const double* const T = poses + 16 * problem;
-  double off = 0;
-  const auto near = [&](double x, double y) { off = ::fmax(off, x == x ? ::fabs(x - y) : 1); };
-  for (int i = 0; i < 4; ++i) near(T[12 + i], i == 3);
-  bool good = off <= 1e-6;
-  Rotation<double> R{{T[0], T[4], T[8]}, {T[1], T[5], T[9]}, {T[2], T[6], T[10]}};
-  for (int pass = 0; pass < 3; ++pass) {
-    const double xx = dot(R.x, R.x), yy = dot(R.y, R.y), zz = dot(R.z, R.z);
-    const double xy = dot(R.x, R.y), xz = dot(R.x, R.z), yz = dot(R.y, R.z);
-    off = 0;
-    near(xx, 1), near(yy, 1), near(zz, 1), near(xy, 0), near(xz, 0), near(yz, 0);
-    good = good && off <= 1e-6;
-    if (off <= 1e-14 || pass == 2) break;
-    R = {R.x * (1.5 - 0.5 * xx) + R.y * (-0.5 * xy) + R.z * (-0.5 * xz),
-         R.x * (-0.5 * xy) + R.y * (1.5 - 0.5 * yy) + R.z * (-0.5 * yz),
-         R.x * (-0.5 * xz) + R.y * (-0.5 * yz) + R.z * (1.5 - 0.5 * zz)};
-  }
-  good = good && dot(cross(R.x, R.y), R.z) > 0;
-  const double number[12] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z,
-                             R.z.x, R.z.y, R.z.z, T[3],  T[7],  T[11]};
-  for (int i = 0; i < 12; ++i) {
-    target[12 * problem + i] = good ? number[i] : __longlong_as_double(0x7ff8000000000000ll);
-  }
-}
-
 // The table's entries nearest to each target: one of each of `listed` parts of the table.
 extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
   constexpr int each = numbers <= 12 ? 4 : 1;  // problems of a thread: they share what is read

@@ -141,6 +141,8 @@ class Machine:
         self.device = self._core.Device(number)
         self.device.set_current()
         self.processors = int(self.device.properties.multiprocessor_count)
+        major, minor = self.device.compute_capability
+        self.architecture = f"sm_{major}{minor}"
         self._stream = int(check(self._driver.cuStreamCreate(1)))
 
     def use(self) -> None:
