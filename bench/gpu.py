@@ -29,7 +29,7 @@ class Stopwatch:
     """Device time [ms] between two moments of a stream."""
 
     def __init__(self, stream: int) -> None:
-        self.driver, self.stream = toolkit.packages()[1], stream
+        self.driver, self.stream = toolkit.driver(), stream
         self.ends = [toolkit.check(self.driver.cuEventCreate(0)) for _ in range(2)]
 
     def mark(self, which: int) -> None:
@@ -96,7 +96,7 @@ def main() -> None:
     """Measure, print and write."""
     if not sp.devices():
         sys.exit("no NVIDIA GPU here, or no supple[cuda]")
-    device, driver = sp.devices()[0], toolkit.packages()[1]
+    device, driver = sp.devices()[0], toolkit.driver()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SUPPLE_CACHE_DIR"] = folder
         cold, warm = first_call()

@@ -1,6 +1,7 @@
 """What is used of NVIDIA's Python packages: compiling, loading, launching, memory.
 
-They are looked for when first needed: importing supple does not import them.
+They are looked for when first needed: importing supple does not import them. Most of it needs only
+the bindings: importing `cuda.core` takes longer than all the rest of a first call.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from supple.errors import MissingExtraError, SuppleError
 from supple.solve.cuda.cache import cached
 
-_OPTIONS = {"std": "c++20", "use_fast_math": True, "device_as_default_execution_space": True}
+_OPTIONS = ("--std=c++20", "--use_fast_math", "--device-as-default-execution-space")
 
 
 class DeviceError(SuppleError, RuntimeError):
@@ -36,22 +37,34 @@ class DeviceInfo:
 
 
 @lru_cache(maxsize=1)
+def driver() -> Any:
+    """The GPU's driver, `cuda.bindings.driver`.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        from cuda.bindings import driver as found
+    except ImportError as error:
+        raise MissingExtraError("cuda", 'device="cuda"') from error
+    return found
+
+
+@lru_cache(maxsize=1)
 def packages() -> tuple[Any, Any]:
-    """`cuda.core` and the driver.
+    """`cuda.core`, which knows other libraries' arrays, and the driver.
 
     Raises:
         MissingExtraError: they are not installed.
     """
     try:
-        from cuda.bindings import driver
-
         from cuda import core
 
         if not hasattr(core, "Program"):  # releases before 0.5
             from cuda.core import experimental as core
     except ImportError as error:
         raise MissingExtraError("cuda", 'device="cuda"') from error
-    return core, driver
+    return core, driver()
 
 
 def check(answer: tuple[Any, ...]) -> Any:
@@ -62,7 +75,7 @@ def check(answer: tuple[Any, ...]) -> Any:
     """
     status, *results = answer
     if int(status):
-        _, text = packages()[1].cuGetErrorString(status)
+        _, text = driver().cuGetErrorString(status)
         raise DeviceError(f"the GPU's driver refused: {(text or b'?').decode()} ({status.name})")
     return results[0] if results else None
 
@@ -77,22 +90,28 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 @lru_cache(maxsize=1)
 def _devices() -> tuple[DeviceInfo, ...]:
-    core, driver = packages()
+    cuda = driver()
     try:
-        check(driver.cuInit(0))
-        count = check(driver.cuDeviceGetCount())
+        check(cuda.cuInit(0))
+        count = check(cuda.cuDeviceGetCount())
     except (RuntimeError, ImportError, OSError) as error:
         raise DeviceError(
             f'device="cuda" needs an NVIDIA GPU and its driver; here: {error}'
         ) from error
     found = []
     for i in range(count):
-        handle = check(driver.cuDeviceGet(i))
-        memory = check(driver.cuDeviceTotalMem(handle))
-        device = core.Device(i)
-        major, minor = device.compute_capability
-        found.append(DeviceInfo(f"cuda:{i}", device.name, f"sm_{major}{minor}", int(memory)))
+        handle = check(cuda.cuDeviceGet(i))
+        memory = check(cuda.cuDeviceTotalMem(handle))
+        model = check(cuda.cuDeviceGetName(256, handle)).split(b"\0")[0].decode()
+        major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
+        found.append(DeviceInfo(f"cuda:{i}", model, f"sm_{major}{minor}", int(memory)))
     return tuple(found)
+
+
+def _attribute(handle: Any, name: str) -> int:
+    """A number that the driver knows of a device."""
+    which = getattr(driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(check(driver().cuDeviceGetAttribute(which, handle)))
 
 
 def device_named(name: str) -> tuple[int, DeviceInfo]:
@@ -116,7 +135,7 @@ def compile_source(text: str, architecture: str) -> bytes:
     Raises:
         MissingExtraError: there is no NVRTC.
     """
-    core, _ = packages()
+    driver()
     from cuda.bindings import nvrtc
 
     try:
@@ -124,12 +143,33 @@ def compile_source(text: str, architecture: str) -> bytes:
     except RuntimeError as error:  # (the bindings are there, and not the library)
         raise MissingExtraError("cuda", "compiling for a GPU") from error
     check((status, None))
+    key = (text, *_OPTIONS, architecture, f"{major}.{minor}")
+    return cached(key, lambda: _compiled(nvrtc, text, architecture))
 
-    def make() -> bytes:
-        options = core.ProgramOptions(arch=architecture, **_OPTIONS)
-        return bytes(core.Program(text, "c++", options).compile("cubin").code)
 
-    return cached((text, repr(sorted(_OPTIONS.items())), architecture, f"{major}.{minor}"), make)
+def _compiled(nvrtc: Any, text: str, architecture: str) -> bytes:
+    """Machine code of a text; the compiler lets go of the interpreter."""
+    options = [option.encode() for option in (*_OPTIONS, f"-arch={architecture}")]
+
+    def done(answer: tuple[Any, ...]) -> Any:
+        status, *results = answer
+        if int(status):
+            raise DeviceError(f"the GPU's compiler refused ({status.name}): {log()}")
+        return results[0] if results else None
+
+    def log() -> str:
+        written = b" " * int(nvrtc.nvrtcGetProgramLogSize(program)[1])
+        nvrtc.nvrtcGetProgramLog(program, written)
+        return written.decode(errors="replace")
+
+    program = done(nvrtc.nvrtcCreateProgram(text.encode(), b"supple.cu", 0, [], []))
+    try:
+        done(nvrtc.nvrtcCompileProgram(program, len(options), options))
+        code = b" " * int(done(nvrtc.nvrtcGetCUBINSize(program)))
+        done(nvrtc.nvrtcGetCUBIN(program, code))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return code
 
 
 class Machine:
@@ -137,17 +177,18 @@ class Machine:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self._core, self._driver = packages()
-        self.device = self._core.Device(number)
-        self.device.set_current()
-        self.processors = int(self.device.properties.multiprocessor_count)
-        major, minor = self.device.compute_capability
+        self._driver = driver()
+        handle = check(self._driver.cuDeviceGet(number))
+        self._context = check(self._driver.cuDevicePrimaryCtxRetain(handle))  # that of all others
+        self.use()
+        self.processors = _attribute(handle, "MULTIPROCESSOR_COUNT")
+        major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
         self.architecture = f"sm_{major}{minor}"
         self._stream = int(check(self._driver.cuStreamCreate(1)))
 
     def use(self) -> None:
         """Make it the current one of this thread."""
-        self.device.set_current()
+        check(self._driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> int:
         """A stream of its own for what has none."""
