@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,15 +13,17 @@ import supple
 from supple import AxisTask, PositionTask
 from supple.errors import MissingExtraError
 from supple.solve.cuda import cache
-from supple.solve.cuda.position import KERNELS
+from supple.solve.cuda.position import GENERAL, KERNELS
 from supple.solve.cuda.source import source
+from supple.solve.cuda.toolkit import QUICK
 from supple.solve.search import Search, search_of
 
 
-def compiled(search: Search, name: str) -> bytes:
+def compiled(search: Search | None, name: str, *options: str) -> bytes:
     toolkit = pytest.importorskip("supple.solve.cuda.toolkit")
+    constants = "" if search is None else search.kernel.constants()
     try:
-        return toolkit.compile_source(source(name, search.kernel.constants()), "sm_90")
+        return toolkit.compile_source(source(name, constants), "sm_90", *options)
     except MissingExtraError as error:
         pytest.skip(str(error))
 
@@ -40,15 +43,31 @@ def searches() -> dict[str, Callable[[], Search]]:
 def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     search = searches()[what]()
-    names = ["search.cu"] if what != "a pose" else list(KERNELS)
-    for name in names:
-        code = compiled(search, name)
-        assert all(kernel.encode() in code for kernel in KERNELS[name])
-    assert len(list(tmp_path.iterdir())) == len(names)
+    called: list[set[bytes]] = []
+    for files, kernels in KERNELS.items():
+        if len(files) == 1:
+            code = compiled(search, *files)
+        elif what == "a pose":
+            codes = [compiled(search, name, "-rdc=true", QUICK) for name in files]
+            called = [set(re.findall(rb"_ZN6supple6settle\w+", code)) for code in codes]
+            code = codes[0]
+        else:
+            continue
+        assert all(kernel.encode() in code for kernel in kernels)
+    # what is called across files has one name, by which it is linked
+    assert all(len(names) == 1 and names == called[0] for names in called)
+
+
+def test_kernels_of_any_robot_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    code = compiled(None, "arrays.cu")
+    assert all(kernel.encode() in code for kernel in GENERAL)
 
 
 def test_every_header_is_in_the_text_once() -> None:
-    text = source("explore.cu", search_of(supple.load("panda"), None).kernel.constants())
+    constants = search_of(supple.load("panda"), None).kernel.constants()
+    assert '#include "' not in source("arrays.cu", "")
+    text = source("explore.cu", constants)
     assert '#include "' not in text
     assert all(text.count(f"struct {name} {{") == 1 for name in ("Given", "Closest", "Quest"))
 

@@ -42,8 +42,9 @@ extern "C" __global__ void read_poses(const double* poses, double* target, int c
   }
 }
 
-// A search that falls into parts (parts.py), before they are solved: every joint at rest, at q0 or as
-// near to zero as it gets, and nothing done yet. `limits` are the lower and the upper ones (2, n).
+// A search that falls into parts (parts.py), before they are solved: every joint at rest, at q0 or
+// as near to zero as it gets, and nothing done yet. `limits` are the lower and the upper ones (2,
+// n).
 extern "C" __global__ void begin(const double* q0, const double* limits, Answers whole, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x, n = whole.n;
   if (problem >= count) return;

@@ -2,32 +2,14 @@
 #include "problem.hpp"
 
 namespace supple {
+
+// In settle.cu, which is compiled at the same time and linked.
+extern __device__ void settle(const Request& request, int problem, const float* q, Fine& fine);
+
 namespace {
 
 constexpr int starts_a_round = 4;  // of a thread; then those that failed are looked at
 constexpr int singular = 8;        // so many came near and not there: Newton's method gets on
-
-// From where a start has failed to where it comes to rest, by the weights that say what is closest.
-__device__ __noinline__ void settle(const Request& request, int problem, const float* q,
-                                    Fine& fine) {
-  constexpr const Quest<double>& quest = Closest<double>::quest;
-  Start<double> own;
-  Descent<double> at = own.descent();
-  double work[n + settle_work(n)];
-  for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
-  aim(request, problem, at);
-  Rest<double> rest = rest_from(quest, at, work);
-  for (int i = 0; i < pace * fine_iterations; ++i) {
-    measure(quest, at);
-    if (there(request, at)) break;
-    if (approach(quest, at, rest, at.cost, at.cost)) break;
-  }
-  const bool arrived = there(request, at);
-  for (int j = 0; j < n; ++j) own.q[j] = arrived ? own.q[j] : rest.q[j];
-  measure(quest, at);
-  fine.solved = there(request, at);
-  fine.keep(at);
-}
 
 // The least of a warp's costs.
 __device__ double least_of(double cost) {

@@ -15,13 +15,17 @@ from supple.errors import InputError, shown
 from supple.motion.linearization import Array
 from supple.solve.cuda.arrays import GpuArray, seen, stream_of
 from supple.solve.cuda.source import source
-from supple.solve.cuda.toolkit import Machine, Memory, compile_source, device_named
+from supple.solve.cuda.toolkit import Machine, Memory, compile_linked, compile_source, device_named
 from supple.solve.parts import parts_of
 from supple.solve.search import Search
 from supple.solve.solution import Solution
 
-KERNELS = {"search.cu": ("look_up", "search", "finish"), "explore.cu": ("explore",)}
-GENERAL = {"arrays.cu": ("read_poses", "begin", "split", "merge")}  # of any robot
+# The kernels of files that are compiled at the same time, and linked.
+KERNELS = {
+    ("search.cu",): ("look_up", "search", "finish"),
+    ("explore.cu", "settle.cu"): ("explore",),
+}
+GENERAL = ("read_poses", "begin", "split", "merge")  # of any robot, in arrays.cu
 
 _LISTED = 4  # `listed` in search.cu
 _FEW = 10_000  # from so many targets on a thread for each is sooner than a warp for each
@@ -88,18 +92,27 @@ class GpuSolver:
         self.machine = machine(number)
         self.machine.use()
         constants = search.kernel.constants()
+
+        def compiled(names: tuple[str, ...]) -> bytes:
+            self.machine.use()
+            texts = [source(name, constants) for name in names]
+            return compile_linked(texts, architecture, [self.quick(name) for name in names])
+
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
-            texts = [source(name, constants) for name in KERNELS]
-            codes = list(pool.map(lambda text: compile_source(text, architecture), texts))
+            codes = list(pool.map(compiled, KERNELS))
         self.kernels: dict[str, Any] = {}
-        for code, names in zip(codes, KERNELS.values(), strict=True):
-            self.kernels |= self.machine.load(code, names)
+        for code, kernels in zip(codes, KERNELS.values(), strict=True):
+            self.kernels |= self.machine.load(code, kernels)
         stream = self.machine.stream()
         table = np.ascontiguousarray(search.starts.table().T)
         self._table = self._kept(table, stream)
         self._seeds = self._kept(np.ascontiguousarray(search.starts.seeds), stream)
         self.machine.wait(stream)
         self.entries = table.shape[1]
+
+    def quick(self, name: str) -> bool:
+        """Whether to compile a file quickly: what is seldom run."""
+        return name == "settle.cu"
 
     def _kept(self, array: NDArray[Any], stream: int) -> Memory:
         memory = self.machine.allocate(array.nbytes, stream)
@@ -263,11 +276,10 @@ def machine(number: int) -> Machine:
 @lru_cache(maxsize=8)
 def general(number: int, architecture: str) -> dict[str, Any]:
     """The kernels of any robot on a GPU."""
-    loaded: dict[str, Any] = {}
-    machine(number).use()
-    for name, kernels in GENERAL.items():
-        loaded |= machine(number).load(compile_source(source(name, ""), architecture), kernels)
-    return loaded
+    code = compile_source(source("arrays.cu", ""), architecture)
+    gpu = machine(number)
+    gpu.use()
+    return gpu.load(code, GENERAL)
 
 
 @lru_cache(maxsize=32)

@@ -21,6 +21,8 @@ constexpr bool remembers = Given<float>::quest.step.damping.rule == Rule::mayorg
 constexpr int tries = 8;  // starts of a problem in search.cu
 constexpr unsigned everyone = ~0u;
 
+}  // namespace
+
 // What a call is about. (The same layout as `Request` in position.py.)
 struct Request {
   const double* target;  // (count, numbers)
@@ -39,6 +41,21 @@ struct Request {
   float rough_position, rough_rotation;  // those of the search
   int count, entries, max_starts;
 };
+
+// What came of a thread's descent in double.
+struct Fine {
+  double q[n], cost, position, rotation;
+  bool solved;
+
+  __device__ void keep(const Descent<double>& at) {
+    for (int j = 0; j < n; ++j) q[j] = at.q[j];
+    cost = at.cost;
+    position = at.position;
+    rotation = at.rotation;
+  }
+};
+
+namespace {
 
 // One start, and the memory it works in.
 template <class T>
@@ -83,19 +100,6 @@ __device__ double spread(int entries, int number, int j) {
   share -= double(static_cast<long long>(share));
   return Given<double>::from[j] + share * Given<double>::span[j];
 }
-
-// What came of a thread's descent in double.
-struct Fine {
-  double q[n], cost, position, rotation;
-  bool solved;
-
-  __device__ void keep(const Descent<double>& at) {
-    for (int j = 0; j < n; ++j) q[j] = at.q[j];
-    cost = at.cost;
-    position = at.position;
-    rotation = at.rotation;
-  }
-};
 
 __device__ void record(const Request& request, int problem, const Fine& fine, Outcome outcome,
                        int iterations, int starts) {

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import metadata
 from typing import Any
 
 from supple.errors import MissingExtraError, SuppleError
 from supple.solve.cuda.cache import cached
 
+QUICK = "--Ofast-compile=min"  # (of CUDA 13 and later)
 _OPTIONS = ("--std=c++20", "--use_fast_math", "--device-as-default-execution-space")
 
 
@@ -129,12 +133,51 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
     return number, there[number]
 
 
-def compile_source(text: str, architecture: str) -> bytes:
+def compile_source(text: str, architecture: str, *options: str) -> bytes:
     """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk.
 
     Raises:
         MissingExtraError: there is no NVRTC.
     """
+    key = (text, *_OPTIONS, *options, architecture, nvrtc_version())
+    return cached(key, lambda: _compiled(text, (*_OPTIONS, *options, f"-arch={architecture}")))
+
+
+def compile_linked(texts: Sequence[str], architecture: str, quick: Sequence[bool]) -> bytes:
+    """Machine code of a text, or of several that call each other, compiled at the same time.
+
+    Args:
+        texts: Of C++; what one declares `extern` another has. Linking several needs a context.
+        architecture: As "sm_90".
+        quick: Which of them to compile quickly, at some cost in speed.
+    """
+    apart = ["-rdc=true"] if len(texts) > 1 else []
+
+    def compiled(text: str, soon: bool) -> bytes:
+        return compile_source(text, architecture, *apart, *([QUICK] if soon else []))
+
+    if not apart:
+        return compiled(texts[0], quick[0])
+
+    def make() -> bytes:
+        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+            return link(list(pool.map(compiled, texts, quick)))
+
+    return cached((*texts, repr((*_OPTIONS, *quick)), architecture, nvrtc_version()), make)
+
+
+@lru_cache(maxsize=1)
+def nvrtc_version() -> str:
+    """The version of the compiler: of its package, where it is one, for that takes no loading."""
+    for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return ".".join(map(str, _nvrtc()[1:]))
+
+
+@lru_cache(maxsize=1)
+def _nvrtc() -> tuple[Any, int, int]:
+    """NVRTC, and its version."""
     driver()
     from cuda.bindings import nvrtc
 
@@ -143,13 +186,13 @@ def compile_source(text: str, architecture: str) -> bytes:
     except RuntimeError as error:  # (the bindings are there, and not the library)
         raise MissingExtraError("cuda", "compiling for a GPU") from error
     check((status, None))
-    key = (text, *_OPTIONS, architecture, f"{major}.{minor}")
-    return cached(key, lambda: _compiled(nvrtc, text, architecture))
+    return nvrtc, major, minor
 
 
-def _compiled(nvrtc: Any, text: str, architecture: str) -> bytes:
-    """Machine code of a text; the compiler lets go of the interpreter."""
-    options = [option.encode() for option in (*_OPTIONS, f"-arch={architecture}")]
+def _compiled(text: str, options: Sequence[str]) -> bytes:
+    """Machine code of a text, by NVRTC."""
+    nvrtc, major, _ = _nvrtc()
+    given = [option.encode() for option in options if major >= 13 or option != QUICK]
 
     def done(answer: tuple[Any, ...]) -> Any:
         status, *results = answer
@@ -164,12 +207,27 @@ def _compiled(nvrtc: Any, text: str, architecture: str) -> bytes:
 
     program = done(nvrtc.nvrtcCreateProgram(text.encode(), b"supple.cu", 0, [], []))
     try:
-        done(nvrtc.nvrtcCompileProgram(program, len(options), options))
+        done(nvrtc.nvrtcCompileProgram(program, len(given), given))
         code = b" " * int(done(nvrtc.nvrtcGetCUBINSize(program)))
         done(nvrtc.nvrtcGetCUBIN(program, code))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     return code
+
+
+def link(codes: Sequence[bytes]) -> bytes:
+    """Machine code of several pieces, by the driver's linker; a context must be current."""
+    cuda = driver()
+    kind = cuda.CUjitInputType.CU_JIT_INPUT_CUBIN
+    state = check(cuda.cuLinkCreate(0, [], []))
+    try:
+        for code in codes:
+            check(cuda.cuLinkAddData(state, kind, code, len(code), b"supple", 0, [], []))
+        status, pointer, size = cuda.cuLinkComplete(state)
+        check((status,))
+        return ctypes.string_at(pointer, size)  # (the state owns it)
+    finally:
+        check(cuda.cuLinkDestroy(state))
 
 
 class Machine:
@@ -178,6 +236,7 @@ class Machine:
     def __init__(self, number: int) -> None:
         self.number = number
         self._driver = driver()
+        check(self._driver.cuInit(0))
         handle = check(self._driver.cuDeviceGet(number))
         self._context = check(self._driver.cuDevicePrimaryCtxRetain(handle))  # that of all others
         self.use()

@@ -1,0 +1,28 @@
+// Where starts come to rest that have failed: for explore.cu. Apart from it, for it takes as long
+// to compile as all the rest, and is seldom run.
+#include "problem.hpp"
+
+namespace supple {
+
+// From where a start has failed to where it comes to rest, by the weights that say what is closest.
+__device__ void settle(const Request& request, int problem, const float* q, Fine& fine) {
+  constexpr const Quest<double>& quest = Closest<double>::quest;
+  Start<double> own;
+  Descent<double> at = own.descent();
+  double work[n + settle_work(n)];
+  for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
+  aim(request, problem, at);
+  Rest<double> rest = rest_from(quest, at, work);
+  for (int i = 0; i < pace * fine_iterations; ++i) {
+    measure(quest, at);
+    if (there(request, at)) break;
+    if (approach(quest, at, rest, at.cost, at.cost)) break;
+  }
+  const bool arrived = there(request, at);
+  for (int j = 0; j < n; ++j) own.q[j] = arrived ? own.q[j] : rest.q[j];
+  measure(quest, at);
+  fine.solved = there(request, at);
+  fine.keep(at);
+}
+
+}  // namespace supple
