@@ -89,25 +89,25 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
 template <class L, class T>
 SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   mask_t<L> near = L(0) == L(0);
-  for (int j = 0; j < chain.joints; ++j) {
+  SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     const L d = displacement(chain.joint[j], q);
     joint_poses[j].p.z = d;
     near = near & in_reach(d);
   }
   if (native_elementary || !all(near)) {
-    for (int j = 0; j < chain.joints; ++j) {
+    SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
       Vec3<L>& p = joint_poses[j].p;
       sincos(p.z, p.y, p.x);
     }
   } else {
-    for (int j = 0; j < chain.joints; ++j) {
+    SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
       Vec3<L>& p = joint_poses[j].p;
       sincos_in_reach(p.z, p.y, p.x);
     }
   }
   if (!chain.phases) return;
-  for (int j = 0; j < chain.joints; ++j)
-    add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
+  SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j)
+      add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
 // Forward kinematics: joint_poses[j] is the pose in the world of joint j's frame, after its motion.
@@ -117,7 +117,7 @@ template <class L, class T>
 SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   turn_angles(chain, q, joint_poses);
   Pose<L> at = {};
-  for (int j = 0; j < chain.joints; ++j) {
+  SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     const Joint<T>& joint = chain.joint[j];
     const L c = joint_poses[j].p.x, s = joint_poses[j].p.y, d = joint_poses[j].p.z;
     if (joint.parent >= 0 && joint.parent != j - 1) at = joint_poses[joint.parent];
@@ -166,7 +166,7 @@ SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at
 template <class L, class T, class Column>
 SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
                             const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
-  for (int s = frame.support_begin; s < frame.support_end; ++s) {
+  SUPPLE_UNROLL for (int s = frame.support_begin; s < frame.support_end; ++s) {
     const int j = chain.support[s].joint;
     const Joint<T>& joint = chain.joint[j];
     Twist<L> twist = partial_velocity(joint, joint_poses[j], p);

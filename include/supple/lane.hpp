@@ -23,10 +23,14 @@
 
 #if defined(__CUDACC__)
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
-#define SUPPLE_FN __host__ __device__ inline
-#define SUPPLE_APART __host__ __device__ inline
-#define SUPPLE_LARGE __host__ __device__ __noinline__
+// (static: in files that are linked, one of each that is not would be compiled for other files)
+#define SUPPLE_FN static __host__ __device__ inline
+#define SUPPLE_APART static __host__ __device__ inline
+#define SUPPLE_LARGE static __host__ __device__ __noinline__
+// Loops over joints and tasks: what is constant in them is known when compiling, often.
+#define SUPPLE_UNROLL _Pragma("unroll")
 #else
+#define SUPPLE_UNROLL
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
 // Never inlined on a CPU: a loop that needs all the registers for its constants.

@@ -13,6 +13,7 @@
 
 #include "batches.hpp"
 #include "constants.hpp"
+#include "counting.hpp"
 #include "isa.hpp"
 #include "tasks.hpp"
 #include "watch.hpp"
@@ -211,6 +212,11 @@ class PySolver {
   }
 
   // What the GPU's compiler is to know of the robot, the tasks and the rule.
+  nb::tuple operations() const {
+    const Operations count = supple::operations(fine_.quest);
+    return nb::make_tuple(count.multiplications, count.additions, count.others, count.depth);
+  }
+
   std::string constants() const {
     return text::constants("Given", fine_.quest, feature_scale_.data()) +
            text::constants("Closest", closest_.quest, feature_scale_.data());
@@ -456,6 +462,9 @@ void bind_solve(nb::module_& m) {
               nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "eased"_a,
               "joints"_a, "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a,
               "feature_scale"_a, "seeds"_a, "reached"_a, "kinds"_a)
+          .def("operations", &PySolver::operations,
+               nb::sig("def operations(self) -> tuple[int, int, int, int]"),
+               "Multiplications, additions, others and depth of an iteration: counting.hpp.")
           .def("constants", &PySolver::constants, "Given<T>, Closest<T>: for a compiler to fold.")
           .def(
               "one", &PySolver::one, "kind"_a, "statuses"_a, "target"_a.none(), "q0"_a.none(),

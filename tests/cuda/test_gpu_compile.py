@@ -15,7 +15,6 @@ from supple.errors import MissingExtraError
 from supple.solve.cuda import cache
 from supple.solve.cuda.position import GENERAL, KERNELS
 from supple.solve.cuda.source import source
-from supple.solve.cuda.toolkit import QUICK
 from supple.solve.search import Search, search_of
 
 
@@ -48,7 +47,7 @@ def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         if len(files) == 1:
             code = compiled(search, *files)
         elif what == "a pose":
-            codes = [compiled(search, name, "-rdc=true", QUICK) for name in files]
+            codes = [compiled(search, name, "-rdc=true") for name in files]
             called = [set(re.findall(rb"_ZN6supple6settle\w+", code)) for code in codes]
             code = codes[0]
         else:
@@ -70,6 +69,16 @@ def test_every_header_is_in_the_text_once() -> None:
     text = source("explore.cu", constants)
     assert '#include "' not in text
     assert all(text.count(f"struct {name} {{") == 1 for name in ("Given", "Closest", "Quest"))
+
+
+def test_matrices_that_are_large_stay_in_loops() -> None:
+    """Of the whole text, only loops of linear algebra are marked, and nothing else is changed."""
+    mark = '_Pragma("unroll 1") '
+    rolled = source("settle.cu", "", rolled=True)
+    assert rolled.replace(mark, "") == source("settle.cu", "")
+    inside = rolled[rolled.index("void gram(") : rolled.index("void cholesky_solve(")]
+    assert inside.count(mark) == inside.count("for (") > 10
+    assert mark not in rolled[rolled.index("void forward(") : rolled.index("struct Twist")]
 
 
 def test_constants_have_all_bits() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from several_arms import HEAD, arms
 from targets import apart
 
 import supple
-from arms import HEAD, arms
 from supple import PoseTask, Status, solve
 
 pytestmark = pytest.mark.cuda

@@ -10,11 +10,11 @@ import pytest
 from calls import mimicking
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from several_arms import HEAD, arms
 from targets import apart
 from trees import Tree, trees
 
 import supple
-from arms import HEAD, arms
 from supple import AxisTask, PoseTask, PositionTask, solve
 from supple.solve.parts import Part, parts_of
 from supple.solve.search import Search, search_of

@@ -27,8 +27,9 @@ KERNELS = {
 }
 GENERAL = ("read_poses", "begin", "split", "merge")  # of any robot, in arrays.cu
 
+_LARGE = 64  # entries of J: with more of them it does not fit into registers
 _LISTED = 4  # `listed` in search.cu
-_FEW = 10_000  # from so many targets on a thread for each is sooner than a warp for each
+FEW = 8_000  # from so many targets on a thread for each is sooner than a warp for each
 _MOST = 1 << 23  # targets of a launch: indices are ints
 _THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64}
 _ALIGNED = 256  # [bytes]
@@ -92,11 +93,11 @@ class GpuSolver:
         self.machine = machine(number)
         self.machine.use()
         constants = search.kernel.constants()
+        large = search.primary * search.layout.robot.dof > _LARGE
 
         def compiled(names: tuple[str, ...]) -> bytes:
             self.machine.use()
-            texts = [source(name, constants) for name in names]
-            return compile_linked(texts, architecture, [self.quick(name) for name in names])
+            return compile_linked([source(name, constants, large) for name in names], architecture)
 
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
             codes = list(pool.map(compiled, KERNELS))
@@ -109,10 +110,6 @@ class GpuSolver:
         self._seeds = self._kept(np.ascontiguousarray(search.starts.seeds), stream)
         self.machine.wait(stream)
         self.entries = table.shape[1]
-
-    def quick(self, name: str) -> bool:
-        """Whether to compile a file quickly: what is seldom run."""
-        return name == "settle.cu"
 
     def _kept(self, array: NDArray[Any], stream: int) -> Memory:
         memory = self.machine.allocate(array.nbytes, stream)
@@ -228,7 +225,7 @@ class GpuSolver:
     def launch(self, at: dict[str, int], count: int, bounds: Bounds, stream: int) -> None:
         """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
         gpu, n = self.machine, self.search.layout.robot.dof
-        many, memory = count > _FEW, None
+        many, memory = count > FEW, None
         own: dict[str, int] = {}
         if many:
             memory, own = self.laid_out(

@@ -18,7 +18,7 @@ constexpr int numbers = Given<float>::quest.targets;
 constexpr int pace = Given<float>::quest.pace;
 constexpr bool remembers = Given<float>::quest.step.damping.rule == Rule::mayorga_rank;
 
-constexpr int tries = 8;  // starts of a problem in search.cu
+constexpr int tries = rows > 6 ? 16 : 8;  // starts of a problem in search.cu
 constexpr unsigned everyone = ~0u;
 
 }  // namespace

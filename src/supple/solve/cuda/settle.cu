@@ -13,14 +13,14 @@ __device__ void settle(const Request& request, int problem, const float* q, Fine
   for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
   aim(request, problem, at);
   Rest<double> rest = rest_from(quest, at, work);
-  for (int i = 0; i < pace * fine_iterations; ++i) {
+  for (int i = pace * fine_iterations;; --i) {  // and at last where it was best
     measure(quest, at);
-    if (there(request, at)) break;
-    if (approach(quest, at, rest, at.cost, at.cost)) break;
+    if (i < 0 || there(request, at)) break;
+    if (i == 0 || approach(quest, at, rest, at.cost, at.cost)) {
+      for (int j = 0; j < n; ++j) own.q[j] = rest.q[j];
+      i = 0;
+    }
   }
-  const bool arrived = there(request, at);
-  for (int j = 0; j < n; ++j) own.q[j] = arrived ? own.q[j] : rest.q[j];
-  measure(quest, at);
   fine.solved = there(request, at);
   fine.keep(at);
 }

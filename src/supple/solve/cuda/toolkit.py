@@ -18,8 +18,8 @@ from typing import Any
 from supple.errors import MissingExtraError, SuppleError
 from supple.solve.cuda.cache import cached
 
-QUICK = "--Ofast-compile=min"  # (of CUDA 13 and later)
 _OPTIONS = ("--std=c++20", "--use_fast_math", "--device-as-default-execution-space")
+_APART = ("-rdc=true",)  # what will be linked
 
 
 class DeviceError(SuppleError, RuntimeError):
@@ -143,27 +143,23 @@ def compile_source(text: str, architecture: str, *options: str) -> bytes:
     return cached(key, lambda: _compiled(text, (*_OPTIONS, *options, f"-arch={architecture}")))
 
 
-def compile_linked(texts: Sequence[str], architecture: str, quick: Sequence[bool]) -> bytes:
+def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
     """Machine code of a text, or of several that call each other, compiled at the same time.
 
     Args:
         texts: Of C++; what one declares `extern` another has. Linking several needs a context.
         architecture: As "sm_90".
-        quick: Which of them to compile quickly, at some cost in speed.
     """
-    apart = ["-rdc=true"] if len(texts) > 1 else []
-
-    def compiled(text: str, soon: bool) -> bytes:
-        return compile_source(text, architecture, *apart, *([QUICK] if soon else []))
-
-    if not apart:
-        return compiled(texts[0], quick[0])
+    if len(texts) == 1:
+        return compile_source(texts[0], architecture)
 
     def make() -> bytes:
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
-            return link(list(pool.map(compiled, texts, quick)))
+            return link(
+                list(pool.map(lambda one: compile_source(one, architecture, *_APART), texts))
+            )
 
-    return cached((*texts, repr((*_OPTIONS, *quick)), architecture, nvrtc_version()), make)
+    return cached((*texts, *_OPTIONS, *_APART, architecture, nvrtc_version()), make)
 
 
 @lru_cache(maxsize=1)
@@ -191,8 +187,8 @@ def _nvrtc() -> tuple[Any, int, int]:
 
 def _compiled(text: str, options: Sequence[str]) -> bytes:
     """Machine code of a text, by NVRTC."""
-    nvrtc, major, _ = _nvrtc()
-    given = [option.encode() for option in options if major >= 13 or option != QUICK]
+    nvrtc, *_ = _nvrtc()
+    given = [option.encode() for option in options]
 
     def done(answer: tuple[Any, ...]) -> Any:
         status, *results = answer
