@@ -24,7 +24,12 @@ def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
     expected = joint + np.array([m + gram + 2 * m + 1, m + gram + 2 * (m - 1) + 1])
     assert (large - small)[:2].tolist() == expected.tolist()
     assert (large - small)[2] == 2  # a sine and a cosine
-    assert large[3] > small[3]  # a longer chain
+
+
+def test_joints_wait_for_each_other() -> None:
+    """At least a sum and a product each."""
+    depths = [search_of(arm(n), None).kernel.operations()[3] for n in (5, 25)]
+    assert depths[1] - depths[0] >= 2 * 20
 
 
 def test_parts_cost_less_than_the_whole() -> None:
