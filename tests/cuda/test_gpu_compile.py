@@ -71,16 +71,6 @@ def test_every_header_is_in_the_text_once() -> None:
     assert all(text.count(f"struct {name} {{") == 1 for name in ("Given", "Closest", "Quest"))
 
 
-def test_matrices_that_are_large_stay_in_loops() -> None:
-    """Of the whole text, only loops of linear algebra are marked, and nothing else is changed."""
-    mark = '_Pragma("unroll 1") '
-    rolled = source("settle.cu", "", rolled=True)
-    assert rolled.replace(mark, "") == source("settle.cu", "")
-    inside = rolled[rolled.index("void gram(") : rolled.index("void cholesky_solve(")]
-    assert inside.count(mark) == inside.count("for (") > 10
-    assert mark not in rolled[rolled.index("void forward(") : rolled.index("struct Twist")]
-
-
 def test_constants_have_all_bits() -> None:
     robot = supple.load("panda")
     text = search_of(robot, None).kernel.constants()

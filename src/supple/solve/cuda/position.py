@@ -27,9 +27,8 @@ KERNELS = {
 }
 GENERAL = ("read_poses", "begin", "split", "merge")  # of any robot, in arrays.cu
 
-_LARGE = 64  # entries of J: with more of them it does not fit into registers
 _LISTED = 4  # `listed` in search.cu
-FEW = 8_000  # from so many targets on a thread for each is sooner than a warp for each
+FEW = 9_000  # from so many targets on a thread for each is sooner than a warp for each
 _MOST = 1 << 23  # targets of a launch: indices are ints
 _THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64}
 _ALIGNED = 256  # [bytes]
@@ -93,11 +92,10 @@ class GpuSolver:
         self.machine = machine(number)
         self.machine.use()
         constants = search.kernel.constants()
-        large = search.primary * search.layout.robot.dof > _LARGE
 
         def compiled(names: tuple[str, ...]) -> bytes:
             self.machine.use()
-            return compile_linked([source(name, constants, large) for name in names], architecture)
+            return compile_linked([source(name, constants) for name in names], architecture)
 
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
             codes = list(pool.map(compiled, KERNELS))

@@ -9,26 +9,22 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _FOLDERS = (_HERE, _HERE.parents[1] / "include" / "supple")
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
-_MATRICES = ("linalg.hpp", "step.hpp", "solve.hpp")
-_LOOP = re.compile(r"^( *)(?=for \()", re.MULTILINE)
 _GIVEN = "given.hpp"
 _PLACE = f"//// {_GIVEN}\n"
 
 
-def source(name: str, constants: str, rolled: bool = False) -> str:
+def source(name: str, constants: str) -> str:
     """A file of kernels for one robot, as one text without includes.
 
     Args:
         name: Of the file, "search.cu".
         constants: What given.hpp is: `Solver.constants()` of a robot, its tasks and a rule.
-        rolled: Whether loops over entries of matrices stay loops. Where matrices are too large for
-            registers, what is unrolled is no faster, and takes several times as long to compile.
     """
-    return _general(name, rolled).replace(_PLACE, constants)
+    return _general(name).replace(_PLACE, constants)
 
 
-@lru_cache(maxsize=16)
-def _general(name: str, rolled: bool) -> str:
+@lru_cache(maxsize=8)
+def _general(name: str) -> str:
     """The text for any robot, with a place for its constants."""
     seen: set[str] = set()
 
@@ -42,9 +38,6 @@ def _general(name: str, rolled: bool) -> str:
         if name == _GIVEN:
             return _PLACE
         path = next(folder / name for folder in _FOLDERS if (folder / name).is_file())
-        text = path.read_text("utf-8")
-        if rolled and name in _MATRICES:
-            text = _LOOP.sub(r'\1_Pragma("unroll 1") ', text)
-        return whole(text)
+        return whole(path.read_text("utf-8"))
 
     return included(name)
