@@ -1,4 +1,4 @@
-"""Position inverse kinematics on a GPU: device time of batches of all sizes.
+"""Position inverse kinematics on a GPU: device time of batches of all sizes, and what bounds it.
 
 python bench/gpu.py prints a table and writes it to bench/results/. Times are of the device, between
 events on its stream, of calls enqueued one behind the other: Python is not in them.
@@ -8,28 +8,61 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+import gpu_bound
 import measure
 import supple as sp
 from supple.solve.cuda import position, toolkit
-from supple.solve.search import search_of
+from supple.solve.search import Search, search_of
 
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-ROBOTS = ("panda", "ur5e")
+AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # where one strategy gets sooner
 ROUNDS = 9
+G1 = measure.FILES / "frax/assets/unitree_g1/g1_29dof_rev_1_0.urdf"
+ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in ("left", "right"))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A robot, and the frames whose poses are given."""
+
+    name: str
+    robot: sp.Robot
+    frames: tuple[str, ...]
+
+    def search(self) -> Search:
+        """What is solved."""
+        return search_of(self.robot, tuple(sp.PoseTask(frame) for frame in self.frames))
+
+    def targets(self, count: int) -> np.ndarray:
+        """Random ones that are in reach, as the kernel takes them."""
+        q = self.robot.random(1, count)
+        return self.search().targets([self.robot.fk(q, frame) for frame in self.frames])
+
+
+def problems() -> Iterator[Problem]:
+    """Arms, and a humanoid of 29 joints with both hands and both feet if its file is there."""
+    for name in ("panda", "ur5e"):
+        robot = sp.load(name)
+        yield Problem(name, robot, robot.tips)
+    if G1.is_file():
+        yield Problem("G1, four frames", sp.urdf(G1), ENDS)
 
 
 class Stopwatch:
     """Device time [ms] between two moments of a stream."""
 
     def __init__(self, stream: int) -> None:
-        self.driver, self.stream = toolkit.packages()[1], stream
+        self.driver, self.stream = toolkit.driver(), stream
         self.ends = [toolkit.check(self.driver.cuEventCreate(0)) for _ in range(2)]
 
     def mark(self, which: int) -> None:
@@ -42,20 +75,29 @@ class Stopwatch:
         return float(toolkit.check(self.driver.cuEventElapsedTime(*self.ends)))
 
 
-def device_time(name: str, count: int, gate: tuple[float, float]) -> tuple[float, float]:
-    """Milliseconds of a call, and how many of its targets were met."""
-    robot = sp.load(name)
-    search = search_of(robot, None)
-    solver = position.solver_of(search, "cuda")
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds of a call, how many of its targets were met, and its bound [ms]."""
+
+    took: float
+    met: float
+    bound: float
+
+
+def device_time(
+    problem: Problem, count: int, gate: tuple[float, float], rounds: int = ROUNDS
+) -> Measured:
+    """A call of so many targets, all on the device."""
+    solver = position.solver_of(problem.search(), "cuda")
     gpu, stream = solver.machine, solver.machine.stream()
-    targets = search.targets((robot.fk(robot.random(1, count)),))
-    sizes = {"q": 8 * robot.dof * count, "error": 16 * count, "effort": 8 * count}
+    targets = problem.targets(count)
+    sizes = {"q": 8 * problem.robot.dof * count, "error": 16 * count, "effort": 8 * count}
     memory, at = solver.laid_out(sizes | {"outcome": count, "target": targets.nbytes}, stream)
     gpu.upload(at["target"], targets, stream)
     bounds, watch = position.Bounds(*gate, 256), Stopwatch(stream)
     calls = max(1, min(50, 20_000 // count))
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for _ in range(2 * calls):  # (the device is busy while what is measured is enqueued)
             solver.launch(at | {"q0": 0}, count, bounds, stream)
         watch.mark(0)
@@ -66,20 +108,66 @@ def device_time(name: str, count: int, gate: tuple[float, float]) -> tuple[float
     outcome = np.empty(count, np.int8)
     gpu.download(outcome, at["outcome"], stream)
     del memory
-    return statistics.median(times), float(np.mean(outcome == sp.Status.CONVERGED))
+    chip = gpu_bound.Chip.of(0, sp.devices()[0].architecture)
+    least = gpu_bound.work(solver, targets, bounds).seconds(chip)
+    met = float(np.mean(outcome == sp.Status.CONVERGED))
+    return Measured(statistics.median(times), met, 1e3 * least)
 
 
-def first_call() -> tuple[float, float]:
-    """Seconds of a first call with nothing compiled, and with machine code on disk."""
-    robot = sp.load("iiwa14")
-    target = robot.fk(robot.random(0))
-    taken = []
-    for _ in range(2):
-        position.solver_of.cache_clear()
-        start = time.perf_counter()
-        sp.solve(robot, target, device="cuda")
-        taken.append(time.perf_counter() - start)
-    return taken[0], taken[1]
+def crossover(problem: Problem, gate: tuple[float, float]) -> str:
+    """The two strategies beside each other."""
+    usual, lines = position.FEW, []
+    try:
+        for count in AROUND:
+            took = []
+            for few in (count, 0):
+                position.FEW = few
+                took.append(device_time(problem, count, gate, 5).took)
+            warps, threads = (f"{1e3 * one:.0f} µs" for one in took)
+            lines.append(f"| {problem.name} | {count:,} | {warps} | {threads} |")
+    finally:
+        position.FEW = usual
+    return "\n".join(lines)
+
+
+FRESH = """
+import sys, time
+import supple as sp
+from supple.solve.cuda import position
+path = sys.argv[1]
+robot = sp.urdf(path) if path.endswith(".urdf") else sp.load(path)
+frames = sys.argv[2:]
+target = robot.fk(robot.random(0), frames)
+start = time.perf_counter()
+position.machine(0)
+there = time.perf_counter()
+sp.solve(robot, target, tasks=frames, device="cuda")
+print(there - start, time.perf_counter() - there)
+"""
+
+
+def first_calls(problem: Problem) -> str:
+    """A first call in a new process, with nothing compiled and with machine code on disk."""
+    name = str(G1) if problem.frames == ENDS else problem.name
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        # (the driver keeps what it and the compiler have made, too)
+        env = os.environ | {"SUPPLE_CACHE_DIR": folder, "CUDA_CACHE_DISABLE": "1"}
+        for _ in range(4):
+            begin = time.perf_counter()
+            ran = subprocess.run(
+                [sys.executable, "-c", FRESH, name, *problem.frames],
+                env=env,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            rows.append((*map(float, ran.stdout.split()), time.perf_counter() - begin))
+    cold, warm = rows[0], np.median(rows[1:], axis=0)
+    return (
+        f"| {problem.name} | {cold[1]:.2f} s | {warm[1]:.3f} s | {warm[0]:.3f} s "
+        f"| {warm[2]:.2f} s |"
+    )
 
 
 def end_to_end(count: int) -> float:
@@ -96,31 +184,49 @@ def main() -> None:
     """Measure, print and write."""
     if not sp.devices():
         sys.exit("no NVIDIA GPU here, or no supple[cuda]")
-    device, driver = sp.devices()[0], toolkit.packages()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["SUPPLE_CACHE_DIR"] = folder
-        cold, warm = first_call()
-        lines = ["| robot | tolerances | targets | device time | a second | met |"]
-        lines.append("|---|---|---:|---:|---:|---:|")
-        for name in ROBOTS:
-            for gate, numbers in GATES.items():
-                for count in COUNTS:
-                    took, met = device_time(name, count, numbers)
-                    rate = f"{count / took / 1e3:.2f} million"
-                    lines.append(
-                        f"| {name} | {gate} | {count:,} | {1e3 * took:.1f} µs | {rate} "
-                        f"| {100 * met:.4f} % |"
-                    )
-        whole = end_to_end(1_000_000)
-    version = toolkit.check(driver.cuDriverGetVersion())
+    device = sp.devices()[0]
+    lines = [
+        "| robot | tolerances | targets | device time | a second | met | bound | reached |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for problem in problems():
+        for gate, numbers in GATES.items():
+            for count in COUNTS:
+                one = device_time(problem, count, numbers)
+                lines.append(
+                    f"| {problem.name} | {gate} | {count:,} | {1e3 * one.took:.1f} µs "
+                    f"| {count / one.took / 1e3:.2f} million | {100 * one.met:.4f} % "
+                    f"| {1e3 * one.bound:.1f} µs | {100 * one.bound / one.took:.0f} % |"
+                )
+                print(lines[-1], flush=True)
+    gate = GATES["1e-4 m, 1e-3 rad"]
+    strategies = [crossover(problem, gate) for problem in problems() if problem.name != "ur5e"]
+    first = [first_calls(problem) for problem in problems() if problem.name != "ur5e"]
+    version = toolkit.check(toolkit.driver().cuDriverGetVersion())
     text = "\n".join(
         [
             "# Position inverse kinematics on a GPU",
             "",
-            f"{device}. First call of a robot {cold:.1f} s, with its code on disk {warm:.2f} s. A "
-            f"million Panda targets from NumPy to NumPy, with both copies: {whole:.2f} s.",
+            f"{device}. A million Panda targets from NumPy to NumPy, with both copies: "
+            f"{end_to_end(1_000_000):.2f} s. The bound is what the chip's arithmetic allows "
+            "(bench/gpu_bound.py): the operations of the iterations that answers took, in floats, "
+            "one measurement in double, or the longest row of operations that wait for each other.",
             "",
             *lines,
+            "",
+            "First calls, each in a new process, from the robot to the answer; the driver's own "
+            "start (`cuInit` and a context) is apart, and so is all of the process:",
+            "",
+            "| robot | nothing compiled | code on disk | the driver's start | whole process |",
+            "|---|---:|---:|---:|---:|",
+            *first,
+            "",
+            f"The two strategies, at {next(iter(GATES))}; up to {position.FEW:,} targets get a "
+            "warp each:",
+            "",
+            "| robot | targets | a warp each | a thread each |",
+            "|---|---:|---:|---:|",
+            *strategies,
             "",
             f"CUDA driver {version}. "
             + measure.provenance(["numpy", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"]),

@@ -87,7 +87,7 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
 // Sines and cosines of displacements that are in reach, for `turn_angles`.
 template <class L, class T>
 SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<L>* joint_poses) {
-  for (int j = 0; j < chain.joints; ++j) {
+  SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     Vec3<L>& p = joint_poses[j].p;
     sincos_in_reach(p.z, p.y, p.x);
   }
@@ -115,13 +115,13 @@ SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
 template <class L, class T>
 SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   mask_t<L> near = L(0) == L(0);
-  for (int j = 0; j < chain.joints; ++j) {
+  SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     const L d = displacement(chain.joint[j], q);
     joint_poses[j].p.z = d;
     near = near & in_reach(d);
   }
   if (native_elementary || !all(near)) {
-    for (int j = 0; j < chain.joints; ++j) {
+    SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
       Vec3<L>& p = joint_poses[j].p;
       sincos(p.z, p.y, p.x);
     }
@@ -129,8 +129,8 @@ SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_
     sines_in_reach(chain, joint_poses);
   }
   if (!chain.phases) return;
-  for (int j = 0; j < chain.joints; ++j)
-    add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
+  SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j)
+      add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
 // The same, of less code: by polynomials, without anything beyond their reach. Returns where all
@@ -154,7 +154,7 @@ SUPPLE_INLINE mask_t<L> turn_near_angles(const Chain<T>& chain, const L* q, Pose
 template <class L, class T>
 SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   Pose<L> at = {};
-  for (int j = 0; j < chain.joints; ++j) {
+  SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     const Joint<T>& joint = chain.joint[j];
     const L c = joint_poses[j].p.x, s = joint_poses[j].p.y, d = joint_poses[j].p.z;
     if (joint.parent >= 0 && joint.parent != j - 1) at = joint_poses[joint.parent];
@@ -210,7 +210,7 @@ SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at
 template <class L, class T, class Column>
 SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
                             const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
-  for (int s = frame.support_begin; s < frame.support_end; ++s) {
+  SUPPLE_UNROLL for (int s = frame.support_begin; s < frame.support_end; ++s) {
     const int j = chain.support[s].joint;
     const Joint<T>& joint = chain.joint[j];
     Twist<L> twist = partial_velocity(joint, joint_poses[j], p);

@@ -23,9 +23,10 @@
 
 #if defined(__CUDACC__)
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
-#define SUPPLE_FN __host__ __device__ inline
-#define SUPPLE_APART __host__ __device__ inline
-#define SUPPLE_LARGE __host__ __device__ __noinline__
+// (static: in files that are linked, one of each that is not would be compiled for other files)
+#define SUPPLE_FN static __host__ __device__ inline
+#define SUPPLE_APART static __host__ __device__ inline
+#define SUPPLE_LARGE static __host__ __device__ __noinline__
 // A loop that is unrolled on a GPU however long it gets, if its length is known when compiling: an
 // array stays in registers only if all its indices are known.
 #define SUPPLE_UNROLL _Pragma("unroll")

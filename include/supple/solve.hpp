@@ -72,11 +72,11 @@ SUPPLE_FN void look(const Quest<T>& quest, Descent<L>& at) {
   const L* target = at.target;
   L *e = at.e, position(0), rotation(0), cost(0);
   int row = 0;
-  for (int k = 0; k < quest.tasks; ++k) {
+  SUPPLE_UNROLL for (int k = 0; k < quest.tasks; ++k) {
     const Task<T>& task = quest.task[k];
     task_error(quest.chain, task, joint_poses, at.q, target, e);
     L here(0), turned(0);
-    for (int i = 0; i < task.rows; ++i, ++row) {
+    SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i, ++row) {
       const L off = quest.weight[row] == T(1) ? e[i] : e[i] / L(quest.weight[row]);
       cost = fma(e[i], e[i], cost);
       if (quest.measure[row] == Measure::position) here = fma(off, off, here);
@@ -300,26 +300,26 @@ SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiff
     H[i * n + i] = select(known, L(1), H[i * n + i]);
     g[i] = select(known, move, g[i]);
   };
-  const auto solve = [&] {
+  for (int i = 0; i < n; ++i) {
+    H[i * n + i] = H[i * n + i] + mu;
+    fix(i, held_at_limit(quest, at.q[i], i, g[i]), L(0));
+  }
+  for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < n * n; ++i) C[i] = H[i];
     for (int i = 0; i < n; ++i) dq[i] = g[i];
     convex_cholesky(n, C, floor);
     cholesky_solve(n, C, dq);
     clamp_entries(n, L(quest.longest), dq);
-  };
-  for (int i = 0; i < n; ++i) {
-    H[i * n + i] = H[i * n + i] + mu;
-    fix(i, held_at_limit(quest, at.q[i], i, g[i]), L(0));
+    if (pass == 1) break;
+    mask_t<L> outside = L(0) != L(0);
+    for (int i = 0; i < n; ++i) {
+      const L lower = L(quest.lower[i]) - at.q[i], upper = L(quest.upper[i]) - at.q[i];
+      const mask_t<L> out = (dq[i] < lower) | (dq[i] > upper);
+      fix(i, out, min(max(dq[i], lower), upper));
+      outside = outside | out;
+    }
+    if (!any(outside)) break;
   }
-  solve();
-  mask_t<L> outside = L(0) != L(0);
-  for (int i = 0; i < n; ++i) {
-    const L lower = L(quest.lower[i]) - at.q[i], upper = L(quest.upper[i]) - at.q[i];
-    const mask_t<L> out = (dq[i] < lower) | (dq[i] > upper);
-    fix(i, out, min(max(dq[i], lower), upper));
-    outside = outside | out;
-  }
-  if (any(outside)) solve();
   for (int j = 0; j < n; ++j) {
     at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
   }

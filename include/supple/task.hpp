@@ -56,7 +56,7 @@ SUPPLE_FN int velocity_size(const Task<T>& task) {
 // Calls with the task's row and what is asked of each: put(row of J and e, component, weight).
 template <class T, class Put>
 SUPPLE_INLINE void each_row(const Task<T>& task, Put&& put) {
-  for (int i = 0; i < task.rows; ++i) put(i, task.row[i], task.weight[i]);
+  SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i) put(i, task.row[i], task.weight[i]);
 }
 
 // The poses in the world that a task looks at: of its frame, its base, and the axes of its rows.
@@ -101,9 +101,9 @@ template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J) {
   const int n = chain.coordinates;
-  for (int i = 0; i < task.rows * n; ++i) J[i] = L(0);
+  SUPPLE_UNROLL for (int i = 0; i < task.rows * n; ++i) J[i] = L(0);
   if (task.goal == Goal::posture) {
-    for (int i = 0; i < task.rows; ++i) {
+    SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i) {
       J[i * n + task.coordinate[i]] = L(task.posture_weight[i]);
     }
     return;

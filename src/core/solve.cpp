@@ -126,6 +126,9 @@ void bind_solve(nb::module_& m) {
                nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "eased"_a,
                "joints"_a, "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a,
                "feature_scale"_a, "entries"_a, "kinds"_a)
+          .def("operations", &PySolver::operations,
+               nb::sig("def operations(self) -> tuple[int, int, int, int]"),
+               "Multiplications, additions, others and depth of an iteration: counting.hpp.")
           .def("constants", &PySolver::constants, "Given<T>, Closest<T>: for a compiler to fold.")
           .def("many", &many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
                "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a,

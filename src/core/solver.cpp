@@ -7,6 +7,7 @@
 
 #include "arrays.hpp"
 #include "constants.hpp"
+#include "counting.hpp"
 #include "isa.hpp"
 
 namespace supple {
@@ -97,6 +98,11 @@ std::string PySolver::constants() const {
   return text::constants("Given", fine_.quest, feature_scale_.data()) +
          text::constants("Closest", closest_.quest, feature_scale_.data()) +
          text::wishes(rest_, pull_, turn_);
+}
+
+nb::tuple PySolver::operations() const {
+  const Operations count = supple::operations(fine_.quest);
+  return nb::make_tuple(count.multiplications, count.additions, count.others, count.depth);
 }
 
 bool PySolver::take(nb::handle target, double* numbers) const {

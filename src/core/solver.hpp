@@ -126,6 +126,9 @@ class PySolver {
   // What the GPU's compiler is to know of the robot, the tasks and the rule.
   std::string constants() const;
 
+  // Multiplications, additions, others, and the depth of one iteration.
+  nb::tuple operations() const;
+
  private:
   enum class Kind : int { pose, position, axis };  // of targets: (4, 4), (3,), (3,)
   bool take_one(nb::handle target, int i, double* numbers) const;

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.solve.cuda import arrays, position, reading
+from supple.solve.cuda import arrays, parts, position, reading
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
 _OPTIONS = ("-std=c++20", "-w", "-shared", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
@@ -24,7 +24,11 @@ _TYPES = {  # of the kernels' arguments
     "explore": ("Request", "int"),
     "suit": ("Request",),
     "read": ("View", "int", "double*", "int", "int"),
+    "begin": ("double*", "int", "double*", "Answers", "int"),
+    "split": ("double*", "double*", "int*", "int", "int", "int"),
+    "merge": ("Answers", "Answers", "int*", "int"),
 }
+_NEXT = "\0"  # between texts that are linked
 
 
 class Memory:
@@ -55,11 +59,13 @@ class Machine:
         """Compile the text of some kernels, if they have not been before."""
         path = self._folder / hashlib.sha256(code).hexdigest()
         if not path.with_suffix(".so").exists():
-            calls = [_entry(name) for name in names]
-            text = code.decode().replace('extern "C" ', "")
-            lines = [f'#include "{_HEADER}"', "#define read read_", text, *calls]
-            path.with_suffix(".cpp").write_text("\n".join(lines))
-            made = ["-o", str(path.with_suffix(".so")), str(path.with_suffix(".cpp"))]
+            files = []
+            for i, text in enumerate(code.decode().replace('extern "C" ', "").split(_NEXT)):
+                calls = [_entry(name) for name in names] if not i else []
+                lines = [f'#include "{_HEADER}"', "#define read read_", text, *calls]
+                files.append(path.with_name(f"{path.name}_{i}.cpp"))
+                files[-1].write_text("\n".join(lines))
+            made = ["-o", str(path.with_suffix(".so")), *map(str, files)]
             subprocess.run(["g++", *_OPTIONS, *made], check=True)
         library = ctypes.CDLL(str(path.with_suffix(".so")))
         return {name: getattr(library, f"emulated_{name}") for name in names}
@@ -116,8 +122,13 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
     def no_compiler(text: str, architecture: str) -> bytes:
         return text.encode()
 
-    patch.setattr(position, "machine", lambda number: machine)
+    def no_linker(texts: list[str], architecture: str) -> bytes:
+        return _NEXT.join(texts).encode()
+
+    for module in (position, parts):
+        patch.setattr(module, "machine", lambda number: machine)
+    patch.setattr(position, "compile_linked", no_linker)
     patch.setattr(position, "device_named", lambda name: (0, Info))
     patch.setattr(reading, "seen", _seen)
-    for module in (position, reading):
+    for module in (parts, reading):
         patch.setattr(module, "compile_source", no_compiler)

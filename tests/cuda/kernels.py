@@ -66,24 +66,29 @@ def cases() -> dict[str, tuple[supple.Robot, tuple[Any, ...], Any]]:
 CASES = cases()
 
 
-def texts() -> list[str]:
-    """What most tests compile: the search of all cases and arms, and several answers of arms."""
+def texts() -> list[tuple[str, bool]]:
+    """What most tests compile, and whether it is linked.
+
+    That is the search of all cases and arms, and several answers of arms.
+    """
     made = []
     for robot, tasks, rule in [
         *CASES.values(),
         *((supple.load(name), None, None) for name in ARMS),
     ]:
         constants = search_of(robot, tasks, rule).kernel.constants()
-        made += [source(name, constants) for name in ("search.cu", "explore.cu")]
+        made.append((source("search.cu", constants), False))
+        made += [(source(name, constants), True) for name in ("explore.cu", "settle.cu")]
     posture = (PoseTask(), PostureTask())
     for name, tasks in [*((name, None) for name in ARMS[:4]), ("panda", posture)]:
         constants = search_of(supple.load(name), tasks).kernel.constants()
-        made += [source("search.cu", constants), source("suit.cu", constants)]
-        made.append(source("explore.cu", constants, several=True))
+        made += [(source(name, constants), False) for name in ("search.cu", "suit.cu")]
+        made.append((source("settle.cu", constants), True))
+        made.append((source("explore.cu", constants, several=True), True))
     return made
 
 
 def compile_all(architecture: str) -> None:
     """Fill the folder that SUPPLE_CACHE_DIR names."""
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda text: compile_source(text, architecture), texts()))
+        list(pool.map(lambda one: compile_source(one[0], architecture, apart=one[1]), texts()))

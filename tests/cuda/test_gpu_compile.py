@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import supple
 from supple import AxisTask, PositionTask, PostureTask
 from supple.errors import MissingExtraError
-from supple.solve.cuda import cache
+from supple.solve.cuda import cache, parts
 from supple.solve.cuda.position import KERNELS
 from supple.solve.cuda.source import source
 from supple.solve.cuda.toolkit import compile_source
@@ -22,10 +23,11 @@ from supple.solve.search import Search, search_of
 from supple.solve.velocity import follower_of
 
 
-def compiled(search: Search, name: str, **ways: Any) -> bytes:
+def compiled(search: Search | None, name: str, apart: bool = False, **ways: Any) -> bytes:
     toolkit = pytest.importorskip("supple.solve.cuda.toolkit")
+    constants = "" if search is None else search.kernel.constants()
     try:
-        return toolkit.compile_source(source(name, search.kernel.constants(), **ways), "sm_90")
+        return toolkit.compile_source(source(name, constants, **ways), "sm_90", apart=apart)
     except MissingExtraError as error:
         pytest.skip(str(error))
 
@@ -45,21 +47,39 @@ def searches() -> dict[str, Callable[[], Search]]:
 def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     search = searches()[what]()
-    names = ["search.cu"] if what != "a pose" else ["search.cu", "explore.cu"]
-    for name in names:
-        code = compiled(search, name)
-        assert all(kernel.encode() in code for kernel in KERNELS[name])
-    assert len(list(tmp_path.iterdir())) == len(names)
+    called: list[set[bytes]] = []
+    for files, kernels in KERNELS.items():
+        if files == ("suit.cu",):
+            continue
+        if len(files) == 1:
+            code = compiled(search, *files)
+        elif what == "a pose":
+            codes = [compiled(search, name, apart=True) for name in files]
+            name = rb"_ZN6supple\d+(?:settle|come_to_rest)\w+"
+            called = [set(re.findall(name, code)) for code in codes]
+            code = codes[0]
+        else:
+            continue
+        assert all(kernel.encode() in code for kernel in kernels)
+    # what is called across files has one name, by which it is linked
+    assert all(len(names) == 2 and names == called[0] for names in called)
+
+
+def test_kernels_of_any_robot_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    code = compiled(None, "parts.cu")
+    assert all(kernel.encode() in code for kernel in parts.KERNELS)
 
 
 @pytest.mark.parametrize("ways", [{"rough": "double"}, {"several": True}], ids=str)
 def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")
     search = search_of(arm, (PositionTask(rows=("x", "y")), PostureTask()))
-    names = ["search.cu", "explore.cu"] if "rough" in ways else ["explore.cu", "suit.cu"]
-    for name in names:
-        code = compiled(search, name, **ways)
-        assert all(kernel.encode() in code for kernel in KERNELS[name])
+    names = ["search.cu", "settle.cu"] if "rough" in ways else ["suit.cu"]
+    for name in [*names, "explore.cu"]:
+        code = compiled(search, name, apart=True, **ways)
+        files = next(files for files in KERNELS if name in files)
+        assert name == "settle.cu" or all(kernel.encode() in code for kernel in KERNELS[files])
 
 
 def test_what_reads_arrays_compiles() -> None:
@@ -85,7 +105,9 @@ def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_header_is_in_the_text_once() -> None:
-    text = source("explore.cu", search_of(supple.load("panda"), None).kernel.constants())
+    constants = search_of(supple.load("panda"), None).kernel.constants()
+    assert '#include "' not in source("parts.cu", "")
+    text = source("explore.cu", constants)
     assert '#include "' not in text
     assert all(text.count(f"struct {name} {{") == 1 for name in ("Given", "Closest", "Quest"))
 

@@ -12,6 +12,7 @@ from typing import Any
 import emulator
 import numpy as np
 import pytest
+from several_arms import HEAD, arms
 
 import supple
 from supple import PoseTask, PositionTask, PostureTask, Status, solve
@@ -34,7 +35,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(params=["a warp for each", "a thread for each"], autouse=True)
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "a thread for each":
-        monkeypatch.setattr(position, "_FEW", COUNT // 2)
+        monkeypatch.setattr(position, "FEW", COUNT // 2)
 
 
 ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
@@ -164,3 +165,30 @@ def test_arrays_of_any_strides_and_floats() -> None:
         assert (solved(array).reshape(-1, 3) == same.q).all()
     at = ARM.fk(solved(p.astype(np.float32)))[:, :3, 3]
     assert np.abs(at - p.astype(np.float32)).max() <= 1e-6
+
+
+# ---- tasks that share no joint -------------------------------------------------------------------
+
+
+def test_parts_are_put_together() -> None:
+    """Two arms and a head: each arm's answer is its own, of either status, and the head rests."""
+    both = arms("planar3", "planar3")
+    tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
+    q = both.random(7, COUNT)
+    p = [both.fk(q, tip)[:, :3, 3] for tip in both.tips]
+    p[1][3] += 100.0
+    q0 = both.random(8)
+    for start in ({}, {"q0": q0, "prefer": "fast"}):
+        found = solve(both, p, tasks=tasks, device="cuda", **start)
+        missed = np.arange(COUNT) == 3
+        assert (found.status == np.where(missed, Status.UNREACHABLE, Status.CONVERGED)).all()
+        assert ((both.lower <= found.q) & (found.q <= both.upper)).all()
+        far = [
+            np.linalg.norm((both.fk(found.q, tip)[:, :3, 3] - one)[:, :2], axis=1)
+            for tip, one in zip(both.tips, p, strict=True)
+        ]
+        np.testing.assert_allclose(found.position_error, np.max(far, axis=0), rtol=1e-6, atol=1e-12)
+        assert far[0].max() <= 1e-6
+        head = both.joint_names.index(HEAD)
+        rests = np.clip(q0[head] if start else 0.0, both.lower[head], both.upper[head])
+        assert (found.q[:, head] == rests).all()

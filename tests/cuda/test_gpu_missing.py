@@ -14,7 +14,7 @@ from supple.solve.cuda import toolkit
 
 @pytest.fixture
 def forgotten() -> None:
-    for function in (toolkit.packages, toolkit._devices):
+    for function in (toolkit.packages, toolkit.driver, toolkit._devices):
         function.cache_clear()
 
 
@@ -26,7 +26,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(supple.MissingExtraError, match=r'pip install "supple\[cuda\]"'):
         solve(robot, np.eye(4), device="cuda")
     assert supple.devices() == ()
-    toolkit.packages.cache_clear()
+    toolkit.driver.cache_clear()
 
 
 def test_without_a_gpu() -> None:

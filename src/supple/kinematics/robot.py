@@ -14,7 +14,7 @@ from supple.describe import Description, Frame
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, shown, unknown
 from supple.kinematics.arrays import FloatArray, names_of, number, pose
-from supple.kinematics.chain import AXES_BODY, AXES_WORLD, FixedFrame, Matrix, chain
+from supple.kinematics.chain import AXES_BODY, AXES_WORLD, WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.tree import Tree, tree
 
@@ -415,6 +415,16 @@ def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
     found = robot._tree.frames.get(frame) if type(frame) is str else None
     if found is None:
         raise unknown(what, frame, robot.frames)
+    return found
+
+
+def carriers(robot: Robot, frame: str) -> dict[int, int]:
+    """The joints that carry a frame, each with its coordinate."""
+    joints, j = robot._tree.joints, placed(robot, frame).joint
+    found = {}
+    while j != WORLD:
+        found[j] = joints[j].coordinate
+        j = joints[j].parent
     return found
 
 

@@ -74,6 +74,7 @@ class Search:
         primary: How many rows are to be met; the others are postures.
         rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
         rule: The damping of the descent.
+        given: The damping rule that was asked for, if any, and the longest step of a joint.
         starts: Where starts are looked up.
         coarse: How near floats can tell [m].
         poses: How many poses a target is; 0 if it is something else.
@@ -85,6 +86,7 @@ class Search:
     primary: int
     rest: tuple[int, ...]
     rule: KernelRule
+    given: tuple[KernelRule | None, float]
     starts: Starts
     coarse: float
     poses: int
@@ -244,7 +246,18 @@ def _search(
         entries=_TABLE,
         kinds=_kinds(tasks, moved, layout),
     )
-    return Search(layout, tuple(moved), primary, tuple(rest), rule, starts, coarse, poses, kernel)
+    return Search(
+        layout,
+        tuple(moved),
+        primary,
+        tuple(rest),
+        rule,
+        (damping, max_step),
+        starts,
+        coarse,
+        poses,
+        kernel,
+    )
 
 
 def _eased(weights: Array, measures: Sequence[int], reach: float) -> Array:

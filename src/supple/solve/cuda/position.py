@@ -17,18 +17,20 @@ from supple.motion.linearization import Array
 from supple.solve.cuda.arrays import GpuArray, stream_of
 from supple.solve.cuda.reading import Reader
 from supple.solve.cuda.source import source
-from supple.solve.cuda.toolkit import Machine, Memory, compile_source, device_named
+from supple.solve.cuda.toolkit import Machine, Memory, compile_linked, device_named
+from supple.solve.parts import parts_of
 from supple.solve.search import Search, turns
 from supple.solve.solution import Solution
 
+# The kernels of files that are compiled at the same time, and linked.
 KERNELS = {
-    "search.cu": ("look_up", "search", "finish"),
-    "explore.cu": ("explore",),
-    "suit.cu": ("suit",),
+    ("search.cu",): ("look_up", "search", "finish"),
+    ("explore.cu", "settle.cu"): ("explore",),
+    ("suit.cu",): ("suit",),
 }
 
 _LISTED = 4  # `listed` in search.cu
-_FEW = 10_000  # from so many targets on a thread for each is sooner than a warp for each
+FEW = 9_000  # from so many targets on a thread for each is sooner than a warp for each
 _MOST = 1 << 23  # targets of a launch: indices are ints
 _THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64, "suit": 128}
 _APART = 1e-2  # `apart` in include/supple/starts.hpp
@@ -114,13 +116,19 @@ class GpuSolver:
         self.suits = several = several or bool(search.rest)
         rough, self._rough = _ROUGH[precision]
         constants = search.kernel.constants()
-        names = [name for name in KERNELS if name != "suit.cu" or self.suits]
-        texts = [source(n, constants, rough, several and n == "explore.cu") for n in names]
+        files = [names for names in KERNELS if self.suits or names != ("suit.cu",)]
+
+        def compiled(names: tuple[str, ...]) -> bytes:
+            self.machine.use()  # (for linking, in each thread)
+            texts = [source(n, constants, rough, several and n == "explore.cu") for n in names]
+            return compile_linked(texts, architecture)
+
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
-            codes = list(pool.map(lambda text: compile_source(text, architecture), texts))
+            codes = list(pool.map(compiled, files))
+        self.machine.use()
         self.kernels: dict[str, Any] = {}
-        for code, name in zip(codes, names, strict=True):
-            self.kernels |= self.machine.load(code, KERNELS[name])
+        for code, names in zip(codes, files, strict=True):
+            self.kernels |= self.machine.load(code, KERNELS[names])
         self._architecture = architecture
         stream = self.machine.stream()
         table = np.ascontiguousarray(search.starts.table().T)
@@ -247,7 +255,7 @@ class GpuSolver:
     ) -> None:
         """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
         gpu, n = self.machine, self.search.layout.robot.dof
-        many, memory = count > _FEW and bounds.most == 1, None
+        many, memory = count > FEW and bounds.most == 1, None
         own: dict[str, int] = {}
         if many:
             memory, own = self.laid_out(
@@ -303,7 +311,13 @@ def solver_of(
 ) -> GpuSolver:
     """A search on a GPU, compiled when first asked for."""
     number, info = device_named(device)
-    return GpuSolver(search, precision, several, number, info.architecture)
+    how = (precision, several, number, info.architecture)
+    parts = parts_of(search)
+    if parts[0].search is search:
+        return GpuSolver(search, *how)
+    from supple.solve.cuda.parts import GpuParts  # (which has a GpuSolver for each)
+
+    return GpuParts(search, parts, *how)
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:

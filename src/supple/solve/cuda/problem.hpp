@@ -19,8 +19,10 @@ constexpr int numbers = Given<Rough>::quest.targets;
 constexpr int pace = Given<Rough>::quest.pace;
 constexpr bool remembers = Given<Rough>::quest.step.damping.rule == Rule::mayorga_rank;
 
-constexpr int tries = 8;  // starts of a problem in search.cu
+constexpr int tries = rows > 6 ? 16 : 8;  // starts of a problem in search.cu
 constexpr unsigned everyone = ~0u;
+
+}  // namespace
 
 // What a call is about. (The same layout as `Request` in position.py.)
 struct Request {
@@ -44,6 +46,21 @@ struct Request {
   int most;      // answers to a problem, for which q, outcome, error and effort have room
   int* answers;  // (count,): how many there are; null if one is enough
 };
+
+// What came of a thread's descent in double.
+struct Fine {
+  double q[n], cost, position, rotation;
+  bool solved;
+
+  __device__ void keep(const Descent<double>& at) {
+    for (int j = 0; j < n; ++j) q[j] = at.q[j];
+    cost = at.cost;
+    position = at.position;
+    rotation = at.rotation;
+  }
+};
+
+namespace {
 
 // Whether problems have a start of their own: q0, or the posture that is wished.
 __device__ bool started(const Request& request) { return request.q0 || Wish::posture; }
@@ -109,19 +126,6 @@ __device__ double spread(int entries, int number, int j) {
   return Given<double>::from[j] + share * Given<double>::span[j];
 }
 
-// What came of a thread's descent in double.
-struct Fine {
-  double q[n], cost, position, rotation;
-  bool solved;
-
-  __device__ void keep(const Descent<double>& at) {
-    for (int j = 0; j < n; ++j) q[j] = at.q[j];
-    cost = at.cost;
-    position = at.position;
-    rotation = at.rotation;
-  }
-};
-
 // The answer of some number to a problem.
 __device__ void record(const Request& request, int problem, int number, const Fine& fine,
                        Outcome outcome, int iterations, int starts) {
@@ -141,6 +145,10 @@ __device__ void leave(const Request& request, int problem) {
   for (int j = 0; j < n; ++j) fine.q[j] = clamped(0, j);
   fine.position = fine.rotation = __longlong_as_double(0x7ff0000000000000ll);  // infinite
   record(request, problem, 0, fine, Outcome::nonfinite, 0, 0);
+}
+
+__device__ bool there_roughly(const Request& request, const Descent<Rough>& at) {
+  return at.position <= request.rough_position && at.rotation <= request.rough_rotation;
 }
 
 __device__ bool there(const Request& request, const Descent<double>& at) {

@@ -1,22 +1,27 @@
 """What is used of NVIDIA's Python packages: compiling, loading, launching, memory.
 
-They are looked for when first needed: importing supple does not import them.
+They are looked for when first needed: importing supple does not import them. Most of it needs only
+the bindings: importing `cuda.core` takes longer than all the rest of a first call.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import metadata
 from typing import Any
 
 from supple.errors import MissingExtraError, SuppleError
 from supple.solve.cuda.cache import cached
 
-_OPTIONS = {"std": "c++20", "device_as_default_execution_space": True}
-_ROUGH = {"use_fast_math": True}
-_FINE = {"ftz": True, "prec_div": False, "prec_sqrt": False}  # (of sines none but the exact ones)
+_OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
+_ROUGH = ("--use_fast_math",)
+_FINE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")  # (no sines but the exact ones)
+_APART = ("-rdc=true",)  # what will be linked
 
 
 class DeviceError(SuppleError, RuntimeError):
@@ -38,22 +43,34 @@ class DeviceInfo:
 
 
 @lru_cache(maxsize=1)
+def driver() -> Any:
+    """The GPU's driver, `cuda.bindings.driver`.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        from cuda.bindings import driver as found
+    except ImportError as error:
+        raise MissingExtraError("cuda", 'device="cuda"') from error
+    return found
+
+
+@lru_cache(maxsize=1)
 def packages() -> tuple[Any, Any]:
-    """`cuda.core` and the driver.
+    """`cuda.core`, which knows other libraries' arrays, and the driver.
 
     Raises:
         MissingExtraError: they are not installed.
     """
     try:
-        from cuda.bindings import driver
-
         from cuda import core
 
         if not hasattr(core, "Program"):  # releases before 0.5
             from cuda.core import experimental as core
     except ImportError as error:
         raise MissingExtraError("cuda", 'device="cuda"') from error
-    return core, driver
+    return core, driver()
 
 
 def check(answer: tuple[Any, ...]) -> Any:
@@ -64,7 +81,7 @@ def check(answer: tuple[Any, ...]) -> Any:
     """
     status, *results = answer
     if int(status):
-        _, text = packages()[1].cuGetErrorString(status)
+        _, text = driver().cuGetErrorString(status)
         raise DeviceError(f"the GPU's driver refused: {(text or b'?').decode()} ({status.name})")
     return results[0] if results else None
 
@@ -79,22 +96,28 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 @lru_cache(maxsize=1)
 def _devices() -> tuple[DeviceInfo, ...]:
-    core, driver = packages()
+    cuda = driver()
     try:
-        check(driver.cuInit(0))
-        count = check(driver.cuDeviceGetCount())
+        check(cuda.cuInit(0))
+        count = check(cuda.cuDeviceGetCount())
     except (RuntimeError, ImportError, OSError) as error:
         raise DeviceError(
             f'device="cuda" needs an NVIDIA GPU and its driver; here: {error}'
         ) from error
     found = []
     for i in range(count):
-        handle = check(driver.cuDeviceGet(i))
-        memory = check(driver.cuDeviceTotalMem(handle))
-        device = core.Device(i)
-        major, minor = device.compute_capability
-        found.append(DeviceInfo(f"cuda:{i}", device.name, f"sm_{major}{minor}", int(memory)))
+        handle = check(cuda.cuDeviceGet(i))
+        memory = check(cuda.cuDeviceTotalMem(handle))
+        model = check(cuda.cuDeviceGetName(256, handle)).split(b"\0")[0].decode()
+        major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
+        found.append(DeviceInfo(f"cuda:{i}", model, f"sm_{major}{minor}", int(memory)))
     return tuple(found)
+
+
+def _attribute(handle: Any, name: str) -> int:
+    """A number that the driver knows of a device."""
+    which = getattr(driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(check(driver().cuDeviceGetAttribute(which, handle)))
 
 
 def device_named(name: str) -> tuple[int, DeviceInfo]:
@@ -112,16 +135,54 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
     return number, there[number]
 
 
-def compile_source(text: str, architecture: str, *, fine: bool = False) -> bytes:
+def compile_source(
+    text: str, architecture: str, *, fine: bool = False, apart: bool = False
+) -> bytes:
     """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk.
 
     `fine` says that floats are returned as they come: quotients and roots to 2 ulp, sines as good
-    as on a CPU. Else what is rough is measured in double afterwards.
+    as on a CPU. Else what is rough is measured in double afterwards. `apart` says that it will be
+    linked.
 
     Raises:
         MissingExtraError: there is no NVRTC.
     """
-    core, _ = packages()
+    options = (*_OPTIONS, *(_FINE if fine else _ROUGH), *(_APART if apart else ()))
+    key = (text, *options, architecture, nvrtc_version())
+    return cached(key, lambda: _compiled(text, (*options, f"-arch={architecture}")))
+
+
+def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
+    """Machine code of a text, or of several that call each other, compiled at the same time.
+
+    Args:
+        texts: Of C++; what one declares `extern` another has. Linking several needs a context.
+        architecture: As "sm_90".
+    """
+    if len(texts) == 1:
+        return compile_source(texts[0], architecture)
+
+    def make() -> bytes:
+        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+            compiled = pool.map(lambda one: compile_source(one, architecture, apart=True), texts)
+            return link(list(compiled))
+
+    return cached((*texts, *_OPTIONS, *_ROUGH, *_APART, architecture, nvrtc_version()), make)
+
+
+@lru_cache(maxsize=1)
+def nvrtc_version() -> str:
+    """The version of the compiler: of its package, where it is one, for that takes no loading."""
+    for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return ".".join(map(str, _nvrtc()[1:]))
+
+
+@lru_cache(maxsize=1)
+def _nvrtc() -> tuple[Any, int, int]:
+    """NVRTC, and its version."""
+    driver()
     from cuda.bindings import nvrtc
 
     try:
@@ -129,13 +190,48 @@ def compile_source(text: str, architecture: str, *, fine: bool = False) -> bytes
     except RuntimeError as error:  # (the bindings are there, and not the library)
         raise MissingExtraError("cuda", "compiling for a GPU") from error
     check((status, None))
-    chosen = _OPTIONS | (_FINE if fine else _ROUGH)
+    return nvrtc, major, minor
 
-    def make() -> bytes:
-        options = core.ProgramOptions(arch=architecture, **chosen)
-        return bytes(core.Program(text, "c++", options).compile("cubin").code)
 
-    return cached((text, repr(sorted(chosen.items())), architecture, f"{major}.{minor}"), make)
+def _compiled(text: str, options: Sequence[str]) -> bytes:
+    """Machine code of a text, by NVRTC."""
+    nvrtc, *_ = _nvrtc()
+    given = [option.encode() for option in options]
+
+    def done(answer: tuple[Any, ...]) -> Any:
+        status, *results = answer
+        if int(status):
+            raise DeviceError(f"the GPU's compiler refused ({status.name}): {log()}")
+        return results[0] if results else None
+
+    def log() -> str:
+        written = b" " * int(nvrtc.nvrtcGetProgramLogSize(program)[1])
+        nvrtc.nvrtcGetProgramLog(program, written)
+        return written.decode(errors="replace")
+
+    program = done(nvrtc.nvrtcCreateProgram(text.encode(), b"supple.cu", 0, [], []))
+    try:
+        done(nvrtc.nvrtcCompileProgram(program, len(given), given))
+        code = b" " * int(done(nvrtc.nvrtcGetCUBINSize(program)))
+        done(nvrtc.nvrtcGetCUBIN(program, code))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return code
+
+
+def link(codes: Sequence[bytes]) -> bytes:
+    """Machine code of several pieces, by the driver's linker; a context must be current."""
+    cuda = driver()
+    kind = cuda.CUjitInputType.CU_JIT_INPUT_CUBIN
+    state = check(cuda.cuLinkCreate(0, [], []))
+    try:
+        for code in codes:
+            check(cuda.cuLinkAddData(state, kind, code, len(code), b"supple", 0, [], []))
+        status, pointer, size = cuda.cuLinkComplete(state)
+        check((status,))
+        return ctypes.string_at(pointer, size)  # (the state owns it)
+    finally:
+        check(cuda.cuLinkDestroy(state))
 
 
 class Machine:
@@ -143,15 +239,19 @@ class Machine:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self._core, self._driver = packages()
-        self.device = self._core.Device(number)
-        self.device.set_current()
-        self.processors = int(self.device.properties.multiprocessor_count)
+        self._driver = driver()
+        check(self._driver.cuInit(0))
+        handle = check(self._driver.cuDeviceGet(number))
+        self._context = check(self._driver.cuDevicePrimaryCtxRetain(handle))  # that of all others
+        self.use()
+        self.processors = _attribute(handle, "MULTIPROCESSOR_COUNT")
+        major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
+        self.architecture = f"sm_{major}{minor}"
         self._stream = int(check(self._driver.cuStreamCreate(1)))
 
     def use(self) -> None:
         """Make it the current one of this thread."""
-        self.device.set_current()
+        check(self._driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> int:
         """A stream of its own for what has none."""

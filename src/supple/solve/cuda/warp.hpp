@@ -5,6 +5,13 @@
 #include "problem.hpp"
 
 namespace supple {
+
+// In settle.cu, which is compiled at the same time and linked.
+extern __device__ bool come_to_rest(const Request& request, int problem, Rough* q,
+                                    const Rough* along, Rough length, float& value);
+extern __device__ void settle(const Request& request, int problem, const double* q, float stiff,
+                              Fine& fine);
+
 namespace {
 
 // The least of a warp's numbers.
@@ -43,56 +50,6 @@ __device__ int nearest(const Request& request, const Rough* target, float& best)
     }
     return far;
   });
-}
-
-__device__ bool there_roughly(const Request& request, const Descent<Rough>& at) {
-  return at.position <= request.rough_position && at.rotation <= request.rough_rotation;
-}
-
-// From where a start has failed towards where it comes to rest, in the numbers of the search; with
-// `along` (rows,), whose square is `length`, as far along that as it gets: see reach.hpp. Returns
-// whether it arrived on the way; `value` is what has become least.
-__device__ __noinline__ bool come_to_rest(const Request& request, int problem, Rough* q,
-                                          const Rough* along, Rough length, float& value) {
-  constexpr const Quest<Rough>& quest = Given<Rough>::quest;
-  Start<Rough> own;
-  Descent<Rough> at = own.descent();
-  Rough work[n + settle_work(n)];
-  for (int j = 0; j < n; ++j) own.q[j] = q[j];
-  for (int i = 0; i < numbers; ++i) own.target[i] = Rough(request.target[problem * numbers + i]);
-  Rest<Rough> rest = rest_from(quest, at, work);
-  const int iterations = pace * (along ? climb_iterations : rest_iterations);
-  bool arrived = false;
-  for (int i = 0; i < iterations && !arrived; ++i) {
-    measure(at);
-    arrived = there_roughly(request, at);
-    const Rough now = along ? remains(quest, at, along, length) : at.cost;
-    if (approach(quest, at, rest, now, at.cost, along != nullptr)) break;
-  }
-  for (int j = 0; j < n; ++j) q[j] = rest.q[j];
-  value = float(rest.value);
-  return arrived;
-}
-
-// To the closest pose, in double, by the weights that say what is closest.
-__device__ __noinline__ void settle(const Request& request, int problem, const double* q,
-                                    float stiff, Fine& fine) {
-  constexpr const Quest<double>& quest = Closest<double>::quest;
-  Start<double> own;
-  Descent<double> at = own.descent();
-  double work[n + settle_work(n)];
-  for (int j = 0; j < n; ++j) own.q[j] = clamped(q[j], j);
-  aim(request, problem, at);
-  Rest<double> rest = rest_from(quest, at, work, stiff);
-  bool done = false;
-  for (int i = 1;; ++i) {
-    measure(quest, at);
-    fine.solved = there(request, at);
-    if (fine.solved || done) break;
-    done = approach(quest, at, rest, at.cost, at.cost) || i == pace * fine_iterations;
-    for (int j = 0; done && j < n; ++j) own.q[j] = rest.q[j];
-  }
-  fine.keep(at);
 }
 
 // Of what is left at the closest pose found, q, the part that is left at any: see reach.hpp. And

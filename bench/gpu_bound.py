@@ -1,0 +1,89 @@
+"""What the arithmetic of a GPU allows: no search can be sooner, however it is written.
+
+    time >= operations / (2 lanes processors clock)         a lane does a multiplication and an
+                                                            addition at once, in each clock
+    time >= iterations depth latency / clock                operations that wait for each other
+
+Operations are counted in the kernel itself (src/core/counting.hpp), of the iterations that answers
+took: what starts did that came to nothing beside the first to arrive is not in it, nor is memory.
+Quotients, roots and sines count as one operation each: another reason why this is a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.solve.cuda import position, toolkit
+
+LATENCY = 4  # clocks until an operation's result can be used
+ALONE = 32  # starts of one problem, in a warp
+# float and double lanes of a processor (CUDA C++ programming guide, arithmetic throughput)
+LANES = {"sm_80": (64, 32), "sm_86": (128, 2), "sm_89": (128, 2), "sm_90": (128, 64)}
+
+
+@dataclass(frozen=True)
+class Chip:
+    """The arithmetic of a GPU: operations a second in float and double, and its clock [Hz]."""
+
+    single: float
+    double: float
+    clock: float
+
+    @staticmethod
+    def of(number: int, architecture: str) -> Chip:
+        """That of a device; infinitely fast, if its architecture is not known here."""
+        driver = toolkit.driver()
+        handle = toolkit.check(driver.cuDeviceGet(number))
+
+        def attribute(name: str) -> int:
+            which = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+            return int(toolkit.check(driver.cuDeviceGetAttribute(which, handle)))
+
+        clock = 1e3 * attribute("CLOCK_RATE")
+        each = 2 * attribute("MULTIPROCESSOR_COUNT") * clock
+        lanes = LANES.get(architecture, (np.inf, np.inf))
+        return Chip(each * lanes[0], each * lanes[1], clock)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a batch takes at least: operations in float and double, and the longest row of them."""
+
+    single: float
+    double: float
+    depth: float
+
+    def seconds(self, chip: Chip) -> float:
+        """The bound."""
+        chain = self.depth * LATENCY / chip.clock
+        return max(self.single / chip.single, self.double / chip.double, chain)
+
+
+def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Bounds) -> Work:
+    """The work of a batch of targets (B, k): of its parts, one after the other."""
+    total = np.zeros(3)
+    for part, numbers in parts(solver, targets.shape[1]):
+        iterations = part.solve(np.ascontiguousarray(targets[:, numbers]), None, bounds).effort[
+            :, 0
+        ]
+        multiplications, additions, others, depth = part.search.kernel.operations()
+        each = multiplications + additions + others
+        looked_up = 2 * part.entries * (len(numbers) + 1) * len(targets)
+        starts = ALONE if len(targets) <= position.FEW else 1
+        # in double, each answer is measured at least once: half an iteration
+        total += (
+            looked_up + starts * each * iterations.sum(),
+            each / 2 * len(targets),
+            depth * iterations.mean(),
+        )
+    return Work(*total)
+
+
+def parts(solver: position.GpuSolver, width: int) -> list[tuple[position.GpuSolver, np.ndarray]]:
+    """The parts that a solver is made of, and which numbers of a target each has."""
+    own = getattr(solver, "solvers", None)
+    if own is None:
+        return [(solver, np.arange(width))]
+    return [(one, part.numbers) for one, part in zip(own, solver.parts, strict=True)]
