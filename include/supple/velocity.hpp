@@ -85,9 +85,7 @@ struct Glance {
   template <class K>
   SUPPLE_INLINE void operator()(K k) const {
     int rows = 0;
-    for (int i = 0; i < k; ++i) {
-      rows += servo.task[i].rows;
-    }
+    for (int i = 0; i < k; ++i) rows += servo.task[i].rows;
     const int n = servo.chain.coordinates;
     task_jacobian(servo.chain, servo.task[k], joint_poses, J + rows * n);
     task_command(servo.chain, servo.task[k], joint_poses, velocity + 6 * k, e + rows);
