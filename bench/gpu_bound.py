@@ -65,9 +65,8 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Bound
     """The work of a batch of targets (B, k): of its parts, one after the other."""
     total = np.zeros(3)
     for part, numbers in parts(solver, targets.shape[1]):
-        iterations = part.solve(np.ascontiguousarray(targets[:, numbers]), None, bounds).effort[
-            :, 0
-        ]
+        found = part.solve(np.ascontiguousarray(targets[:, numbers]), None, bounds)
+        iterations = found[3][:, 0, 0]
         multiplications, additions, others, depth = part.search.kernel.operations()
         each = multiplications + additions + others
         looked_up = 2 * part.entries * (len(numbers) + 1) * len(targets)

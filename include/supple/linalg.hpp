@@ -123,23 +123,15 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
   }
 }
 
-// x <- A^-1 x of a symmetric positive semidefinite A (n x n; the lower triangle is read, all of it
-// is overwritten), by A = L D L^T: without square roots, and with one division a column, sooner
-// than `cholesky` and `cholesky_solve`. Each column changes all that are behind it at once, so that
-// the next pivot waits for as little as it can. Pivots that are zero to working precision as there;
-// `floor` (n,) is what counts as that.
-template <class L, class N>
-SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
-                         L* SUPPLE_RESTRICT floor) {
-  using T = scalar_t<L>;
+// x <- A^-1 x of a symmetric A (n x n; the lower triangle is read, all of it is overwritten), by A
+// = L D L^T: without square roots, and with one division a column, sooner than `cholesky` and
+// `cholesky_solve`. Each column changes all that are behind it at once, so that the next pivot
+// waits for as little as it can. What is taken for the inverse of pivot k is inverse_of(k, pivot).
+template <class L, class N, class Invert>
+SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert&& inverse_of) {
   const int n = size;
-  SUPPLE_STRAIGHT for (int i = 0; i < n; ++i) {
-    floor[i] = a[i * n + i] * L(T(n) * Number<T>::epsilon);
-  }
   SUPPLE_STRAIGHT for (int k = 0; k < n; ++k) {
-    const L pivot = a[k * n + k];
-    const mask_t<L> positive = (pivot > floor[k]) & (pivot > L(0));
-    const L inverse = select(positive, L(1) / select(positive, pivot, L(1)), L(0));
+    const L inverse = inverse_of(k, a[k * n + k]);
     a[k * n + k] = inverse;
     SUPPLE_STRAIGHT for (int i = k + 1; i < n; ++i) {  // a column of L, above the diagonal of L D
       a[k * n + i] = a[i * n + k];
@@ -156,6 +148,28 @@ SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
   SUPPLE_STRAIGHT for (int j = n - 1; j > 0; --j) {
     SUPPLE_STRAIGHT for (int i = 0; i < j; ++i) x[i] = fma(-a[j * n + i], x[j], x[i]);
   }
+}
+
+// The same of a positive semidefinite A. Pivots that are zero to working precision as in
+// `cholesky`; `floor` (n,) is what counts as that.
+template <class L, class N>
+SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
+                         L* SUPPLE_RESTRICT floor) {
+  using T = scalar_t<L>;
+  const int n = size;
+  SUPPLE_STRAIGHT for (int i = 0; i < n; ++i) {
+    floor[i] = a[i * n + i] * L(T(n) * Number<T>::epsilon);
+  }
+  ldl_by(size, a, x, [&](int k, const L& pivot) {
+    const mask_t<L> positive = (pivot > floor[k]) & (pivot > L(0));
+    return select(positive, L(1) / select(positive, pivot, L(1)), L(0));
+  });
+}
+
+// The same of a convex A near it: pivots are turned positive, and are at least `floor` > 0.
+template <class L, class N>
+SUPPLE_FN void convex_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, const L& floor) {
+  ldl_by(size, a, x, [&](int, const L& pivot) { return L(1) / max(abs(pivot), floor); });
 }
 
 // ---- Householder QR ----------------------------------------------------------------------------

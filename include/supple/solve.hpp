@@ -250,23 +250,6 @@ SUPPLE_FN void subtract_curvature(const Quest<T>& quest, const Descent<L>& at, L
   }
 }
 
-// C Cᵀ = A of a symmetric A (n x n; the lower triangle is read and replaced), or of one near it
-// that is positive: pivots are turned positive, and are at least `floor` > 0.
-template <class L>
-SUPPLE_FN void convex_cholesky(int n, L* SUPPLE_RESTRICT a, const L& floor) {
-  for (int k = 0; k < n; ++k) {
-    L pivot = a[k * n + k];
-    for (int j = 0; j < k; ++j) pivot = fma(-a[k * n + j], a[k * n + j], pivot);
-    const L root = sqrt(max(abs(pivot), floor)), inverse = L(1) / root;
-    a[k * n + k] = root;
-    for (int i = k + 1; i < n; ++i) {
-      L entry = a[i * n + k];
-      for (int j = 0; j < k; ++j) entry = fma(-a[i * n + j], a[k * n + j], entry);
-      a[i * n + k] = entry * inverse;
-    }
-  }
-}
-
 SUPPLE_FN constexpr int settle_work(int n) { return 2 * n * n + 2 * n; }
 
 // One step of Newton's method on ½‖e‖² inside the limits, damped by μ = stiffness ‖e‖; where the
@@ -307,8 +290,13 @@ SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiff
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < n * n; ++i) C[i] = H[i];
     for (int i = 0; i < n; ++i) dq[i] = g[i];
-    convex_cholesky(n, C, floor);
-    cholesky_solve(n, C, dq);
+    if (n == 7) {  // (the usual sizes are straight code)
+      convex_solve(Fixed<7>{}, C, dq, floor);
+    } else if (n == 6) {
+      convex_solve(Fixed<6>{}, C, dq, floor);
+    } else {
+      convex_solve(n, C, dq, floor);
+    }
     clamp_entries(n, L(quest.longest), dq);
     if (pass == 1) break;
     mask_t<L> outside = L(0) != L(0);
