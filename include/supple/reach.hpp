@@ -17,7 +17,7 @@ inline constexpr int climb_iterations = 8;
 inline constexpr float surely_beyond = 0.5f;  // part of the way that is left for sure ...
 inline constexpr float plainly = 4e-3f;       // ... as a part of the stiffness: a millimetre or so
 inline constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than e
-inline constexpr int enough_beyond = 4;         // rounds of starts
+inline constexpr int enough_beyond = 8;         // rounds of starts
 
 // How long e is: ‖e‖², and of what counts here.
 template <class T>

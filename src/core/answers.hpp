@@ -81,6 +81,22 @@ mask_t<L> finish(const SolveRequest& request, Descent<L>& at) {
   }
 }
 
+// The same by Newton's method, of one that came near and then hardly nearer: at a singular pose it
+// gets on. Returns whether it is a solution.
+bool finish_singular(const SolveRequest& request, Room& room) {
+  const Quest<double>& quest = *request.fine;
+  Descent<double>& at = room.lone;
+  Rest<double> rest = rest_from(quest, at, room.lone_work);
+  for (int i = 0; i < quest.pace * fine_iterations && !stopped(request); ++i) {
+    measure(quest, at);
+    if (arrived(quest, at)) return true;
+    if (approach(quest, at, rest, at.cost, at.cost)) break;
+  }
+  for (int j = 0; j < quest.chain.coordinates; ++j) at.q[j] = rest.q[j];
+  measure(quest, at);
+  return arrived(quest, at);
+}
+
 // ---- whole turns -------------------------------------------------------------------------------
 
 // Where joint j should be as far as whole turns go: at rest, near q0, or in the middle.

@@ -233,7 +233,7 @@ class Single {
       ++slot.iteration;
       if (get(there, i)) {
         put_in(request_, room_.lone, 0, problem_, room_.lane_q(i, quest_.chain.coordinates));
-        if (finish(request_, room_.lone)) {
+        if (finish(request_, room_.lone) || finish_singular(request_, room_)) {
           if (!request_.nearest) suit(request_, room_, problem_);
           add();
         } else {
@@ -351,29 +351,47 @@ class Batcher {
       put_in(request_, room_.fine, f, room_.slot[lane].problem, room_.lane_q(lane, n));
     }
     const mask_t<Fine> solved = finish(request_, room_.fine);
+    bool answered[fine_lanes];
     for (int f = 0; f < few; ++f) {
+      answered[f] = get(solved, f) || singular(room_.slot[arriving[f]], f);
       if (get(solved, f)) answer(room_.slot[arriving[f]], f);
     }
     for (int f = 0; f < few; ++f) {  // (afterwards: `again` may need room.fine)
       const int lane = arriving[f];
-      if (!get(solved, f)) keep(request_, room_, lane, room_.failures[lane]);
-      get(solved, f) ? load(lane) : again(lane);
+      if (!answered[f]) keep(request_, room_, lane, room_.failures[lane]);
+      answered[f] ? load(lane) : again(lane);
     }
   }
 
   void answer(const Slot& slot, int f) {
-    const int starts = slot.start + 1;
     if (!request_.rest) {
       return record(request_, slot.problem, 0, room_.fine, f, Outcome::solved, slot.iterations,
-                    starts);
+                    slot.start + 1);
     }
+    take_out(slot, f);
+    measure(*request_.fine, room_.lone);
+    answer_alone(slot);
+  }
+
+  void take_out(const Slot& slot, int f) {
     for (int j = 0; j < request_.fine->chain.coordinates; ++j) {
       room_.lone.q[j] = get(room_.fine.q[j], f);
     }
     aim_finely(request_, room_.lone, 0, slot.problem);
-    measure(*request_.fine, room_.lone);
+  }
+
+  void answer_alone(const Slot& slot) {
     suit(request_, room_, slot.problem);
-    record(request_, slot.problem, 0, room_.lone, 0, Outcome::solved, slot.iterations, starts);
+    record(request_, slot.problem, 0, room_.lone, 0, Outcome::solved, slot.iterations,
+           slot.start + 1);
+  }
+
+  // One that did not arrive after all. Returns whether Newton's method got it there.
+  bool singular(const Slot& slot, int f) {
+    take_out(slot, f);
+    if (!finish_singular(request_, room_)) return false;
+    answer_alone(slot);
+    return true;
   }
 
   // Time is up: the best so far of the problems that are being solved.

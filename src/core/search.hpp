@@ -100,6 +100,7 @@ struct Room {
   double* v;         // (n,): a pull, and the q before it (n,)
   Wide* still_work;  // n of the best q, and settle_work
   Fine* fine_work;   // likewise
+  double* lone_work;
 
   std::size_t lay_out(const SolveRequest& request, void* memory) {
     Cut cut(memory);
@@ -119,6 +120,7 @@ struct Room {
     v = cut.take<double>(2 * n);
     still_work = cut.take<Wide>(n + settle_work(n));
     fine_work = cut.take<Fine>(n + settle_work(n));
+    lone_work = cut.take<double>(n + settle_work(n));
     return cut.used();
   }
 
