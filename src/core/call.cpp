@@ -140,21 +140,21 @@ bool understand(PyObject* name, PyObject* given, Wishes& wish) {
   return !beyond;
 }
 
-// What solves the tasks of a robot; null if there is an error, which is not for us to say.
-PyObject* solver_of(Direct& self, PyObject* robot, PyObject* tasks) {
+// What solves the tasks of a robot; nothing if there is an error, which is not for us to say.
+nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks) {
   for (const Known& one : self.known) {
-    if (one.robot == robot && one.tasks == tasks) return one.solver;
+    if (one.robot == robot && one.tasks == tasks) return nb::borrow(one.solver);
   }
   PyObject* const given[] = {robot, tasks};
-  PyObject* const solver = PyObject_Vectorcall(self.kernel_of, given, 2, nullptr);
-  if (!solver || !nb::isinstance<PySolver>(nb::handle(solver)) || PyList_Check(tasks)) {
-    Py_XDECREF(solver);  // (a list may change: it is not remembered)
+  nb::object solver = nb::steal(PyObject_Vectorcall(self.kernel_of, given, 2, nullptr));
+  if (!solver.is_valid() || !nb::isinstance<PySolver>(solver)) {
     PyErr_Clear();
-    return nullptr;
+    return {};
   }
+  if (PyList_Check(tasks)) return solver;  // (which may change: it is not remembered)
   self.last = (self.last + 1) % int(std::size(self.known));
   const Known before = self.known[self.last];
-  self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), solver};
+  self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), Py_NewRef(solver.ptr())};
   Py_XDECREF(before.robot);
   Py_XDECREF(before.tasks);
   Py_XDECREF(before.solver);
@@ -171,8 +171,8 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
   }
   understood = understood && !(wish.nearest && wish.q0 == Py_None);
   const long long began = understood && std::isfinite(wish.timeout) ? now() : 0;
-  PyObject* const solver = understood ? solver_of(self, args[0], wish.tasks) : nullptr;
-  if (solver) {
+  const nb::object solver = understood ? solver_of(self, args[0], wish.tasks) : nb::object();
+  if (solver.is_valid()) {
     try {
       PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
                                  reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
