@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -17,6 +18,7 @@ import pytest
 import supple
 from supple import InputError, PoseTask, PositionTask, Status, solve
 from supple.solve import position
+from supple.solve.search import search_of
 
 PANDA = supple.load("panda")
 TARGET = PANDA.fk(PANDA.neutral() + 0.1)
@@ -142,6 +144,24 @@ def test_many_robots_take_turns() -> None:
     again = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
     for one, other in zip(first, again, strict=True):
         assert (one.q == other.q).all()
+
+
+@pytest.mark.parametrize("tasks", [None, "panda_hand", [PositionTask()], (PositionTask(),)])
+def test_a_call_keeps_nothing(tasks: Any) -> None:
+    target = TARGET[:3, 3].copy() if isinstance(tasks, list | tuple) else TARGET.copy()
+
+    def held() -> list[int]:
+        kernel = search_of(PANDA, tasks).kernel
+        given = (PANDA, kernel, target, solve) if tasks is None else (PANDA, kernel, tasks, target)
+        return [sys.getrefcount(x) for x in given]
+
+    solve(PANDA, target, tasks=tasks)
+    before = held()
+    for _ in range(50):
+        found = solve(PANDA, target, tasks=tasks)
+    own = sys.getrefcount(found.q)
+    assert held() == before
+    assert own == 2
 
 
 def test_a_list_of_tasks_may_change() -> None:
