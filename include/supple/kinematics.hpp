@@ -92,14 +92,13 @@ SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<L>* joint_poses) {
     sincos_in_reach(p.z, p.y, p.x);
   }
 }
-#if !defined(__CUDACC__)
 // Of a lone number, joints are lanes: the same bits, sooner.
 template <class T>
 SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
-  constexpr int W = 8;
+  constexpr int W = width<Abreast<T>>;
   for (int first = 0; first < chain.joints; first += W) {
     const int some = chain.joints - first < W ? chain.joints - first : W;
-    Pack<T, W> d(T(0)), s, c;
+    Abreast<T> d(T(0)), s, c;
     for (int i = 0; i < some; ++i) reinterpret_cast<T*>(&d)[i] = joint_poses[first + i].p.z;
     sincos_in_reach(d, s, c);
     for (int i = 0; i < some; ++i) {
@@ -108,7 +107,6 @@ SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
     }
   }
 }
-#endif
 
 // The first pass of `forward`: displacements and their sines, in a loop where joints do not wait
 // for each other. They are kept where the pose will be: p = (cosine, sine, displacement).

@@ -422,6 +422,15 @@ struct PackOf<T, W, false> {
 template <class T, int W>
 using Pack = typename PackOf<T, W>::Type;
 
+// What a lone number's kinematics can do several of at a time.
+template <class T>
+using Abreast = Pack<T, 8>;
+
+#else
+
+template <class T>
+using Abreast = T;
+
 #endif  // !__CUDACC__
 
 // ---- written once for every lane ---------------------------------------------------------------
