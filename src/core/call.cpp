@@ -140,7 +140,8 @@ bool understand(PyObject* name, PyObject* given, Wishes& wish) {
   return !beyond;
 }
 
-// What solves the tasks of a robot; nothing if there is an error, which is not for us to say.
+// What solves the tasks of a robot; nothing if there is an error, which is not for us to say unless
+// it is Ctrl-C, or the end of the program: such a one is left set.
 nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks) {
   for (const Known& one : self.known) {
     if (one.robot == robot && one.tasks == tasks) return nb::borrow(one.solver);
@@ -148,7 +149,7 @@ nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks) {
   PyObject* const given[] = {robot, tasks};
   nb::object solver = nb::steal(PyObject_Vectorcall(self.kernel_of, given, 2, nullptr));
   if (!solver.is_valid() || !nb::isinstance<PySolver>(solver)) {
-    PyErr_Clear();
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return {};
   }
   if (PyList_Check(tasks)) return solver;  // (which may change: it is not remembered)
@@ -172,6 +173,7 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
   understood = understood && !(wish.nearest && wish.q0 == Py_None);
   const long long began = understood && std::isfinite(wish.timeout) ? now() : 0;
   const nb::object solver = understood ? solver_of(self, args[0], wish.tasks) : nb::object();
+  if (PyErr_Occurred()) return nullptr;
   if (solver.is_valid()) {
     try {
       PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,

@@ -138,6 +138,22 @@ def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> N
         assert tuple(short[2:]) == tuple(long[2:])
 
 
+def test_ctrl_c_is_not_lost_while_a_table_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, pressed = position.search_of, []
+
+    def interrupted(*given: Any) -> Any:
+        if not pressed:
+            pressed.append(True)
+            raise KeyboardInterrupt
+        return known(*given)
+
+    monkeypatch.setattr(position, "search_of", interrupted)
+    robot = supple.load("panda")
+    with pytest.raises(KeyboardInterrupt):
+        solve(robot, TARGET.copy())
+    assert solve(robot, TARGET.copy()).success
+
+
 def test_many_robots_take_turns() -> None:
     robots = [supple.load(name) for name in ("panda", "ur5e", "iiwa14", "puma560")] * 2
     first = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
