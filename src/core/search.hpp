@@ -164,17 +164,11 @@ struct Nearest {
       const float here = get(far, i);
       if (!(here < huge_cost)) continue;
       int at = count++;
-      if (at >= most) {  // (it is enough to know which are first)
-        before[at] = before[most - 1];
+      if (at >= most && here < before[most - 1]) {  // the last of the first makes room
         place[at] = place[most - 1];
-        if (!(here < before[most - 1])) {
-          before[at] = here;
-          place[at] = int(get(block, i)) * lanes + i;
-          continue;
-        }
         at = most - 1;
       }
-      for (; at > 0 && before[at - 1] > here; --at) {
+      for (; at > 0 && at < most && before[at - 1] > here; --at) {
         before[at] = before[at - 1];
         place[at] = place[at - 1];
       }

@@ -165,12 +165,13 @@ void* PySolver::room(const SolveRequest& request) {
 
 // Makes the table of starts, in the order in which the lanes of this instruction set read it.
 void PySolver::arrange() {
-  const int lanes = isa().solve->lanes;
-  if (lanes == table_lanes_) return;
-  table_lanes_ = lanes;
+  const SolveKernel* const kernel = isa().solve;
+  if (kernel == arranged_) return;
+  arranged_ = kernel;
   room_.reset();
   const double lambda2 = first_damping * fine_.quest.stiffness;
-  table_ = std::make_unique<StartTable>(fine_.quest, feature_scale_, entries_, lanes, lambda2);
+  table_ =
+      std::make_unique<StartTable>(fine_.quest, feature_scale_, entries_, kernel->lanes, lambda2);
 }
 
 }  // namespace supple

@@ -143,7 +143,8 @@ class PySolver {
   double coarse_;
   std::vector<float> feature_scale_;
   Ints kinds_;
-  int entries_, table_lanes_ = 0;
+  int entries_;
+  const SolveKernel* arranged_ = nullptr;  // for which the table and the room are
   std::unique_ptr<StartTable> table_;
   std::unique_ptr<Scratch> room_;
 };

@@ -54,9 +54,16 @@ class Entry {
     }
   }
 
-  const std::vector<double>& q() const { return q_; }
   const std::vector<double>& target() const { return target_; }
 
+  // q (padded,), the gains, and what is reached: a record of `Table`.
+  void write(double lambda2, int padded, float* record) {
+    std::copy(q_.begin(), q_.end(), record);
+    gains(lambda2, padded, record + padded);
+    std::copy(target_.begin(), target_.end(), record + padded * (1 + 6 * quest_.tasks));
+  }
+
+ private:
   // dq = Σ gain_c d_c for a target that differs by a motion d of each task: Jᵀ(JJᵀ + λ²)⁻¹ e(d),
   // column by column (6 tasks, padded).
   void gains(double lambda2, int padded, float* gain) {
@@ -81,7 +88,6 @@ class Entry {
     }
   }
 
- private:
   Pose<double>* poses() { return reinterpret_cast<Pose<double>*>(poses_.data()); }
 
   const Quest<double>& quest_;
@@ -118,9 +124,10 @@ StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& sca
   const int padded = rounded_up(n, Table::row);
   const int size = rounded_up(padded * (1 + 6 * quest.tasks) + k, 16);
   Entry entry(quest);
-  std::vector<float> reached(std::size_t(entries) * k);
+  std::vector<float> reached(std::size_t(entries) * k), records(std::size_t(entries) * size);
   for (int e = 0; e < entries; ++e) {
     entry.go(e + 1);
+    entry.write(lambda2, padded, records.data() + std::size_t(e) * size);
     for (int i = 0; i < k; ++i) reached[e * k + i] = float(entry.target()[i]) * scale_[i];
   }
   const std::vector<int> owner = nearest_of(reached, k, centres);
@@ -145,18 +152,8 @@ StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& sca
       const bool real = i < int(owned[c].size());
       const int e = owned[c][real ? i++ : i - 1];
       to_block.put(place, reached.data() + std::ptrdiff_t(e) * k, real);
-      float* const to = record + std::ptrdiff_t(place) * size;
-      if (!real) {
-        std::copy_n(to - size, size, to);
-        continue;
-      }
-      std::fill_n(to, size, 0.0f);
-      entry.go(e + 1);
-      for (int j = 0; j < n; ++j) to[j] = float(entry.q()[j]);
-      entry.gains(lambda2, padded, to + padded);
-      for (int i2 = 0; i2 < k; ++i2) {
-        to[padded * (1 + 6 * quest.tasks) + i2] = float(entry.target()[i2]);
-      }
+      std::copy_n(records.data() + std::size_t(e) * size, size,
+                  record + std::ptrdiff_t(place) * size);
     }
   }
   limits_ = std::make_unique<Scratch>(sizeof(float) * 2 * padded);

@@ -30,8 +30,8 @@ from supple.motion.task import (
 )
 from supple.motion.task_rows import Goal, TaskRows
 
-_ENTRIES = 512  # of the table of starts on a GPU
-_TABLE = 2048
+_TABLE = 2048  # entries of the table of starts
+_ENTRIES = 512  # likewise of that on a GPU, which sizes are taken from, too
 _TURN = 0.1  # how much turning counts when the table is looked up, against moving by the reach
 _DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, unless another rule is asked for
 _STIFFNESS = 0.3  # of Newton's method towards the closest pose, likewise
