@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -29,6 +30,16 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv("SUPPLE_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
         compile_all(supple.devices()[0].architecture)
         yield
+
+
+@pytest.fixture
+def cupy() -> ModuleType:
+    return pytest.importorskip("cupy")
+
+
+@pytest.fixture
+def torch() -> ModuleType:
+    return pytest.importorskip("torch")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,16 +24,6 @@ pytestmark = pytest.mark.cuda
 COUNTS = [50, 20_000]  # a warp for each, and a thread for each
 
 
-@pytest.fixture
-def cupy() -> ModuleType:
-    return pytest.importorskip("cupy")
-
-
-@pytest.fixture
-def torch() -> ModuleType:
-    return pytest.importorskip("torch")
-
-
 def poses(count: int) -> tuple[supple.Robot, np.ndarray]:
     robot = supple.load("panda")
     return robot, robot.fk(robot.random(3, count))

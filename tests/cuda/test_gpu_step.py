@@ -177,16 +177,6 @@ def test_numpy_that_is_not_finite_is_refused() -> None:
 # ---- arrays in the GPU's memory ------------------------------------------------------------------
 
 
-@pytest.fixture
-def cupy() -> ModuleType:
-    return pytest.importorskip("cupy")
-
-
-@pytest.fixture
-def torch() -> ModuleType:
-    return pytest.importorskip("torch")
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_cupy_stays_on_the_gpu(cupy: ModuleType, dtype: type) -> None:
     arm = robot("panda")
