@@ -9,7 +9,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <utility>
 
 #include "arrays.hpp"
 #include "isa.hpp"
@@ -23,7 +22,7 @@ using namespace nb::literals;
 
 // What a call says, beside the robot and the target.
 struct Wishes {
-  PyObject *tasks = Py_None, *q0 = Py_None;
+  PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
   double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
   long max_starts = 256;
   bool fast = false, nearest = false;
@@ -91,7 +90,7 @@ PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long 
 // ---- the object ---------------------------------------------------------------------------------
 
 struct Known {
-  PyObject *robot, *tasks, *solver;
+  PyObject *robot, *tasks, *damping, *solver;
 };
 
 // What it holds is counted by hand: it is an object of Python's own kind, which nanobind's are not.
@@ -99,55 +98,94 @@ struct Direct {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *whole, *kernel_of, *kind, *statuses;
-  Known known[4];  // robots and tasks that were called for, the last ones
+  Known known[4];  // what was called for, the last ones
   int last;
 };
 
-PyObject *name_tasks, *name_q0, *name_prefer, *name_position, *name_rotation, *name_timeout,
-    *name_starts;
-
 bool is_number(PyObject* given, double& number) {
-  if (!PyFloat_CheckExact(given)) return false;
-  number = PyFloat_AS_DOUBLE(given);
-  return true;
+  if (PyFloat_Check(given)) {
+    number = PyFloat_AS_DOUBLE(given);
+    return true;
+  }
+  if (!PyLong_CheckExact(given)) return false;
+  int beyond = 0;
+  const long whole = PyLong_AsLongAndOverflow(given, &beyond);
+  number = double(whole);
+  return !beyond;
+}
+
+bool is_count(PyObject* given, long& count) {
+  int beyond = 0;
+  if (!PyLong_CheckExact(given)) return false;
+  count = PyLong_AsLongAndOverflow(given, &beyond);
+  return !beyond && count > 0;
 }
 
 bool says(PyObject* given, const char* word) {
   return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
 }
 
-// One argument by its name; false if this is not known here. (Names in a call are interned.)
+bool is_none(PyObject* given, Wishes&) { return given == Py_None; }
+
+// The arguments by their names, the commonest first, and whether one has a value that is known
+// here. (Names in a call are interned, so that comparing pointers will do.)
+struct Argument {
+  const char* text;
+  bool (*take)(PyObject* given, Wishes& wish);
+  PyObject* name = nullptr;
+};
+Argument arguments[] = {
+    {"q0", [](PyObject* given, Wishes& wish) { return (wish.q0 = given) != nullptr; }},
+    {"position_tolerance",
+     [](PyObject* given, Wishes& wish) { return is_number(given, wish.position); }},
+    {"rotation_tolerance",
+     [](PyObject* given, Wishes& wish) { return is_number(given, wish.rotation); }},
+    {"tasks", [](PyObject* given, Wishes& wish) { return (wish.tasks = given) != nullptr; }},
+    {"prefer",
+     [](PyObject* given, Wishes& wish) {
+       wish.fast = says(given, "fast");
+       wish.nearest = says(given, "nearest");
+       return wish.fast || wish.nearest || given == Py_None;
+     }},
+    {"timeout", [](PyObject* given,
+                   Wishes& wish) { return given == Py_None || is_number(given, wish.timeout); }},
+    {"max_starts", [](PyObject* given, Wishes& wish) { return is_count(given, wish.max_starts); }},
+    {"damping", [](PyObject* given, Wishes& wish) { return (wish.damping = given) != nullptr; }},
+    {"threads",  // (one target has one)
+     [](PyObject* given, Wishes&) {
+       long threads;
+       return given == Py_None || is_count(given, threads);
+     }},
+    {"solutions",
+     [](PyObject* given, Wishes&) {
+       long solutions;
+       return is_count(given, solutions) && solutions == 1;
+     }},
+    {"explain", [](PyObject* given, Wishes&) { return given == Py_False; }},
+    {"device", [](PyObject* given, Wishes&) { return given == Py_None || says(given, "cpu"); }},
+    {"precision", [](PyObject* given, Wishes&) { return says(given, "mixed"); }},
+    {"max_step", is_none},
+    {"progress", is_none},
+    {"stream", is_none},
+};
+
 bool understand(PyObject* name, PyObject* given, Wishes& wish) {
-  if (name == name_q0) {
-    wish.q0 = given;
-    return true;
+  for (const Argument& one : arguments) {
+    if (one.name == name) return one.take(given, wish);
   }
-  if (name == name_position) return is_number(given, wish.position);
-  if (name == name_rotation) return is_number(given, wish.rotation);
-  if (name == name_tasks) {
-    wish.tasks = given;
-    return true;
-  }
-  if (name == name_prefer) {
-    wish.fast = says(given, "fast");
-    wish.nearest = says(given, "nearest");
-    return wish.fast || wish.nearest || given == Py_None;
-  }
-  if (name == name_timeout) return given == Py_None || is_number(given, wish.timeout);
-  if (name != name_starts || !PyLong_CheckExact(given)) return false;
-  int beyond = 0;
-  wish.max_starts = PyLong_AsLongAndOverflow(given, &beyond);
-  return !beyond;
+  return false;
 }
 
 // What solves the tasks of a robot; nothing if there is an error, which is not for us to say unless
 // it is Ctrl-C, or the end of the program: such a one is left set.
-nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks) {
+nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
   for (const Known& one : self.known) {
-    if (one.robot == robot && one.tasks == tasks) return nb::borrow(one.solver);
+    if (one.robot == robot && one.tasks == tasks && one.damping == damping) {
+      return nb::borrow(one.solver);
+    }
   }
-  PyObject* const given[] = {robot, tasks};
-  nb::object solver = nb::steal(PyObject_Vectorcall(self.kernel_of, given, 2, nullptr));
+  PyObject* const given[] = {robot, tasks, damping};
+  nb::object solver = nb::steal(PyObject_Vectorcall(self.kernel_of, given, 3, nullptr));
   if (!solver.is_valid() || !nb::isinstance<PySolver>(solver)) {
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return {};
@@ -155,9 +193,11 @@ nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks) {
   if (PyList_Check(tasks)) return solver;  // (which may change: it is not remembered)
   self.last = (self.last + 1) % int(std::size(self.known));
   const Known before = self.known[self.last];
-  self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), Py_NewRef(solver.ptr())};
+  self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), Py_NewRef(damping),
+                           Py_NewRef(solver.ptr())};
   Py_XDECREF(before.robot);
   Py_XDECREF(before.tasks);
+  Py_XDECREF(before.damping);
   Py_XDECREF(before.solver);
   return solver;
 }
@@ -172,7 +212,8 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
   }
   understood = understood && !(wish.nearest && wish.q0 == Py_None);
   const long long began = understood && std::isfinite(wish.timeout) ? now() : 0;
-  const nb::object solver = understood ? solver_of(self, args[0], wish.tasks) : nb::object();
+  const nb::object solver =
+      understood ? solver_of(self, args[0], wish.tasks, wish.damping) : nb::object();
   if (PyErr_Occurred()) return nullptr;
   if (solver.is_valid()) {
     try {
@@ -193,7 +234,7 @@ int each_held(Direct& self, Visit&& visit) {
     if (const int result = visit(*one)) return result;
   }
   for (Known& one : self.known) {
-    for (PyObject** part : {&one.robot, &one.tasks, &one.solver}) {
+    for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) {
       if (const int result = visit(*part)) return result;
     }
   }
@@ -274,12 +315,7 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind,
 }  // namespace
 
 void bind_call(nb::module_& m) {
-  const std::pair<PyObject**, const char*> names[] = {
-      {&name_tasks, "tasks"},      {&name_q0, "q0"},
-      {&name_prefer, "prefer"},    {&name_position, "position_tolerance"},
-      {&name_timeout, "timeout"},  {&name_rotation, "rotation_tolerance"},
-      {&name_starts, "max_starts"}};
-  for (const auto& [to, name] : names) *to = PyUnicode_InternFromString(name);
+  for (Argument& one : arguments) one.name = PyUnicode_InternFromString(one.text);
   m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a,
         "The function `whole`, quick where it is called with one target and usual arguments.",
         nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "

@@ -126,6 +126,10 @@ def test_a_method_of_a_class_is_bound() -> None:
         {"max_starts": 3},
         {"timeout": 10.0},
         {"timeout": None, "prefer": None, "q0": None, "tasks": None},
+        {"position_tolerance": np.float64(1e-3), "rotation_tolerance": 1, "timeout": 10},
+        {"damping": supple.damping.ErrorNorm(0.02)},
+        {"device": "cpu", "precision": "mixed", "stream": None},
+        {"threads": 2, "solutions": 1, "explain": False, "progress": None, "max_step": None},
     ],
     ids=str,
 )

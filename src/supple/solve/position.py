@@ -49,8 +49,8 @@ _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
 
 
-def _kernel_of(robot: Robot, tasks: Any) -> Any:
-    return search_of(robot, tasks).kernel
+def _kernel_of(robot: Robot, tasks: Any, damping: Any) -> Any:
+    return search_of(robot, tasks, damping).kernel
 
 
 def _directly(whole: Function) -> Function:
