@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -61,7 +62,7 @@ class Machine:
         if not path.with_suffix(".so").exists():
             files = []
             for i, text in enumerate(code.decode().replace('extern "C" ', "").split(_NEXT)):
-                calls = [_entry(name) for name in names] if not i else []
+                calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", text)]
                 lines = [f'#include "{_HEADER}"', "#define read read_", text, *calls]
                 files.append(path.with_name(f"{path.name}_{i}.cpp"))
                 files[-1].write_text("\n".join(lines))

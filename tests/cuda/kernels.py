@@ -13,7 +13,7 @@ import supple
 from supple import AxisTask, PoseTask, PositionTask, PostureTask
 from supple.describe import Description, Joint, Mimic
 from supple.motion.damping import RULES
-from supple.solve.cuda.source import source
+from supple.solve.cuda.position import texts
 from supple.solve.cuda.toolkit import compile_source
 from supple.solve.search import search_of
 
@@ -66,29 +66,16 @@ def cases() -> dict[str, tuple[supple.Robot, tuple[Any, ...], Any]]:
 CASES = cases()
 
 
-def texts() -> list[tuple[str, bool]]:
-    """What most tests compile, and whether it is linked.
+def compile_all(architecture: str) -> None:
+    """What most tests compile, into the folder that SUPPLE_CACHE_DIR names.
 
     That is the search of all cases and arms, and several answers of arms.
     """
-    made = []
-    for robot, tasks, rule in [
-        *CASES.values(),
-        *((supple.load(name), None, None) for name in ARMS),
-    ]:
-        constants = search_of(robot, tasks, rule).kernel.constants()
-        made.append((source("search.cu", constants), False))
-        made += [(source(name, constants), True) for name in ("explore.cu", "settle.cu")]
+    every = [*CASES.values(), *((supple.load(name), None, None) for name in ARMS)]
     posture = (PoseTask(), PostureTask())
+    made = [texts(search_of(*case)) for case in every]
     for name, tasks in [*((name, None) for name in ARMS[:4]), ("panda", posture)]:
-        constants = search_of(supple.load(name), tasks).kernel.constants()
-        made += [(source(name, constants), False) for name in ("search.cu", "suit.cu")]
-        made.append((source("settle.cu", constants), True))
-        made.append((source("explore.cu", constants, several=True), True))
-    return made
-
-
-def compile_all(architecture: str) -> None:
-    """Fill the folder that SUPPLE_CACHE_DIR names."""
+        made.append(texts(search_of(supple.load(name), tasks), several=True))
+    apart = {text: len(files) > 1 for one in made for files in one.values() for text in files}
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda one: compile_source(one[0], architecture, apart=one[1]), texts()))
+        list(pool.map(lambda text: compile_source(text, architecture, apart=apart[text]), apart))

@@ -83,7 +83,7 @@ __device__ __noinline__ void turned_back(const Request& request, int problem, Fi
   Descent<double> at = own.descent();
   for (int j = 0; j < n; ++j) own.q[j] = fine.q[j];
   aim(request, problem, at);
-  measure(at);
+  measure<large>(at);
   unwind(request, problem, at);
   fine.keep(at);
 }
@@ -133,7 +133,13 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     };
     for (;;) {
       __syncwarp();
-      measure(at);
+      Rough here[n];  // what is measured
+      for (int j = 0; j < n; ++j) here[j] = own.q[j];
+      if constexpr (large) {
+        iterate(at);
+      } else {
+        measure(at);
+      }
       ++iteration;
       ++iterations;
       const bool found = open && there_roughly(request, at);
@@ -144,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       fine.solved = false;
       if (__any_sync(everyone, found)) {
         Rough q[n];  // (what a call can see has no registers)
-        for (int j = 0; j < n; ++j) q[j] = own.q[j];
+        for (int j = 0; j < n; ++j) q[j] = here[j];
         if (found) finished(request, problem, q, fine);
         int winner = first_of(fine.solved);
         if (winner < 0) missed += __popc(__ballot_sync(everyone, found));
@@ -178,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         if (answers.enough(request) && !waits) break;
       }
       const bool solved = fine.solved;
-      if (stuck && !solved) failures.keep(at);
+      if (stuck && !solved) failures.keep(here, float(at.cost));
       failed += stuck && !solved;
       bool again = stuck && (solved || failed < starts_a_round);
       open = open && !stuck;
@@ -197,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         again = true;
       }
       const unsigned asking = __ballot_sync(everyone, again);
-      descend(at);
+      if constexpr (!large) descend(at);
       if (again) {
         start = next + __popc(asking & ((1u << lane) - 1));
         open = start < request.max_starts;

@@ -49,10 +49,11 @@ class GpuParts(GpuSolver):
         self._how = (precision, several, number, architecture)
         self._architecture = architecture
         self.machine = gpu = machine(number)
-        gpu.use()
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+            own = pool.submit(_kernels, gpu, architecture)
             self.solvers = list(pool.map(lambda part: GpuSolver(part.search, *self._how), parts))
-        self.kernels = _kernels(gpu, architecture)
+            self.kernels = own.result()
+        gpu.use()
         robot, stream = search.layout.robot, gpu.stream()
         self._limits = self._kept(np.stack([robot.lower, robot.upper]), stream)
         self._joints = [self._kept(part.joints, stream) for part in parts]
@@ -107,4 +108,5 @@ class GpuParts(GpuSolver):
 @lru_cache(maxsize=8)
 def _kernels(gpu: Machine, architecture: str) -> dict[str, Any]:
     """The kernels of any robot on a GPU."""
+    gpu.use()
     return gpu.load(compile_source(source("parts.cu", ""), architecture), KERNELS)

@@ -23,9 +23,9 @@ from supple.solve.search import Search, turns
 from supple.solve.solution import Solution
 
 # The kernels of files that are compiled at the same time, and linked.
+_CALLED = ("iterate.cu", "finish.cu", "rest.cu", "settle.cu")
 KERNELS = {
-    ("search.cu",): ("look_up", "search", "finish"),
-    ("explore.cu", "settle.cu"): ("explore",),
+    ("search.cu", "explore.cu", *_CALLED): ("look_up", "search", "finish", "explore"),
     ("suit.cu",): ("suit",),
 }
 
@@ -97,6 +97,23 @@ class Bounds:
         return self.nearest or self.most > 1
 
 
+def texts(
+    search: Search, precision: str = "mixed", several: bool = False
+) -> dict[tuple[str, ...], list[str]]:
+    """What is compiled of a search: the texts for each of the groups of kernels of `KERNELS`."""
+    constants, rough = search.kernel.constants(), _ROUGH[precision][0]
+    several = several or bool(search.rest)
+
+    def text(name: str) -> str:
+        return source(name, constants, rough, several and name == "explore.cu")
+
+    return {
+        kernels: [text(name) for name in files]
+        for files, kernels in KERNELS.items()
+        if several or files != ("suit.cu",)
+    }
+
+
 class GpuSolver:
     """A search that was compiled for a GPU, with its table of starts there.
 
@@ -113,22 +130,18 @@ class GpuSolver:
     ) -> None:
         self.search = search
         self.machine = machine(number)
-        self.suits = several = several or bool(search.rest)
-        rough, self._rough = _ROUGH[precision]
-        constants = search.kernel.constants()
-        files = [names for names in KERNELS if self.suits or names != ("suit.cu",)]
+        self.suits = several or bool(search.rest)
+        self._rough = _ROUGH[precision][1]
 
-        def compiled(names: tuple[str, ...]) -> bytes:
-            self.machine.use()  # (for linking, in each thread)
-            texts = [source(n, constants, rough, several and n == "explore.cu") for n in names]
-            return compile_linked(texts, architecture)
+        def loaded(names: tuple[str, ...], parts: list[str]) -> dict[str, Any]:
+            self.machine.use()  # (in each thread, for linking)
+            return self.machine.load(compile_linked(parts, architecture), names)
 
+        each = texts(search, precision, several)
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
-            codes = list(pool.map(compiled, files))
+            kernels = pool.map(loaded, each.keys(), each.values())
+            self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
         self.machine.use()
-        self.kernels: dict[str, Any] = {}
-        for code, names in zip(codes, files, strict=True):
-            self.kernels |= self.machine.load(code, KERNELS[names])
         self._architecture = architecture
         stream = self.machine.stream()
         table = np.ascontiguousarray(search.starts.table().T)

@@ -19,6 +19,9 @@ constexpr int numbers = Given<Rough>::quest.targets;
 constexpr int pace = Given<Rough>::quest.pace;
 constexpr bool remembers = Given<Rough>::quest.step.damping.rule == Rule::mayorga_rank;
 
+// Whether iterations are so large that they are compiled apart from what they are part of: the time
+// that the compiler takes grows faster than what it is given, above all where there are calls.
+constexpr bool large = rows * n > 100;
 constexpr int tries = rows > 6 ? 16 : 8;  // starts of a problem in search.cu
 constexpr unsigned everyone = ~0u;
 
@@ -60,6 +63,14 @@ struct Fine {
   }
 };
 
+// In iterate.cu, finish.cu, rest.cu and settle.cu: files are compiled at the same time, and linked.
+extern __device__ void iterate(Descent<Rough>& at);
+extern __device__ void finished(const Request& request, int problem, const Rough* q, Fine& fine);
+extern __device__ bool come_to_rest(const Request& request, int problem, Rough* q,
+                                    const Rough* along, Rough length, float& value);
+extern __device__ void settle(const Request& request, int problem, const double* q, float stiff,
+                              Fine& fine);
+
 namespace {
 
 // Whether problems have a start of their own: q0, or the posture that is wished.
@@ -89,7 +100,13 @@ struct Start {
 };
 
 template <class T>
+__device__ __noinline__ void measure_apart(Descent<T>& at) {
+  measure(Given<T>::quest, at);
+}
+
+template <bool apart = false, class T>
 __device__ __forceinline__ void measure(Descent<T>& at) {
+  if constexpr (apart) return measure_apart(at);
   measure(Given<T>::quest, at);
 }
 
@@ -97,6 +114,18 @@ template <class T>
 __device__ __forceinline__ void descend(Descent<T>& at, const T* v = nullptr) {
   constexpr bool any_rule = !usually_damped(Given<T>::quest);
   descend<any_rule>(Given<T>::quest, Fixed<rows>{}, Fixed<n>{}, at, v);
+}
+
+template <const auto& quest, class T>
+__device__ __noinline__ bool approach_apart(Descent<T>& at, Rest<T>& rest, T value, bool flat) {
+  return approach(quest, at, rest, value, at.cost, flat);
+}
+
+// One step of Newton's method towards the least value.
+template <const auto& quest, class T>
+__device__ __forceinline__ bool approach(Descent<T>& at, Rest<T>& rest, T value, bool flat) {
+  if constexpr (large) return approach_apart<quest>(at, rest, value, flat);
+  return approach(quest, at, rest, value, at.cost, flat);
 }
 
 __device__ double clamped(double x, int j) {
@@ -164,24 +193,13 @@ __device__ void aim(const Request& request, int problem, Descent<double>& at) {
 __device__ bool arrive(const Request& request, Descent<double>& at) {
   double least = 1e300;
   for (int i = 0, idle = 0;; ++i) {
-    measure(at);
+    measure<large>(at);
     const bool solved = there(request, at), lower = at.cost <= finishing * least;
     if (lower) least = at.cost;
     idle = lower ? 0 : idle + 1;
     if (solved || idle >= waiting * pace || i == pace * finish_iterations) return solved;
     descend(at);
   }
-}
-
-// Finishes in double what the search has found.
-__device__ __noinline__ void finished(const Request& request, int problem, const Rough* q,
-                                      Fine& fine) {
-  Start<double> own;
-  Descent<double> at = own.descent();
-  for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
-  aim(request, problem, at);
-  fine.solved = arrive(request, at);
-  fine.keep(at);
 }
 
 // The largest move of a joint from a problem's own start.
@@ -214,7 +232,7 @@ __device__ __noinline__ void unwind(const Request& request, int problem, Descent
     turned |= at.q[j] != kept[j];
   }
   for (int looks = turned ? 2 : 0; looks; --looks) {
-    measure(at);
+    measure<large>(at);
     if (!solved || there(request, at)) return;
     for (int j = 0; j < n; ++j) at.q[j] = kept[j];  // rounding would spoil it
   }

@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
   Descent<double> at = own.descent();
   for (int j = 0; j < n; ++j) own.q[j] = request.q[row * n + j];
   aim(request, problem, at);
-  measure(at);
+  measure<large>(at);
   unwind(request, problem, at);
   // (what is near q0 at once is the answer; of others the nearest is drawn nearer, if that helps)
   const bool chosen = request.nearest && !Wish::posture && request.effort[2 * row + 1] > 0;
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
     unwind(request, problem, at);  // (each joint for itself: all together came nearer)
     if (chosen && !(moved(request, problem, own.q) < moved(request, problem, kept))) {
       for (int j = 0; j < n; ++j) own.q[j] = kept[j];
-      measure(at);
+      measure<large>(at);
     }
   }
   for (int j = 0; j < n; ++j) request.q[row * n + j] = own.q[j];

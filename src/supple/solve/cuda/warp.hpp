@@ -6,12 +6,6 @@
 
 namespace supple {
 
-// In settle.cu, which is compiled at the same time and linked.
-extern __device__ bool come_to_rest(const Request& request, int problem, Rough* q,
-                                    const Rough* along, Rough length, float& value);
-extern __device__ void settle(const Request& request, int problem, const double* q, float stiff,
-                              Fine& fine);
-
 namespace {
 
 // The least of a warp's numbers.
@@ -90,10 +84,10 @@ struct Failures {
     cost = closest_cost = least = huge_cost;
     agreed = 0;
   }
-  __device__ void keep(const Descent<Rough>& at) {
-    if (!(at.cost < cost)) return;
-    cost = float(at.cost);
-    for (int j = 0; j < n; ++j) q[j] = at.q[j];
+  __device__ void keep(const Rough* from, float its_cost) {
+    if (!(its_cost < cost)) return;
+    cost = its_cost;
+    for (int j = 0; j < n; ++j) q[j] = from[j];
   }
 };
 

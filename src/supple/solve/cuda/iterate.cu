@@ -1,0 +1,25 @@
+// One iteration of a start, of what is large: for explore.cu.
+#include "problem.hpp"
+
+namespace supple {
+
+// Measures, and descends: q is then the next one, and the errors are those of the one before.
+__device__ void iterate(Descent<Rough>& at) {
+  if constexpr (large) {
+    Start<Rough> own;
+    Descent<Rough> here = own.descent();
+    for (int j = 0; j < n; ++j) own.q[j] = at.q[j];
+    for (int i = 0; i < numbers; ++i) own.target[i] = at.target[i];
+    here.J_before = at.J_before;
+    here.before = at.before;
+    measure(here);
+    at.position = here.position;
+    at.rotation = here.rotation;
+    at.cost = here.cost;
+    descend(here);
+    at.before = here.before;
+    for (int j = 0; j < n; ++j) at.q[j] = own.q[j];
+  }
+}
+
+}  // namespace supple
