@@ -12,7 +12,9 @@ from typing import Any
 import emulator
 import numpy as np
 import pytest
+from kernels import LEFT, RIGHT, tree
 from several_arms import HEAD, arms
+from targets import apart
 
 import supple
 from supple import PoseTask, PositionTask, PostureTask, Status, solve
@@ -76,6 +78,24 @@ def test_several_frames_are_met_whatever_their_order() -> None:
         assert np.abs(off).max() <= 1e-6
     back = solve(ARM, [one[::-1] for one in p], tasks=tasks, device="cuda")
     assert (back.q[::-1] == found.q).all()
+
+
+def test_iterations_that_are_compiled_apart() -> None:
+    """Poses of both hands of a robot with nine joints: large, as problem.hpp has it."""
+    robot = tree()
+    tasks = tuple(PoseTask(frame) for frame in (LEFT, RIGHT))
+    q = robot.random(9, 24)
+    T = [robot.fk(q, task.frame) for task in tasks]
+    T[0][3, 2, 3] += 4.0  # out of reach
+    found, same = (solve(robot, T, tasks=tasks, device=device) for device in ("cuda", "cpu"))
+    assert (found.status == same.status).all()
+    assert found.success.sum() == 23
+    far, off = np.stack(
+        [apart(robot.fk(found.q, LEFT), T[0]), apart(robot.fk(found.q, RIGHT), T[1])]
+    ).max(axis=0)
+    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.position_error, same.position_error, atol=1e-3)
 
 
 def test_what_cannot_be_is_said() -> None:
