@@ -8,7 +8,7 @@ __device__ void finished(const Request& request, int problem, const Rough* q, Fi
   Descent<double> at = own.descent();
   for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
   aim(request, problem, at);
-  fine.solved = arrive(request, at);
+  fine.solved = arrive<false>(request, at);
   fine.keep(at);
 }
 

@@ -188,16 +188,24 @@ __device__ void aim(const Request& request, int problem, Descent<double>& at) {
   for (int i = 0; i < numbers; ++i) at.target[i] = request.target[problem * numbers + i];
 }
 
-// Descends in double as long as the error falls. Returns whether it arrived. (As `finish` in
-// src/core/answers.hpp.)
+// Descends in double as long as the error falls. Returns whether it arrived; J is that of the end
+// only if it is `wanted`. (As `finish` in src/core/answers.hpp.)
+template <bool wanted>
 __device__ bool arrive(const Request& request, Descent<double>& at) {
+  constexpr const Quest<double>& quest = Given<double>::quest;
+  constexpr bool late = !wanted && !large;  // no J before a step needs it
   double least = 1e300;
   for (int i = 0, idle = 0;; ++i) {
-    measure<large>(at);
+    if constexpr (late) {
+      look(quest, at);
+    } else {
+      measure<large>(at);
+    }
     const bool solved = there(request, at), lower = at.cost <= finishing * least;
     if (lower) least = at.cost;
     idle = lower ? 0 : idle + 1;
     if (solved || idle >= waiting * pace || i == pace * finish_iterations) return solved;
+    if constexpr (late) differentiate(quest, at);
     descend(at);
   }
 }

@@ -30,7 +30,8 @@ extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
       descend(at, v);
       return true;
     };
-    polish(Given<double>::quest, at, work, rest, pull, move, [&] { return arrive(request, at); });
+    polish(Given<double>::quest, at, work, rest, pull, move,
+           [&] { return arrive<true>(request, at); });
     unwind(request, problem, at);  // (each joint for itself: all together came nearer)
     if (chosen && !(moved(request, problem, own.q) < moved(request, problem, kept))) {
       for (int j = 0; j < n; ++j) own.q[j] = kept[j];

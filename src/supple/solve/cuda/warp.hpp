@@ -21,29 +21,37 @@ __device__ T least_of(T x) {
 // The first thread of a warp for which something holds, -1 if for none.
 __device__ int first_of(bool holds) { return __ffs(__ballot_sync(everyone, holds)) - 1; }
 
-// Of the table's entries that are this thread's, every 32nd, the one for which `far` of it is
-// least.
-template <class Far>
-__device__ int least_entry(const Request& request, float& best, Far&& far) {
-  int entry = threadIdx.x % 32;
+// Of the table's entries that are this thread's, four in every 128, the one that is least along a
+// direction (numbers,); with `halves`, half its square is added. What it is goes to `best`.
+__device__ int least_entry(const Request& request, const float* along, bool halves, float& best) {
+  const float4* const table = reinterpret_cast<const float4*>(request.table);
+  const int blocks = request.entries / 4;
+  int entry = 0;
   best = huge_cost;
-  for (int i = entry; i < request.entries; i += 32) {
-    const float here = far(i);
-    if (here < best) best = here, entry = i;
+  for (int block = threadIdx.x % 32; block < blocks; block += 32) {
+    float4 far = {0, 0, 0, 0};
+    if (halves) far = table[numbers * blocks + block];
+    for (int k = 0; k < numbers; ++k) {
+      if (Given<float>::feature_scale[k] == 0) continue;  // (so is what is in the table)
+      const float4 reached = table[k * blocks + block];
+      far.x = fma(reached.x, along[k], far.x);
+      far.y = fma(reached.y, along[k], far.y);
+      far.z = fma(reached.z, along[k], far.z);
+      far.w = fma(reached.w, along[k], far.w);
+    }
+    const float each[4] = {far.x, far.y, far.z, far.w};
+    for (int t = 0; t < 4; ++t) {
+      if (each[t] < best) best = each[t], entry = 4 * block + t;
+    }
   }
   return entry;
 }
 
 // The nearest of those to a target.
 __device__ int nearest(const Request& request, const Rough* target, float& best) {
-  return least_entry(request, best, [&](int i) {
-    float far = request.table[numbers * request.entries + i];
-    for (int k = 0; k < numbers; ++k) {
-      const float feature = -float(target[k]) * Given<float>::feature_scale[k];
-      far = fma(request.table[k * request.entries + i], feature, far);
-    }
-    return far;
-  });
+  float along[numbers];
+  for (int k = 0; k < numbers; ++k) along[k] = -float(target[k]) * Given<float>::feature_scale[k];
+  return least_entry(request, along, true, best);
 }
 
 // Of what is left at the closest pose found, q, the part that is left at any: see reach.hpp. And
@@ -60,14 +68,9 @@ __device__ float beyond(const Request& request, int problem, const Rough* q, flo
   const Length<Rough> length = keep_positions(quest, along, number);
   far = float(sqrt(length.whole));
   if (!(length.part >= surely_beyond * length.whole)) return 0;
-  float best;
-  const int entry = least_entry(request, best, [&](int i) {
-    float along_it = 0;
-    for (int k = 0; k < numbers; ++k) {
-      along_it = fma(request.table[k * request.entries + i], -float(number[k]), along_it);
-    }
-    return along_it;  // (positions are not scaled in the table)
-  });
+  float direction[numbers], best;  // (positions are not scaled in the table)
+  for (int k = 0; k < numbers; ++k) direction[k] = -float(number[k]);
+  const int entry = least_entry(request, direction, false, best);
   for (int j = 0; j < n; ++j) own.q[j] = Rough(request.seeds[entry * n + j]);
   come_to_rest(request, problem, own.q, along, length.part, best);
   return least_of(best) / float(length.whole);
