@@ -11,7 +11,6 @@
 #include <memory>
 
 #include "arrays.hpp"
-#include "isa.hpp"
 #include "solver.hpp"
 #include "watch.hpp"
 
@@ -42,8 +41,7 @@ PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long 
       wish.max_starts > std::numeric_limits<int>::max() || !(wish.timeout >= 0)) {
     return nullptr;
   }
-  PySolver::Asked asked(solver, wish.position, wish.rotation, int(wish.max_starts));
-  SolveRequest& request = asked.request;
+  SolveRequest request{};
   npy_intp size = n;
   nb::object q = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
   if (!q.is_valid()) return nullptr;
@@ -68,7 +66,7 @@ PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long 
   request.effort = effort;
   request.found = &found;
   request.next = &next;
-  isa().solve->run(request, solver.room(request));
+  solver.run({wish.position, wish.rotation, int(wish.max_starts)}, request);
   if (outcome == Outcome::nonfinite) return nullptr;
   nb::object made = nb::steal(kind->tp_alloc(kind, 7));
   if (!made.is_valid()) return nullptr;

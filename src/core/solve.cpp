@@ -2,6 +2,7 @@
 #include "solve.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -67,7 +68,7 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   const int n = solver.coordinates();
   const Batch aim(targets, solver.targets(), "targets");
   const npy_intp count = aim.count();
-  PySolver::Asked asked(solver, position, rotation, max_starts);
+  PySolver::Asked asked(solver, {position, rotation, max_starts});
   SolveRequest& request = asked.request;
   request.count = count;
   request.target = aim.data<double>();
@@ -129,6 +130,10 @@ void bind_solve(nb::module_& m) {
           .def("operations", &PySolver::operations,
                nb::sig("def operations(self) -> tuple[int, int, int, int]"),
                "Multiplications, additions, others and depth of an iteration: counting.hpp.")
+          .def("divide", &PySolver::divide, "parts"_a,
+               nb::sig("def divide(self, parts: list[tuple[Solver, list[int], list[int]]]) -> "
+                       "None"),
+               "Parts: a solver, and which coordinates and numbers of a target are its own.")
           .def("constants", &PySolver::constants, "Given<T>, Closest<T>: for a compiler to fold.")
           .def("many", &many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
                "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a,

@@ -2,6 +2,7 @@
 #include "solver.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -139,10 +140,12 @@ bool PySolver::take_one(nb::handle target, int i, double* numbers) const {
   return length > 1e-9 && length < 1e9;
 }
 
-PySolver::Asked::Asked(PySolver& solver, double position, double rotation, int max_starts)
-    : wide(solver.wide_.within(std::max(position, solver.coarse_), std::max(rotation, 2e-5))),
-      fine(solver.fine_.within(position, rotation)),
-      closest(solver.closest_.within(position, rotation)) {
+PySolver::Asked::Asked(PySolver& solver, const Bounds& bounds, const SolveRequest& said)
+    : wide(solver.wide_.within(std::max(bounds.position, solver.coarse_),
+                               std::max(bounds.rotation, 2e-5))),
+      fine(solver.fine_.within(bounds.position, bounds.rotation)),
+      closest(solver.closest_.within(bounds.position, bounds.rotation)),
+      request(said) {
   solver.arrange();
   request.wide = &wide;
   request.fine = &fine;
@@ -151,8 +154,73 @@ PySolver::Asked::Asked(PySolver& solver, double position, double rotation, int m
   request.pull = solver.pull_.data();
   request.table = &solver.table_->view();
   request.turn = solver.turns_ ? solver.turn_.data() : nullptr;
-  request.max_starts = max_starts;
+  request.max_starts = bounds.max_starts;
   request.most = 1;
+}
+
+void PySolver::divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& parts) {
+  std::vector<Part> made;
+  for (const auto& [solver, joints, numbers] : parts) {
+    const PySolver& own = nb::cast<const PySolver&>(solver);
+    const auto inside = [](const Ints& which, int size) {
+      return std::all_of(which.begin(), which.end(), [=](int i) { return i >= 0 && i < size; });
+    };
+    if (int(joints.size()) != own.coordinates() || int(numbers.size()) != own.targets() ||
+        !inside(joints, coordinates()) || !inside(numbers, targets())) {
+      throw nb::value_error("a part that is not one of these tasks");
+    }
+    made.push_back({solver, joints, numbers});
+  }
+  parts_ = std::move(made);
+}
+
+void PySolver::run(const Bounds& bounds, const SolveRequest& said) {
+  if (!parts_.empty()) return run_parts(bounds, said);
+  const Asked asked(*this, bounds, said);
+  isa().solve->run(asked.request, room(asked.request));
+}
+
+// Joints that are in no part stay at the start, or as near to zero as they get. Of the parts the
+// larger errors count, the worse outcome, and the sum of efforts.
+void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
+  *said.outcome = Outcome::solved;
+  *said.found = 1;
+  said.error[0] = said.error[1] = 0;
+  said.effort[0] = 0;
+  said.effort[1] = 1;
+  for (int j = 0; j < coordinates(); ++j) {
+    const double x = said.q0 ? said.q0[j] : 0;
+    if (!(std::abs(x) <= largest_number)) *said.outcome = Outcome::nonfinite;
+    said.q[j] = std::clamp(x, fine_.quest.lower[j], fine_.quest.upper[j]);
+  }
+  for (const Part& part : parts_) {
+    if (*said.outcome == Outcome::nonfinite) return;
+    const auto picked = [](Doubles& to, const double* from, const Ints& which) {
+      to.resize(which.size());
+      for (std::size_t i = 0; i < which.size(); ++i) to[i] = from[which[i]];
+      return to.data();
+    };
+    Outcome outcome;
+    double error[2];
+    int effort[2], found;
+    std::atomic<std::ptrdiff_t> next{0};
+    q_.resize(part.joints.size());
+    SolveRequest own = said;
+    own.target = picked(numbers_, said.target, part.numbers);
+    if (said.q0) own.q0 = picked(start_, said.q0, part.joints);
+    own.q = q_.data();
+    own.outcome = &outcome;
+    own.error = error;
+    own.effort = effort;
+    own.found = &found;
+    own.next = &next;
+    nb::inst_ptr<PySolver>(part.solver)->run(bounds, own);
+    for (std::size_t i = 0; i < part.joints.size(); ++i) said.q[part.joints[i]] = q_[i];
+    for (int k = 0; k < 2; ++k) said.error[k] = std::max(said.error[k], error[k]);
+    *said.outcome = std::max(*said.outcome, outcome);
+    said.effort[0] += effort[0];
+    said.effort[1] += std::max(0, effort[1] - 1);
+  }
 }
 
 void* PySolver::room(const SolveRequest& request) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "batches.hpp"
@@ -85,6 +86,12 @@ bool straight(const double* T, double* twelve);
 // The numbers of a float64 C-contiguous array (n,) or (n, m); null if it is something else.
 const double* plain(nb::handle given, npy_intp n, npy_intp m = 0);
 
+// What is near enough [m], [rad], and how many starts a target may have.
+struct Bounds {
+  double position, rotation;
+  int max_starts;
+};
+
 class PySolver {
  public:
   // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
@@ -104,7 +111,7 @@ class PySolver {
 
   // A request with these bounds, for problems of which the caller says the rest.
   struct Asked {
-    Asked(PySolver& solver, double position, double rotation, int max_starts);
+    Asked(PySolver& solver, const Bounds& bounds, const SolveRequest& said = {});
     Asked(const Asked&) = delete;  // it points into itself
 
     Quest<float> wide;
@@ -120,8 +127,12 @@ class PySolver {
   static constexpr std::size_t most_tasks = 8;
   bool take(nb::handle target, double* numbers) const;
 
-  // Working memory for one request after the other.
-  void* room(const SolveRequest& request);
+  // Tasks that share no joint: each a solver, which coordinates and which of a target's numbers are
+  // its own. One problem is then solved part by part. See supple/solve/parts.py.
+  void divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& parts);
+
+  // One problem: its numbers, its start, when to stop, and where the answer goes.
+  void run(const Bounds& bounds, const SolveRequest& said);
 
   // What the GPU's compiler is to know of the robot, the tasks and the rule.
   std::string constants() const;
@@ -130,6 +141,13 @@ class PySolver {
   nb::tuple operations() const;
 
  private:
+  struct Part {
+    nb::object solver;
+    Ints joints, numbers;
+  };
+  void* room(const SolveRequest& request);
+  void run_parts(const Bounds& bounds, const SolveRequest& said);
+
   enum class Kind : int { pose, position, axis };  // of targets: (4, 4), (3,), (3,)
   bool take_one(nb::handle target, int i, double* numbers) const;
   void arrange();
@@ -146,7 +164,9 @@ class PySolver {
   int entries_;
   const SolveKernel* arranged_ = nullptr;  // for which the table and the room are
   std::unique_ptr<StartTable> table_;
-  std::unique_ptr<Scratch> room_;
+  std::unique_ptr<Scratch> room_;  // working memory for one problem after the other
+  std::vector<Part> parts_;        // if there are several, or joints that are in none
+  Doubles numbers_, start_, q_;    // of a part
 };
 
 }  // namespace supple

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from several_arms import HEAD, arms
+from several_arms import HEAD, arms, far_of, hold, somewhere
 from targets import apart
 
 import supple
@@ -16,27 +16,6 @@ from supple import PoseTask, Status, solve
 pytestmark = pytest.mark.cuda
 
 COUNTS = [200, 11_000]  # a warp for each, and a thread for each
-
-
-def somewhere(robot: supple.Robot, count: int) -> list[np.ndarray]:
-    q = robot.random(21, count)
-    return [robot.fk(q, tip) for tip in robot.tips]
-
-
-def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarray:
-    """The errors (2, tasks, B) of all end frames."""
-    return np.stack([apart(robot.fk(q, t), one) for t, one in zip(robot.tips, T, strict=True)], 1)
-
-
-def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.Solution) -> None:
-    """What is told of all frames together is true."""
-    far, off = far_of(robot, found.q, T).max(axis=1)
-    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
-    good = found.status == Status.CONVERGED
-    assert (far[good] <= 1e-6 + 1e-12).all()
-    assert (off[good] <= 1e-6 + 1e-12).all()
-    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
 @pytest.mark.parametrize("count", COUNTS)

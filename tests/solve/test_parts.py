@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from calls import mimicking
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from several_arms import HEAD, arms
+from several_arms import HEAD, arms, far_of, hold, somewhere
 from targets import apart
 from trees import Tree, trees
 
 import supple
-from supple import AxisTask, PoseTask, PositionTask, solve
+from supple import AxisTask, PoseTask, PositionTask, Status, solve
 from supple.solve.parts import Part, parts_of
 from supple.solve.search import Search, search_of
 
@@ -130,32 +131,6 @@ def test_rule_and_step_go_with_the_parts() -> None:
         assert part.search.rule is rule
 
 
-def test_answers_of_parts_put_together_are_answers(
-    robot_files: Callable[[str, str], Path],
-) -> None:
-    """Both hands and both feet of a humanoid: solved apart, the whole body is where it shall be."""
-    robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
-    ends = [f"{s}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for s in ("left", "right")]
-    search, parts = of(robot, *map(PoseTask, ends))
-    assert [(len(part.joints), part.search.primary) for part in parts] == [(17, 12), (6, 6), (6, 6)]
-    T = robot.fk(robot.random(3, 50), ends)
-    goals = search.targets([T[:, k] for k in range(4)])
-    q = np.full((50, robot.dof), np.nan)
-    for part in parts:
-        k = sorted({int(x) // 12 for x in part.numbers})
-        np.testing.assert_array_equal(
-            goals[:, part.numbers], part.search.targets([T[:, i] for i in k])
-        )
-        own = part.search.layout
-        found = solve(own.robot, [T[:, i] for i in k], tasks=own.tasks)
-        assert found.success.all()
-        q[:, part.joints] = found.q
-    far, off = apart(robot.fk(q, ends), T)
-    assert far.max() <= 1e-6 + 1e-12
-    assert off.max() <= 1e-6 + 1e-12
-    assert ((robot.lower <= q) & (q <= robot.upper)).all()
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_mimics_join_what_they_move(count: int) -> None:
     """A joint that follows another couples the frames that both carry."""
@@ -164,3 +139,138 @@ def test_mimics_join_what_they_move(count: int) -> None:
     (held,) = joints(robot, *tasks)
     moving = np.abs(robot.jacobian(robot.random(0, 20), list(robot.tips)[:count])).max((0, 1, 2))
     assert held == np.nonzero(moving)[0].tolist()
+
+
+# ---- part by part on the CPU ---------------------------------------------------------------------
+
+WAYS = ["a batch", "one by one", "one by one, explained"]
+
+
+def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supple.Solution:
+    """All of some targets; of single calls the answers of all."""
+    if way == "a batch":
+        return solve(robot, T, threads=2, **more)
+    q0, each = more.pop("q0", None), []
+    for i in range(len(T[0])):
+        own = {} if q0 is None else {"q0": q0[i]}
+        each.append(solve(robot, [one[i] for one in T], explain=way == WAYS[2], **own, **more))
+    parts = zip(*(one[:6] for one in each), strict=True)
+    return supple.Solution(*map(np.array, parts))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_arm_does_what_it_does_alone(way: str) -> None:
+    """The same bits; the work of both. What no task moves is as near to zero as it gets."""
+    robot = arms("ur5e", "panda")
+    T = somewhere(robot, 40)
+    found = ask(robot, T, way)
+    assert found.status.tolist() == [Status.CONVERGED] * 40
+    hold(robot, T, found)
+    assert (found.q[:, 0] == robot.lower[0]).all()
+    effort = np.zeros((2, 40))
+    for k, tip in enumerate(robot.tips):
+        own = [name.startswith(f"{k}: ") for name in robot.joint_names]
+        still = [name for name, moves in zip(robot.joint_names, own, strict=True) if not moves]
+        alone = ask(robot.freeze(still), [T[k]], way, tasks=[PoseTask(tip)])
+        assert (alone.q == found.q[:, own]).all()
+        effort += alone.iterations, alone.restarts
+    assert (effort == (found.iterations, found.restarts)).all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_out_of_reach(way: str) -> None:
+    """The whole is unreachable, with what remains; the other arm is where it shall be."""
+    robot = arms("ur5e", "panda")
+    T = somewhere(robot, 10)
+    T[1][7, 0, 3] += 5
+    found = ask(robot, T, way)
+    assert ((found.status == Status.UNREACHABLE) == (np.arange(10) == 7)).all()
+    hold(robot, T, found)
+    far = far_of(robot, found.q, T)
+    assert (far[:, 0] <= 1e-6 + 1e-12).all()
+    assert far[0, 1, 7] > 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("prefer", ["fast", "nearest"])
+def test_from_a_start(way: str, prefer: str) -> None:
+    """Arms end near it; joints that no task moves stay there, inside their limits."""
+    robot = arms("ur5e", "panda")
+    q = 0.9 * robot.random(6, 20)
+    T = [robot.fk(q, tip) for tip in robot.tips]
+    q0 = q + 0.03
+    q0[1, 0] = 7.0  # beyond its limit
+    found = ask(robot, T, way, q0=q0, prefer=prefer)
+    assert robot.joint_names[0] == HEAD
+    assert (found.q[:, 0] == np.clip(q0[:, 0], robot.lower[0], robot.upper[0])).all()
+    assert found.status.tolist() == [Status.CONVERGED] * 20
+    hold(robot, T, found)
+    if prefer == "nearest":
+        assert np.abs(found.q - q0)[:, 1:].max() < 0.3
+
+
+def test_what_is_not_finite() -> None:
+    robot = arms("ur5e", "panda")
+    T, q0 = somewhere(robot, 12), robot.random(4, 12)
+    T[0][3, 0, 3] = np.nan
+    T[1][5, 1, 3] = 1e12
+    q0[8, 0] = np.nan  # of the head
+    q0[9, 4] = np.inf
+    found = solve(robot, T, q0=q0, prefer="fast")
+    bad = np.isin(np.arange(12), (3, 5, 8, 9))
+    assert ((found.status == Status.NONFINITE_INPUT) == bad).all()
+    assert (found.status[~bad] == Status.CONVERGED).all()
+    assert np.isfinite(found.q).all()
+    assert np.isinf(found.position_error[bad]).all()
+    for i in (3, 8, 9):
+        with pytest.raises(supple.InputError, match="finite"):
+            solve(robot, [one[i] for one in T], q0=q0[i])
+
+
+def test_when_time_is_up() -> None:
+    robot = arms("ur5e", "panda")
+    T = somewhere(robot, 5)
+    assert (solve(robot, T, timeout=0).status == Status.TIMEOUT).all()
+    one = solve(robot, [each[0] for each in T], timeout=0)
+    assert one.status is Status.TIMEOUT
+    assert np.isfinite(one.q).all()
+
+
+def test_progress_is_of_the_whole() -> None:
+    robot = arms("ur5e", "panda")
+    told: list[tuple[int, int]] = []
+    solve(robot, somewhere(robot, 3000), progress=lambda *now: told.append(now))
+    done = [now for now, _ in told]
+    assert {total for _, total in told} == {3000}
+    assert done == sorted(done)
+    assert done[-1] == 3000
+
+
+def test_several_answers_are_of_the_whole() -> None:
+    robot = arms("ur5e", "planar3")
+    T = [one[0] for one in somewhere(robot, 1)]
+    found = solve(robot, T, solutions=5)
+    assert len(found.q) > 1
+    hold(robot, [np.stack([one] * len(found.q)) for one in T], found)
+    best = solve(robot, T, prefer="limits")
+    assert best.status is Status.CONVERGED
+
+
+def test_an_empty_batch() -> None:
+    robot = arms("ur5e", "panda")
+    assert solve(robot, np.empty((0, 2, 4, 4))).q.shape == (0, robot.dof)
+
+
+def test_hands_and_feet_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> None:
+    robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
+    ends = [f"{s}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for s in ("left", "right")]
+    parts = parts_of(search_of(robot, ends))
+    assert [(len(part.joints), part.search.primary) for part in parts] == [(17, 12), (6, 6), (6, 6)]
+    T = robot.fk(robot.random(14, 300), ends)
+    found = solve(robot, T, tasks=ends)
+    assert found.success.mean() >= 0.995
+    far, off = apart(robot.fk(found.q, ends), T)
+    np.testing.assert_allclose(far.max(axis=1), found.position_error, rtol=1e-6, atol=1e-12)
+    assert (far[found.success] <= 1e-6 + 1e-12).all()
+    assert (off[found.success] <= 1e-6 + 1e-12).all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()

@@ -19,7 +19,8 @@ from supple import (
     solve,
 )
 from supple.motion.layout import lay_out
-from supple.solve.search import _spread
+from supple.solve.parts import parts_of
+from supple.solve.search import _spread, search_of
 
 
 def residual(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray, targets: list) -> float:
@@ -60,8 +61,10 @@ def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
 def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
     """Near an entry, the search begins where a step of Newton's method from there has led."""
     robot, tasks = supple.load("panda"), PANDA[kind]
-    low, span, stride = _spread(robot)
-    entries = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
+    (part,) = parts_of(search_of(robot, tasks))  # (some joints may move none of them)
+    low, span, stride = _spread(part.search.layout.robot)
+    entries = np.tile(robot.neutral(), (200, 1))
+    entries[:, part.joints] = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
     q = np.clip(
         entries + np.random.default_rng(0).uniform(-0.05, 0.05, entries.shape),
         robot.lower,

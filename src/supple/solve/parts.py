@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supple import _core
 from supple.kinematics import Robot
 from supple.kinematics.robot import carriers
 from supple.motion.damping import Region
@@ -30,6 +32,7 @@ class Part:
     numbers: NDArray[np.int32]
 
 
+@lru_cache(maxsize=64)
 def parts_of(search: Search) -> tuple[Part, ...]:
     """The parts of a search: no task of one moves with a joint of another.
 
@@ -55,6 +58,17 @@ def parts_of(search: Search) -> tuple[Part, ...]:
         numbers = np.concatenate([np.arange(ends[k], ends[k + 1]) for k in members])
         parts.append(Part(own, np.array(sorted(joints), np.int32), numbers.astype(np.int32)))
     return tuple(parts)
+
+
+@lru_cache(maxsize=64)
+def divided(search: Search) -> _core.Solver:
+    """The kernel of a search, which solves one target part by part."""
+    parts = parts_of(search)
+    if parts[0].search is not search:
+        search.kernel.divide(
+            [(part.search.kernel, part.joints.tolist(), part.numbers.tolist()) for part in parts]
+        )
+    return search.kernel
 
 
 def movers(robot: Robot, task: Task) -> frozenset[int]:

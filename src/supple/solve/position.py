@@ -35,6 +35,7 @@ from supple.solve.given import (
     seconds,
     start_of,
 )
+from supple.solve.parts import Part, divided, parts_of
 from supple.solve.preference import Preference, checked, costs
 from supple.solve.result import Status
 from supple.solve.search import Search, search_of
@@ -47,10 +48,11 @@ Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, eff
 
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
+_LARGEST = 1e9  # `largest_number` in include/supple/starts.hpp
 
 
 def _kernel_of(robot: Robot, tasks: Any, damping: Any) -> Any:
-    return search_of(robot, tasks, damping).kernel
+    return divided(search_of(robot, tasks, damping))
 
 
 def _directly(whole: Function) -> Function:
@@ -334,21 +336,70 @@ class _Call:
     ) -> Found:
         if self.place is not None:
             return (*self.gpu().solve(goals, start, self.wanted(most)), np.empty((0, 4)))
-        nearest = self.prefer == "nearest" and most == 1
         begin = self.search.rests(goals) if start is None else start
-        explained = self.explain is not None
-        return self.search.kernel.many(
+        parts = parts_of(self.search)
+        if most > 1 or parts[0].search is self.search:
+            return self._many(self.search, goals, begin, most, single, progress)
+        return self._merged(parts, goals, begin, single, progress)
+
+    def _many(
+        self,
+        search: Search,
+        goals: Array,
+        start: Array | None,
+        most: int,
+        single: bool,
+        progress: Progress | None,
+    ) -> Found:
+        return search.kernel.many(
             goals,
-            begin,
+            start,
             *self.bounds,
             _left(self.ends),
             most,
             single,
-            nearest,
+            self.prefer == "nearest" and most == 1,
             self.threads,
             progress,
-            explained,
+            self.explain is not None,
         )
+
+    def _merged(
+        self,
+        parts: Sequence[Part],
+        goals: Array,
+        start: Array | None,
+        single: bool,
+        progress: Progress | None,
+    ) -> Found:
+        """Targets (B, k) part by part, as `PySolver::run_parts` does it for one."""
+        robot, count = self.search.layout.robot, len(goals)
+        q = np.broadcast_to(0.0 if start is None else start, (count, robot.dof))
+        good = np.asarray(np.abs(q).max(axis=1, initial=0.0) <= _LARGEST)
+        q = np.clip(np.where(good[:, None], q, 0.0), robot.lower, robot.upper)
+        status = np.where(good, Status.CONVERGED, Status.NONFINITE_INPUT).astype(np.int8)
+        error = np.where(good[:, None], [0.0, 0.0], math.inf)
+        effort = np.tile(np.array([0, 1], np.intc), (count, 1))
+        failed = np.zeros((count, 4))
+        for i, part in enumerate(parts):
+            own = None if start is None else np.ascontiguousarray(start[..., part.joints])
+            aim = np.ascontiguousarray(goals[:, part.numbers])
+            told = None if progress is None else _share(progress, i, len(parts))
+            found = self._many(part.search, aim, own, 1, single, told)
+            q[:, part.joints] = found[0][:, 0]
+            status = np.maximum(status, found[1][:, 0])
+            error = np.maximum(error, found[2][:, 0])
+            effort += np.maximum(found[3][:, 0] - np.array([0, 1], np.intc), 0)
+            if self.explain is not None:
+                failed[:, :2] += found[5][:, :2]
+                failed[:, 2:] = np.maximum(failed[:, 2:], found[5][:, 2:])
+        there = np.ones(count, np.intc)
+        return q[:, None], status[:, None], error[:, None], effort[:, None], there, failed
+
+
+def _share(progress: Progress, part: int, parts: int) -> Progress:
+    """What to tell while one of some parts is done."""
+    return lambda done, total: progress((part * total + done) // parts, total)
 
 
 def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:
