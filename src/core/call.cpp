@@ -49,12 +49,6 @@ PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long 
   double error[2];
   int effort[2], found;
   std::atomic<std::ptrdiff_t> next{0};
-  long long deadline = 0;
-  if (std::isfinite(wish.timeout)) {
-    deadline = began + nanoseconds(wish.timeout);
-    request.stop = &past;
-    request.watch = &deadline;
-  }
   request.count = 1;
   request.target = numbers;
   request.q0 = start;
@@ -66,7 +60,8 @@ PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long 
   request.effort = effort;
   request.found = &found;
   request.next = &next;
-  solver.run({wish.position, wish.rotation, int(wish.max_starts)}, request);
+  const long long deadline = std::isfinite(wish.timeout) ? began + nanoseconds(wish.timeout) : 0;
+  solver.run({wish.position, wish.rotation, int(wish.max_starts), deadline}, request);
   if (outcome == Outcome::nonfinite) return nullptr;
   nb::object made = nb::steal(kind->tp_alloc(kind, 7));
   if (!made.is_valid()) return nullptr;

@@ -10,6 +10,7 @@
 #include "constants.hpp"
 #include "counting.hpp"
 #include "isa.hpp"
+#include "watch.hpp"
 
 namespace supple {
 namespace {
@@ -176,12 +177,17 @@ void PySolver::divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& par
 
 void PySolver::run(const Bounds& bounds, const SolveRequest& said) {
   if (!parts_.empty()) return run_parts(bounds, said);
-  const Asked asked(*this, bounds, said);
+  Asked asked(*this, bounds, said);
+  long long deadline = bounds.deadline;
+  if (deadline) {
+    asked.request.stop = &past;
+    asked.request.watch = &deadline;
+  }
   isa().solve->run(asked.request, room(asked.request));
 }
 
 // Joints that are in no part stay at the start, or as near to zero as they get. Of the parts the
-// larger errors count, the worse outcome, and the sum of efforts.
+// larger errors count, the worse outcome, and the sum of efforts. They share the time that is left.
 void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
   *said.outcome = Outcome::solved;
   *said.found = 1;
@@ -193,8 +199,14 @@ void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
     if (!(std::abs(x) <= largest_number)) *said.outcome = Outcome::nonfinite;
     said.q[j] = std::clamp(x, fine_.quest.lower[j], fine_.quest.upper[j]);
   }
+  long long left = (long long)parts_.size();
   for (const Part& part : parts_) {
     if (*said.outcome == Outcome::nonfinite) return;
+    Bounds within = bounds;
+    if (bounds.deadline) {
+      const long long time = now();
+      within.deadline = time + std::max(0LL, bounds.deadline - time) / left--;
+    }
     const auto picked = [](Doubles& to, const double* from, const Ints& which) {
       to.resize(which.size());
       for (std::size_t i = 0; i < which.size(); ++i) to[i] = from[which[i]];
@@ -214,7 +226,7 @@ void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
     own.effort = effort;
     own.found = &found;
     own.next = &next;
-    nb::inst_ptr<PySolver>(part.solver)->run(bounds, own);
+    nb::inst_ptr<PySolver>(part.solver)->run(within, own);
     for (std::size_t i = 0; i < part.joints.size(); ++i) said.q[part.joints[i]] = q_[i];
     for (int k = 0; k < 2; ++k) said.error[k] = std::max(said.error[k], error[k]);
     *said.outcome = std::max(*said.outcome, outcome);

@@ -86,10 +86,12 @@ bool straight(const double* T, double* twelve);
 // The numbers of a float64 C-contiguous array (n,) or (n, m); null if it is something else.
 const double* plain(nb::handle given, npy_intp n, npy_intp m = 0);
 
-// What is near enough [m], [rad], and how many starts a target may have.
+// What is near enough [m], [rad], how many starts a target may have, and, of one target, until when
+// by `now` of watch.hpp; 0: for ever.
 struct Bounds {
   double position, rotation;
   int max_starts;
+  long long deadline = 0;
 };
 
 class PySolver {
@@ -131,7 +133,7 @@ class PySolver {
   // its own. One problem is then solved part by part. See supple/solve/parts.py.
   void divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& parts);
 
-  // One problem: its numbers, its start, when to stop, and where the answer goes.
+  // One problem: its numbers, its start, and where the answer goes.
   void run(const Bounds& bounds, const SolveRequest& said);
 
   // What the GPU's compiler is to know of the robot, the tasks and the rule.

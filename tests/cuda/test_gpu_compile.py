@@ -70,7 +70,8 @@ def test_kernels_of_any_robot_compile(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")
     search = search_of(arm, (PositionTask(rows=("x", "y")), PostureTask()))
-    names = {"search.cu": b"search", "finish.cu": b"finish", "rest.cu": b"come_to_rest"}
+    names = {"search.cu": b"search", "finish.cu": b"finish", "settle.cu": b"settle"}
+    names["rest.cu"] = b"come_to_rest"
     if "several" in ways:
         names = {"suit.cu": b"suit"}
     for name, made in (names | {"explore.cu": b"explore"}).items():

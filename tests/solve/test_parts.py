@@ -17,6 +17,7 @@ from trees import Tree, trees
 
 import supple
 from supple import AxisTask, PoseTask, PositionTask, Status, solve
+from supple.solve import position
 from supple.solve.parts import Part, parts_of
 from supple.solve.search import Search, search_of
 
@@ -220,7 +221,9 @@ def test_what_is_not_finite() -> None:
     bad = np.isin(np.arange(12), (3, 5, 8, 9))
     assert ((found.status == Status.NONFINITE_INPUT) == bad).all()
     assert (found.status[~bad] == Status.CONVERGED).all()
-    assert np.isfinite(found.q).all()
+    assert (found.q[bad] == robot.neutral()).all()
+    assert not found.iterations[bad].any()
+    assert not found.restarts[bad].any()
     assert np.isinf(found.position_error[bad]).all()
     for i in (3, 8, 9):
         with pytest.raises(supple.InputError, match="finite"):
@@ -236,8 +239,22 @@ def test_when_time_is_up() -> None:
     assert np.isfinite(one.q).all()
 
 
-def test_progress_is_of_the_whole() -> None:
+def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch) -> None:
     robot = arms("ur5e", "panda")
+    T = somewhere(robot, 40)
+    same = solve(robot, T)
+    clock = iter([1e3] * 4 + [0.0] * 6)  # of two parts of five pieces
+    monkeypatch.setattr(position, "_PIECES", (8, 8))
+    monkeypatch.setattr(position, "_left", lambda ends: next(clock))
+    found = solve(robot, T, timeout=1e3)
+    assert (found.status[:16] == Status.CONVERGED).all()
+    assert (found.status[16:] == Status.TIMEOUT).all()
+    assert (found.q[:16] == same.q[:16]).all()
+
+
+def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = arms("ur5e", "panda")
+    monkeypatch.setattr(position, "_PIECES", (1000, 1000))
     told: list[tuple[int, int]] = []
     solve(robot, somewhere(robot, 3000), progress=lambda *now: told.append(now))
     done = [now for now, _ in told]

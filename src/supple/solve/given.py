@@ -19,7 +19,7 @@ from supple.solve.search import Search
 
 MOST_STARTS = 2**31 - 1  # what the kernel counts to
 MOST_SOLUTIONS = 100_000  # there is room for all of them from the beginning
-_LARGEST = 1e9  # of a target's numbers and a start's: as the kernel has it
+LARGEST = 1e9  # of a target's numbers and a start's: as the kernel has it
 _ENDLESS = 1e9  # [s]: who waits longer does not wait for the clock
 
 
@@ -70,7 +70,7 @@ def refuse(goal: Array, start: Array | None) -> NoReturn:
     """Raise the error for numbers that the kernel did not take."""
     given = {"q0": np.empty(0) if start is None else start, "target": goal}
     for name, numbers in given.items():
-        wrong = numbers[~(np.abs(numbers) <= _LARGEST)]
+        wrong = numbers[~(np.abs(numbers) <= LARGEST)]
         if wrong.size:
             raise InputError(f"{name} must be finite, and within 1e9; given: {wrong[0]:g} in it")
     raise AssertionError("the kernel refuses nothing else")

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from supple.solve.device import (
     on_a_gpu,
 )
 from supple.solve.given import (
+    LARGEST,
     MOST_SOLUTIONS,
     MOST_STARTS,
     count_of,
@@ -48,7 +50,7 @@ Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, eff
 
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
-_LARGEST = 1e9  # `largest_number` in include/supple/starts.hpp
+_PIECES = (65_536, 1024)  # targets that are put together of parts at a time; with a timeout
 
 
 def _kernel_of(robot: Robot, tasks: Any, damping: Any) -> Any:
@@ -123,10 +125,12 @@ def solve(
             stays nearer to the branch of q0, and takes more iterations.
         timeout: Time for the whole call [s], from its beginning; what is not solved by then gets
             `Status.TIMEOUT`. None and infinity are no bound.
-        max_starts: After so many starts a target is held to be unreachable.
+        max_starts: After so many starts a target is held to be unreachable; of tasks that share no
+            joint, each for itself.
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
-        progress: Called now and then in a batch with how many targets are done, and of how many.
+        progress: Called now and then in a batch with how many targets are done, and of how many;
+            of tasks that share no joint, how many that is the work of.
         device: Where: "cpu", or a GPU of `supple.devices()`, "cuda" for the first. There is no
             timeout, explain, threads or progress. Left out, it is where the target is: arrays in a
             GPU's memory (CuPy, PyTorch, JAX) give a `Solution` of arrays there, without waiting for
@@ -350,12 +354,13 @@ class _Call:
         most: int,
         single: bool,
         progress: Progress | None,
+        share: int = 1,  # of the time that is left
     ) -> Found:
         return search.kernel.many(
             goals,
             start,
             *self.bounds,
-            _left(self.ends),
+            _left(self.ends) / share,
             most,
             single,
             self.prefer == "nearest" and most == 1,
@@ -372,11 +377,31 @@ class _Call:
         single: bool,
         progress: Progress | None,
     ) -> Found:
-        """Targets (B, k) part by part, as `PySolver::run_parts` does it for one."""
+        """Targets (B, k) part by part; some at a time, for without all parts there is no answer."""
+        size, count = _PIECES[math.isfinite(self.ends)], len(goals)
+        pieces = []
+        for first in range(0, max(count, 1), size):
+            piece = slice(first, first + size)
+            own = start if start is None or start.ndim == 1 else start[piece]
+            told = None
+            if progress is not None:
+                told = partial(_tell, progress, first, count)
+            pieces.append(self._put_together(parts, goals[piece], own, single, told))
+        return tuple(np.concatenate(each) for each in zip(*pieces, strict=True))
+
+    def _put_together(
+        self,
+        parts: Sequence[Part],
+        goals: Array,
+        start: Array | None,
+        single: bool,
+        progress: Progress | None,
+    ) -> Found:
+        """As `PySolver::run_parts` does it for one."""
         robot, count = self.search.layout.robot, len(goals)
-        q = np.broadcast_to(0.0 if start is None else start, (count, robot.dof))
-        good = np.asarray(np.abs(q).max(axis=1, initial=0.0) <= _LARGEST)
-        q = np.clip(np.where(good[:, None], q, 0.0), robot.lower, robot.upper)
+        given = np.broadcast_to(0.0 if start is None else start, (count, robot.dof))
+        good = np.asarray(np.abs(given).max(axis=1, initial=0.0) <= LARGEST)
+        q = np.clip(np.where(good[:, None], given, 0.0), robot.lower, robot.upper)
         status = np.where(good, Status.CONVERGED, Status.NONFINITE_INPUT).astype(np.int8)
         error = np.where(good[:, None], [0.0, 0.0], math.inf)
         effort = np.tile(np.array([0, 1], np.intc), (count, 1))
@@ -384,8 +409,8 @@ class _Call:
         for i, part in enumerate(parts):
             own = None if start is None else np.ascontiguousarray(start[..., part.joints])
             aim = np.ascontiguousarray(goals[:, part.numbers])
-            told = None if progress is None else _share(progress, i, len(parts))
-            found = self._many(part.search, aim, own, 1, single, told)
+            told = None if progress is None else partial(_share, progress, i, len(parts))
+            found = self._many(part.search, aim, own, 1, single, told, len(parts) - i)
             q[:, part.joints] = found[0][:, 0]
             status = np.maximum(status, found[1][:, 0])
             error = np.maximum(error, found[2][:, 0])
@@ -393,13 +418,20 @@ class _Call:
             if self.explain is not None:
                 failed[:, :2] += found[5][:, :2]
                 failed[:, 2:] = np.maximum(failed[:, 2:], found[5][:, 2:])
+        bad = status == Status.NONFINITE_INPUT
+        q[bad], effort[bad] = robot.neutral(), 0
         there = np.ones(count, np.intc)
         return q[:, None], status[:, None], error[:, None], effort[:, None], there, failed
 
 
-def _share(progress: Progress, part: int, parts: int) -> Progress:
-    """What to tell while one of some parts is done."""
-    return lambda done, total: progress((part * total + done) // parts, total)
+def _share(progress: Progress, part: int, parts: int, done: int, total: int) -> None:
+    """Tell how much is done when so much of one of some parts is."""
+    progress((part * total + done) // parts, total)
+
+
+def _tell(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    """Tell how much is done of all when so much of a piece is."""
+    progress(before + done, total)
 
 
 def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:

@@ -32,6 +32,7 @@ class Story:
         starts: How many there were, those that ran side by side included.
         failed: How many of them came to rest elsewhere, or got nowhere.
         best_failed: How far the best of those was from the target [m], [rad]; None if none failed.
+            Tasks that share no joint have starts of their own: that is the worst of their best.
         iterations: Of the search, until it found the answer.
         seconds: That the call took.
     """

@@ -23,8 +23,9 @@ extern "C" __global__ void begin(const double* q0, int step, const double* limit
   bool good = true;
   for (int j = 0; j < n; ++j) {
     const double x = q0 ? q0[problem * step + j] : 0;
-    good &= abs(x) <= largest_number;
-    whole.q[problem * n + j] = ::fmin(::fmax(x, limits[j]), limits[n + j]);
+    const bool sound = abs(x) <= largest_number;
+    good &= sound;
+    whole.q[problem * n + j] = ::fmin(::fmax(sound ? x : 0, limits[j]), limits[n + j]);
   }
   for (int i = 0; i < 2; ++i) {
     whole.error[2 * problem + i] = good ? 0 : __longlong_as_double(0x7ff0000000000000ll);

@@ -26,7 +26,7 @@ def source(name: str, constants: str = "", rough: str = "float", several: bool =
     return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _general(name: str) -> str:
     """The text for any robot, with a place for its constants."""
     seen: set[str] = set()

@@ -5,7 +5,6 @@
 #include "problem.hpp"
 
 namespace supple {
-
 namespace {
 
 // The least of a warp's numbers.
