@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from supple.solve.cuda import arrays, parts, position, reading
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
-_OPTIONS = ("-std=c++20", "-w", "-shared", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
+_OPTIONS = ("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
 _TYPES = {  # of the kernels' arguments
     "look_up": ("Request",),
     "search": ("Request",),
@@ -60,16 +61,23 @@ class Machine:
         """Compile the text of some kernels, if they have not been before."""
         path = self._folder / hashlib.sha256(code).hexdigest()
         if not path.with_suffix(".so").exists():
-            files = []
-            for i, text in enumerate(code.decode().replace('extern "C" ', "").split(_NEXT)):
-                calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", text)]
-                lines = [f'#include "{_HEADER}"', "#define read read_", text, *calls]
-                files.append(path.with_name(f"{path.name}_{i}.cpp"))
-                files[-1].write_text("\n".join(lines))
-            made = ["-o", str(path.with_suffix(".so")), *map(str, files)]
-            subprocess.run(["g++", *_OPTIONS, *made], check=True)
-        library = ctypes.CDLL(str(path.with_suffix(".so")))
-        return {name: getattr(library, f"emulated_{name}") for name in names}
+            texts = code.decode().replace('extern "C" ', "").split(_NEXT)
+
+            def compiled(i: int) -> str:
+                calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", texts[i])]
+                lines = [f'#include "{_HEADER}"', "#define read read_", texts[i], *calls]
+                file = path.with_name(f"{path.name}_{i}.cpp")
+                file.write_text("\n".join(lines))
+                made = str(file.with_suffix(".o"))
+                subprocess.run(["g++", *_OPTIONS, "-c", str(file), "-o", made], check=True)
+                return made
+
+            with ThreadPoolExecutor() as pool:
+                objects = list(pool.map(compiled, range(len(texts))))
+            library = str(path.with_suffix(".so"))
+            subprocess.run(["g++", "-shared", *objects, "-o", library], check=True)
+        loaded = ctypes.CDLL(str(path.with_suffix(".so")))
+        return {name: getattr(loaded, f"emulated_{name}") for name in names}
 
     def allocate(self, size: int, stream: int) -> Memory:
         return Memory(self, size)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,9 @@ def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for files, kernels in KERNELS.items():
         if files == ("suit.cu",):
             continue
-        codes = {file: compiled(search, file, apart=len(files) > 1) for file in files}
+        made = partial(compiled, search, apart=len(files) > 1)
+        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+            codes = dict(zip(files, pool.map(made, files), strict=True))
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
         # what is called across files has one name, by which it is linked
         called = {file: set(name.findall(code)) for file, code in codes.items()}
