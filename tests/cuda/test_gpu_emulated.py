@@ -6,6 +6,7 @@ What a GPU makes of them is for the tests that are marked; here are a planar arm
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,8 @@ from targets import apart
 
 import supple
 from supple import PoseTask, PositionTask, PostureTask, Status, solve
-from supple.solve.cuda import position
+from supple.solve.cuda import parts, position
+from supple.solve.cuda.source import source
 
 Array = np.ndarray
 HAND = PositionTask(rows=("x", "y"))
@@ -212,3 +214,20 @@ def test_parts_are_put_together() -> None:
         head = both.joint_names.index(HEAD)
         rests = np.clip(q0[head] if start else 0.0, both.lower[head], both.upper[head])
         assert (found.q[:, head] == rests).all()
+
+
+def test_parts_begin_finite() -> None:
+    """Joints that no task moves are where they start, or at rest if that is nowhere."""
+    gpu = position.machine(0)
+    q0 = np.array([[0.3, 9.0, -2.0], [np.nan, -np.inf, 0.1]])
+    limits = np.array([[-np.inf, -1.0, -np.inf], [np.inf, 1.0, np.inf]])
+    q, error = np.full((2, 3), 7.0), np.full((2, 2), 7.0)
+    effort, outcome = np.full((2, 2), 7, np.intc), np.full(2, 7, np.int8)
+    whole = parts.Answers(*(x.ctypes.data for x in (q, error, effort, outcome)), 3)
+    given = (ctypes.c_void_p(q0.ctypes.data), ctypes.c_int(3), ctypes.c_void_p(limits.ctypes.data))
+    begin = gpu.load(source("parts.cu").encode(), ("begin",))["begin"]
+    gpu.launch(begin, 1, 32, 0, *given, whole, ctypes.c_int(2))
+    np.testing.assert_array_equal(q, [[0.3, 1.0, -2.0], [0.0, 0.0, 0.1]])
+    assert outcome.tolist() == [Status.CONVERGED, Status.NONFINITE_INPUT]
+    np.testing.assert_array_equal(error, [[0.0, 0.0], [np.inf, np.inf]])
+    assert not effort.any()
