@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +15,15 @@ from supple import _core
 from supple.kinematics import Robot
 from supple.kinematics.robot import carriers
 from supple.motion.damping import Region
+from supple.motion.linearization import Array
 from supple.motion.task import Task
 from supple.motion.task_rows import BODY, WORLD, Goal
+from supple.solve.given import LARGEST
+from supple.solve.result import Status
 from supple.solve.search import Search, search_of
+
+Progress: TypeAlias = Callable[[int, int], object]
+Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +72,91 @@ def parts_of(search: Search) -> tuple[Part, ...]:
 @lru_cache(maxsize=64)
 def divided(search: Search) -> _core.Solver:
     """The kernel of a search, which solves one target part by part."""
-    parts = parts_of(search)
-    if parts[0].search is not search:
+    if falls_apart(search):
         search.kernel.divide(
-            [(part.search.kernel, part.joints.tolist(), part.numbers.tolist()) for part in parts]
+            [
+                (part.search.kernel, part.joints.tolist(), part.numbers.tolist())
+                for part in parts_of(search)
+            ]
         )
     return search.kernel
+
+
+def falls_apart(search: Search) -> bool:
+    """Whether there is anything to divide."""
+    return parts_of(search)[0].search is not search
+
+
+def part_by_part(
+    search: Search,
+    many: Callable[..., Found],
+    goals: Array,
+    start: Array | None,
+    size: int,
+    progress: Progress | None,
+) -> Found:
+    """Targets (B, k) of a search that falls apart, from starts (B, n), or one for all (n,), if any.
+
+    Args:
+        search: The whole.
+        many: Solves some of one part: `many(search, goals, start, progress, share)`, of the time
+            that is left a share for so many parts.
+        goals: As the kernel takes them.
+        start: Likewise.
+        size: So many are put together at a time: without all parts there is no answer.
+        progress: Told how much is done, as `solve` has it.
+    """
+    pieces = []
+    for first in range(0, max(len(goals), 1), size):
+        piece = slice(first, first + size)
+        own = start if start is None or start.ndim == 1 else start[piece]
+        told = None if progress is None else partial(_tell, progress, first, len(goals))
+        pieces.append(_put_together(search, many, goals[piece], own, told))
+    return tuple(np.concatenate(each) for each in zip(*pieces, strict=True))
+
+
+def _put_together(
+    search: Search,
+    many: Callable[..., Found],
+    goals: Array,
+    start: Array | None,
+    progress: Progress | None,
+) -> Found:
+    """As `PySolver::run_parts` does it for one."""
+    robot, parts, count = search.layout.robot, parts_of(search), len(goals)
+    given = np.broadcast_to(0.0 if start is None else start, (count, robot.dof))
+    good = np.asarray(np.abs(given).max(axis=1, initial=0.0) <= LARGEST)
+    q = np.clip(np.where(good[:, None], given, 0.0), robot.lower, robot.upper)
+    status = np.where(good, Status.CONVERGED, Status.NONFINITE_INPUT).astype(np.int8)
+    error = np.where(good[:, None], [0.0, 0.0], math.inf)
+    effort = np.tile(np.array([0, 1], np.intc), (count, 1))
+    failed = np.zeros((count, 4))
+    for i, part in enumerate(parts):
+        own = None if start is None else np.ascontiguousarray(start[..., part.joints])
+        aim = np.ascontiguousarray(goals[:, part.numbers])
+        told = None if progress is None else partial(_share, progress, i, len(parts))
+        found = many(part.search, aim, own, told, len(parts) - i)
+        q[:, part.joints] = found[0][:, 0]
+        status = np.maximum(status, found[1][:, 0])
+        error = np.maximum(error, found[2][:, 0])
+        effort += np.maximum(found[3][:, 0] - np.array([0, 1], np.intc), 0)
+        if len(found[5]):  # (nobody else has asked)
+            failed[:, :2] += found[5][:, :2]
+            failed[:, 2:] = np.maximum(failed[:, 2:], found[5][:, 2:])
+    bad = status == Status.NONFINITE_INPUT
+    q[bad], effort[bad] = robot.neutral(), 0
+    there = np.ones(count, np.intc)
+    return q[:, None], status[:, None], error[:, None], effort[:, None], there, failed
+
+
+def _share(progress: Progress, part: int, parts: int, done: int, total: int) -> None:
+    """Tell how much is done when so much of one of some parts is."""
+    progress((part * total + done) // parts, total)
+
+
+def _tell(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    """Tell how much is done of all when so much of a piece is."""
+    progress(before + done, total)
 
 
 def movers(robot: Robot, task: Task) -> frozenset[int]:

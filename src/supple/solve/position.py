@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,6 @@ from supple.solve.device import (
     on_a_gpu,
 )
 from supple.solve.given import (
-    LARGEST,
     MOST_SOLUTIONS,
     MOST_STARTS,
     count_of,
@@ -37,16 +36,14 @@ from supple.solve.given import (
     seconds,
     start_of,
 )
-from supple.solve.parts import Part, divided, parts_of
+from supple.solve.parts import Found, Progress, divided, falls_apart, part_by_part
 from supple.solve.preference import Preference, checked, costs
 from supple.solve.result import Status
 from supple.solve.search import Search, search_of
 from supple.solve.solution import STATUS, Answers, Solution
 from supple.solve.story import story_of
 
-Progress: TypeAlias = Callable[[int, int], object]
 Function = TypeVar("Function", bound=Callable[..., Any])
-Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
 
 _COMPARED = 8  # solutions that a criterion chooses from
 _PIECE = 4096  # targets whose solutions are compared at a time
@@ -341,21 +338,24 @@ class _Call:
         if self.place is not None:
             return (*self.gpu().solve(goals, start, self.wanted(most)), np.empty((0, 4)))
         begin = self.search.rests(goals) if start is None else start
-        parts = parts_of(self.search)
-        if most > 1 or parts[0].search is self.search:
-            return self._many(self.search, goals, begin, most, single, progress)
-        return self._merged(parts, goals, begin, single, progress)
+        many = partial(self._many, most=most, single=single)
+        if most > 1 or not falls_apart(self.search):
+            return many(self.search, goals, begin, progress)
+        size = _PIECES[math.isfinite(self.ends)]
+        return part_by_part(self.search, many, goals, begin, size, progress)
 
     def _many(
         self,
         search: Search,
         goals: Array,
         start: Array | None,
+        progress: Progress | None,
+        share: int = 1,
+        *,
         most: int,
         single: bool,
-        progress: Progress | None,
-        share: int = 1,  # of the time that is left
     ) -> Found:
+        """One of some shares of the time that is left is for this."""
         return search.kernel.many(
             goals,
             start,
@@ -368,70 +368,6 @@ class _Call:
             progress,
             self.explain is not None,
         )
-
-    def _merged(
-        self,
-        parts: Sequence[Part],
-        goals: Array,
-        start: Array | None,
-        single: bool,
-        progress: Progress | None,
-    ) -> Found:
-        """Targets (B, k) part by part; some at a time, for without all parts there is no answer."""
-        size, count = _PIECES[math.isfinite(self.ends)], len(goals)
-        pieces = []
-        for first in range(0, max(count, 1), size):
-            piece = slice(first, first + size)
-            own = start if start is None or start.ndim == 1 else start[piece]
-            told = None
-            if progress is not None:
-                told = partial(_tell, progress, first, count)
-            pieces.append(self._put_together(parts, goals[piece], own, single, told))
-        return tuple(np.concatenate(each) for each in zip(*pieces, strict=True))
-
-    def _put_together(
-        self,
-        parts: Sequence[Part],
-        goals: Array,
-        start: Array | None,
-        single: bool,
-        progress: Progress | None,
-    ) -> Found:
-        """As `PySolver::run_parts` does it for one."""
-        robot, count = self.search.layout.robot, len(goals)
-        given = np.broadcast_to(0.0 if start is None else start, (count, robot.dof))
-        good = np.asarray(np.abs(given).max(axis=1, initial=0.0) <= LARGEST)
-        q = np.clip(np.where(good[:, None], given, 0.0), robot.lower, robot.upper)
-        status = np.where(good, Status.CONVERGED, Status.NONFINITE_INPUT).astype(np.int8)
-        error = np.where(good[:, None], [0.0, 0.0], math.inf)
-        effort = np.tile(np.array([0, 1], np.intc), (count, 1))
-        failed = np.zeros((count, 4))
-        for i, part in enumerate(parts):
-            own = None if start is None else np.ascontiguousarray(start[..., part.joints])
-            aim = np.ascontiguousarray(goals[:, part.numbers])
-            told = None if progress is None else partial(_share, progress, i, len(parts))
-            found = self._many(part.search, aim, own, 1, single, told, len(parts) - i)
-            q[:, part.joints] = found[0][:, 0]
-            status = np.maximum(status, found[1][:, 0])
-            error = np.maximum(error, found[2][:, 0])
-            effort += np.maximum(found[3][:, 0] - np.array([0, 1], np.intc), 0)
-            if self.explain is not None:
-                failed[:, :2] += found[5][:, :2]
-                failed[:, 2:] = np.maximum(failed[:, 2:], found[5][:, 2:])
-        bad = status == Status.NONFINITE_INPUT
-        q[bad], effort[bad] = robot.neutral(), 0
-        there = np.ones(count, np.intc)
-        return q[:, None], status[:, None], error[:, None], effort[:, None], there, failed
-
-
-def _share(progress: Progress, part: int, parts: int, done: int, total: int) -> None:
-    """Tell how much is done when so much of one of some parts is."""
-    progress((part * total + done) // parts, total)
-
-
-def _tell(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    """Tell how much is done of all when so much of a piece is."""
-    progress(before + done, total)
 
 
 def _solution(q: Array, status: Any, error: Array, effort: Any) -> Solution:

@@ -18,7 +18,7 @@ from supple.solve.cuda.arrays import GpuArray, stream_of
 from supple.solve.cuda.reading import Reader
 from supple.solve.cuda.source import source
 from supple.solve.cuda.toolkit import Machine, Memory, compile_linked, device_named
-from supple.solve.parts import parts_of
+from supple.solve.parts import falls_apart, parts_of
 from supple.solve.search import Search, turns
 from supple.solve.solution import Solution
 
@@ -325,12 +325,11 @@ def solver_of(
     """A search on a GPU, compiled when first asked for."""
     number, info = device_named(device)
     how = (precision, several, number, info.architecture)
-    parts = parts_of(search)
-    if parts[0].search is search:
+    if not falls_apart(search):
         return GpuSolver(search, *how)
     from supple.solve.cuda.parts import GpuParts  # (which has a GpuSolver for each)
 
-    return GpuParts(search, parts, *how)
+    return GpuParts(search, parts_of(search), *how)
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
