@@ -17,7 +17,7 @@ inline constexpr int climb_iterations = 8;
 inline constexpr float surely_beyond = 0.5f;  // part of the way that is left for sure ...
 inline constexpr float plainly = 4e-3f;       // ... as a part of the stiffness: a millimetre or so
 inline constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than e
-inline constexpr int enough_beyond = 8;         // rounds of starts
+inline constexpr int enough_beyond = 64;        // starts
 
 // How long e is: ‖e‖², and of what counts here.
 template <class T>
@@ -64,12 +64,12 @@ SUPPLE_FN L remains(const Quest<T>& quest, Descent<L>& at, const T* e, T length)
   return value;
 }
 
-// Whether a target is held to be out of reach after some rounds of starts. Of what is left at the
+// Whether a target is held to be out of reach after some starts. Of what is left at the
 // closest pose found, `far` = ‖e‖, this part is left at any: above 0 there is no solution, at 1
 // there is none closer.
-SUPPLE_FN bool out_of_reach(float part, float far, float stiffness, int rounds) {
+SUPPLE_FN bool out_of_reach(float part, float far, float stiffness, int starts) {
   if (part < surely_beyond || part * far < plainly * stiffness) return false;
-  return (1 - part) * far <= surely_closest * stiffness || rounds >= enough_beyond;
+  return (1 - part) * far <= surely_closest * stiffness || starts >= enough_beyond;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

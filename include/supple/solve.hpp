@@ -30,7 +30,15 @@ struct Quest {
   T stiffness;   // of Newton's method: μ = stiffness ‖e‖
   T longest;     // no joint moves farther in one iteration [rad or m]
   int pace;      // how many times the usual iterations a start may have: more where steps are short
+  // Above 1 for prismatic joints that are long beside the rest of the robot, or unlimited; null if
+  // there are none. Steps are damped in coordinates q / joint_scale, by no more than `max_lambda2`,
+  // and these joints may move as far as they like: to them the error is linear.
+  const T* joint_scale;
+  T max_lambda2;
 };
+
+// Floats resolve a position to about this part of its coordinates, after some dozen operations.
+inline constexpr float float_resolution = 2e-5f;
 
 }  // namespace supple
 
@@ -110,9 +118,25 @@ SUPPLE_FN void measure(const Quest<T>& quest, Descent<L>& at) {
   differentiate(quest, at);
 }
 
+// The position tolerance at a target, `tolerance` unless long joints take it so far that floats do
+// not resolve that.
+template <class L, class T>
+SUPPLE_FN L resolved_tolerance(const Quest<T>& quest, const Descent<L>& at, T tolerance) {
+  L least(tolerance);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (!quest.joint_scale) return least;
+    const L* target = at.target;
+    for (int k = 0; k < quest.tasks; target += target_size(quest.task[k]), ++k) {
+      if (quest.task[k].goal != Goal::frame) continue;
+      for (int c = 9; c < 12; ++c) least = max(least, abs(target[c]) * L(float_resolution));
+    }
+  }
+  return least;
+}
+
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> arrived(const Quest<T>& quest, const Descent<L>& at) {
-  return (at.position <= L(quest.position_tolerance)) &
+  return (at.position <= resolved_tolerance(quest, at, quest.position_tolerance)) &
          (at.rotation <= L(quest.rotation_tolerance));
 }
 
@@ -153,54 +177,74 @@ SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, 
   }
 }
 
+// Shortens a step so that no joint moves farther than it may in one iteration. Long prismatic
+// joints are left alone.
+template <bool long_joints = true, class L, class T>
+SUPPLE_INLINE void clamp_step(const Quest<T>& quest, int n, L* dq) {
+  if (!long_joints || !quest.joint_scale) return clamp_entries(n, L(quest.longest), dq);
+  L size(0);
+  for (int j = 0; j < n; ++j) {
+    if (quest.joint_scale[j] == T(1)) size = max(size, abs(dq[j]));
+  }
+  const mask_t<L> far = size > L(quest.longest);
+  const L factor = select(far, L(quest.longest) / select(far, size, L(1)), L(1));
+  for (int j = 0; j < n; ++j) {
+    if (quest.joint_scale[j] == T(1)) dq[j] = dq[j] * factor;
+  }
+}
+
 // One damped step inside the limits: joints that sit at a limit and would leave stay there, and are
-// taken out of J. Of all
-// steps that do as much for the task, the one nearest to v (n,), where there is one:
+// taken out of J.
 //
-//   dq = v + Jᵀ(JJᵀ + λ²)⁻¹(e - J v)
+//   dq = Jᵀ(JJᵀ + λ²)⁻¹ e
 //
-// Without `any_rule` it is compiled for the usual damping alone.
-template <bool any_rule = true, class L, class T, class M, class N>
-SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at, const L* v) {
+// With the usual damping, long prismatic joints are scaled. Without `any_rule` it is compiled for
+// the usual damping alone, without `long_joints` for robots that have none.
+template <bool any_rule = true, bool long_joints = true, class L, class T, class M, class N>
+SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
+  const bool scaled = long_joints && quest.joint_scale && usually_damped(quest);
+  for (int j = 0; scaled && j < n; ++j) {
+    for (int i = 0; i < m; ++i) J[i * n + j] = J[i * n + j] * L(quest.joint_scale[j]);
+  }
   transpose_times(m, n, J, at.e, dq);
   for (int j = 0; j < n; ++j) {
-    const mask_t<L> held = held_at_limit(quest, at.q[j], j, v ? dq[j] + v[j] : dq[j]);
+    const mask_t<L> held = held_at_limit(quest, at.q[j], j, dq[j]);
     if (!any(held)) continue;
     for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), J[i * n + j]);
   }
-  for (int i = 0; i < m; ++i) {
-    z[i] = at.e[i];
-    if (v) {
-      for (int j = 0; j < n; ++j) z[i] = fma(-J[i * n + j], v[j], z[i]);
-    }
-  }
+  for (int i = 0; i < m; ++i) z[i] = at.e[i];
   if (!any_rule || usually_damped(quest)) {
     gram(m, n, J, A);
-    const L lambda2 = L(quest.step.damping.p[0]) * sqrt(at.cost);
+    L lambda2 = L(quest.step.damping.p[0]) * sqrt(at.cost);
+    if (scaled) lambda2 = min(lambda2, L(quest.max_lambda2));
     for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
     ldl_solve(m, A, z, dq + n);
     transpose_times(m, n, J, z, dq);
+    for (int j = 0; scaled && j < n; ++j) dq[j] = dq[j] * L(quest.joint_scale[j]);
   } else if constexpr (any_rule) {
     ruled_step(quest, at, J, z, dq, dq + n);
   }
-  if (v) {
-    for (int j = 0; j < n; ++j) dq[j] = dq[j] + v[j];
-  }
-  clamp_entries(int(n), L(quest.longest), dq);
+  clamp_step<long_joints>(quest, int(n), dq);
   for (int j = 0; j < n; ++j) {
     at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
   }
+}
+
+// The same for robots with long joints. (Not inlined, for the sake of all others.)
+template <class L, class T>
+SUPPLE_APART void descend_with_long_joints(const Quest<T>& quest, Descent<L>& at) {
+  descend(quest, quest.rows, quest.chain.coordinates, at);
 }
 
 // The same with the usual shapes known when compiling.
 template <class L, class T>
 SUPPLE_FN void descend(const Quest<T>& quest, Descent<L>& at) {
   const int m = quest.rows, n = quest.chain.coordinates;
-  constexpr const L* none = nullptr;
-  if (m == 6 && n == 7) return descend(quest, Fixed<6>{}, Fixed<7>{}, at, none);
-  if (m == 6 && n == 6) return descend(quest, Fixed<6>{}, Fixed<6>{}, at, none);
-  descend(quest, m, n, at, none);
+  if (quest.joint_scale) return descend_with_long_joints(quest, at);
+  if (m == 6 && n == 7) return descend<true, false>(quest, Fixed<6>{}, Fixed<7>{}, at);
+  if (m == 6 && n == 6) return descend<true, false>(quest, Fixed<6>{}, Fixed<6>{}, at);
+  descend<true, false>(quest, m, n, at);
 }
 
 // H -= Σ eₖ ∇²xₖ: how the task curves, which makes H = JᵀJ the second derivative of ½‖e‖². Of a
@@ -271,6 +315,11 @@ SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiff
   }
   subtract_curvature(quest, at, H);
   transpose_times(m, n, at.J, at.e, g);
+  const auto scale = [&](int i) { return L(quest.joint_scale ? quest.joint_scale[i] : T(1)); };
+  for (int i = 0; quest.joint_scale && i < n; ++i) {
+    for (int j = 0; j <= i; ++j) H[i * n + j] = H[i * n + j] * scale(i) * scale(j);
+    g[i] = g[i] * scale(i);
+  }
   const L mu = stiffness * sqrt(at.cost), floor = max(mu, L(Number<T>::tiny));
   // Joint i moves by `move` where `known`: H and g of the others.
   const auto fix = [&](int i, const mask_t<L>& known, const L& move) {
@@ -297,13 +346,15 @@ SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiff
     } else {
       convex_solve(n, C, dq, floor);
     }
-    clamp_entries(n, L(quest.longest), dq);
+    for (int i = 0; quest.joint_scale && i < n; ++i) dq[i] = dq[i] * scale(i);
+    clamp_step(quest, n, dq);
     if (pass == 1) break;
     mask_t<L> outside = L(0) != L(0);
     for (int i = 0; i < n; ++i) {
       const L lower = L(quest.lower[i]) - at.q[i], upper = L(quest.upper[i]) - at.q[i];
       const mask_t<L> out = (dq[i] < lower) | (dq[i] > upper);
-      fix(i, out, min(max(dq[i], lower), upper));
+      const L move = min(max(dq[i], lower), upper);
+      fix(i, out, quest.joint_scale ? move / scale(i) : move);
       outside = outside | out;
     }
     if (!any(outside)) break;

@@ -17,6 +17,13 @@ inline constexpr int max_iterations = 16, window = 3, patient_from = 12;
 inline constexpr float progress = 0.4f;
 inline constexpr float huge_cost = 3e38f;
 
+// Starts of a target, unless the caller says how many. One whose best start is still far from it is
+// given up after `usual_starts`. One that is nearly met, to this part of the stiffness (about 3 %
+// of the reach), gets more: a solution at the limits of most joints may be reached by one start in
+// 500.
+inline constexpr int usual_starts = 256, most_starts = 1024;
+inline constexpr float nearly = 0.05f;
+
 inline constexpr int finish_iterations = 40;
 inline constexpr double finishing = 0.8;  // what is to be finished must lower its cost to this ...
 inline constexpr double waiting = 3;  // ... every so many iterations: near a singularity it swings
@@ -24,15 +31,24 @@ inline constexpr double waiting = 3;  // ... every so many iterations: near a si
 inline constexpr int rest_iterations = 24;   // to come to rest, in the numbers of the search
 inline constexpr int fine_iterations = 80;   // likewise, in double
 inline constexpr float least_stiff = 0.03f;  // part of the stiffness that at rest counts as none
-inline constexpr float same_cost = 2e-3f;    // costs that differ by less are of the same place
-inline constexpr int enough_same = 20;  // so many starts came to rest at the best place: it is it
+
+// Solutions with joints at their limits are reached from few places. So of the seeds beyond the
+// first of these, every second one is drawn from ranges that are wider by `overhang` on either
+// side, and clamped: about a third of its joints start at a limit.
+inline constexpr int inside_seeds = 24;
+inline constexpr double overhang = 0.3;
 
 inline constexpr double scatter = 0.6;  // how far from the caller's start others begin [rad or m]
 inline constexpr double near_start = 0.5;  // a solution within this of q0 is not compared ...
 inline constexpr int compared = 8;         // ... with others: of so many the nearest is chosen
 inline constexpr double near_miss = 1e-4;  // ‖e‖² from which a descent from q0 is worth going on
 inline constexpr double apart = 1e-2;      // by so much, in some joint, solutions differ
-inline constexpr int polish_iterations = 100;
+inline constexpr int polish_iterations = 200;
+// Of the gradient of a posture's distance: the longest step along it, the shortest of the first try
+// and of any, and the part of it that may be left.
+inline constexpr double most_polish = 32, usual_polish = 0.05, least_polish = 1e-4, polished = 1e-4;
+inline constexpr double at_limit = 1e-9;  // [rad or m]: a joint this near to a limit is at it
+inline constexpr int polish_rounds = 3;   // whole turns may lead to where there is more to polish
 // Of closest poses q0's own may have these parts of the least cost: the latter if it is near q0, so
 // that along a path there are no jumps for little.
 inline constexpr double as_close = 1.02, as_good = 1.2;
@@ -49,6 +65,15 @@ SUPPLE_FN double share_of(int k, double stride) {
   return share - double(static_cast<long long>(share));
 }
 
+// Where a seed is in the range of a coordinate, from 0 to 1: the sequence goes on after the first
+// `used` of its numbers.
+SUPPLE_FN double seed_share(int seed, int used, double stride) {
+  const double share = share_of(used + seed + 1, stride);
+  if (seed < inside_seeds || seed % 2 == 0) return share;
+  const double wide = share + overhang * (2 * share - 1);
+  return wide < 0 ? 0 : wide > 1 ? 1 : wide;
+}
+
 // Whether a start is given up, after an iteration; `before` is its cost a few iterations ago.
 SUPPLE_FN bool given_up(int start, int iteration, int pace, float cost, float& before) {
   const int patience = start < patient_from ? 1 : 2;
@@ -57,6 +82,22 @@ SUPPLE_FN bool given_up(int start, int iteration, int pace, float cost, float& b
   const bool slow = !(cost <= progress * before);
   before = cost;
   return slow;
+}
+
+// How many starts a target may have: `far` if the best so far is still far from it, `all` at most.
+struct StartBudget {
+  int far, all;
+};
+
+// As the caller says, or as usual with 0.
+SUPPLE_FN StartBudget start_budget(int max_starts) {
+  return max_starts ? StartBudget{max_starts, max_starts} : StartBudget{usual_starts, most_starts};
+}
+
+// Whether a target is given up after some starts, the best of which came to rest with this cost.
+SUPPLE_FN bool exhausted(const StartBudget& budget, int starts, float cost, float stiffness) {
+  const float close = nearly * stiffness;
+  return starts >= budget.all || (starts >= budget.far && cost > close * close);
 }
 
 // Lanes that come to rest: the best so far of each.

@@ -133,45 +133,51 @@ bool unwind(const SolveRequest& request, std::ptrdiff_t problem, Descent<L>& at,
   return turned;
 }
 
-// The same of a solution, which it stays: where rounding would spoil it, it is left alone.
-void unwind_solution(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
+// The same of a solution, which it stays: where rounding would spoil it, it is left alone. Returns
+// whether it is another one now.
+bool unwind_solution(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
   Descent<double>& at = room.lone;
   const int n = request.fine->chain.coordinates;
-  double* const kept = room.v + n;
-  if (!turns_count(request)) return;
+  double* const kept = room.v;
+  if (!turns_count(request)) return false;
   for (int j = 0; j < n; ++j) kept[j] = at.q[j];
-  if (!unwind(request, problem, at, 0) || arrived(*request.fine, at)) return;
+  if (!unwind(request, problem, at, 0)) return false;
+  if (arrived(*request.fine, at)) return true;
   for (int j = 0; j < n; ++j) at.q[j] = kept[j];
   measure(*request.fine, at);
+  return false;
 }
 
 // From a solution to the one nearest to a rest posture.
 template <class Rest, class Pull>
-void polish(const SolveRequest& request, Room& room, Rest&& rest, Pull&& pull) {
+[[gnu::noinline]] void polish(const SolveRequest& request, Room& room, Rest&& rest, Pull&& pull) {
   const Quest<double>& quest = *request.fine;
   Descent<double>& at = room.lone;
-  const auto move = [&](const double* v) {
+  const auto ready = [&] {
     if (stopped(request)) return false;
     differentiate(quest, at);
-    descend(quest, quest.rows, quest.chain.coordinates, at, v);
     return true;
   };
-  polish(quest, at, room.v, rest, pull, move, [&] { return finish(request, at); });
+  polish(quest, at, room.v, rest, pull, ready, [&] { return finish(request, at); });
 }
 
 // A solution in room.lone, made to suit the caller's wishes.
 void suit(const SolveRequest& request, Room& room, std::ptrdiff_t problem) {
   unwind_solution(request, room, problem);
-  if (request.rest) {
-    const double* const numbers = request.target + problem * request.fine->targets;
-    polish(
-        request, room, [&](int j) { return request.rest[j] < 0 ? 0 : numbers[request.rest[j]]; },
-        [&](int j) { return request.pull[j]; });
-  } else if (request.nearest && request.q0) {
-    const double* const start = request.q0 + problem * request.q0_stride;
-    polish(request, room, [&](int j) { return start[j]; }, [](int) { return 1.0; });
+  if (!request.rest && !(request.nearest && request.q0)) return;
+  for (int round = 0; round < polish_rounds; ++round) {
+    if (request.rest) {
+      const double* const numbers = request.target + problem * request.fine->targets;
+      polish(
+          request, room, [&](int j) { return request.rest[j] < 0 ? 0 : numbers[request.rest[j]]; },
+          [&](int j) { return request.pull[j]; });
+    } else {
+      const double* const start = request.q0 + problem * request.q0_stride;
+      polish(request, room, [&](int j) { return start[j]; }, [](int) { return 1.0; });
+    }
+    // (each joint for itself: all together came nearer)
+    if (!unwind_solution(request, room, problem)) return;
   }
-  unwind_solution(request, room, problem);  // (each joint for itself: all together came nearer)
 }
 
 }  // namespace

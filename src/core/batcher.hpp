@@ -2,7 +2,7 @@
 // that are compiled once for each instruction set.
 #pragma once
 
-#include "closest.hpp"
+#include "single.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -56,18 +56,25 @@ class Batcher {
     aim(request_, room_, lane, problem);
   }
 
-  // Another start of the lane's problem, or, when there have been enough, the closest pose.
+  // Another start of the lane's problem, unless there have been enough: then it is solved as if
+  // alone, or the closest pose is all that is left to find.
   void again(int lane) {
     Slot& slot = room_.slot[lane];
     slot.fresh = true;
     ++slot.start;
-    if (conclude(lane, slot.start, slot.start >= request_.max_starts)) load(lane);
+    if (slot.start < std::min(hard_after, request_.max_starts)) return;
+    if (slot.start < request_.max_starts) {
+      solve_alone(request_, *room_.hard, slot.problem);
+    } else {
+      conclude(lane, slot.start);
+    }
+    load(lane);
   }
 
-  bool conclude(int lane, int starts, bool last) {
+  void conclude(int lane, int starts) {
     const Slot& slot = room_.slot[lane];
-    return supple::conclude(request_, room_, slot.problem, room_.failures[lane], slot.iterations,
-                            starts, last);
+    supple::conclude(request_, room_, slot.problem, room_.failures[lane], slot.iterations, starts,
+                     true);
   }
 
   void iterate() {
@@ -153,7 +160,7 @@ class Batcher {
       const Slot& slot = room_.slot[i];
       if (slot.problem < 0) continue;
       keep(request_, room_, i, room_.failures[i]);
-      conclude(i, slot.start + 1, true);
+      conclude(i, slot.start + 1);
     }
     leave_all(request_, room_);
   }

@@ -23,7 +23,7 @@ using namespace nb::literals;
 struct Wishes {
   PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
   double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
-  long max_starts = 256;
+  long max_starts = 0;  // the usual number
   bool fast = false, nearest = false;
 };
 
@@ -37,7 +37,7 @@ PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long 
   double numbers[12 * PySolver::most_tasks];
   if (!solver.take(target, numbers) || (!start && wish.q0 != Py_None) ||
       !(wish.position > 0 && std::isfinite(wish.position)) ||
-      !(wish.rotation > 0 && std::isfinite(wish.rotation)) || wish.max_starts < 1 ||
+      !(wish.rotation > 0 && std::isfinite(wish.rotation)) || wish.max_starts < 0 ||
       wish.max_starts > std::numeric_limits<int>::max() || !(wish.timeout >= 0)) {
     return nullptr;
   }
@@ -90,7 +90,7 @@ struct Known {
 struct Direct {
   PyObject ob_base;
   vectorcallfunc call;
-  PyObject *whole, *kernel_of, *kind, *statuses;
+  PyObject *whole, *kernel_of, *kind, *statuses, *task;
   Known known[4];  // what was called for, the last ones
   int last;
 };
@@ -142,7 +142,10 @@ Argument arguments[] = {
      }},
     {"timeout", [](PyObject* given,
                    Wishes& wish) { return given == Py_None || is_number(given, wish.timeout); }},
-    {"max_starts", [](PyObject* given, Wishes& wish) { return is_count(given, wish.max_starts); }},
+    {"max_starts",
+     [](PyObject* given, Wishes& wish) {
+       return given == Py_None || is_count(given, wish.max_starts);
+     }},
     {"damping", [](PyObject* given, Wishes& wish) { return (wish.damping = given) != nullptr; }},
     {"threads",  // (one target has one)
      [](PyObject* given, Wishes&) {
@@ -183,7 +186,12 @@ nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks, PyObject* d
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return {};
   }
-  if (PyList_Check(tasks)) return solver;  // (which may change: it is not remembered)
+  // Only what cannot change is remembered by its identity: any other sequence may hold other tasks
+  // the next time.
+  const int is_task = PyObject_IsInstance(tasks, self.task);
+  if (is_task < 0) return {};
+  const bool fixed = tasks == Py_None || is_task || PyTuple_CheckExact(tasks);
+  if (!fixed) return solver;
   self.last = (self.last + 1) % int(std::size(self.known));
   const Known before = self.known[self.last];
   self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), Py_NewRef(damping),
@@ -222,7 +230,7 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
 
 template <class Visit>
 int each_held(Direct& self, Visit&& visit) {
-  PyObject** const held[] = {&self.whole, &self.kernel_of, &self.kind, &self.statuses};
+  PyObject** const held[] = {&self.whole, &self.kernel_of, &self.kind, &self.statuses, &self.task};
   for (PyObject** one : held) {
     if (const int result = visit(*one)) return result;
   }
@@ -288,8 +296,8 @@ PyTypeObject* direct_type() {
   return made;
 }
 
-nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind,
-                  nb::tuple statuses) {
+nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, nb::tuple statuses,
+                  nb::type_object task) {
   PyTypeObject* const type = direct_type();
   if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind.ptr()), &PyTuple_Type)) {
     throw nb::type_error("a type of tuples");
@@ -302,6 +310,7 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind,
   self.kernel_of = kernel_of.release().ptr();
   self.kind = kind.release().ptr();
   self.statuses = statuses.release().ptr();
+  self.task = task.release().ptr();
   return made;
 }
 
@@ -309,10 +318,10 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind,
 
 void bind_call(nb::module_& m) {
   for (Argument& one : arguments) one.name = PyUnicode_InternFromString(one.text);
-  m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a,
+  m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a, "task"_a,
         "The function `whole`, quick where it is called with one target and usual arguments.",
         nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "
-                "statuses: tuple[object, ...]) -> typing.Any"));
+                "statuses: tuple[object, ...], task: type[typing.Any]) -> typing.Any"));
   // (by its name, as a function is)
   nb::module_::import_("copyreg").attr("pickle")(
       nb::handle(reinterpret_cast<PyObject*>(direct_type())),

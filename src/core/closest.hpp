@@ -12,13 +12,10 @@ namespace {
 
 constexpr int hopeless_after = 8;  // iterations, and ...
 constexpr float hopeless = 4;      // ... a start with so many times the least cost is given up
-constexpr int barely_missed = 3;  // where next to nothing is left, so many times as many must agree
 
-// Keeps where a start has got stuck, if it is one of the best.
-void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
-  const int n = request.wide->chain.coordinates;
-  const float cost = get(room.wide.cost, lane);
-  ++failures.since;
+// Keeps where a start has got stuck, q (n,), if it is one of the best.
+template <class T>
+[[gnu::noinline]] void keep(int n, const T* q, float cost, Failures& failures) {
   if (!(cost < huge_cost)) return;
   int at = failures.count;
   if (at < kept) {
@@ -29,7 +26,13 @@ void keep(const SolveRequest& request, Room& room, int lane, Failures& failures)
     if (!(cost < failures.cost[at])) return;
   }
   failures.cost[at] = cost;
-  std::copy_n(room.lane_q(lane, n), n, failures.q + at * n);
+  for (int j = 0; j < n; ++j) failures.q[at * n + j] = float(q[j]);
+}
+
+void keep(const SolveRequest& request, Room& room, int lane, Failures& failures) {
+  const int n = request.wide->chain.coordinates;
+  ++failures.since;
+  keep(n, room.lane_q(lane, n), get(room.wide.cost, lane), failures);
 }
 
 // Lets a problem's failed starts come to rest, on lanes of floats. Returns whether the best of them
@@ -37,9 +40,8 @@ void keep(const SolveRequest& request, Room& room, int lane, Failures& failures)
 bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
                   Failures& failures) {
   const Quest<float>& quest = *request.wide;
-  const int n = quest.chain.coordinates, k = quest.targets, known = failures.at_rest;
-  const float best_known = known ? failures.cost[0] : huge_cost;
-  float least = best_known;
+  const int n = quest.chain.coordinates, k = quest.targets;
+  float least = failures.at_rest ? failures.cost[0] : huge_cost;
   Descent<Wide>& at = room.still;
   Rest<Wide> rest = rest_from(quest, at, room.still_work);
   int entry[lanes], iteration[lanes], open = 0;
@@ -77,11 +79,6 @@ bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t proble
     }
   }
   float* const end = failures.cost + failures.count;
-  const float close = (1 + same_cost) * *std::min_element(failures.cost, end);
-  const bool improved = best_known > close;
-  if (improved) failures.agreed = 0;
-  failures.agreed += int(std::count_if(failures.cost + (improved ? 0 : known), end,
-                                       [close](float cost) { return cost <= close; }));
   const int few = std::min(failures.count, fine_lanes);  // the best first
   for (int i = 0; i < few; ++i) {
     const int best = int(std::min_element(failures.cost + i, end) - failures.cost);
@@ -109,7 +106,7 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   float* const number = along + quest.rows;
   for (int r = 0; r < quest.rows; ++r) along[r] = get(at.e[r], 0);
   const Length<float> length = keep_positions(quest, along, number);
-  if (!(length.part >= surely_beyond * length.whole)) return 0;
+  if (!(length.part >= surely_beyond * length.whole) || !request.table->blocks) return 0;
   // (positions are not scaled in the table)
   Wide farthest(-huge_cost), index(0.0f), block(0.0f);
   const Wide* entry = reinterpret_cast<const Wide*>(request.table->block);
@@ -187,14 +184,15 @@ double own_move(const SolveRequest& request, const Room& room, std::ptrdiff_t pr
 // Many postures may be as close: with `nearest` it is the caller's own if that is.
 bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, Failures& failures,
               int iterations, int starts, bool last) {
-  if (!last && failures.since < round_of_starts(request)) return false;
+  const bool early = request.fine->rows <= 6 && !failures.at_rest;
+  if (!last && failures.since < (early ? first_look : next_looks)) return false;
   const bool arriving = come_to_rest(request, room, problem, failures);
-  const float stiffness = request.wide->stiffness, left = std::sqrt(failures.cost[0]);
-  const int enough = enough_same * (left < plainly * stiffness ? barely_missed : 1);
-  if (!arriving && !last && failures.agreed < enough) {
+  const StartBudget budget{request.far_starts, request.max_starts};
+  const float stiffness = request.wide->stiffness;
+  last = last || exhausted(budget, starts, failures.cost[0], stiffness);
+  if (!arriving && !last) {
     const float part = beyond(request, room, problem, failures);
-    const int rounds = starts / round_of_starts(request);
-    if (!out_of_reach(part, left, stiffness, rounds)) return false;
+    if (!out_of_reach(part, std::sqrt(failures.cost[0]), stiffness, starts)) return false;
   }
   int best = come_closest(request, room, problem, &failures);
   bool solved = get(arrived(*request.fine, room.fine), best);

@@ -119,12 +119,14 @@ inline std::string constants(const char* name, const Quest<double>& quest,
   all += line("T", "lower", n, quest.lower) + line("T", "upper", n, quest.upper);
   all += line("T", "from", n, quest.from) + line("T", "span", n, quest.span);
   all += line("T", "stride", n, quest.stride);
+  if (quest.joint_scale) all += line("T", "joint_scale", n, quest.joint_scale);
   all += line("T", "feature_scale", quest.targets, feature_scale);
   all += lines(quest.step, quest.rows, n);
   all += "  static constexpr Quest<T> quest = " +
          braces(laid(quest.chain), quest.tasks, quest.rows, quest.targets, "task", "measure",
                 "weight", "lower", "upper", "from", "span", "stride", "T(0)", "T(0)",
-                of(quest.step), quest.stiffness, quest.longest, quest.pace) +
+                of(quest.step), quest.stiffness, quest.longest, quest.pace,
+                quest.joint_scale ? "joint_scale" : "nullptr", quest.max_lambda2) +
          ";\n";
   return in_struct(name, all);
 }

@@ -95,7 +95,7 @@ Operations operations(const Quest<double>& quest) {
                       work.data(), J_before.data(), -1};
   tally = {};
   measure(quest, at);
-  descend<false>(quest, m, n, at, static_cast<const Counted*>(nullptr));
+  descend<false>(quest, m, n, at);
   for (const Counted& x : q) tally.depth = std::max(tally.depth, x.ready);
   return tally;
 }

@@ -161,7 +161,7 @@ struct ServoKernel {
 // Configurations to start from, by what they reach: some are centres, and all are kept with the
 // centre they are nearest to, in blocks of as many as there are lanes. What is compared are the
 // numbers of a target, scaled, (targets + 1, lanes) of a block: the last is half the sum of the
-// squares of the others.
+// squares of the others. A table that is not complete has no entries.
 struct Table {
   static constexpr int row = 8;  // joints to a pack
   int entries;                   // how many there are
@@ -174,7 +174,7 @@ struct Table {
   // padded), and what is reached (targets,)
   const float* record;
   const float* scale;   // (targets,)
-  const float* limits;  // (2, padded)
+  const float* limits;  // (3, padded): lower, upper, and the longest first step of each joint
 };
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
@@ -192,9 +192,10 @@ struct SolveRequest {
   const double* pull;
   const Table* table;
   const double* turn;  // (n,): a whole turn [rad], 0 for a joint without; null: none has
-  int max_starts;
-  bool single;   // every lane a start of the same problem, not a problem of its own
-  int most;      // solutions of each problem; more than one: `single`
+  int max_starts;      // the most that a target may have
+  int far_starts;      // likewise if the best of them is still far from it
+  bool single;         // every lane a start of the same problem, not a problem of its own
+  int most;            // solutions of each problem; more than one: `single`
   bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`
   double* q;     // (count, most, n)
   Outcome* outcome;  // (count, most)

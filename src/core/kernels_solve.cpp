@@ -7,19 +7,32 @@
 #include <new>
 
 #include "batcher.hpp"
-#include "single.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-std::size_t solve_memory(const SolveRequest& request) {
+std::size_t room_memory(const SolveRequest& request) {
   Room room;
-  return sizeof(Room) + 64 + room.lay_out(request, nullptr);
+  return (sizeof(Room) + 63) / 64 * 64 + room.lay_out(request, nullptr);
+}
+
+Room* make_room(const SolveRequest& request, void* memory) {
+  Room* const room = new (memory) Room;
+  room->lay_out(request, static_cast<unsigned char*>(memory) + (sizeof(Room) + 63) / 64 * 64);
+  room->clear(request);
+  room->hard = nullptr;
+  return room;
+}
+
+// A batch has a second room, for problems that are solved as if alone.
+std::size_t solve_memory(const SolveRequest& request) {
+  return room_memory(request) * (request.single ? 1 : 2) + 64;
 }
 
 void prepare(const SolveRequest& request, void* memory) {
-  Room* const room = new (memory) Room;
-  room->lay_out(request, static_cast<unsigned char*>(memory) + (sizeof(Room) + 63) / 64 * 64);
+  Room* const room = make_room(request, memory);
+  if (request.single) return;
+  room->hard = make_room(request, static_cast<unsigned char*>(memory) + room_memory(request));
 }
 
 void solve(const SolveRequest& request, void* memory) {
@@ -27,10 +40,10 @@ void solve(const SolveRequest& request, void* memory) {
   if (!request.single) return Batcher(request, room).run();
   if (request.count == 1) {
     if (!sound(request, 0)) return leave(request, 0, room, Outcome::nonfinite);
-    return Single(request, room, 0).run();
+    return solve_alone(request, room, 0);
   }
   for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
-    Single(request, room, p).run();
+    solve_alone(request, room, p);
     if (stopped(request)) return leave_all(request, room);
   }
 }

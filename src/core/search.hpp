@@ -60,23 +60,24 @@ struct Slot {
   bool fresh;              // to be begun after the step
 };
 
-// After every so many failed starts of a problem the best of them are looked at: they come to rest,
-// and may show that there is no solution. That is worth waiting for where there are many rows.
-constexpr int looked_at = 8, kept = looked_at + fine_lanes;
+// After the first of these numbers of failed starts, and after every further of the second, the
+// best of a problem's failed starts are brought to rest: some arrive that way, and the best of them
+// may show that the target is out of reach. With many rows the first look comes late.
+constexpr int first_look = 8, next_looks = 32, kept = first_look + fine_lanes;
 
-int round_of_starts(const SolveRequest& request) {
-  return request.fine->rows <= 6 ? looked_at : 4 * looked_at;
-}
+// In a batch, a target that this many starts have missed is solved as if it were alone, every lane
+// a start: a batch and a single call then agree on which targets are unreachable, and all lanes
+// work on the same hard problem.
+constexpr int hard_after = 16;
 
 // What a problem's failed starts have come to: first the best of those that have come to rest, then
 // those that have not.
 struct Failures {
   int count, at_rest, since;  // the last: how many since they were looked at
-  int agreed;                 // so many came to rest where the best did, as far as the cost tells
   float cost[kept];
   float* q;  // (kept, n)
 
-  void clear() { count = at_rest = since = agreed = 0; }
+  void clear() { count = at_rest = since = 0; }
 };
 
 // The table's starts for a problem, the most promising first: q (count, n).
@@ -97,10 +98,11 @@ struct Room {
   Slot slot[lanes];
   float* one;        // (n,): q of a lane
   float* along;      // (rows + targets,)
-  double* v;         // (n,): a pull, and the q before it (n,)
+  double* v;         // (5 n,): what `polish` works with
   Wide* still_work;  // n of the best q, and settle_work
   Fine* fine_work;   // likewise
   double* lone_work;
+  Room* hard;  // for problems of a batch that are solved as if alone; null if there is no batch
 
   std::size_t lay_out(const SolveRequest& request, void* memory) {
     Cut cut(memory);
@@ -117,11 +119,20 @@ struct Room {
     }
     one = cut.take<float>(n);
     along = cut.take<float>(request.wide->rows + request.wide->targets);
-    v = cut.take<double>(2 * n);
+    v = cut.take<double>(5 * n);
     still_work = cut.take<Wide>(n + settle_work(n));
     fine_work = cut.take<Fine>(n + settle_work(n));
     lone_work = cut.take<double>(n + settle_work(n));
     return cut.used();
+  }
+
+  // Joints and targets of lanes that have no problem are zero: numbers that nobody looks at, but
+  // whose sine may take long.
+  void clear(const SolveRequest& request) {
+    for (Descent<Wide>* at : {&wide, &still}) {
+      for (int j = 0; j < request.wide->chain.coordinates; ++j) at->q[j] = Wide(0.0f);
+      for (int i = 0; i < request.wide->targets; ++i) at->target[i] = Wide(0.0f);
+    }
   }
 
   const float* lane_q(int lane, int n) {
@@ -224,9 +235,10 @@ float foresee(const SolveRequest& request, const float* record, const float* tar
     target += target_size(quest.task[t]);
   }
   const Row *lower = reinterpret_cast<const Row*>(table.limits), *upper = lower + rows;
+  const Row* longest = upper + rows;
   Row value(0.0f);
   for (int r = 0; r < rows; ++r) {
-    const Row step = q[r], most = Row(quest.longest);
+    const Row step = q[r], most = longest[r];
     q[r] = min(max(from[r] + min(max(step, -most), most), lower[r]), upper[r]);
     const Row move = q[r] - from[r], cut = step - move;
     value = fma(move, move, fma(cut * Row(outside_counts), cut, value));
@@ -296,8 +308,8 @@ double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start,
     if (request.nearest) start /= 2;
   }
   if (start < listed.count) return listed.q[start * n + j];
-  const int more = start - listed.count + request.table->entries + 1;
-  return quest.from[j] + share_of(more, quest.stride[j]) * quest.span[j];
+  const double share = seed_share(start - listed.count, request.table->entries, quest.stride[j]);
+  return quest.from[j] + share * quest.span[j];
 }
 
 void begin(const SolveRequest& request, Room& room, int lane, const Listed& listed) {

@@ -23,17 +23,18 @@ class Single {
 
  private:
   void search() {
+    failures().clear();
     if (request_.q0 && from_caller()) return;
     look_up(request_, problem_, room_, room_.listed[0]);
     if (hurry() && !request_.q0 && from_table()) return;
-    failures().clear();
     int running = 0;
     for (int i = 0; i < lanes; ++i) {
-      const bool runs = next_ < request_.max_starts;
-      room_.slot[i] = {runs ? problem_ : -1, runs ? next_++ : 0, 0, 0, 0, false};
+      room_.slot[i] = {-1, 0, 0, 0, 0, false};
       aim(request_, room_, i, problem_);
+      if (next_ >= request_.max_starts) continue;  // an idle lane is never started
+      room_.slot[i] = {problem_, next_++, 0, 0, 0, false};
       begin(request_, room_, i, room_.listed[0]);
-      running += runs;
+      ++running;
     }
     bool over = false;
     while (running && !over && !enough()) {
@@ -41,9 +42,11 @@ class Single {
       if (!found_ && conclude(false)) return;
     }
     if (found_) return draw_near();
-    if (over || !failures().count) {  // the best so far is what the lanes have now
+    if (over) {  // the best so far is what the lanes have now
       measure(*request_.wide, room_.wide);
-      for (int i = 0; i < lanes; ++i) keep(request_, room_, i, failures());
+      for (int i = 0; i < lanes; ++i) {
+        if (room_.slot[i].problem >= 0) keep(request_, room_, i, failures());
+      }
     }
     conclude(true);
   }
@@ -101,6 +104,7 @@ class Single {
       descend(quest_, at);
     }
     note_failure(at, 0);
+    keep(quest_.chain.coordinates, at.q, float(at.cost), failures());
     return false;
   }
 
@@ -247,6 +251,12 @@ class Single {
   int failed_ = 0;
   double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best of the failed starts
 };
+
+// (Not inlined, so that what it calls is called from one place alone, and inlined there.)
+[[gnu::noinline]] void solve_alone(const SolveRequest& request, Room& room,
+                                   std::ptrdiff_t problem) {
+  Single(request, room, problem).run();
+}
 
 }  // namespace
 }  // namespace supple::inline SUPPLE_ISA

@@ -68,7 +68,8 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   const int n = solver.coordinates();
   const Batch aim(targets, solver.targets(), "targets");
   const npy_intp count = aim.count();
-  PySolver::Asked asked(solver, {position, rotation, max_starts});
+  const long long deadline = std::isfinite(timeout) ? now() + nanoseconds(timeout) : 0;
+  PySolver::Asked asked(solver, {position, rotation, max_starts, deadline});
   SolveRequest& request = asked.request;
   request.count = count;
   request.target = aim.data<double>();
@@ -94,7 +95,7 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   request.effort = data_of<int>(effort);
   request.found = data_of<int>(found);
   request.failed = explain ? data_of<double>(failed) : nullptr;
-  Watch watch(timeout, count, progress);
+  Watch watch(deadline, count, progress);
   request.next = &watch.next;
   request.stop = &Watch::stop;
   request.watch = &watch;
@@ -134,6 +135,8 @@ void bind_solve(nb::module_& m) {
                nb::sig("def divide(self, parts: list[tuple[Solver, list[int], list[int]]]) -> "
                        "None"),
                "Parts: a solver, and which coordinates and numbers of a target are its own.")
+          .def_prop_ro("seeds", &PySolver::seeds,
+                       "Entries of the table of starts: 0 until it is complete.")
           .def("constants", &PySolver::constants, "Given<T>, Closest<T>: for a compiler to fold.")
           .def("many", &many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
                "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a,

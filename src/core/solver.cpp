@@ -76,7 +76,7 @@ PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Do
       fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping, direction,
             scale),
       closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
-               direction, {scale.at(4), scale.at(1), scale.at(2)}),
+               direction, {scale.at(4), scale.at(1), scale.at(2), 0, 0, scale.at(5)}),
       rest_(rest),
       pull_(pull),
       coarse_(scale.at(3)),
@@ -85,7 +85,7 @@ PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Do
       entries_(entries) {
   const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
   if (weights.size() != measures.size() || eased.size() != weights.size() ||
-      joints.size() != std::size_t(6 * n) || damping.size() != 6 || damping[0] < 0 ||
+      joints.size() != std::size_t(7 * n) || damping.size() != 6 || damping[0] < 0 ||
       damping[0] > int(last_rule) || (!direction.empty() && direction.size() != measures.size()) ||
       (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
       int(feature_scale.size()) != k || entries < 1 || kinds.size() % 2 ||
@@ -147,7 +147,7 @@ PySolver::Asked::Asked(PySolver& solver, const Bounds& bounds, const SolveReques
       fine(solver.fine_.within(bounds.position, bounds.rotation)),
       closest(solver.closest_.within(bounds.position, bounds.rotation)),
       request(said) {
-  solver.arrange();
+  solver.arrange(bounds.deadline);
   request.wide = &wide;
   request.fine = &fine;
   request.closest = &closest;
@@ -155,7 +155,9 @@ PySolver::Asked::Asked(PySolver& solver, const Bounds& bounds, const SolveReques
   request.pull = solver.pull_.data();
   request.table = &solver.table_->view();
   request.turn = solver.turns_ ? solver.turn_.data() : nullptr;
-  request.max_starts = bounds.max_starts;
+  const StartBudget budget = start_budget(bounds.max_starts);
+  request.max_starts = budget.all;
+  request.far_starts = budget.far;
   request.most = 1;
 }
 
@@ -243,15 +245,25 @@ void* PySolver::room(const SolveRequest& request) {
   return room_->get();
 }
 
-// Makes the table of starts, in the order in which the lanes of this instruction set read it.
-void PySolver::arrange() {
+// Makes the table of starts, in the order in which the lanes of this instruction set read it. Of
+// the time until a deadline half is for the table, and half for the search, which does without it
+// as long as it is not complete.
+void PySolver::arrange(long long deadline) {
   const SolveKernel* const kernel = isa().solve;
-  if (kernel == arranged_) return;
-  arranged_ = kernel;
-  room_.reset();
-  const double lambda2 = first_damping * fine_.quest.stiffness;
-  table_ =
-      std::make_unique<StartTable>(fine_.quest, feature_scale_, entries_, kernel->lanes, lambda2);
+  if (kernel != arranged_) {
+    arranged_ = kernel;
+    room_.reset();
+    const double lambda2 = first_damping * fine_.quest.stiffness;
+    table_ =
+        std::make_unique<StartTable>(fine_.quest, feature_scale_, entries_, kernel->lanes, lambda2);
+  }
+  if (table_->view().entries) return;
+  long long until = 0;
+  if (deadline) {
+    const long long time = now();
+    until = time + std::max(0LL, deadline - time) / 2;
+  }
+  table_->build(until);
 }
 
 }  // namespace supple

@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -19,7 +20,7 @@ namespace supple {
 // What starts of one precision share, owning its memory.
 template <class T>
 struct OwnedQuest {
-  std::vector<T> weight, lower, upper, from, span, stride, direction;
+  std::vector<T> weight, lower, upper, from, span, stride, joint_scale, direction;
   std::vector<Measure> measure;
   std::vector<Task<T>> task;
   Quest<T> quest{};
@@ -29,8 +30,8 @@ struct OwnedQuest {
              const Doubles& scale)
       : weight(weights.begin(), weights.end()), direction(towards.begin(), towards.end()) {
     const int n = tasks.chain<T>().coordinates;
-    std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride};
-    for (int k = 0; k < 5; ++k) {
+    std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride, &joint_scale};
+    for (int k = 0; k < 6; ++k) {
       for (int j = 0; j < n; ++j) each[k]->push_back(T(joints.at(k * n + j)));
     }
     for (int kind : measures) measure.push_back(Measure(kind));
@@ -55,7 +56,13 @@ struct OwnedQuest {
              {},
              T(scale.at(0)),
              T(scale.at(1)),
-             int(scale.at(2))};
+             int(scale.at(2)),
+             nullptr,
+             T(scale.at(5))};
+    const auto is_scaled = [](T x) { return x != T(1); };
+    if (std::any_of(joint_scale.begin(), joint_scale.end(), is_scaled)) {
+      quest.joint_scale = joint_scale.data();
+    }
     constexpr T none = std::numeric_limits<T>::infinity();
     quest.step = {Method::damped_quick,
                   T(0),
@@ -86,8 +93,8 @@ bool straight(const double* T, double* twelve);
 // The numbers of a float64 C-contiguous array (n,) or (n, m); null if it is something else.
 const double* plain(nb::handle given, npy_intp n, npy_intp m = 0);
 
-// What is near enough [m], [rad], how many starts a target may have, and, of one target, until when
-// by `now` of watch.hpp; 0: for ever.
+// What is near enough [m], [rad], how many starts a target may have (0: the usual number), and
+// until when by `now` of watch.hpp (0: for ever).
 struct Bounds {
   double position, rotation;
   int max_starts;
@@ -98,12 +105,13 @@ class PySolver {
  public:
   // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
   // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
-  // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span,
-  // stride and a whole turn, or 0 (6 n); `damping` a rule, its four parameters and the least weight
+  // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span, stride,
+  // scale, and a whole turn, or 0 (7 n); `damping` a rule, its four parameters and the least weight
   // of a region's `direction` (rows,), which may be empty; `scale` stiffness, the longest step, the
   // pace and the tolerance of the search; `entries` the size of the table of starts, in which the
   // numbers of targets are scaled. `weights` say what is closest, `eased` (rows,) are those of the
-  // search, and the last of `scale` is the stiffness with the former. `kinds` is a `Kind` of target
+  // search; then `scale` has the stiffness with the former, and the
+  // largest λ² of scaled joints. `kinds` is a `Kind` of target
   // and where its numbers begin for each task, in the caller's order; empty if there is another
   // kind.
   PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
@@ -139,6 +147,9 @@ class PySolver {
   // What the GPU's compiler is to know of the robot, the tasks and the rule.
   std::string constants() const;
 
+  // How many entries the table of starts has: 0 until it is complete.
+  int seeds() const { return table_ ? table_->view().entries : 0; }
+
   // Multiplications, additions, others, and the depth of one iteration.
   nb::tuple operations() const;
 
@@ -152,7 +163,7 @@ class PySolver {
 
   enum class Kind : int { pose, position, axis };  // of targets: (4, 4), (3,), (3,)
   bool take_one(nb::handle target, int i, double* numbers) const;
-  void arrange();
+  void arrange(long long deadline);
 
   nb::object tasks_;
   OwnedQuest<float> wide_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "supple/starts.hpp"
+#include "watch.hpp"
 
 namespace supple {
 namespace {
@@ -52,6 +53,7 @@ class Entry {
       target += target_size(task);
       J += task.rows * n;
     }
+    for (std::size_t i = 0; quest_.joint_scale && i < J_.size(); ++i) J_[i] *= scale(int(i) % n);
   }
 
   const std::vector<double>& target() const { return target_; }
@@ -82,11 +84,13 @@ class Entry {
         for (int j = 0; j < n; ++j) {
           double sum = 0;
           for (int i = 0; i < m; ++i) sum += J_[i * n + j] * e_[i];
-          gain[j] = float(sum);
+          gain[j] = float(scale(j) * sum);
         }
       }
     }
   }
+
+  double scale(int j) const { return quest_.joint_scale ? quest_.joint_scale[j] : 1; }
 
   Pose<double>* poses() { return reinterpret_cast<Pose<double>*>(poses_.data()); }
 
@@ -96,43 +100,85 @@ class Entry {
 
 int rounded_up(int count, int step) { return (count + step - 1) / step * step; }
 
-// Which of the centres each row (entries, k) is nearest to.
-std::vector<int> nearest_of(const std::vector<float>& rows, int k, int centres) {
-  const int entries = int(rows.size()) / k;
-  std::vector<int> owner(entries);
-  for (int e = 0; e < entries; ++e) {
-    float least = huge_cost;
-    for (int c = 0; c < centres; ++c) {
-      float far = 0;
-      for (int i = 0; i < k; ++i) {
-        const float off = rows[e * k + i] - rows[c * k + i];
-        far += off * off;
-      }
-      if (far < least) least = far, owner[e] = c;
-    }
-  }
-  return owner;
-}
-
 }  // namespace
+
+// What is known of a table that is being made.
+struct StartTable::Draft {
+  Draft(const Quest<double>& quest, int entries, int size)
+      : entry(quest),
+        reached(std::size_t(entries) * quest.targets),
+        records(std::size_t(entries) * size),
+        owner(entries) {}
+
+  Entry entry;
+  std::vector<float> reached, records;  // (entries, k), scaled; (entries, size)
+  std::vector<int> owner;               // (entries,): the centre that each is nearest to
+  int written = 0, sorted = 0;          // how many entries have their record; their centre
+};
 
 StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& scale, int entries,
                        int lanes, double lambda2)
-    : scale_(scale) {
+    : scale_(scale), quest_(quest), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
   const int n = quest.chain.coordinates, k = quest.targets;
-  const int centres = std::min(entries, 8 * lanes < 64 ? 64 : 8 * lanes);
   const int padded = rounded_up(n, Table::row);
   const int size = rounded_up(padded * (1 + 6 * quest.tasks) + k, 16);
-  Entry entry(quest);
-  std::vector<float> reached(std::size_t(entries) * k), records(std::size_t(entries) * size);
-  for (int e = 0; e < entries; ++e) {
-    entry.go(e + 1);
-    entry.write(lambda2, padded, records.data() + std::size_t(e) * size);
-    for (int i = 0; i < k; ++i) reached[e * k + i] = float(entry.target()[i]) * scale_[i];
+  limits_ = std::make_unique<Scratch>(sizeof(float) * 3 * padded);
+  auto* const limits = static_cast<float*>(limits_->get());
+  std::fill_n(limits, 3 * padded, 0.0f);
+  for (int j = 0; j < n; ++j) {
+    const bool is_long = quest.joint_scale && quest.joint_scale[j] != 1;
+    limits[j] = float(quest.lower[j]);
+    limits[padded + j] = float(quest.upper[j]);
+    limits[2 * padded + j] = is_long ? huge_cost : float(quest.longest);
   }
-  const std::vector<int> owner = nearest_of(reached, k, centres);
+  table_ = {0, 0, 0, padded, size, nullptr, nullptr, nullptr, nullptr, scale_.data(), limits};
+  draft_ = std::make_unique<Draft>(quest, entries, size);
+}
+
+StartTable::~StartTable() = default;
+
+bool StartTable::build(long long deadline) {
+  if (!draft_) return true;
+  Draft& draft = *draft_;
+  const int k = quest_.targets;
+  const auto late = [=] { return deadline && now() >= deadline; };
+  for (int& e = draft.written; e < entries_; ++e) {
+    if (e % 4 == 0 && late()) return false;
+    draft.entry.go(e + 1);
+    draft.entry.write(lambda2_, table_.padded, draft.records.data() + std::size_t(e) * table_.size);
+    for (int i = 0; i < k; ++i) {
+      draft.reached[e * k + i] = float(draft.entry.target()[i]) * scale_[i];
+    }
+  }
+  const int centres = std::min(entries_, 8 * lanes_ < 64 ? 64 : 8 * lanes_);
+  const auto nearest_centre = [&](const float* row) {
+    float least = huge_cost;
+    int nearest = 0;
+    for (int c = 0; c < centres; ++c) {
+      float far = 0;
+      for (int i = 0; i < k; ++i) {
+        const float off = row[i] - draft.reached[c * k + i];
+        far += off * off;
+      }
+      if (far < least) least = far, nearest = c;
+    }
+    return nearest;
+  };
+  for (int& e = draft.sorted; e < entries_; ++e) {
+    if (e % 16 == 0 && late()) return false;
+    draft.owner[e] = nearest_centre(draft.reached.data() + std::size_t(e) * k);
+  }
+  arrange(centres);
+  draft_.reset();
+  return true;
+}
+
+// Puts the entries beside those with the same centre, in blocks.
+void StartTable::arrange(int centres) {
+  const Draft& draft = *draft_;
+  const int k = quest_.targets, size = table_.size, lanes = lanes_;
   std::vector<std::vector<int>> owned(centres);
-  for (int e = 0; e < entries; ++e) owned[owner[e]].push_back(e);
+  for (int e = 0; e < entries_; ++e) owned[draft.owner[e]].push_back(e);
   begin_.assign(1, 0);
   for (const auto& some : owned) {
     begin_.push_back(begin_.back() + rounded_up(int(some.size()), lanes) / lanes);
@@ -145,26 +191,24 @@ StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& sca
   const Blocks to_centre{static_cast<float*>(centre_->get()), k, lanes};
   const Blocks to_block{static_cast<float*>(block_->get()), k, lanes};
   for (int c = 0; c < rows; ++c) {
-    to_centre.put(c, reached.data() + std::min(c, centres - 1) * k, c < centres);
+    to_centre.put(c, draft.reached.data() + std::min(c, centres - 1) * k, c < centres);
   }
   for (int c = 0; c < centres; ++c) {
     for (int place = begin_[c] * lanes, end = begin_[c + 1] * lanes, i = 0; place < end; ++place) {
       const bool real = i < int(owned[c].size());
       const int e = owned[c][real ? i++ : i - 1];
-      to_block.put(place, reached.data() + std::ptrdiff_t(e) * k, real);
-      std::copy_n(records.data() + std::size_t(e) * size, size,
+      to_block.put(place, draft.reached.data() + std::ptrdiff_t(e) * k, real);
+      std::copy_n(draft.records.data() + std::size_t(e) * size, size,
                   record + std::ptrdiff_t(place) * size);
     }
   }
-  limits_ = std::make_unique<Scratch>(sizeof(float) * 2 * padded);
-  auto* const limits = static_cast<float*>(limits_->get());
-  std::fill_n(limits, 2 * padded, 0.0f);
-  for (int j = 0; j < n; ++j) {
-    limits[j] = float(quest.lower[j]);
-    limits[padded + j] = float(quest.upper[j]);
-  }
-  table_ = {entries,     rows / lanes,  blocks, padded,        size,  to_centre.to,
-            to_block.to, begin_.data(), record, scale_.data(), limits};
+  table_.entries = entries_;
+  table_.centres = rows / lanes;
+  table_.blocks = blocks;
+  table_.centre = to_centre.to;
+  table_.block = to_block.to;
+  table_.begin = begin_.data();
+  table_.record = record;
 }
 
 }  // namespace supple

@@ -17,11 +17,23 @@ class StartTable {
   // first step.
   StartTable(const Quest<double>& quest, const std::vector<float>& scale, int entries, int lanes,
              double lambda2);
+  ~StartTable();
+
+  // Goes on making the entries until a time by `now` of watch.hpp, 0: to the end. Returns whether
+  // the table is complete; until then it has no entries, and the next call goes on.
+  bool build(long long deadline);
 
   const Table& view() const { return table_; }
 
  private:
+  struct Draft;
+  void arrange(int centres);
+
   std::vector<float> scale_;
+  const Quest<double>& quest_;
+  int entries_, lanes_;
+  double lambda2_;
+  std::unique_ptr<Draft> draft_;  // null when the table is complete
   std::vector<int> begin_;
   std::unique_ptr<Scratch> centre_, block_, record_, limits_;
   Table table_{};

@@ -28,10 +28,9 @@ inline long long nanoseconds(double seconds) { return (long long)(std::min(secon
 // how far things are.
 class Watch {
  public:
-  Watch(double timeout, std::ptrdiff_t count, nb::handle progress)
-      : deadline_(std::isfinite(timeout) ? now() + nanoseconds(timeout) : 0),
-        count_(count),
-        progress_(progress) {}
+  // Until a time by `now`; 0: for ever.
+  Watch(long long deadline, std::ptrdiff_t count, nb::handle progress)
+      : deadline_(deadline), count_(count), progress_(progress) {}
 
   std::atomic<std::ptrdiff_t> next{0};
 

@@ -156,7 +156,7 @@ __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, 
   measure(quest, at);
   float before = huge_cost;
   for (int k = 1; !arrived(quest, at) && !given_up(0, k, quest.pace, at.cost, before); ++k) {
-    descend(quest, quest.rows, n, at, static_cast<const T*>(nullptr));
+    descend(quest, quest.rows, n, at);
     measure(quest, at);
     if (approach(quest, at, rest, at.cost, at.cost)) break;
   }
@@ -193,16 +193,13 @@ __global__ void suited(Quest<double> quest, double* q, double* target, double* J
         nearest_turn(q[j], difference(turn[j], q[j], 0), turn[j], quest.lower[j], quest.upper[j]);
   }
   measure(quest, at);
-  double pull[2 * columns];
+  double pull[5 * columns];
   const auto arrive = [&] {
     measure(quest, at);
     return bool(arrived(quest, at));
   };
-  const auto move = [&](const double* v) {
-    descend(quest, quest.rows, n, at, v);
-    return true;
-  };
-  polish(quest, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, move, arrive);
+  const auto ready = [] { return true; };
+  polish(quest, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, ready, arrive);
 }
 
 template <class T>

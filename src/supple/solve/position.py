@@ -19,7 +19,7 @@ from supple.kinematics.arrays import number
 from supple.kinematics.environment import thread_count
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array
-from supple.motion.task import TaskLike
+from supple.motion.task import Task, TaskLike
 from supple.solve.device import (
     Precision,
     check_precision,
@@ -59,7 +59,7 @@ def _directly(whole: Function) -> Function:
 
     That is too short for signals and other threads to wait, and for Python to look at arguments.
     """
-    made: Function = _core.direct(whole, _kernel_of, Solution, STATUS)
+    made: Function = _core.direct(whole, _kernel_of, Solution, STATUS, Task)
     return made
 
 
@@ -77,7 +77,7 @@ def solve(
     damping: DampingRule | None = None,
     max_step: float | None = None,
     timeout: float | None = None,
-    max_starts: int = 256,
+    max_starts: int | None = None,
     explain: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -122,8 +122,9 @@ def solve(
             stays nearer to the branch of q0, and takes more iterations.
         timeout: Time for the whole call [s], from its beginning; what is not solved by then gets
             `Status.TIMEOUT`. None and infinity are no bound.
-        max_starts: After so many starts a target is held to be unreachable; of tasks that share no
-            joint, each for itself.
+        max_starts: Number of starts after which a target is reported unreachable, counted
+            separately for tasks that share no joint. If None, 256, or 1024 for targets that are
+            nearly met.
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many;
@@ -194,11 +195,11 @@ def solve(
     return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
 
 
-def _bounds(position: float, rotation: float, max_starts: int) -> tuple[float, float, int]:
+def _bounds(position: float, rotation: float, max_starts: int | None) -> tuple[float, float, int]:
     return (
         number(position, "position_tolerance", above=0),
         number(rotation, "rotation_tolerance", above=0),
-        count_of(max_starts, "max_starts", MOST_STARTS),
+        0 if max_starts is None else count_of(max_starts, "max_starts", MOST_STARTS),
     )
 
 

@@ -37,6 +37,10 @@ _DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, unless another rule is asked 
 _STIFFNESS = 0.3  # of Newton's method towards the closest pose, likewise
 _LONGEST = 1.0  # step of a joint [rad or m], unless another is asked for
 _SLOWEST = 1000  # times the usual iterations, at most, for starts with short steps
+_LONG = 10.0  # times the reach of the rest of the robot: a prismatic joint beyond that is long
+_LONG_SCALE = 32.0  # how much farther such a joint goes in a step than others, by the same reach
+_FAR = 10.0  # reaches: an error beyond that does not add to the damping of robots with such joints
+_LARGEST_LIMIT = 1e9  # [rad or m]: a limit beyond that is none
 _UNEQUAL = 30.0  # times may rows of the search differ in what they count for
 _KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2}  # of targets
 _MOST_TASKS = 8  # whose targets the kernel looks at itself
@@ -74,7 +78,7 @@ class Search:
         primary: How many rows are to be met; the others are postures.
         rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
         rule: The damping of the descent.
-        given: The damping rule that was asked for, if any, and the longest step of a joint.
+        given: The damping rule and the longest step of a joint that were asked for, if any.
         starts: Where starts are looked up.
         coarse: How near floats can tell [m].
         poses: How many poses a target is; 0 if it is something else.
@@ -86,7 +90,7 @@ class Search:
     primary: int
     rest: tuple[int, ...]
     rule: KernelRule
-    given: tuple[KernelRule | None, float]
+    given: tuple[KernelRule | None, float | None]
     starts: Starts
     coarse: float
     poses: int
@@ -165,17 +169,8 @@ def search_of(
     max_step: float | None = None,
 ) -> Search:
     """The search of some tasks: made when first asked for."""
-    if damping is not None or max_step is not None:
-        return _search(robot, _each_of(robot, tasks), *_checked(damping, max_step))
-    try:
-        return _known(robot, tasks)
-    except TypeError:  # a list is no key
-        return _known(robot, as_tasks(tasks))  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=64)
-def _known(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> Search:
-    return _search(robot, _each_of(robot, tasks), None, _LONGEST)
+    # The key is a tuple of frozen tasks: a sequence that is changed later is another key.
+    return _search(robot, _each_of(robot, tasks), *_checked(damping, max_step))
 
 
 def _each_of(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Task, ...]:
@@ -185,7 +180,7 @@ def _each_of(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple
     return tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else as_tasks(tasks)
 
 
-def _checked(damping: object, max_step: object) -> tuple[KernelRule | None, float]:
+def _checked(damping: object, max_step: object) -> tuple[KernelRule | None, float | None]:
     """A rule that lanes can run, and the longest step of a joint.
 
     Raises:
@@ -197,12 +192,12 @@ def _checked(damping: object, max_step: object) -> tuple[KernelRule | None, floa
             "lanes of the compiled kernel, which cannot call a function: CONTRIBUTING.md says how "
             "to add a rule to it, and a Servo takes any function"
         )
-    return damping, _LONGEST if max_step is None else number(max_step, "max_step", above=0)
+    return damping, None if max_step is None else number(max_step, "max_step", above=0)
 
 
 @lru_cache(maxsize=64)
 def _search(
-    robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float
+    robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float | None
 ) -> Search:
     met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
     if not met:
@@ -216,7 +211,15 @@ def _search(
     seeds = low + shares * span
     reached = layout.reached(seeds)
     reach, largest = _sizes(rows[: len(met)], layout, reached)
-    rest, pull = _postures(robot, rows[len(met) :], layout)
+    joint_scale = np.ones(robot.dof)
+    if robot.prismatic.any() and max_step is None:
+        middle = np.where(robot.prismatic, low + 0.5 * span, seeds)
+        rest, _ = _sizes(rows[: len(met)], layout, layout.reached(middle))
+        is_long = robot.prismatic & (_ranges(robot) > _LONG * rest)
+        if is_long.any():
+            reach = rest
+            joint_scale[is_long] = _LONG_SCALE * rest
+    resting, pull = _postures(robot, rows[len(met) :], layout)
     measures = [int(c >= 3) for one in rows[: len(met)] for c in one.picked]
     weights = layout.weights[:primary]
     eased = _eased(weights, measures, reach)
@@ -231,16 +234,19 @@ def _search(
         measures=measures,
         weights=weights.tolist(),
         eased=eased.tolist(),
-        joints=np.concatenate([robot.lower, robot.upper, low, span, stride, turns(robot)]).tolist(),
+        joints=np.concatenate(
+            [robot.lower, robot.upper, low, span, stride, joint_scale, turns(robot)]
+        ).tolist(),
         **_damping(rule, primary),
-        rest=rest,
+        rest=resting,
         pull=pull,
         scale=[
             _STIFFNESS * scale,
-            max_step,
+            _LONGEST if max_step is None else max_step,
             _pace(max_step),
             coarse,
             _STIFFNESS * true_scale,
+            _DAMPING * _FAR * scale**2,
         ],
         feature_scale=starts.scale.tolist(),
         entries=_TABLE,
@@ -250,7 +256,7 @@ def _search(
         layout,
         tuple(moved),
         primary,
-        tuple(rest),
+        tuple(resting),
         rule,
         (damping, max_step),
         starts,
@@ -302,9 +308,11 @@ def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
     return {"damping": [name, *padded, least], "direction": list(direction)}
 
 
-def _pace(max_step: float) -> int:
+def _pace(max_step: float | None) -> int:
     """How many times the usual iterations a start may have: its steps are so much shorter."""
-    return min(_SLOWEST, max(1, math.ceil(_LONGEST / max_step)))
+    if max_step is None or max_step >= _LONGEST:
+        return 1
+    return math.ceil(min(_SLOWEST, _LONGEST / max(max_step, _LONGEST / _SLOWEST)))
 
 
 def turns(robot: Robot) -> Array:
@@ -320,13 +328,25 @@ def _spread(robot: Robot) -> tuple[Array, Array, Array]:
     φ^(n+1) = φ + 1.
     """
     reach = np.where(robot.prismatic, 1.0, np.pi)
-    low = np.where(np.isfinite(robot.upper), robot.upper - 2 * reach, -reach)
-    low = np.where(np.isfinite(robot.lower), robot.lower, low)
-    high = np.where(np.isfinite(robot.upper), robot.upper, low + 2 * reach)
+    lower = np.where(robot.lower > -_LARGEST_LIMIT, robot.lower, -np.inf)
+    upper = np.where(robot.upper < _LARGEST_LIMIT, robot.upper, np.inf)
+    low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
+    low = np.where(np.isfinite(lower), lower, low)
+    high = np.where(np.isfinite(upper), upper, low + 2 * reach)
+    # Of a joint with room for many turns, two of them: the others are the same postures.
+    many = ~robot.prismatic & (high - low > 4 * np.pi)
+    low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
+    high = np.where(many, low + 4 * np.pi, high)
     phi = 2.0
     for _ in range(60):
         phi = (1 + phi) ** (1 / (robot.dof + 1))
     return low, high - low, phi ** -np.arange(1.0, robot.dof + 1)
+
+
+def _ranges(robot: Robot) -> Array:
+    """How far each joint moves (n,) [rad or m]; infinite without limits."""
+    far = (robot.lower <= -_LARGEST_LIMIT) | (robot.upper >= _LARGEST_LIMIT)
+    return np.where(far, np.inf, robot.upper - np.where(far, 0.0, robot.lower))
 
 
 def _sizes(rows: Sequence[TaskRows], layout: Layout, reached: Array) -> tuple[float, float]:

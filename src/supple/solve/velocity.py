@@ -21,7 +21,7 @@ from supple.motion import damping
 from supple.motion.layout import Layout
 from supple.motion.limits import Limits
 from supple.motion.step import DLS, Kernel
-from supple.motion.task import PostureTask, TaskLike
+from supple.motion.task import PostureTask, Task, TaskLike
 from supple.solve.cuda.arrays import on_gpu
 from supple.solve.device import device_named
 from supple.solve.plan import AnyStep, Decision, plan_of
@@ -86,8 +86,9 @@ def step(
     """
     made = None
     key: Any = (robot, tasks, step, limits, dt)
-    with suppress(TypeError):  # (a list is no key)
-        made = _known(*key)
+    if tasks is None or isinstance(tasks, str | Task | tuple):  # (other sequences may change)
+        with suppress(TypeError):  # what cannot be a key is refused below
+            made = _known(*key)
     if made is None:
         made = follower_of(*key)
     if made.brakes and qd is None:

@@ -13,7 +13,7 @@ __device__ double more(const Request& request, int problem, int start, int tried
   if constexpr (several) {
     if (request.nearest && start % 2) {
       const double wide = 0.25 * Given<double>::span[j], most = scatter < wide ? scatter : wide;
-      const double share = share_of(start / 2 + 1, j);
+      const double share = share_of(start / 2 + 1, Given<double>::stride[j]);
       return own_start(request, problem, j) + most * (2 * share - 1);
     }
     if (request.nearest) start /= 2;
@@ -95,6 +95,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
   const int tried = left ? tries : 0;
+  const int most = start_budget(request.max_starts).all;
   const bool near_own = several && request.nearest;
   // whether a problem's own start comes first: as long as it is on its way, nothing is decided
   const bool own_first = near_own || (several && Wish::posture && request.most == 1);
@@ -190,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       open = open && !stuck;
       mine = mine && !stuck;
       if (!__any_sync(everyone, open || again)) {  // all have failed: what they have come to
-        const bool last = next >= request.max_starts;
+        const bool last = next >= most;
         if (!several || !answers.found) {
           const int best = conclude(request, problem, failures, next + tried, last, fine);
           if (near_own && lane == best && !fine.solved) prefer_own(request, problem, fine);
@@ -206,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       if constexpr (!large) descend(at);
       if (again) {
         start = next + __popc(asking & ((1u << lane) - 1));
-        open = start < request.max_starts;
+        open = start < most;
         for (int j = 0; j < n; ++j) {
           own.q[j] = Rough(clamped(more(request, problem, start, tried, j), j));
         }
@@ -214,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         iteration = 0;
         before = huge_cost;
       }
-      next = min(next + __popc(asking), max(request.max_starts, 32));
+      next = min(next + __popc(asking), max(most, 32));
     }
   }
 }

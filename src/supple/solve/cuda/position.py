@@ -80,7 +80,7 @@ class Bounds:
     Attributes:
         position: What is near enough [m].
         rotation: Likewise [rad].
-        max_starts: How many starts a target may have.
+        max_starts: Number of starts that a target may have; 0 for the usual number.
         nearest: Whether the answer shall be near q0.
         most: How many distinct answers to a target at most.
     """

@@ -43,11 +43,12 @@ struct Request {
   int* counter;          // problems taken by `search`, and problems left
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // those of the search
-  int count, entries, max_starts;
-  int q0_step;   // n, or 0: one start for all
-  int nearest;   // whether the answer shall be near q0
-  int most;      // answers to a problem, for which q, outcome, error and effort have room
-  int* answers;  // (count,): how many there are; null if one is enough
+  int count, entries;
+  int max_starts;  // of a problem; 0: the usual number
+  int q0_step;     // n, or 0: one start for all
+  int nearest;     // whether the answer shall be near q0
+  int most;        // answers to a problem, for which q, outcome, error and effort have room
+  int* answers;    // (count,): how many there are; null if one is enough
 };
 
 // What came of a thread's descent in double.
@@ -111,9 +112,10 @@ __device__ __forceinline__ void measure(Descent<T>& at) {
 }
 
 template <class T>
-__device__ __forceinline__ void descend(Descent<T>& at, const T* v = nullptr) {
+__device__ __forceinline__ void descend(Descent<T>& at) {
   constexpr bool any_rule = !usually_damped(Given<T>::quest);
-  descend<any_rule>(Given<T>::quest, Fixed<rows>{}, Fixed<n>{}, at, v);
+  constexpr bool long_joints = Given<T>::quest.joint_scale != nullptr;
+  descend<any_rule, long_joints>(Given<T>::quest, Fixed<rows>{}, Fixed<n>{}, at);
 }
 
 template <const auto& quest, class T>
@@ -143,15 +145,9 @@ __device__ bool sound(const Request& request, int problem) {
   return good;
 }
 
-// A number of a sequence that fills (0, 1) evenly, in each coordinate j another one.
-__device__ double share_of(int k, int j) {
-  const double share = 0.5 + k * Given<double>::stride[j];
-  return share - double(static_cast<long long>(share));
-}
-
-// Coordinate j of one of the points that are spread evenly over all configurations.
-__device__ double spread(int entries, int number, int j) {
-  const double share = share_of(number + entries + 1, j);
+// Coordinate j of a seed beyond those of the table.
+__device__ double spread(int entries, int seed, int j) {
+  const double share = seed_share(seed, entries, Given<double>::stride[j]);
   return Given<double>::from[j] + share * Given<double>::span[j];
 }
 
@@ -177,7 +173,9 @@ __device__ void leave(const Request& request, int problem) {
 }
 
 __device__ bool there_roughly(const Request& request, const Descent<Rough>& at) {
-  return at.position <= request.rough_position && at.rotation <= request.rough_rotation;
+  const Rough tolerance =
+      resolved_tolerance(Given<Rough>::quest, at, Rough(request.rough_position));
+  return at.position <= tolerance && at.rotation <= request.rough_rotation;
 }
 
 __device__ bool there(const Request& request, const Descent<double>& at) {
@@ -223,9 +221,9 @@ __device__ bool turns_count(const Request& request) {
 }
 
 // A posture with its joints turned back to where they should be: at rest, near q0, or in the
-// middle; a solution stays one. Right after `measure`, and so at the end.
-__device__ __noinline__ void unwind(const Request& request, int problem, Descent<double>& at) {
-  if (!turns_count(request)) return;
+// middle; a solution stays one. Right after `measure`, and so at the end. Returns whether any was.
+__device__ __noinline__ bool unwind(const Request& request, int problem, Descent<double>& at) {
+  if (!turns_count(request)) return false;
   const bool solved = there(request, at);
   double kept[n];
   bool turned = false;
@@ -241,9 +239,11 @@ __device__ __noinline__ void unwind(const Request& request, int problem, Descent
   }
   for (int looks = turned ? 2 : 0; looks; --looks) {
     measure<large>(at);
-    if (!solved || there(request, at)) return;
+    if (looks == 1) return false;
+    if (!solved || there(request, at)) return true;
     for (int j = 0; j < n; ++j) at.q[j] = kept[j];  // rounding would spoil it
   }
+  return false;
 }
 
 }  // namespace

@@ -123,15 +123,14 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
     measure(at);
     ++iteration;
     ++iterations;
-    const bool found =
-        at.position <= request.rough_position && at.rotation <= request.rough_rotation;
+    const bool found = there_roughly(request, at);
     // (if near q0 an answer is wanted, q0 has patience, and is all that is tried here)
     const bool stuck =
         given_up(request.nearest ? patient_from : start, iteration, pace, float(at.cost), before);
     if (open && (found || stuck)) {
       fresh = true;
       ++start;
-      if (found || request.nearest || start >= ::min(tries, request.max_starts)) {
+      if (found || request.nearest || start >= ::min(tries, start_budget(request.max_starts).all)) {
         for (int j = 0; j < n; ++j) request.rough[problem * n + j] = own.q[j];
         request.effort[2 * problem] = iterations;
         request.effort[2 * problem + 1] = found ? start : -start;

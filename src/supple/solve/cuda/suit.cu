@@ -20,19 +20,19 @@ extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
   // (what is near q0 at once is the answer; of others the nearest is drawn nearer, if that helps)
   const bool chosen = request.nearest && !Wish::posture && request.effort[2 * row + 1] > 0;
   if (outcome == Outcome::solved && (chosen || Wish::posture)) {
-    double work[2 * n], kept[n];
+    double work[5 * n], kept[n];
     for (int j = 0; j < n; ++j) kept[j] = own.q[j];
     const auto rest = [&](int j) {
       return Wish::posture ? posture(request, problem, j) : own_start(request, problem, j);
     };
     const auto pull = [](int j) { return Wish::posture ? Wish::pull[j] : 1.0; };
-    const auto move = [&](const double* v) {
-      descend(at, v);
-      return true;
-    };
-    polish(Given<double>::quest, at, work, rest, pull, move,
-           [&] { return arrive<true>(request, at); });
-    unwind(request, problem, at);  // (each joint for itself: all together came nearer)
+    for (int round = 0; round < polish_rounds; ++round) {
+      polish(
+          Given<double>::quest, at, work, rest, pull, [] { return true; },
+          [&] { return arrive<true>(request, at); });
+      // (each joint for itself: all together came nearer)
+      if (!unwind(request, problem, at)) break;
+    }
     if (chosen && !(moved(request, problem, own.q) < moved(request, problem, kept))) {
       for (int j = 0; j < n; ++j) own.q[j] = kept[j];
       measure<large>(at);

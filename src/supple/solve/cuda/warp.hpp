@@ -79,12 +79,10 @@ __device__ float beyond(const Request& request, int problem, const Rough* q, flo
 struct Failures {
   Rough q[n], closest[n];           // since they were looked at; of all that have come to rest
   float cost, closest_cost, least;  // of those, and the least of all threads'
-  int agreed;                       // so many came to rest where the best did
 
   __device__ void clear(const Rough* from) {
     for (int j = 0; j < n; ++j) q[j] = closest[j] = from[j];
     cost = closest_cost = least = huge_cost;
-    agreed = 0;
   }
   __device__ void keep(const Rough* from, float its_cost) {
     if (!(its_cost < cost)) return;
@@ -92,8 +90,6 @@ struct Failures {
     for (int j = 0; j < n; ++j) q[j] = from[j];
   }
 };
-
-constexpr int looked_at = 16;  // starts: a round of those on the CPU, by which some things count
 
 // Looks at what starts have come to, at the latest when they are the last ones. As `conclude` in
 // src/core/closest.hpp. Returns the thread that has an answer, in `fine`, which may be the closest
@@ -109,21 +105,17 @@ __device__ __noinline__ int conclude(const Request& request, int problem, Failur
     }
   }
   arriving = __any_sync(everyone, arriving);
-  const float before = failures.least;
   failures.least = least_of(failures.closest_cost);
-  const float close = (1 + same_cost) * failures.least;
-  if (before > close) failures.agreed = 0;
-  failures.agreed += __popc(__ballot_sync(everyone, failures.cost <= close));
   failures.cost = huge_cost;
-  bool over = last || failures.agreed >= enough_same;
+  bool over = last || exhausted(start_budget(request.max_starts), starts, failures.least,
+                                float(Given<Rough>::quest.stiffness));
   if (!over && !arriving) {
     const int best = ::max(0, first_of(failures.closest_cost == failures.least));
     Rough q[n];
     for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, failures.closest[j], best);
     float far;
     const float part = beyond(request, problem, q, far);
-    const int rounds = starts / (rows <= 6 ? looked_at : 4 * looked_at);
-    over = out_of_reach(part, far, float(Given<Rough>::quest.stiffness), rounds);
+    over = out_of_reach(part, far, float(Given<Rough>::quest.stiffness), starts);
   }
   if (!over && !arriving) return -1;
   double from[n];

@@ -1,0 +1,61 @@
+"""With a `PostureTask` the solution is locally nearest to the posture.
+
+No direction that keeps the target and respects the limits brings the joints nearer: the conditions
+of Karush, Kuhn and Tucker, checked by trying every set of joints that may be held at their limits.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import supple
+from supple import PoseTask, PositionTask, PostureTask, Robot, solve
+
+AT_LIMIT = 1e-9
+
+
+def improvement(robot: Robot, q: np.ndarray, J: np.ndarray, pull: np.ndarray) -> float:
+    """The largest v·d over feasible unit directions d, of -v the gradient of the distance.
+
+    Of every set of joints at limits that are held, the projection of v onto the null space of J
+    without them is a candidate; the best feasible one is the projection onto the cone.
+    """
+    low, high = q <= robot.lower + AT_LIMIT, q >= robot.upper - AT_LIMIT
+    edge = np.flatnonzero(low | high)
+    best = 0.0
+    for size in range(len(edge) + 1):
+        for held in itertools.combinations(edge, size):
+            free = np.setdiff1d(np.arange(len(q)), held)
+            null = np.linalg.svd(J[:, free])[2][np.linalg.matrix_rank(J[:, free]) :]
+            d = np.zeros(len(q))
+            d[free] = null.T @ (null @ pull[free])
+            if (d[low] < -1e-12).any() or (d[high] > 1e-12).any():
+                continue
+            best = max(best, float(np.linalg.norm(d)))
+    return best
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [("panda", PoseTask()), ("iiwa14", PoseTask()), ("ur5e", PositionTask())]
+)
+def test_no_small_move_comes_nearer(name: str, task: supple.PoseTask) -> None:
+    robot = supple.load(name)
+    count, bound = 0, 0
+    for k in range(150):
+        T, rest = robot.fk(robot.random(1000 + k)), robot.random(5000 + k)
+        target = T if isinstance(task, PoseTask) else T[:3, 3]
+        found = solve(robot, [target, rest], tasks=[task, PostureTask()])
+        if not found.success:
+            continue
+        rows = slice(0, 6 if isinstance(task, PoseTask) else 3)
+        J = robot.jacobian(found.q, robot.tips[0])[rows]
+        if np.linalg.svd(J, compute_uv=False)[-1] < 1e-2:
+            continue  # the null space of J is not that of the task at a singular pose
+        left = improvement(robot, found.q, J, rest - found.q)
+        count += 1
+        bound += left > 2e-3 * max(1.0, float(np.linalg.norm(rest - found.q)))
+    assert count > 100
+    assert bound == 0, f"{bound} of {count}"
