@@ -27,47 +27,97 @@ SUPPLE_INLINE L whole(const L& a) {
 
 // The largest speed from which a joint that slows down by `brake` = a dt in every step comes to
 // rest within `room` >= 0, this step included: with k steps of braking to come it travels
-// dt ((k + 1) v - brake k (k + 1)/2).
+// dt ((k + 1) v - brake k (k + 1)/2). `span` is the time that takes, (k + 1) dt: each unit of speed
+// more would take it that much farther.
 template <class L>
-SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt) {
+SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& span) {
   using T = scalar_t<L>;
   const L steps = room / (brake * dt);
   // the largest k with k (k + 1)/2 <= steps; where rounding takes one too many or too few the two
   // formulas meet, so it does not matter
   const L k = whole((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
-  return room / ((k + L(T(1))) * dt) + brake * k * L(T(0.5));
+  span = (k + L(T(1))) * dt;
+  return room / span + brake * k * L(T(0.5));
 }
 
+// The same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
+// after this one, and the last of them repeats. A step of length h lets the speed be a h higher
+// and costs a h times the time until that step begins. Speeds above `most` are not told apart.
+template <class L, class T>
+SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
+                          int count, const L& most, L& span) {
+  L left = room, speed(0);
+  mask_t<L> open = L(0) == L(0);
+  span = dt;
+  for (int i = 0; i + 1 < count; ++i) {
+    const L h(later[i]), more = acceleration * h, cost = more * span;
+    open = open & (left > cost) & (speed < most);
+    if (!any(open)) return speed + left / span;
+    left = select(open, left - cost, left);
+    speed = select(open, speed + more, speed);
+    span = select(open, span + h, span);
+  }
+  // k more steps of length h cost a h² (k r + k (k - 1)/2), r = span/h
+  const L h(later[count - 1]), r = span / h, one(1), half(T(0.5));
+  const L steps = left / (acceleration * h * h), b = r - half;
+  const L most_steps = whole(sqrt(fma(b, b, steps + steps)) - b);
+  const L k = select(open, max(most_steps, L(0)), L(0));
+  const L before = span;
+  span = fma(k, h, before);
+  return speed + left / span + acceleration * h * k * (k + one) * half / (r + k);
+}
+
+// How far rounding may take a joint that brakes for its limit past it, relative to its position:
+// the accumulated error of some thousand steps. `act` puts the joint back at the limit.
+template <class T>
+inline constexpr T braking_slack = 4096 * Number<T>::epsilon;
+
 // Where the speed of one joint may be in the next step of length dt [s], given where it is and how
-// fast it went. Inside the limits and slow enough to brake, all of them hold; a joint outside them
-// comes back as fast as speed and acceleration allow, and one too fast to stop is stopped: position
-// and speed hold, the acceleration gives way.
+// fast it went; `later` (count) are the lengths of the steps after it, of which the last repeats;
+// all are dt if there are none.
+//
+// A joint that can stop inside its range by slowing down by at most a dt in each step keeps all
+// limits, and still can after the step. A joint outside its range turns round at full acceleration
+// and comes back as fast as it can without having to stop harder at the other end. A joint that
+// cannot stop in time, or is faster than its limit, is stopped nevertheless: position and speed
+// hold, the acceleration gives way.
 template <class L, class T>
 SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed, const L& dt,
-                         L& low, L& high) {
+                         L& low, L& high, const T* later = nullptr, int count = 0) {
   const L most(limit.speed), zero(0);
   const L above = L(limit.upper) - q, below = q - L(limit.lower);
-  const L room_up = max(above, zero), room_down = max(below, zero);
-  L up = room_up / dt, down = room_down / dt;
+  const L to_upper = above / dt, to_lower = below / dt;  // the speeds that end there
   const bool brakes = limit.acceleration < Number<T>::huge;
-  const L brake = L(limit.acceleration) * dt;
+  L up = max(to_upper, zero), down = max(to_lower, zero), least = speed, greatest = speed;
   if (brakes) {
-    if (limit.upper < Number<T>::huge) up = braking_speed(room_up, brake, dt);
-    if (limit.lower > -Number<T>::huge) down = braking_speed(room_down, brake, dt);
+    const L acceleration(limit.acceleration), brake = acceleration * dt;
+    least = speed - brake;
+    greatest = speed + brake;
+    // A speed that is too high by no more than rounding is not lowered further.
+    const auto braked = [&](const L& room, const L& slowest) {
+      L span;
+      const L v = count ? braking_speed(room, acceleration, dt, later, count, most, span)
+                        : braking_speed(room, brake, dt, span);
+      const L slack = L(braking_slack<T>) * (abs(q) + room);
+      return select((slowest - v) * span <= slack, max(v, slowest), v);
+    };
+    if (limit.upper < Number<T>::huge) up = braked(max(above, zero), least);
+    if (limit.lower > -Number<T>::huge) down = braked(max(below, zero), -greatest);
   }
   high = min(most, up);
   low = -min(most, down);
-  // Outside: back, at once or at full speed.
+  // Outside: back, at once or at full speed, but able to stop before the other end.
   const mask_t<L> over = above < zero, under = below < zero;
-  const L back_down = max(above / dt, -most), back_up = min(-below / dt, most);
-  high = select(over, back_down, high);
-  low = select(over, min(low, back_down), low);
-  low = select(under, back_up, low);
-  high = select(under, max(high, back_up), high);
+  if (any(over | under)) {
+    const L back_down = max(max(to_upper, -most), low), back_up = min(min(-to_lower, most), high);
+    high = select(over, back_down, high);
+    low = select(under, back_up, low);
+    if (brakes) {
+      high = select(over, min(max(high, least), most), high);
+      low = select(under, max(min(low, greatest), -most), low);
+    }
+  }
   if (!brakes) return;
-  const L least = speed - brake, greatest = speed + brake;
-  high = select(over, max(high, least), high);
-  low = select(under, min(low, greatest), low);
   // The nearest of what positions and speeds allow to what the acceleration does.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;

@@ -41,6 +41,8 @@ struct Servo {
   T gain;                      // of the error: [1/s], or [1/s²] in resolved acceleration
   T rate_gain;                 // of the velocity's error in resolved acceleration [1/s]
   T rest_gain;                 // by which motion that the task does not see dies away there [1/s]
+  const T* later = nullptr;    // (laters,): lengths of the steps after the next one [s]; the last
+  int laters = 0;              // repeats. None: all are dt
 };
 
 // What is asked of the tasks, side by side; null where nothing is. A target that starts with NaN is
@@ -216,6 +218,47 @@ SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
   return weighted;
 }
 
+// Where joints outside their limits would be faster together than `most` allows: they come back at
+// a lower speed, between what they must do and the least that their accelerations allow. If that is
+// too fast as well, the norm holds and accelerations give way.
+template <class L, class T, class N>
+SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
+                           const mask_t<L>& hasty, L* low, L* high) {
+  const L zero(0);
+  // The least speed that a joint may have, where its limits make it come back.
+  const auto least = [&](int j) {
+    const JointLimit<T>& limit = servo.limit[j];
+    const bool brakes = limit.acceleration < Number<T>::huge;
+    const L brake = L(brakes ? limit.acceleration : T(0)) * L(servo.dt), speed = state.qd[j];
+    const L down = brakes ? min(speed + brake, zero) : zero;
+    const L up = brakes ? max(speed - brake, zero) : zero;
+    const L over = select(state.q[j] > L(limit.upper), max(high[j], down), high[j]);
+    const L under = select(state.q[j] < L(limit.lower), min(low[j], up), low[j]);
+    return select(high[j] < zero, over, select(low[j] > zero, under, zero));
+  };
+  L pp(0), pd(0), dd(0);
+  for (int j = 0; j < n; ++j) {
+    const L p = least(j), d = max(low[j], min(high[j], zero)) - p;
+    pp = fma(p, p, pp), pd = fma(p, d, pd), dd = fma(d, d, dd);
+  }
+  // ‖p + t d‖ = most
+  const L room = max(most * most - pp, zero), half = max(pd, zero);
+  const mask_t<L> some = hasty & (room > zero);
+  const L t =
+      select(some, room / select(some, half + sqrt(fma(half, half, dd * room)), L(1)), zero);
+  const mask_t<L> too_fast = hasty & !(room > zero);
+  const L slower = select(too_fast, most / sqrt(select(too_fast, pp, L(1))), L(1));
+  for (int j = 0; j < n; ++j) {
+    const L p = least(j), near = max(low[j], min(high[j], zero));
+    const L to = fma(t, near - p, p) * slower;
+    const mask_t<L> down = hasty & (high[j] < zero), up = hasty & (low[j] > zero);
+    high[j] = select(down, to, high[j]);
+    low[j] = select(up, to, low[j]);
+    low[j] = select(down, min(low[j], high[j]), low[j]);
+    high[j] = select(up, max(high[j], low[j]), high[j]);
+  }
+}
+
 // Limits: state.dq -> state.qd and state.q, for m rows and n coordinates.
 template <class L, class T, class M, class N>
 SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
@@ -224,7 +267,8 @@ SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scr
   const L dt(servo.dt), bound(servo.bound), resting(servo.rest_gain);
   L nearest(0);
   for (int j = 0; j < n; ++j) {
-    joint_box(servo.limit[j], state.q[j], state.qd[j], dt, low[j], high[j]);
+    joint_box(servo.limit[j], state.q[j], state.qd[j], dt, low[j], high[j], servo.later,
+              servo.laters);
     const L speed = state.qd[j], change = fma(-resting, speed, state.dq[j]);
     x0[j] = x[j] = servo.second ? fma(change, dt, speed) : state.dq[j];
     const L near = max(low[j], min(high[j], L(0)));
@@ -233,13 +277,7 @@ SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scr
   // What must move (a joint outside its limits) does not make the whole too fast.
   const L most = bound * L(just_below<T>);
   const mask_t<L> hasty = nearest > most * most;
-  if (any(hasty)) {
-    const L slower = select(hasty, most / sqrt(select(hasty, nearest, L(1))), L(1));
-    for (int j = 0; j < n; ++j) {
-      low[j] = select(low[j] > L(0), low[j] * slower, low[j]);
-      high[j] = select(high[j] < L(0), high[j] * slower, high[j]);
-    }
-  }
+  if (any(hasty)) slow_return(servo, n, state, most, hasty, low, high);
   state.used = state.lambda2;
   const T* joint = servo.decision == Decision::step ? servo.step->joint_scale : nullptr;
   if (servo.scale) {
@@ -296,9 +334,9 @@ SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scr
     const L noise = L(T(64) * Number<T>::epsilon) * abs(x0[j]);
     state.held = select(abs(x[j] - x0[j]) > noise, L(1), state.held);
     const L lower(limit.lower), upper(limit.upper), q = state.q[j], next = fma(x[j], dt, q);
-    // Rounding does not take a joint outside.
-    const mask_t<L> inside = (q >= lower) & (q <= upper);
-    state.q[j] = select(inside, min(max(next, lower), upper), next);
+    // Rounding takes no joint past a limit that it has not passed.
+    const L not_above = select(q <= upper, min(next, upper), next);
+    state.q[j] = select(q >= lower, max(not_above, lower), not_above);
     state.qd[j] = x[j];
   }
 }

@@ -79,18 +79,23 @@ class PyServo {
               timing[1],
               timing[2],
               timing[3]};
-    memory_.assign(
-        7 * n + 2 * m * n + 3 * m + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
+    remembers_ =
+        Decision(decision) == Decision::filtered || steps_[0].damping.rule == Rule::mayorga_rank;
+    record_ = 7 * n + 2 * m * n + 3 * m;
+    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
       piece += count;
       return taken;
     };
-    state_ = {take(n), take(n), take(m * n), take(m), take(m), take(n), take(n), take(m * n),
-              take(n), take(m), -1,          0,       0,       0,       -1,      false};
-    before_ = take(n);
-    from_ = take(n);
+    for (Record* record : {&records_[0], &records_[1]}) {
+      record->state = {take(n), take(n),     take(m * n), take(m), take(m), take(n),
+                       take(n), take(m * n), take(n),     take(m), -1,      0,
+                       0,       0,           -1,          false};
+      record->before = take(n);
+      record->from = take(n);
+    }
     target_ = take(targets_);
     velocity_ = take(velocities_);
     acceleration_ = take(velocities_);
@@ -141,67 +146,113 @@ class PyServo {
   // Forgets what was; the joints move at `qd`.
   void reset(nb::handle qd) {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
+    ServoState<double>& state = last_->state;
     for (int j = 0; j < servo_.chain.coordinates; ++j) {
-      state_.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
+      state.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
+      last_->before[j] = state.qd[j];
+      state.side[j] = state.dq[j] = 0;
     }
-    forget();
+    state.before = state.sigma = -1;
+    state.begun = false;
+    state.lambda2 = state.used = state.held = 0;
   }
 
-  nb::object speeds() const { return copy(state_.qd, {servo_.chain.coordinates}); }
-  nb::object sides() const { return copy(state_.side, {servo_.chain.coordinates}); }
-  nb::object from() const { return copy(from_, {servo_.chain.coordinates}); }
-  nb::object jacobian() const { return copy(state_.J, {servo_.rows, servo_.chain.coordinates}); }
-  nb::object asked() const { return copy(state_.asked, {servo_.rows}); }
-  nb::object seen() const { return copy(state_.e, {servo_.rows}); }
-  bool held() const { return state_.held != 0; }
-  bool begun() const { return state_.begun; }
-  double lambda2() const { return state_.used; }
-  // The length of the next steps [s].
-  void last(double dt) {
-    if (!(dt > 0)) throw nb::value_error("a step that takes no time");
-    servo_.dt = dt;
+  nb::object speeds() const { return copy(last_->state.qd, {servo_.chain.coordinates}); }
+  nb::object speeds_before() const { return copy(last_->before, {servo_.chain.coordinates}); }
+  nb::object sides() const { return copy(last_->state.side, {servo_.chain.coordinates}); }
+  nb::object from() const { return copy(last_->from, {servo_.chain.coordinates}); }
+  nb::object jacobian() const { return jacobian_of(last_->state); }
+  nb::object asked() const { return copy(last_->state.asked, {servo_.rows}); }
+  nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
+  bool held() const { return last_->state.held != 0; }
+  bool begun() const { return last_->state.begun; }
+  double lambda2() const { return last_->state.used; }
+  double chosen() const { return last_->state.lambda2; }
+
+  // Everything that a later step, or a question about the last one, depends on.
+  nb::object memory() const {
+    const ServoState<double>& state = last_->state;
+    const double rest[scalars] = {state.sigma, state.lambda2, state.used,
+                                  state.held,  state.before,  double(state.begun)};
+    nb::object all = copy(state.q, {record_ + scalars});
+    std::copy(rest, rest + scalars, data_of<double>(all) + record_);
+    return all;
+  }
+  void recall(nb::handle all) {
+    if (!plain(all, record_ + scalars)) throw nb::value_error("the memory of another servo");
+    const double* from = data_of<double>(nb::borrow(all));
+    ServoState<double>& state = last_->state;
+    std::copy(from, from + record_, state.q);
+    from += record_;
+    state.sigma = from[0], state.lambda2 = from[1], state.used = from[2], state.held = from[3];
+    state.before = from[4], state.begun = from[5] != 0;
+  }
+
+  // The next step is the k-th of a motion with steps of these lengths [s].
+  void pace(nb::handle lengths, int k) {
+    const nb::object kept = nb::borrow(lengths);
+    const int count = PyArray_CheckExact(kept.ptr())
+                          ? int(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(kept.ptr())))
+                          : 0;
+    if (k < 0 || k >= count || !plain(kept, count)) throw nb::value_error("no such step");
+    const double* each = data_of<double>(kept);
+    if (!(each[k] > 0)) throw nb::value_error("a step that takes no time");
+    lengths_ = kept;
+    servo_.dt = each[k];
+    servo_.later = each + k + 1;
+    servo_.laters = count - k - 1;
   }
 
  private:
-  // All but the speeds.
-  void forget() {
-    for (int j = 0; j < servo_.chain.coordinates; ++j) state_.side[j] = state_.dq[j] = 0;
-    state_.before = state_.sigma = -1;
-    state_.begun = false;
-    state_.lambda2 = state_.used = state_.held = 0;
-  }
+  // A step: what it was made of, and what came of it. The next one is worked out in another, so
+  // that what is refused changes nothing.
+  struct Record {
+    ServoState<double> state;
+    double *before, *from;  // (n,): speeds before the step, and where it began
+  };
+  static constexpr int scalars = 6;
 
   void run(const Batch& at, const Wish<double>& wish, double* next) {
-    const int n = servo_.chain.coordinates;
+    const int n = servo_.chain.coordinates, m = servo_.rows;
+    const ServoState<double>& last = last_->state;
+    ServoState<double>& state = next_->state;
     for (int j = 0; j < n; ++j) {
-      state_.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
-      if (!std::isfinite(state_.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
-      before_[j] = state_.qd[j];
-      from_[j] = state_.q[j];
+      state.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
+      if (!std::isfinite(state.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
+      next_->before[j] = state.qd[j] = last.qd[j];
+      next_->from[j] = state.q[j];
+    }
+    state.sigma = last.sigma;
+    state.lambda2 = last.lambda2;
+    state.before = last.before;
+    state.begun = last.begun;
+    if (remembers_) {
+      std::copy(last.J_before, last.J_before + m * n, state.J_before);
+      std::copy(last.u, last.u + m, state.u);
     }
     const ServoKernel& kernel = *isa().servo;
     if (!pull_.is_none()) {
-      const nb::object v = pull_(copy(state_.q, {n}));
+      const nb::object v = pull_(copy(state.q, {n}));
       if (!plain(v, n)) throw nb::value_error("a gradient of another length");
-      for (int j = 0; j < n; ++j) state_.v[j] = data_of<double>(v)[j];
+      for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
     }
     if (own_.is_none()) {
-      kernel.run(servo_, wish, state_, scratch_);
+      kernel.run(servo_, wish, state, scratch_);
     } else {
-      kernel.look(servo_, wish, state_, scratch_);
-      decide_in_python();
-      kernel.act(servo_, state_, scratch_);
+      kernel.look(servo_, wish, state, scratch_);
+      decide_in_python(state);
+      kernel.act(servo_, state, scratch_);
     }
-    bool sound = std::isfinite(state_.lambda2) && std::isfinite(state_.used);
+    bool sound = std::isfinite(state.lambda2) && std::isfinite(state.used);
     for (int j = 0; j < n; ++j) {
-      sound = sound && std::isfinite(state_.q[j]) && std::isfinite(state_.qd[j]);
+      sound = sound && std::isfinite(state.q[j]) && std::isfinite(state.qd[j]);
     }
     if (!sound) {
-      forget();
-      for (int j = 0; j < n; ++j) state_.qd[j] = before_[j];
+      if (!own_.is_none()) own_.attr("undo")();
       call("refuse_overflow", at.object());
     }
-    for (int j = 0; j < n; ++j) next[j] = state_.q[j];
+    for (int j = 0; j < n; ++j) next[j] = state.q[j];
+    std::swap(last_, next_);
   }
 
   static nb::object copy(const double* from, std::initializer_list<int> shape) {
@@ -318,17 +369,23 @@ class PyServo {
     return nb::borrow(out);
   }
 
-  // (q̇ or q̈, λ²) of somebody else's step.
-  void decide_in_python() {
-    const nb::object made = own_(jacobian(), seen(), copy(state_.q, {servo_.chain.coordinates}));
-    const nb::tuple pair = nb::cast<nb::tuple>(made);
-    const nb::object dq = pair[0];
-    if (!plain(dq, servo_.chain.coordinates)) throw nb::value_error("a step of another length");
-    for (int j = 0; j < servo_.chain.coordinates; ++j) state_.dq[j] = data_of<double>(dq)[j];
-    state_.lambda2 = nb::cast<double>(pair[1]);
+  nb::object jacobian_of(const ServoState<double>& state) const {
+    return copy(state.J, {servo_.rows, servo_.chain.coordinates});
   }
 
-  nb::object tasks_, convert_, pull_, own_;
+  // (q̇ or q̈, λ²) of somebody else's step.
+  void decide_in_python(ServoState<double>& state) {
+    const int n = servo_.chain.coordinates;
+    const nb::object e = copy(state.e, {servo_.rows});
+    const nb::object made = own_(jacobian_of(state), e, copy(state.q, {n}));
+    const nb::tuple pair = nb::cast<nb::tuple>(made);
+    const nb::object dq = pair[0];
+    if (!plain(dq, n)) throw nb::value_error("a step of another length");
+    for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
+    state.lambda2 = nb::cast<double>(pair[1]);
+  }
+
+  nb::object tasks_, convert_, pull_, own_, lengths_;
   std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
@@ -336,9 +393,10 @@ class PyServo {
   std::vector<Given> given_;
   std::vector<double> memory_;
   Servo<double> servo_;
-  ServoState<double> state_;
-  double *before_, *from_, *target_, *velocity_, *acceleration_, *scratch_;
-  int targets_, velocities_;
+  Record records_[2], *last_ = records_, *next_ = records_ + 1;
+  double *target_, *velocity_, *acceleration_, *scratch_;
+  int targets_, velocities_, record_;
+  bool remembers_;  // J_before or u
 };
 
 // A Servo and what it holds (a user's step, whose globals may hold the Servo) are a cycle that
@@ -396,7 +454,15 @@ void bind_servo(nb::module_& m) {
            nb::sig("def _raw(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY
                    " | None, target: " SUPPLE_ARRAY " | None, acceleration: " SUPPLE_ARRAY
                    " | None, out: " SUPPLE_ARRAY ") -> None"))
-      .def("_last", &PyServo::last, "dt"_a)
+      .def("_pace", &PyServo::pace, "lengths"_a, "k"_a,
+           nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
+      .def_prop_ro("_before", &PyServo::speeds_before,
+                   nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_chosen", &PyServo::chosen, nb::sig("def _chosen(self) -> float"))
+      .def_prop_ro("_memory", &PyServo::memory,
+                   nb::sig("def _memory(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def("_recall", &PyServo::recall, "memory"_a,
+           nb::sig("def _recall(self, memory: " SUPPLE_ARRAY ") -> None"))
       .def_prop_ro(
           "_begun", [](const PyServo& servo) { return servo.begun(); },
           nb::sig("def _begun(self) -> bool"))

@@ -27,9 +27,11 @@ MODES = ("exact", "scale")
 class Limits:
     """What the joints of a robot may do; infinite where they are free.
 
-    A joint inside its limits stays inside: it brakes early enough for its acceleration. A joint
-    outside comes back, as fast as its speed and acceleration allow. A joint that is too fast to
-    stop in time is stopped nevertheless: positions and speeds hold, accelerations give way.
+    In a step of length dt a speed may change by max_acceleration dt. A joint that can stop inside
+    its range in such steps keeps all its limits, whatever is asked. A joint outside its
+    range turns round and comes back as fast as it can and still stop inside. A joint that cannot
+    stop in time, or that is faster than max_speed by more than a step can take, is stopped
+    nevertheless: positions and speeds hold, accelerations give way (docs/servo.md).
 
     Attributes:
         lower, upper: Positions (n,) [rad or m].
@@ -37,8 +39,9 @@ class Limits:
         max_acceleration: Accelerations (n,), above 0 [rad/s² or m/s²].
         max_norm: Bound on the norm of all speeds, above 0 [rad/s and m/s mixed].
         mode: "exact": the minimiser of the damped problem inside the box; some joints at their
-            limits, the others making up for them. "scale": all joints slowed down alike, so that
-            the direction of motion is kept, as teleoperators want it.
+            limits, the others making up for them. "scale": all joints slowed down alike, which
+            keeps the direction of the step while every joint may slow down that much: not under
+            acceleration limits, nor where a joint has to come back.
     """
 
     lower: Array
@@ -94,13 +97,24 @@ class Limits:
         Args:
             q: Where the joints are (n,).
             qd: How fast they went in the step before (n,), for accelerations.
-            dt: Length of a step [s].
+            dt: Length of this step and of those after it [s].
         """
         n, dt = self.lower.shape, number(dt, "dt", above=0)
         now = [finite_array(q, n, "q"), finite_array(qd, n, "qd")]
         numbers = [self.lower, self.upper, self.max_speed, self.max_acceleration]
         box = _core.joint_box(np.array([*numbers, *now]), dt)
         return box[0], box[1]
+
+    def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
+        """Return how many times its acceleration limit each joint's acceleration is (..., n).
+
+        Args:
+            before: Speeds before the step (..., n).
+            qd: Speeds in the step (..., n).
+            dt: Length of the step [s], a number or (..., 1).
+        """
+        change = np.abs(np.subtract(qd, before))
+        return np.asarray(change / (self.max_acceleration * np.asarray(dt)))
 
     def applied(
         self, dq: ArrayLike, J: ArrayLike, lambda2: float, low: ArrayLike, high: ArrayLike

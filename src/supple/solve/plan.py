@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -134,31 +134,58 @@ class PythonStep:
         self._step, self._rows = step, layout.rows
         self._ends = np.cumsum(layout.counts)[:-1] if isinstance(step, Priority) else None
         self._before: Linearization | None = None
+        self._undo: tuple[Linearization | None, list[Any]] = (None, [])
 
     def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float]:
         """Return the step (n,) and λ²."""
-        lin = Linearization(J, e, before=self._before, rows=self._rows, q=q)
-        given: Any = lin if self._ends is None else self._split(lin)
-        made: Any = self._step(given)
+        self._undo = self._before, [one.memory for one in self._remembering()]
         try:
-            dq = numbers_of(made, "a step")
-        except InputError:
-            dq = np.array(np.nan)
-        if dq.shape != q.shape:
-            raise InputError(
-                f"a step must return {q.shape} finite numbers; given: {shown(made)} "
-                f"by {shown(self._step)}"
-            )
+            lin = Linearization(J, e, before=self._before, rows=self._rows, q=q)
+            given: Any = lin if self._ends is None else self._split(lin)
+            made: Any = self._step(given)
+            try:
+                dq = numbers_of(made, "a step")
+            except InputError:
+                dq = np.array(np.nan)
+            if dq.shape != q.shape:
+                raise InputError(
+                    f"a step must return {q.shape} finite numbers; given: {shown(made)} "
+                    f"by {shown(self._step)}"
+                )
+            lambda2 = _damping(self._step, lin)
+        except BaseException:
+            self.undo()
+            raise
         self._before = lin
-        return dq, _damping(self._step, lin)
+        return dq, lambda2
+
+    def undo(self) -> None:
+        """Forget the last call, whose step was not taken."""
+        self._before, memories = self._undo
+        for one, memory in zip(self._remembering(), memories, strict=True):
+            one.memory = memory
 
     def forget(self) -> None:
         """Begin anew."""
         self._before = None
+        for one in self._remembering():
+            one.forget()
+
+    @property
+    def before(self) -> Linearization | None:
+        """The linearization of the step before; None at the start."""
+        return self._before
+
+    @before.setter
+    def before(self, linearization: Linearization | None) -> None:
+        self._before = linearization
+
+    def _remembering(self) -> Iterator[Remembering[Any]]:
+        """The steps inside that have a memory."""
         step: Any = self._step
         while step is not None:
             if isinstance(step, Remembering):
-                step.forget()
+                yield step
             step = getattr(step, "step", None) or getattr(step, "inner", None)
 
     def _split(self, lin: Linearization) -> Sequence[Linearization]:

@@ -24,6 +24,8 @@ class Status(IntEnum):
         UNREACHABLE: A solve that found no answer; it returns the closest pose it came to.
         TIMEOUT: A solve whose time was up; it returns the best so far.
         NONFINITE_INPUT: A target, or a start, that is no finite number; it was not solved.
+        ACCELERATION_EXCEEDED: A step in which a joint could not keep its limit of acceleration,
+            because it would have passed a limit of position or speed, or the bound on the norm.
     """
 
     FOLLOWING = 0
@@ -33,6 +35,7 @@ class Status(IntEnum):
     UNREACHABLE = 4
     TIMEOUT = 5
     NONFINITE_INPUT = 6
+    ACCELERATION_EXCEEDED = 7
 
     @property
     def sentence(self) -> str:
@@ -48,7 +51,11 @@ _SENTENCES = {
     Status.UNREACHABLE: "no answer was found; this is the closest pose",
     Status.TIMEOUT: "time was up; this is the best so far",
     Status.NONFINITE_INPUT: "the target or the start is not finite; nothing was solved",
+    Status.ACCELERATION_EXCEEDED: "a joint could not stop in time within its limit of acceleration",
 }
+
+# Beyond this share of its limit an acceleration exceeds it by more than rounding.
+EXCEEDS = 1 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)

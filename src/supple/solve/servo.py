@@ -32,7 +32,7 @@ from supple.motion.task import (
     as_tasks,
 )
 from supple.solve.plan import AnyStep, plan_of
-from supple.solve.result import Status
+from supple.solve.result import EXCEEDS, Status
 
 
 class Servo(_core.Servo):
@@ -123,6 +123,7 @@ class Servo(_core.Servo):
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         plan = plan_of(self.step, self._layout)
         self._own = plan.own
+        self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
         super().__init__(
             tasks=self._layout.kernel,
             decision=int(plan.decision),
@@ -189,6 +190,8 @@ class Servo(_core.Servo):
     @property
     def status(self) -> Status:
         """How it came out."""
+        if self._brakes and self._begun and (self._exceeded() > EXCEEDS).any():
+            return Status.ACCELERATION_EXCEEDED
         if self._side.any():
             return Status.AT_LIMIT
         return Status.DAMPED if self._lambda2 > 0 or self._held else Status.FOLLOWING
@@ -211,6 +214,9 @@ class Servo(_core.Servo):
         if isinstance(self.step, Priority | Augmented | Remembering):
             return explain(self.linearization)
         return explain(self.linearization, self.step)
+
+    def _exceeded(self) -> Array:
+        return self.limits.exceeded(self._before, self._qd, self._dt)
 
 
 def laid_out(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Layout, bool]:

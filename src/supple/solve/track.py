@@ -17,7 +17,7 @@ from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.task import OrientationTask, PoseTask, Task, TaskLike
 from supple.solve.plan import AnyStep
-from supple.solve.result import Status, Trajectory
+from supple.solve.result import EXCEEDS, Status, Trajectory
 from supple.solve.servo import Servo, laid_out
 
 Course: TypeAlias = Callable[[float], Any] | Sequence[Any] | ArrayLike | None
@@ -56,7 +56,8 @@ def track(
         acceleration: Likewise, with order=2.
         tasks: As in `Servo`: a task, a frame's name, a sequence of those, or all end frames.
         dt: Length of a step [s], where `times` are left out.
-        times: Times (K + 1,), rising [s].
+        times: Times (K + 1,), rising [s]. Joints brake for the steps that are to come; after the
+            last one, for steps as long as that one.
         duration: How long [s], where neither times nor arrays tell.
         feedforward: Where targets come without velocities, take these from their differences.
         step: As in `Servo`.
@@ -108,10 +109,11 @@ def track(
     qd, side = np.empty((steps, robot.dof)), np.empty((steps, robot.dof))
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
     held = np.empty(steps, dtype=bool)
-    uneven = not np.allclose(np.diff(t), servo.dt, rtol=1e-12, atol=0)
+    lengths = np.diff(t)
+    uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
     for k in range(steps):
         if uneven:
-            servo._last(t[k + 1] - t[k])
+            servo._pace(lengths, k)
         servo._raw(
             q[k],
             None if velocities is None else velocities[k],
@@ -126,6 +128,10 @@ def track(
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
     less = np.where((lambda2 > 0) | held, Status.DAMPED, Status.FOLLOWING)
     status = np.where(side.any(axis=1), Status.AT_LIMIT, less)
+    speeds = np.vstack([np.zeros(robot.dof) if qd0 is None else qd0, qd])
+    taken = lengths[:, None] if uneven else servo.dt
+    exceeds = servo.limits.exceeded(speeds[:-1], qd, taken).max(axis=1) > EXCEEDS
+    status[exceeds] = Status.ACCELERATION_EXCEEDED
     return Trajectory(
         t=t,
         q=q,
