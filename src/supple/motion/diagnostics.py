@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,8 @@ from supple.errors import InputError, shown
 from supple.motion.clamp import ClampError
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
+from supple.motion.memory import Remembering
+from supple.motion.priority import Augmented, Priority
 from supple.motion.redundancy import WITH_CRITERION, added
 from supple.motion.step import Step, damping_of
 from supple.motion.words import in_words
@@ -41,6 +44,34 @@ class Direction:
 
 
 @dataclass(frozen=True)
+class Held:
+    """A joint that one of its limits holds.
+
+    Attributes:
+        joint: Name of the joint.
+        limit: "position", "speed" or "acceleration".
+        end: 1 for an upper limit, -1 for a lower one.
+        value: The limit [rad or m, per s or s²]; negative for the lower end of a speed or an
+            acceleration.
+        exceeds: The joint's acceleration in this step over its limit, where it is above 1: a joint
+            that could not stop in time. Otherwise 1.
+    """
+
+    joint: str
+    limit: Literal["position", "speed", "acceleration"]
+    end: int
+    value: float
+    exceeds: float = 1.0
+
+    def __str__(self) -> str:
+        which = "upper" if self.end > 0 else "lower"
+        text = f"{self.joint} is held by its {which} limit of {self.limit}, {self.value:.4g}"
+        if self.exceeds > 1:
+            text += f", at {self.exceeds:.3g} times its limit of acceleration"
+        return text
+
+
+@dataclass(frozen=True)
 class Report:
     """What `explain` found; `str()` of it is meant to be read.
 
@@ -57,6 +88,10 @@ class Report:
         reason: Why the damping rule chose it; empty if there is none.
         speed: The length of the step, ‖q̇‖ [rad/s and m/s mixed]; None if none was given.
         leak: How far a null-space motion moves the task, ‖J q̇‖/‖q̇‖; None if none was given.
+        missed: The share of the task that a step of a `Servo` left undone, ‖e - J q̇‖/‖e‖; zero if
+            nothing was asked, None of a step that was not taken.
+        held: The joints that limits held in a step of a `Servo`.
+        max_norm: The bound on the norm of all speeds, if a step of a `Servo` was held by it.
     """
 
     directions: tuple[Direction, ...]
@@ -71,6 +106,9 @@ class Report:
     reason: str = ""
     speed: float | None = None
     leak: float | None = None
+    missed: float | None = None
+    held: tuple[Held, ...] = ()
+    max_norm: float | None = None
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -90,24 +128,84 @@ def explain(
     lin = linearization
     if null is None and isinstance(step, WITH_CRITERION):
         null = added(step, lin)
+    dq = None if step is None else numbers_of(step(lin), "the step's result")
+    rule, seen = (None, lin) if step is None else damping_inside(step, lin)
+    lambda2 = None if rule is None else damping_of(rule, seen)
+    return replace(
+        _report(lin, lambda2, lambda2, dq),
+        step="" if step is None else type(step).__name__,
+        reason="" if rule is None or lambda2 is None else _reason(rule, seen, lambda2),
+        speed=None if dq is None else float(np.linalg.norm(dq)),
+        leak=None if null is None else leak(lin, null),
+    )
+
+
+def explain_taken(
+    linearization: Linearization,
+    step: object,
+    dq: Array,
+    *,
+    speed: float,
+    chosen: float,
+    lambda2: float,
+    held: tuple[Held, ...],
+    max_norm: float | None,
+) -> Report:
+    """Say what a step that was taken inside limits did: its own numbers, not those of the step.
+
+    Args:
+        linearization: J and e as the step saw them.
+        step: The step, for the reason of its damping.
+        dq: What came out, in the units of J and e (n,).
+        speed: The norm of the joint speeds.
+        chosen: λ² of the step.
+        lambda2: λ² inside the limits.
+        held: The joints that limits held.
+        max_norm: The bound on the norm of all speeds, if it acted.
+    """
+    lin = linearization
+    limited = bool(held) or max_norm is not None or lambda2 != chosen
+    rule, seen = damping_inside(step, lin)
+    damped = rule is not None or lambda2 > 0
+    reason = "" if rule is None else _reason_taken(rule, seen, chosen)
+    if abs(lambda2 - chosen) > _LITTLE**2 * float(lin.sigma[0]) ** 2:
+        raised = f"limits raise lambda2 from {chosen:.3g} to {lambda2:.3g}"
+        lowered = f"limits need no more than lambda2 = {lambda2:.3g}"
+        more = raised if lambda2 > chosen else lowered
+        reason = f"{reason}; {more}" if reason else more
+    asked = float(np.linalg.norm(lin.e))
+    left = float(np.linalg.norm(lin.e - lin.J @ dq))
+    null = added(step, lin) if isinstance(step, WITH_CRITERION) else None
+    return replace(
+        _report(lin, lambda2 if damped else None, None if limited else lambda2, dq),
+        step=type(step).__name__,
+        reason=reason,
+        speed=speed,
+        leak=None if null is None else leak(lin, null),
+        missed=left / asked if asked > 0 else 0.0,
+        held=held,
+        max_norm=max_norm,
+    )
+
+
+def _report(
+    lin: Linearization, lambda2: float | None, plain: float | None, dq: Array | None
+) -> Report:
+    """What a linearization tells, and what dq (n,) does with it.
+
+    `plain` is the damping of a step that nothing but damping has changed, else None.
+    """
     m, n = lin.J.shape
     basis = _lost_directions(lin)
-    dq = None if step is None else numbers_of(step(lin), "the step's result")
-    rule, seen = (None, lin) if step is None else _damping_inside(step, lin)
-    lambda2 = None if rule is None else damping_of(rule, seen)
     return Report(
-        directions=tuple(_direction(lin, i, basis, lambda2, dq) for i in range(len(lin.sigma))),
+        directions=tuple(_direction(lin, i, basis, plain, dq) for i in range(len(lin.sigma))),
         rank=lin.rank,
         rows=m,
         columns=n,
         manipulability=lin.manipulability,
         condition=lin.condition,
         lost=tuple(in_words(u, lin.rows) for u in basis.T),
-        step="" if step is None else type(step).__name__,
         lambda2=lambda2,
-        reason="" if rule is None or lambda2 is None else _reason(rule, seen, lambda2),
-        speed=None if dq is None else float(np.linalg.norm(dq)),
-        leak=None if null is None else leak(lin, null),
     )
 
 
@@ -161,19 +259,31 @@ def _direction(
     return Direction(in_words(u, lin.rows), sigma, asked, gain, missed)
 
 
-def _damping_inside(step: Step, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
+def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
     """The damping rule of a step, or of the step inside it, and what that one is given."""
     if isinstance(step, ClampError):
-        return _damping_inside(step.step, step.clamped(lin))
+        return damping_inside(step.step, step.clamped(lin))
+    if isinstance(step, Remembering | Priority | Augmented):
+        return None, lin  # it looks at more than one linearization
     inner, rule = getattr(step, "step", None), getattr(step, "rule", None)
     if rule is None and callable(inner):
-        return _damping_inside(inner, lin)
+        return damping_inside(inner, lin)
     return (rule if callable(rule) else None), lin
 
 
 def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
     said = getattr(rule, "reason", None)
     return str(said(lin)) if callable(said) else f"{shown(rule)}: lambda2 = {lambda2:.3g}"
+
+
+def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
+    """The rule's own reason where that is about the same damping: some compare with steps before,
+    or were given weights.
+    """
+    plain = f"{getattr(type(rule), '__name__', 'rule')}: lambda2 = {chosen:.3g}"
+    if not math.isclose(damping_of(rule, lin), chosen, rel_tol=1e-6, abs_tol=1e-15):
+        return plain
+    return _reason(rule, lin, chosen)
 
 
 def _lines(report: Report) -> list[str]:
@@ -191,8 +301,12 @@ def _lines(report: Report) -> list[str]:
         lines.append(f"{more} more rows than joints: as many directions can never be done")
     if report.reason:
         lines.append(report.reason)
+    lines += [str(joint) for joint in report.held]
+    if report.max_norm is not None:
+        lines.append(f"the norm of all joint speeds is held by its limit, {report.max_norm:.4g}")
     if report.speed is not None:
-        lines.append(f"{report.step}: joint speed {report.speed:.3g}")
+        missed = "" if report.missed is None else f", {report.missed:.1%} of the task missed"
+        lines.append(f"{report.step}: joint speed {report.speed:.3g}{missed}")
     lines.append(f"  {'sigma':>9} {'asked':>9} {'gain':>9} {'missed':>7}  direction")
     for d in report.directions:
         gain = "-" if d.gain is None else f"{d.gain:.3g}"

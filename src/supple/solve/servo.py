@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,12 +14,10 @@ from supple.errors import InputError, shown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.motion import damping
-from supple.motion.diagnostics import Report, explain
+from supple.motion.diagnostics import Held, Report, explain_taken
 from supple.motion.layout import Layout, lay_out
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
-from supple.motion.memory import Remembering
-from supple.motion.priority import Augmented, Priority
 from supple.motion.step import DLS
 from supple.motion.task import (
     AxisTask,
@@ -33,6 +31,8 @@ from supple.motion.task import (
 )
 from supple.solve.plan import AnyStep, plan_of
 from supple.solve.result import EXCEEDS, Status
+
+_NEARLY = 1 - 1e-9  # of a limit: as near as rounding lets a step come
 
 
 class Servo(_core.Servo):
@@ -121,8 +121,10 @@ class Servo(_core.Servo):
         damped = 2 * math.sqrt(self._gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
+        self._order, self._rest_gain = order, rest
         plan = plan_of(self.step, self._layout)
         self._own = plan.own
+        self._bound = min(bounds.max_norm, plan.max_speed if order == 1 else math.inf)
         self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
         super().__init__(
             tasks=self._layout.kernel,
@@ -132,7 +134,7 @@ class Servo(_core.Servo):
             limits=np.concatenate(
                 [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]
             ).tolist(),
-            bound=min(bounds.max_norm, plan.max_speed if order == 1 else math.inf),
+            bound=self._bound,
             scale=bounds.mode == "scale",
             second=order == 2,
             timing=[self._dt, self._gain, rate, rest],
@@ -207,16 +209,48 @@ class Servo(_core.Servo):
         return self.linearization.sigma_min
 
     def explain(self) -> Report:
-        """What the last step did and why, in words."""
+        """What the last step did and why, in words: its speeds, its damping, what held it."""
         if not self._begun:
             raise InputError("there is nothing to explain before the first step; given: none")
-        # Some take several linearizations; to ask one that remembers would be a step of it.
-        if isinstance(self.step, Priority | Augmented | Remembering):
-            return explain(self.linearization)
-        return explain(self.linearization, self.step)
+        qd, before = self._qd, self._before
+        speed = float(np.linalg.norm(qd))
+        second = (qd - before) / self._dt + self._rest_gain * before
+        return explain_taken(
+            self.linearization,
+            self.step,
+            qd if self._order == 1 else second,
+            speed=speed,
+            chosen=self._chosen,
+            lambda2=self._lambda2,
+            held=self._held_joints(),
+            max_norm=self._bound if speed >= self._bound * _NEARLY else None,
+        )
 
     def _exceeded(self) -> Array:
         return self.limits.exceeded(self._before, self._qd, self._dt)
+
+    def _held_joints(self) -> tuple[Held, ...]:
+        """The joints at an end of what their limits allow, and which limit it is."""
+        limits, side = self.limits, self._side
+        q, before, exceeded = self._from, self._before, self._exceeded()
+        box = limits.box(q, before, self._dt)
+        held = []
+        for j in np.flatnonzero(side):
+            beyond = float(exceeded[j])
+            # A joint that is too fast is held at the end that it moves to.
+            end = 1 if (side[j] if beyond <= EXCEEDS else before[j]) > 0 else -1
+            at = float(box[(end + 1) // 2][j])  # how fast the joint may be
+            brake = limits.max_acceleration[j] * self._dt
+            outside = not limits.lower[j] <= q[j] <= limits.upper[j]
+            which: Literal["position", "speed", "acceleration"] = "position"
+            value = float((limits.upper if end > 0 else limits.lower)[j])
+            if not outside and end * at >= limits.max_speed[j] * _NEARLY:
+                which, value = "speed", end * float(limits.max_speed[j])
+            elif not outside and end * (at - before[j]) >= brake * _NEARLY:
+                which, value = "acceleration", end * float(limits.max_acceleration[j])
+            name = self.robot.joint_names[j]
+            held.append(Held(name, which, end, value, beyond if beyond > EXCEEDS else 1.0))
+        return tuple(held)
 
 
 def laid_out(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Layout, bool]:
