@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -358,10 +356,3 @@ def test_many_servos_in_many_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(walk, range(16)))
     np.testing.assert_array_equal(alone, together)
-
-
-@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_servo_is_not_copied(how: Any) -> None:
-    """It has the memory of one robot: another is made by another `Servo(...)`."""
-    with pytest.raises(TypeError):
-        how(servo())

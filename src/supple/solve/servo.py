@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -121,7 +122,7 @@ class Servo(_core.Servo):
         damped = 2 * math.sqrt(self._gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
-        self._order, self._rest_gain = order, rest
+        self._order, self._rate_gain, self._rest_gain, self._single = order, rate, rest, single
         plan = plan_of(self.step, self._layout)
         self._own = plan.own
         self._bound = min(bounds.max_norm, plan.max_speed if order == 1 else math.inf)
@@ -143,6 +144,7 @@ class Servo(_core.Servo):
             pull=plan.pull,
             own=plan.own,
         )
+        self._made = frozenset((*self.__dict__, "_made"))  # what another one would make as well
 
     def __repr__(self) -> str:
         return f"Servo({self.robot.name!r}, {list(self.tasks)}, {self.step}, dt={self.dt})"
@@ -166,6 +168,37 @@ class Servo(_core.Servo):
         if self._own is not None:
             self._own.forget()
         self._reset(speed)
+
+    # ---- copies --------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[object, ...]:
+        given = {
+            "robot": self.robot,
+            "tasks": self.tasks[0] if self._single else self.tasks,
+            "dt": self._dt,
+            "step": self.step,
+            "limits": self.limits,
+            "gain": self._gain,
+            "order": self._order,
+            "rate_gain": self._rate_gain,
+            "rest_gain": self._rest_gain,
+        }
+        return _made_again, (type(self), given), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {name: value for name, value in self.__dict__.items() if name not in self._made}
+        before = None if self._own is None else self._own.before
+        return {"memory": self._memory, "before": before, "own": own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state["own"])
+        self._recall(np.ascontiguousarray(state["memory"]))
+        if self._own is not None:
+            self._own.before = state["before"]
+
+    def __copy__(self) -> Servo:
+        # A step may have a memory, which belongs to one Servo; a Robot has none.
+        return copy.deepcopy(self, {id(self.robot): self.robot})
 
     # ---- what the last step did ----------------------------------------------------------------
 
@@ -251,6 +284,13 @@ class Servo(_core.Servo):
             name = self.robot.joint_names[j]
             held.append(Held(name, which, end, value, beyond if beyond > EXCEEDS else 1.0))
         return tuple(held)
+
+
+def _made_again(kind: type[Servo], given: dict[str, Any]) -> Servo:
+    """A Servo of these arguments that has not moved; subclasses need not take the same ones."""
+    servo = kind.__new__(kind)
+    Servo.__init__(servo, **given)
+    return servo
 
 
 def laid_out(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Layout, bool]:
