@@ -75,8 +75,14 @@ def scaled(robot: sp.Robot, dt: float) -> Move:
     return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
 
 
+def bounded(robot: sp.Robot, dt: float) -> Move:
+    """A Servo with a bound on the norm of all speeds: what the slowest joint may do."""
+    limits = sp.Limits.of(robot, max_norm=float(robot.max_speed.min()))
+    return sp.Servo(robot, dt=dt, limits=limits)
+
+
 def gentle(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with a bound on each joint's acceleration instead of one on the norm of speeds."""
+    """A Servo with a bound on each joint's acceleration."""
     return sp.Servo(robot, dt=dt, limits=sp.Limits.of(robot, max_acceleration=GENTLE))
 
 
@@ -175,8 +181,11 @@ def halting(robot: sp.Robot, dt: float) -> Move:
 
 SEVEN = ("panda", "iiwa14")  # joints
 METHODS = (
-    Method("Servo", default, "as it comes: Curvature, and a bound on the norm of all speeds"),
-    Method("Servo, gentle", gentle, f"likewise, accelerations up to {GENTLE:g} rad/s², no norm"),
+    Method("Servo", default, "as it comes: Curvature, and each joint's own limits"),
+    Method(
+        "Servo, bounded", bounded, "likewise, the norm of all speeds within the slowest joint's"
+    ),
+    Method("Servo, gentle", gentle, f"as it comes, with accelerations up to {GENTLE:g} rad/s²"),
     Method("Servo, scale", scaled, "as it comes, with limits that slow down all joints alike"),
     Method(
         "Servo, avoiding",

@@ -23,7 +23,7 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import number, number_field
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
-from supple.motion.scale import Rows, Scale
+from supple.motion.scale import Rows, Scale, reach
 
 
 class Rule(IntEnum):
@@ -651,7 +651,7 @@ class Curvature(KernelRule):
 
         `dt` is the length of a step [s] where e is a velocity, 1 where it is a displacement.
         """
-        return cls(0.5 * Scale.of(robot, frame, rows).reach * dt)
+        return cls(0.5 * reach(robot, frame) * dt)
 
 
 @dataclass(frozen=True)
@@ -683,7 +683,7 @@ class ErrorNorm(KernelRule):
     @classmethod
     def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> ErrorNorm:
         """A two-hundredth of the reach."""
-        return cls(0.005 * Scale.of(robot, frame, rows).reach)
+        return cls(0.005 * reach(robot, frame))
 
 
 RULES = (

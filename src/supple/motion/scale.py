@@ -14,6 +14,7 @@ from supple.motion.linearization import RANK_FLOOR
 
 Rows: TypeAlias = Sequence[str] | None
 SAMPLES = 512  # configurations that are looked at
+_PARALLEL = 1e-9  # unit vectors closer than this differ by rounding alone
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Scale:
         sigma: The least singular value that a tenth of all configurations fall below.
         manipulability: Likewise.
         largest: The median of the largest singular value.
-        reach: The farthest that the frames get from the robot's base [m].
+        reach: The farthest that the frames get from the robot's base [m], not counting how far
+            a sliding base or a lift carries the whole arm.
     """
 
     sigma: float
@@ -46,10 +48,25 @@ class Scale:
         sigma = robot.singular_values(q, frame, rows=rows)
         # Rows that the robot can never move (out of the plane of a planar arm) are no singularity.
         free = sigma[:, sigma.max(axis=0) > RANK_FLOOR * sigma.max()]
-        away = robot.fk(q, frame)[..., :3, 3] - robot.base[:3, 3]
         return cls(
             sigma=float(np.quantile(free[:, -1], 0.1)),
             manipulability=float(np.quantile(free.prod(axis=1), 0.1)),
             largest=float(np.median(free[:, 0])),
-            reach=float(np.linalg.norm(away, axis=-1).max()),
+            reach=reach(robot, frame),
         )
+
+
+def reach(robot: Robot, frame: FrameNames = None) -> float:
+    """Return how far frames get from the base by the joints that curve their path [m].
+
+    A prismatic joint that no revolute joint turns carries everything after it along a straight
+    line. Its travel says nothing about the size of the arm, however long it is.
+    """
+    q = robot.random(0, SAMPLES)
+    away = robot.fk(q, frame)[..., :3, 3] - robot.base[:3, 3]
+    if robot.prismatic.any():
+        columns = robot.jacobian(q, frame)[..., :3, robot.prismatic]  # (..., 3, sliders)
+        straight = np.ptp(columns, axis=0).max(axis=-2) < _PARALLEL  # (..., sliders)
+        slid = q[:, robot.prismatic].reshape(len(q), *[1] * straight.ndim, -1)
+        away = away - np.where(straight[..., None, :], columns * slid, 0.0).sum(axis=-1)
+    return float(np.linalg.norm(away, axis=-1).max())

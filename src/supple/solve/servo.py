@@ -30,6 +30,7 @@ from supple.motion.task import (
     TaskLike,
     as_tasks,
 )
+from supple.motion.task_rows import Goal
 from supple.solve.plan import AnyStep, plan_of
 from supple.solve.result import EXCEEDS, Status
 
@@ -91,10 +92,11 @@ class Servo(_core.Servo):
             tasks: A task, a frame's name (for its pose), or a sequence of those; the poses of all
                 end frames if left out.
             dt: Length of a step [s].
-            step: Any step, or a callable of yours; by default DLS with `damping.Curvature`, which
-                is exact away from singularities and does not overshoot at them.
-            limits: Of the joints; by default the robot's own positions and speeds, and the norm of
-                all speeds bounded by the slowest joint's.
+            step: Any step, or a callable of yours; by default DLS with `damping.Curvature` of the
+                frames that the tasks move, which is exact away from singularities and does not
+                overshoot at them.
+            limits: Of the joints; by default the robot's own positions and speeds, each joint for
+                itself. The norm of all speeds has no bound unless you give one (`max_norm`).
             gain: Of the error to the target; by default 10/s, or 100/s² with order=2.
             order: 1: resolved rate. 2: resolved acceleration.
             rate_gain: Of the velocity's error, with order=2; by default 2 sqrt(gain) [1/s].
@@ -108,14 +110,14 @@ class Servo(_core.Servo):
             raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {shown(order)}")
         self.robot, self.tasks = robot, self._layout.tasks
         if limits is None:
-            limits = Limits.of(robot, max_norm=damping.Optimal.for_robot(robot).max_speed)
+            limits = Limits.of(robot)
         bounds: object = limits
         if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
             raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
         self.limits = bounds
         self._dt = number(dt, "dt", above=0)
         if step is None:
-            step = DLS(damping.Curvature.for_robot(robot, dt=self._dt))
+            step = DLS(_curvature(self._layout, self._dt))
         self.step = step
         default = 100.0 if order == 2 else min(10.0, 1 / self._dt)
         self._gain = number(default if gain is None else gain, "gain", least=0)
@@ -291,6 +293,16 @@ def _made_again(kind: type[Servo], given: dict[str, Any]) -> Servo:
     servo = kind.__new__(kind)
     Servo.__init__(servo, **given)
     return servo
+
+
+def _curvature(layout: Layout, dt: float) -> damping.Curvature:
+    """The default damping, for the frames that the tasks move: postures have no curvature."""
+    rows = [task.on(layout.robot) for task in layout.tasks]
+    moved = [one for one in rows if one.goal != Goal.POSTURE]
+    frames = {name for one in moved for name in (one.frame, one.base) if name is not None}
+    if not frames:
+        return damping.Curvature(0.0)
+    return damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
 
 
 def laid_out(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Layout, bool]:
