@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -59,14 +60,18 @@ class Machine:
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
         """Compile the text of some kernels, if they have not been before."""
-        path = self._folder / hashlib.sha256(code).hexdigest()
+        made_of = (_HEADER.read_bytes(), " ".join(_OPTIONS).encode(), code)
+        path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
         if not path.with_suffix(".so").exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Other processes may compile the same: each under names of its own until it is whole.
+            own = path.with_name(f"{path.name}.{os.getpid()}")
             texts = code.decode().replace('extern "C" ', "").split(_NEXT)
 
             def compiled(i: int) -> str:
                 calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", texts[i])]
                 lines = [f'#include "{_HEADER}"', "#define read read_", texts[i], *calls]
-                file = path.with_name(f"{path.name}_{i}.cpp")
+                file = own.with_name(f"{own.name}_{i}.cpp")
                 file.write_text("\n".join(lines))
                 made = str(file.with_suffix(".o"))
                 subprocess.run(["g++", *_OPTIONS, "-c", str(file), "-o", made], check=True)
@@ -74,8 +79,10 @@ class Machine:
 
             with ThreadPoolExecutor() as pool:
                 objects = list(pool.map(compiled, range(len(texts))))
-            library = str(path.with_suffix(".so"))
-            subprocess.run(["g++", "-shared", *objects, "-o", library], check=True)
+            subprocess.run(["g++", "-shared", *objects, "-o", str(own)], check=True)
+            own.replace(path.with_suffix(".so"))
+            for leftover in self._folder.glob(f"{own.name}_*"):
+                leftover.unlink()
         loaded = ctypes.CDLL(str(path.with_suffix(".so")))
         return {name: getattr(loaded, f"emulated_{name}") for name in names}
 

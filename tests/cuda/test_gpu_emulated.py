@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import emulator
@@ -18,7 +19,7 @@ from several_arms import HEAD, arms
 from targets import apart
 
 import supple
-from supple import PoseTask, PositionTask, PostureTask, Status, solve
+from supple import AxisTask, PoseTask, PositionTask, PostureTask, Status, solve
 from supple.solve.cuda import parts, position
 from supple.solve.cuda.source import source
 
@@ -28,10 +29,10 @@ COUNT = 40
 
 
 @pytest.fixture(scope="module", autouse=True)
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def emulated() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         position.solver_of.cache_clear()
-        emulator.install(patch, tmp_path_factory.mktemp("emulated"))
+        emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
         yield
     position.solver_of.cache_clear()
 
@@ -173,6 +174,15 @@ def test_several_are_distinct_and_the_best_comes_first() -> None:
     np.testing.assert_allclose(np.sort(both.q[:, 1]), [-0.7, 0.7], atol=1e-5)
 
 
+def test_answers_that_differ_by_whole_turns_are_one() -> None:
+    """Of three rows the second is the first but for a turn; a slide of the same length is none."""
+    q = np.array([[[0.1, 0.2], [0.1 + 2 * np.pi, 0.2], [0.1, 0.2 + 2 * np.pi]]])
+    count = np.array([3], np.int32)
+    kept, number = position.distinct((q, count), np.array([2 * np.pi, 0.0]))
+    assert number.tolist() == [2]
+    np.testing.assert_array_equal(kept[0, :2], q[0, [0, 2]])
+
+
 def test_arrays_of_any_strides_and_floats() -> None:
     _, p = targets(7)
     same = solve(ARM, p, tasks=HAND, device="cuda")
@@ -189,16 +199,42 @@ def test_arrays_of_any_strides_and_floats() -> None:
     assert np.abs(at - p.astype(np.float32)).max() <= 1e-6
 
 
+def test_the_length_of_a_direction_does_not_matter() -> None:
+    """The same answers as by the CPU's way to read a target, which is another one."""
+    q, p = targets(8)
+    x, tasks = ARM.fk(q)[:, :3, 0], (PositionTask(rows=("x",)), AxisTask(axis=(1, 0, 0)))
+    same = solve(ARM, [p, x], tasks=tasks, device="cuda").q
+    for length in (2.0**-40, 1.0, 8.0):
+        there = [emulator.There(given) for given in (p, length * x)]
+        found: Any = solve(ARM, there, tasks=tasks)
+        q = np.empty(found.q.shape)
+        found.q.memory.machine.download(q, found.q.pointer, 0)
+        np.testing.assert_allclose(q, same, rtol=0, atol=1e-6)
+
+
+def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
+    """So far from zero an angle is rounded by more than the tolerance: no turns then."""
+    robot, tolerance = supple.load("planar2"), 1e-9
+    p = robot.fk(robot.random(9, COUNT))[:, :3, 3]
+    near = {"tasks": HAND, "device": "cuda", "position_tolerance": tolerance}
+    for turns in (0.0, 1e8):
+        found = solve(robot, p, q0=np.array([turns, -turns]), **near)
+        assert found.success.all()
+        off = (robot.fk(found.q)[:, :3, 3] - p)[:, :2]
+        assert np.linalg.norm(off, axis=1).max() <= tolerance * (1 + 1e-6)
+
+
 # ---- tasks that share no joint -------------------------------------------------------------------
 
 
-def test_parts_are_put_together() -> None:
+@pytest.mark.parametrize("arm", [0, 1])
+def test_parts_are_put_together(arm: int) -> None:
     """Two arms and a head: each arm's answer is its own, of either status, and the head rests."""
     both = arms("planar3", "planar3")
     tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
     q = both.random(7, COUNT)
     p = [both.fk(q, tip)[:, :3, 3] for tip in both.tips]
-    p[1][3] += 100.0
+    p[arm][3] += 100.0
     q0 = both.random(8)
     for start in ({}, {"q0": q0, "prefer": "fast"}):
         found = solve(both, p, tasks=tasks, device="cuda", **start)
@@ -210,7 +246,7 @@ def test_parts_are_put_together() -> None:
             for tip, one in zip(both.tips, p, strict=True)
         ]
         np.testing.assert_allclose(found.position_error, np.max(far, axis=0), rtol=1e-6, atol=1e-12)
-        assert far[0].max() <= 1e-6
+        assert far[1 - arm].max() <= 1e-6
         head = both.joint_names.index(HEAD)
         rests = np.clip(q0[head] if start else 0.0, both.lower[head], both.upper[head])
         assert (found.q[:, head] == rests).all()
