@@ -119,8 +119,9 @@ def test_what_looks_at_the_whole_is_not_divided() -> None:
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Region(0.1, 0.1, direction=[1.0] * 12)
     assert len(parts_of(search_of(stand, tasks, rule))) == 1
-    posture = (*tasks, supple.PostureTask())
-    assert len(parts_of(search_of(stand, posture))) == 1
+    for joints in (None, stand.joint_names[1:3]):  # of all, and of one arm
+        posture = (*tasks, supple.PostureTask(joints=joints))
+        assert len(parts_of(search_of(stand, posture))) == 1
 
 
 def test_rule_and_step_go_with_the_parts() -> None:
@@ -179,17 +180,18 @@ def test_each_arm_does_what_it_does_alone(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_one_out_of_reach(way: str) -> None:
-    """The whole is unreachable, with what remains; the other arm is where it shall be."""
+@pytest.mark.parametrize("arm", [0, 1])
+def test_one_out_of_reach(arm: int, way: str) -> None:
+    """The whole is unreachable, whichever arm is, with what remains; the other arm is there."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 10)
-    T[1][7, 0, 3] += 5
+    T[arm][7, 0, 3] += 5
     found = ask(robot, T, way)
     assert ((found.status == Status.UNREACHABLE) == (np.arange(10) == 7)).all()
     hold(robot, T, found)
     far = far_of(robot, found.q, T)
-    assert (far[:, 0] <= 1e-6 + 1e-12).all()
-    assert far[0, 1, 7] > 3
+    assert (far[:, 1 - arm] <= 1e-6 + 1e-12).all()
+    assert far[0, arm, 7] > 3
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -252,6 +254,21 @@ def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch
     assert (found.q[:16] == same.q[:16]).all()
 
 
+def test_parts_share_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two parts the first gets half of it, the second all that is left then."""
+    robot = arms("ur5e", "panda")
+    times: list[float] = []
+
+    def many(*given: Any, **how: Any) -> Any:
+        times.append(1 / given[-1])
+        return solves(*given, **how)
+
+    solves = position._Call._many
+    monkeypatch.setattr(position._Call, "_many", many)
+    assert solve(robot, somewhere(robot, 5), timeout=10.0).success.all()
+    assert times == [1 / 2, 1.0]
+
+
 def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     robot = arms("ur5e", "panda")
     monkeypatch.setattr(position, "_PIECES", (1000, 1000))
@@ -261,6 +278,7 @@ def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {total for _, total in told} == {3000}
     assert done == sorted(done)
     assert done[-1] == 3000
+    assert 500 in done  # one of two parts of a thousand
 
 
 def test_several_answers_are_of_the_whole() -> None:

@@ -106,6 +106,10 @@ def test_a_start_outside_the_limits_is_put_inside() -> None:
     found = solve(PANDA, TARGET, q0=np.full(7, 50.0))
     assert found.success
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
+    q0 = PANDA.neutral()
+    q0[1] = PANDA.upper[1] + 0.1
+    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # which would meet the target
+    assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
 
 
 def test_what_a_solution_says() -> None:
@@ -116,6 +120,7 @@ def test_what_a_solution_says() -> None:
     beyond = solve(PANDA, far)
     assert beyond.status is Status.UNREACHABLE
     assert not beyond.success
+    assert beyond.restarts > 0
     assert str(beyond).startswith("unreachable: the closest pose found is ")
     many = solve(PANDA, np.stack([TARGET, far, np.full((4, 4), np.nan)]))
     for word in ("3 targets", "1 converged", "1 unreachable", "1 nonfinite_input"):
@@ -152,6 +157,8 @@ def test_no_time_at_all() -> None:
     assert (many.status == Status.TIMEOUT).all()
     assert np.isfinite(many.q).all()
     assert ((PANDA.lower <= many.q) & (many.q <= PANDA.upper)).all()
+    outside = {"q0": PANDA.upper + 1.0, "prefer": "fast", "timeout": 0.0}
+    assert (solve(PANDA, np.repeat(far[None], 500, axis=0), **outside).q <= PANDA.upper).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
@@ -160,10 +167,10 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
     # Without any time all that is done is done after the end: a look at it every few iterations.
     T = PANDA.fk(PANDA.random(7, 3000))
     T[::2, :3, 3] += 5
-    T[10, 0, 0] = np.nan
+    T[[10, 2000], 0, 0] = np.nan  # of those that are begun, and of those that are not
     found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
     assert set(found.status.tolist()) <= {Status.TIMEOUT, Status.CONVERGED, Status.NONFINITE_INPUT}
-    assert found.status[10] == Status.NONFINITE_INPUT
+    assert (found.status[[10, 2000]] == Status.NONFINITE_INPUT).all()
     assert found.iterations.max() <= 10
     assert found.restarts.min() >= 0
     looked_at = np.isfinite(found.position_error)  # the lanes of each thread, of each piece
@@ -174,6 +181,16 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
     for target in T[:4]:
         one = solve(PANDA, target, timeout=0.0, **options)
         assert one.iterations <= 10
+
+
+@pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
+def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
+    """A start may then take thousands of iterations: it is stopped in the midst of them."""
+    far = TARGET.copy()
+    far[:3, 3] += 5
+    found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)
+    assert found.status is Status.TIMEOUT
+    assert found.iterations <= 40
 
 
 def test_time_is_kept() -> None:

@@ -89,6 +89,23 @@ def test_all_ends_of_a_tree(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("far", [0, 1])
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> None:
+    """As it is, whatever the task weighs."""
+    robot = supple.load("y")
+    tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
+    targets = reached(robot, tasks, robot.random(4, 10))
+    targets[far] += 9.0
+    found = solve(robot, targets, tasks=tasks)
+    assert not found.success.any()
+    off = [
+        np.linalg.norm(robot.fk(found.q, tip)[:, :3, 3] - goal, axis=1)
+        for tip, goal in zip(robot.tips, targets, strict=True)
+    ]
+    np.testing.assert_allclose(found.position_error, np.max(off, axis=0), rtol=1e-9)
+
+
 def test_four_limbs_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     assert robot.dof == 29

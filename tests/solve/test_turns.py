@@ -54,15 +54,17 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
     assert not nearer_by_turns(robot, found.q, q0).any()
 
 
+@pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
 @pytest.mark.parametrize("one", [False, True])
-def test_a_posture_is_come_near_on_the_shortest_way(one: bool) -> None:
+def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
+    """The shortest way to the posture, not to the start."""
     robot = supple.load("ur5e")
     T, rest = robot.fk(robot.random(34, 60)), robot.random(35)
     tasks = [PoseTask(), PostureTask()]
     if one:
-        q = np.array([solve(robot, [target, rest], tasks=tasks).q for target in T])
+        q = np.array([solve(robot, [target, rest], tasks=tasks, q0=q0).q for target in T])
     else:
-        q = solve(robot, [T, rest], tasks=tasks).q
+        q = solve(robot, [T, rest], tasks=tasks, q0=q0).q
     assert not nearer_by_turns(robot, q, rest).any()
 
 
@@ -70,7 +72,9 @@ def test_turns_are_no_other_answers() -> None:
     # Six joints, three of whose axes are parallel: eight postures at most.
     robot = supple.load("ur5e")
     counts = []
-    for target in robot.fk(robot.random(36, 20)):
+    q = robot.random(36, 30)
+    q[20:, 0] = np.pi  # half a turn from the middle: rounding decides which way
+    for target in robot.fk(q):
         found = solve(robot, target, solutions=40)
         hold(robot, target, found)
         away = found.q[:, None] - found.q[None]
@@ -94,15 +98,40 @@ def test_a_joint_without_limits_stays_near() -> None:
     assert np.abs(found.q - q0).max() <= np.pi + 1e-9
 
 
-def geared(ratio: float) -> Robot:
-    """Two links of a planar arm, the second joint turning with the first; both without limits."""
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
+    """So far from zero an angle is rounded by more than the tolerance: no turns then."""
+    robot, hand = geared(None), PositionTask("tip")
+    p, q0 = robot.fk(robot.random(40, 20))[:, :3, 3].copy(), np.array([1e8, -1e8])
+    tolerance = 1e-9
+    if batch:
+        q = solve(robot, p, tasks=hand, q0=q0, position_tolerance=tolerance).q
+    else:
+        each = [solve(robot, one, tasks=hand, q0=q0, position_tolerance=tolerance) for one in p]
+        assert all(found.success for found in each)
+        q = np.array([found.q for found in each])
+    assert np.linalg.norm(robot.fk(q)[:, :3, 3] - p, axis=1).max() <= tolerance * (1 + 1e-6)
+
+
+def test_a_long_slide_has_no_turns() -> None:
+    """The closest point of a slide of 40 m, asked for from its end."""
+    joint = Joint("slide", "prismatic", "base", "tip", axis=(1, 0, 0), lower=-20.0, upper=20.0)
+    robot = Robot(Description("slide", (joint,)))
+    target = np.array([5.0, 1.0, 0.0])
+    found = solve(robot, target, tasks=PositionTask("tip"), q0=np.array([-19.0]))
+    assert found.status is Status.UNREACHABLE
+    np.testing.assert_allclose(found.q, [5.0], atol=1e-6)
+
+
+def geared(ratio: float | None) -> Robot:
+    """Two links of a planar arm without limits; the second joint turns with the first, or not."""
     along = np.eye(4)
     along[0, 3] = 1.0
     joints = (
         Joint("shoulder", "continuous", "base", "upper", axis=(0, 0, 1)),
         Joint(
             "elbow", "continuous", "upper", "fore", origin=along, axis=(0, 0, 1),
-            mimic=Mimic("shoulder", ratio, 0.2),
+            mimic=None if ratio is None else Mimic("shoulder", ratio, 0.2),
         ),
         Joint("hand", "fixed", "fore", "tip", origin=along),
     )  # fmt: skip
@@ -118,6 +147,12 @@ def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
             np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
     if ratio == round(ratio):
         assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
+    # The closest pose is a stationary one, which turns of the mimic alone would leave.
+    far = np.array([9.0, 4.0, 0.0])
+    found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_starts=64)
+    assert found.status is Status.UNREACHABLE
+    off = robot.fk(found.q)[:3, 3] - far
+    assert abs(robot.jacobian(found.q)[:3, 0] @ off) < 1e-4
 
 
 def test_robots_with_mimics_and_slides() -> None:

@@ -1,0 +1,96 @@
+"""Laws of the answer nearest to a start: which one is taken, and what is done with it then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from supple import AxisTask, PositionTask, damping, solve
+
+Array = np.ndarray
+HAND = PositionTask(rows=("x", "y"))
+
+
+@pytest.mark.parametrize("length", [2.0**-20, 0.5, 4.0, 2.0**25])
+@pytest.mark.parametrize("pinned", [False, True])
+def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: float) -> None:
+    """A power of two changes no bit: of the axis alone, and of one beside a position."""
+    robot = supple.load("panda")
+    axis, position = AxisTask("panda_link8", (1, 0, 0)), PositionTask("panda_link8")
+    for T in robot.fk(robot.random(41, 20), "panda_link8"):
+        x, p = T[:3, 0].copy(), T[:3, 3].copy()
+        one, same = (
+            solve(robot, [p, d], tasks=(position, axis)) if pinned else solve(robot, d, tasks=axis)
+            for d in (length * x, x)
+        )
+        assert one.success
+        assert (one.q == same.q).all()
+        assert one[1:] == same[1:]
+
+
+def test_an_answer_beside_the_start_is_not_compared() -> None:
+    robot = supple.load("panda")
+    for q in 0.6 * robot.random(45, 20):
+        found = solve(robot, robot.fk(q), q0=q + 0.02)
+        assert found.success
+        assert found.restarts == 0
+        assert np.abs(found.q - q).max() < 0.2
+
+
+@pytest.mark.parametrize(("name", "joint"), [("ur5e", 2), ("panda", 5)])
+def test_a_singular_target_beside_the_start_is_reached_from_the_start(
+    name: str, joint: int
+) -> None:
+    """Where a damped descent stops short of it Newton's method goes on, and no other start does."""
+    robot, rng, slow = supple.load(name), np.random.default_rng(42), damping.Constant(0.1)
+    for q in 0.6 * robot.random(43, 60):
+        q[joint] = 0.0
+        q = np.clip(q, robot.lower, robot.upper)
+        q0 = np.clip(q + rng.normal(scale=0.02, size=robot.dof), robot.lower, robot.upper)
+        found = solve(robot, robot.fk(q), q0=q0, damping=slow)
+        assert found.success
+        assert found.restarts == 0
+        assert np.abs(found.q - q0).max() < 0.2
+
+
+def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> None:
+    """Its own closest pose is taken only if it is hardly less close: 1.2 times the square."""
+    robot, hand = supple.load("panda"), PositionTask("panda_link8")
+    p = robot.fk(robot.random(46, 40))[:, :3, 3]
+    p *= (1.5 / np.linalg.norm(p, axis=1))[:, None]
+    near, closest = (
+        solve(robot, p, tasks=hand, q0=robot.random(47, 40)),
+        solve(robot, p, tasks=hand),
+    )
+    assert not near.success.any()
+    assert (near.position_error <= 1.2**0.5 * closest.position_error + 1e-4).all()
+
+
+def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
+    """From a solution along the solutions to where ‖q - q0‖ is locally least, in NumPy."""
+    for _ in range(2000):
+        J = robot.jacobian(q)[:2]
+        back = np.linalg.pinv(J) @ (p - robot.fk(q)[:3, 3])[:2]
+        along = np.linalg.svd(J)[2][2]
+        move = along * (along @ (q0 - q))
+        q = q + back + 0.05 * move
+        if np.linalg.norm(move) < 1e-6:
+            break
+    return q
+
+
+def test_the_nearest_answer_is_drawn_nearer_as_far_as_the_task_leaves_freedom() -> None:
+    """Where the answer is not beside q0, no motion along the solutions makes the move smaller."""
+    robot = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)])
+    rng, count = np.random.default_rng(44), 0
+    for q, q0 in rng.uniform(-2.5, 2.5, (40, 2, 3)):
+        p = robot.fk(q)[:3, 3].copy()
+        found = solve(robot, p, tasks=HAND, q0=q0)
+        assert found.success
+        if found.restarts == 0:
+            continue
+        count += 1
+        nearer = drawn(robot, found.q, p, q0)
+        assert np.abs(nearer - q0).max() > np.abs(found.q - q0).max() - 1e-2
+    assert count > 20
