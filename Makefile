@@ -1,5 +1,6 @@
 # make demo   set up, build, and run the main job
 # make test   set up, build, and run the tests
+# make mutants  small changes to the sources, each of which a test must notice
 # make check  lint, types, headers: what .ci/run does beside the tests
 # make bench  measure against the peers; or one: make bench-position (-servo, -kinematics, -figures,
 #             -singularities)
@@ -14,7 +15,7 @@ PEERS  := .venv-peers
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test check lint types headers format clean \
+.PHONY: demo test mutants check lint types headers format clean \
         bench bench-kinematics bench-servo bench-figures bench-position bench-singularities bench-gpu
 
 demo: $(VENV)/installed
@@ -22,6 +23,9 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed $(VENV)/test-tools
 	$(BIN)/python -m pytest
+
+mutants: $(VENV)/test-tools
+	$(BIN)/python tools/mutants.py
 
 check: lint types headers
 

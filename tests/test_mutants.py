@@ -1,0 +1,57 @@
+"""The list of mutants fits the sources and the tests: `make mutants` itself runs apart."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+mutants = pytest.importorskip("mutants", reason="reads TOML, which Python does from 3.11 on")
+
+MUTANTS = mutants.load()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_an_entry_has_its_text_and_its_test(mutant: mutants.Mutant) -> None:
+    mutants.check(mutant)
+
+
+def test_there_are_enough_and_their_numbers_differ() -> None:
+    assert len(MUTANTS) >= 60
+    assert len({mutant.number for mutant in MUTANTS}) == len(MUTANTS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"old": "nowhere to be found"}, "a-mutant: old occurs 0 times"),
+        ({"old": "\n"}, "a-mutant: old occurs .* times"),
+        ({"file": "src/none.py"}, "a-mutant: no file"),
+        ({"test": "tests/test_none.py::test"}, "a-mutant: no test file"),
+        ({"test": "tests/test_mutants.py::test_none"}, "a-mutant: .* has no test_none"),
+    ],
+)
+def test_a_stale_entry_is_named(wrong: dict[str, str], says: str) -> None:
+    test = "tests/test_mutants.py::test_a_stale_entry_is_named"
+    good = {"file": "Makefile", "old": "PYTHON ?=", "new": "", "test": test}
+    mutants.check(mutants.Mutant("a-mutant", **good))
+    with pytest.raises(mutants.StaleError, match=says):
+        mutants.check(mutants.Mutant("a-mutant", **good | wrong))
+
+
+def of(name: str, old: str, new: str) -> mutants.Mutant:
+    return mutants.Mutant(name, "a.hpp", old, new, "")
+
+
+def test_expressions_and_statements_become_switches() -> None:
+    text = "int f(int a) { g(); return a + 1; }"
+    one, two, call = of("one", "a + 1", "a"), of("two", "a + 1", "0"), of("call", "g();", "")
+    made = mutants.switched(text, [one, two, call]).removeprefix(mutants.SWITCH)
+    first, second, third = (f"SUPPLE_MUTANT({m.number})" for m in (one, two, call))
+    choice = f"({second} ? (0) : (({first} ? (a) : (a + 1))))"
+    assert made == f"int f(int a) {{ if ({third}) {{  }} else {{ g(); }} return {choice}; }}"
+    with pytest.raises(mutants.StaleError, match="overlaps"):
+        mutants.switched(text, [one, of("wide", "return a + 1", "return a")])

@@ -1,0 +1,308 @@
+"""Mutation testing: small changes to the sources, each with the test that must notice it.
+
+    python tools/mutants.py                  # all of tools/mutants/*.toml
+    python tools/mutants.py --list
+    python tools/mutants.py --only 'box-*'   # a name, or a pattern
+
+An entry is a change and its test:
+
+    [name-of-the-mutant]
+    file = "include/supple/servo.hpp"
+    old = 'max(a, b)'       # occurs exactly once in the file
+    new = 'min(a, b)'
+    test = "tests/solve/test_servo_limits.py::test_the_law"
+
+In C++ and CUDA, `old` is a whole expression, or one or more whole statements (then it ends with ;
+or }). All of them are built once into a copy of the tree, behind a switch that the environment
+variable SUPPLE_MUTANT controls. In Python, `old` is any text; each mutant gets a package of its
+own. First all tests must pass without a mutant, then each must fail with its own. Exit status 1 if
+a mutant survives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+import tomllib
+
+ROOT = Path(__file__).parents[1]
+LISTS = ROOT / "tools/mutants"
+WORK = ROOT / "build/mutants"
+TREE, SITE, PACKAGES = WORK / "tree", WORK / "site", WORK / "packages"
+TIMEOUT = 120.0  # of one test with a mutant [s]
+PATIENCE = 1200.0  # of a file's tests without one, which may compile what is kept then [s]
+WORKERS = 2
+QUICK = "-O1"  # compiles sooner than -O3; without fast-math the numbers are the same
+
+# C++ reads the switch when a library is loaded; a guard, because a kernel's text is many files.
+SWITCH = """\
+#ifndef SUPPLE_MUTANT
+#include <stdlib.h>
+inline const long supple_mutant = getenv("SUPPLE_MUTANT") ? atol(getenv("SUPPLE_MUTANT")) : 0;
+#define SUPPLE_MUTANT(number) (supple_mutant == (number))
+#endif
+"""
+
+
+class StaleError(Exception):
+    """An entry that does not fit the sources or the tests any more."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change and the test that must fail with it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+    @property
+    def python(self) -> bool:
+        """Whether the changed file is Python."""
+        return self.file.endswith(".py")
+
+    @property
+    def number(self) -> int:
+        """The value of SUPPLE_MUTANT; independent of other entries, so that builds are kept."""
+        return zlib.crc32(self.name.encode()) & 0x7FFFFFFF
+
+    def span(self, text: str) -> tuple[int, int]:
+        """Where `old` is in the text of the file."""
+        count = text.count(self.old)
+        if count != 1:
+            raise StaleError(f"{self.name}: old occurs {count} times in {self.file}: {self.old!r}")
+        first = text.index(self.old)
+        return first, first + len(self.old)
+
+
+def load() -> list[Mutant]:
+    """Read the entries of all lists."""
+    mutants: dict[str, Mutant] = {}
+    for path in sorted(LISTS.glob("*.toml")):
+        for name, entry in tomllib.loads(path.read_text("utf-8")).items():
+            if set(entry) != {"file", "old", "new", "test"}:
+                raise StaleError(f"{name}: needs file, old, new and test, and has {sorted(entry)}")
+            if name in mutants:
+                raise StaleError(f"{name}: there are two of that name")
+            mutants[name] = Mutant(name, **entry)
+    return list(mutants.values())
+
+
+def check(mutant: Mutant, root: Path = ROOT) -> None:
+    """Raise StaleError unless the text to change and the test are there."""
+    path = root / mutant.file
+    if not path.is_file():
+        raise StaleError(f"{mutant.name}: no file {mutant.file}")
+    mutant.span(path.read_text("utf-8"))
+    file, _, function = mutant.test.partition("::")
+    if not (root / file).is_file():
+        raise StaleError(f"{mutant.name}: no test file {file}")
+    nodes = ast.walk(ast.parse((root / file).read_text("utf-8")))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    if function.partition("[")[0] not in names:
+        raise StaleError(f"{mutant.name}: {file} has no {function}")
+
+
+def switched(text: str, mutants: Iterable[Mutant]) -> str:
+    """Put C++ mutants into the text of a file, each behind its switch."""
+    sites: dict[tuple[int, int], list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        sites[mutant.span(text)].append(mutant)
+    before: tuple[int, str] = (len(text), "")
+    for first, last in sorted(sites, reverse=True):
+        same = sites[first, last]
+        if last > before[0]:
+            raise StaleError(f"{same[0].name}: its text overlaps that of {before[1]}")
+        before = first, same[0].name
+        old = text[first:last]
+        statement = old.rstrip().endswith((";", "}"))
+        for mutant in same:
+            chosen = f"SUPPLE_MUTANT({mutant.number})"
+            if statement:
+                old = f"if ({chosen}) {{ {mutant.new} }} else {{ {old} }}"
+            else:
+                old = f"({chosen} ? ({mutant.new}) : ({old}))"
+        text = text[:first] + old + text[last:]
+    return SWITCH + text
+
+
+def copy_tree(mutants: Sequence[Mutant]) -> None:
+    """Copy the sources into TREE with the switches in place; unchanged files keep their time."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    paths = [path for path in listed.stdout.decode().split("\0") if (ROOT / path).is_file()]
+    by_file: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        if not mutant.python:
+            by_file[mutant.file].append(mutant)
+    for path in paths:
+        data = (ROOT / path).read_bytes()
+        if path in by_file:
+            data = switched(data.decode(), by_file[path]).encode()
+        if path == "CMakeLists.txt":
+            data = data.replace(b"-O3", QUICK.encode())
+        to = TREE / path
+        if not to.is_file() or to.read_bytes() != data:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_bytes(data)
+    kept = {TREE / path for path in paths}
+    for folder in ("include", "src", "tests"):
+        for path in (TREE / folder).rglob("*"):
+            if path.is_file() and path not in kept and "__pycache__" not in path.parts:
+                path.unlink()
+
+
+def build() -> None:
+    """Build and install the package of TREE into SITE."""
+    shutil.rmtree(SITE, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    options = ["--no-build-isolation", "--no-deps", "--target", str(SITE), "."]
+    options.append(f"--config-settings=cmake.define.CMAKE_CXX_FLAGS_RELEASE={QUICK}")
+    subprocess.run([*command, *options], cwd=TREE, check=True)
+
+
+def package_of(mutant: Mutant) -> Path:
+    """Make a package with a Python mutant in it; return the folder to import it from."""
+    folder = PACKAGES / mutant.name
+    shutil.rmtree(folder, ignore_errors=True)
+
+    def link(source: str, to: str) -> None:
+        if source.endswith(".py"):
+            shutil.copy2(source, to)
+        else:
+            os.symlink(source, to)
+
+    shutil.copytree(SITE / "supple", folder / "supple", copy_function=link)
+    path = folder / mutant.file.replace("papers/", "supple/papers/").removeprefix("src/")
+    text = path.read_text("utf-8")
+    first, last = mutant.span(text)
+    path.write_text(text[:first] + mutant.new + text[last:], "utf-8")
+    return folder
+
+
+def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int | None, str]:
+    """Run tests of TREE with the package in a folder; return the exit status and the output.
+
+    The status is None if the time was up.
+    """
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    environment.pop("SUPPLE_MUTANT", None)
+    if number:
+        environment["SUPPLE_MUTANT"] = str(number)
+    options = ["-q", "-rA", "--tb=short", "-p", "no:cacheprovider"]
+    if number or folder != SITE:
+        options.append("-x")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options, *tests],
+        cwd=TREE,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT if "-x" in options else PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)  # (and the processes that the test has started)
+        process.communicate()
+        return None, ""
+    return process.returncode, output
+
+
+def without_mutants(mutants: Sequence[Mutant]) -> Iterator[str]:
+    """Run every test without a mutant; yield what is wrong."""
+    by_file: dict[str, set[str]] = defaultdict(set)
+    for mutant in mutants:
+        by_file[mutant.test.partition("::")[0]].add(mutant.test)
+
+    def run(tests: set[str]) -> tuple[int | None, str]:
+        return run_tests(sorted(tests), SITE)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        results = pool.map(run, by_file.values())
+        for tests, (status, output) in zip(by_file.values(), results, strict=True):
+            passed = re.findall(r"^PASSED (.*)$", output, re.MULTILINE)
+            for test in sorted(tests):
+                if not any(one == test or one.startswith(f"{test}[") for one in passed):
+                    yield f"{test} does not pass without a mutant"
+            if status != 0:
+                yield output or f"{sorted(tests)}: no end after {PATIENCE:g} s"
+
+
+def verdict_of(mutant: Mutant) -> tuple[str, float]:
+    """Run a mutant's test: "killed", or what happened instead; and the time it took [s]."""
+    begin = time.monotonic()
+    folder = package_of(mutant) if mutant.python else SITE
+    status, output = run_tests([mutant.test], folder, 0 if mutant.python else mutant.number)
+    seconds = time.monotonic() - begin
+    if status is None:
+        return "DOES NOT END", seconds
+    if status == 0:
+        return "SURVIVED", seconds
+    if status == 1 or status < 0:  # a failure, or a crash
+        return "killed", seconds
+    return f"NOT RUN (pytest's status {status})\n{output}", seconds
+
+
+def main() -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description="Mutation testing; see tools/mutants.py.")
+    parser.add_argument("--list", action="store_true", help="print the entries and exit")
+    parser.add_argument("--only", action="append", metavar="NAME", help="a name or a pattern")
+    arguments = parser.parse_args()
+    try:
+        mutants = load()
+        wanted = arguments.only or ["*"]
+        chosen = [m for m in mutants if any(fnmatch(m.name, pattern) for pattern in wanted)]
+        if not chosen:
+            raise StaleError(f"no entry is named {', '.join(wanted)}")
+        if arguments.list:
+            for m in chosen:
+                print(f"{m.name:<36} {m.file}\n    {m.old!r} -> {m.new!r}\n    {m.test}")
+            return 0
+        for mutant in mutants:
+            check(mutant)
+        copy_tree(mutants)
+    except StaleError as error:
+        print(error, file=sys.stderr)
+        return 1
+    build()
+    wrong = list(without_mutants(chosen))
+    if wrong:
+        print(*wrong, sep="\n", file=sys.stderr)
+        return 1
+    survivors = 0
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for mutant, (verdict, seconds) in zip(chosen, pool.map(verdict_of, chosen), strict=True):
+            line = (
+                f"{mutant.name:<36} {Path(mutant.file).name:<16} {mutant.test.split('/')[-1]:<80}"
+            )
+            print(f"{line} {seconds:5.1f} s  {verdict}", flush=True)
+            survivors += verdict != "killed"
+    print(f"{len(chosen)} mutants, {survivors} not killed")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
