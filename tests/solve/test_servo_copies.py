@@ -217,6 +217,22 @@ def test_a_step_of_ones_own_that_fails_leaves_a_servo_as_it_was(wrong: str) -> N
     np.testing.assert_array_equal(walk(servos[0], Q, 10), walk(servos[1], Q, 10))
 
 
+def test_a_step_of_ones_own_that_overflows_is_not_the_step_before() -> None:
+    """Its speeds are finite, where they lead is not; so it is refused and forgotten."""
+    arm = robot("panda")
+
+    def step(linearization: Linearization) -> Array:
+        if abs(linearization.e[0]) > 100:
+            return np.full(7, 1e308)
+        return np.full(7, 0.1 if linearization.before is None else 0.2)
+
+    servo = Servo(arm, PoseTask(), dt=2.0, step=step, limits=Limits.none(arm))
+    with pytest.raises(InputError, match="finite number"):
+        servo(Q, 1e3 * TWIST + 1e3)
+    servo(Q, TWIST)
+    np.testing.assert_array_equal(servo.qd, np.full(7, 0.1))
+
+
 def test_bad_speeds_for_reset_change_nothing() -> None:
     servo, other = make("optimal"), make("optimal")
     walk(servo, Q, 10)
