@@ -1,10 +1,12 @@
 // A robot, its tasks, a step and limits as C++ text, for a compiler that shall fold them: the
-// GPU's, when run (src/supple/solve/cuda). Numbers are written in base 16, so that no bit is lost.
+// GPU's, when run (src/supple/solve/cuda). Numbers are written in base 16, so that no bit is lost,
+// and so that they can be folded in both precisions.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,12 +19,24 @@ inline std::string of(const char* x) { return x; }
 inline std::string of(const std::string& x) { return x; }
 inline std::string of(int x) { return std::to_string(x); }
 inline std::string of(bool x) { return x ? "true" : "false"; }
+inline std::string hexadecimal(double x) {
+  char written[40];
+  std::snprintf(written, sizeof(written), "%a", x);
+  return written;
+}
 inline std::string of(double x) {
   // (the largest power of two is as good as infinite: both are beyond every number here)
-  if (std::isinf(x)) return x < 0 ? "-Number<T>::huge" : "Number<T>::huge";
-  char written[40];
-  std::snprintf(written, sizeof(written), "T(%a)", x);
-  return written;
+  const std::string huge = x < 0 ? "-Number<T>::huge" : "Number<T>::huge";
+  if (std::isinf(x)) return huge;
+  const double size = std::abs(x);
+  const bool fits = size == 0 || (size >= std::numeric_limits<float>::min() &&
+                                  size <= std::numeric_limits<float>::max());
+  if (fits) return "T(" + hexadecimal(x) + ")";
+  // A compiler may refuse to fold the conversion of a number outside the range of normal floats,
+  // so the float nearest to it is written beside it.
+  const float nearest = float(x);
+  const std::string rounded = std::isinf(nearest) ? huge : hexadecimal(double(nearest));
+  return "T(sizeof(T) == sizeof(float) ? " + rounded + " : " + hexadecimal(x) + ")";
 }
 inline std::string of(float x) { return of(double(x)); }
 template <class E>
