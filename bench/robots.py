@@ -1,0 +1,181 @@
+"""Inverse kinematics of every robot in a set of wheels: what is solved and what is verified.
+
+    python bench/robots.py                      on the CPU; writes bench/results/robots.<machine>.md
+    python bench/robots.py --device cuda        the same targets on an NVIDIA GPU
+    python bench/robots.py --pack DIR           copies the texts of the robots, without meshes
+
+Targets are poses of configurations inside the limits, random ones and hard ones. Answers are
+checked by the forward kinematics of Pinocchio or MuJoCo; where these are not installed, by supple's
+own on the CPU, and MJCF files are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import measure
+import robots_gpu
+from robots_files import ROOTS, End, bases, ends, load, robot_files, root_of
+from robots_judge import Reading, Row, measured, read
+
+COUNT, HARD, SINGLES = 20_000, 4_000, 100  # random targets, hard ones of a kind, single calls
+
+
+def readings(files: Sequence[tuple[str, Path]], jobs: int) -> list[Reading]:
+    """Read every file, and compare its forward kinematics with another library's."""
+    with _pool(jobs) as pool:
+        return list(pool.map(read, *zip(*files, strict=True), chunksize=4))
+
+
+def distinct(read: Iterable[Reading]) -> list[tuple[str, Path, str]]:
+    """Return (file, path, frame) of one end effector for each distinct chain."""
+    seen, found = set(), []
+    for one in read:
+        for frame, key in one.ends:
+            if key not in seen:
+                seen.add(key)
+                found.append((one.file, one.path, frame))
+    return found
+
+
+def rows(
+    work: Sequence[tuple[str, Path, str]], jobs: int, count: int = COUNT, hard: int = HARD
+) -> list[Row]:
+    """Solve the targets of end effectors on the CPU, a process for each core."""
+    with _pool(jobs) as pool:
+        made = [pool.submit(_on_cpu, *one, count, hard) for one in work]
+        return [one.result() for one in made]
+
+
+def base_rows(count: int = COUNT // 10) -> list[Row]:
+    """Solve targets of an arm on sliders of a kilometre and more, and without limits."""
+    return [measured(name, text, end, count, 0, SINGLES, wide) for name, text, end, wide in bases()]
+
+
+def _on_cpu(file: str, path: Path, frame: str, count: int, hard: int) -> Row:
+    end = _end(path, frame)
+    row = measured(file, path, end, count, hard, SINGLES)
+    row.compiled = robots_gpu.compiles(end)
+    return row
+
+
+def _end(path: Path, frame: str) -> End:
+    return next(end for end in ends(load(path).robot) if end.frame == frame)
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    """Return processes of one thread each: what Python does for a robot takes its time too."""
+    os.environ["SUPPLE_THREADS"] = "1"
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Return the results as a table in Markdown."""
+    kinds = ("random", "limits", "singular", "half turn", "far")
+    head = ["file", "end effector", "joints", "task", "targets", "met", "µs each", *kinds[1:]]
+    head += ["met alone", "false", "outside", "FK", "for a GPU"]
+    lines = [head, ["---"] * len(head)]
+    for row in rows:
+        main = row.batch["random"]
+        every = [*row.batch.values(), *([row.single] if row.single else [])]
+        line = [row.file, row.frame, str(row.joints), row.kind, f"{main.count:,}", _share(main)]
+        line += [f"{1e6 * main.seconds / main.count:.1f}"]
+        line += [_share(row.batch.get(kind)) for kind in kinds[1:]]
+        line += [_share(row.single)]
+        line += [str(sum(one.false for one in every)), str(sum(one.outside for one in every))]
+        line += [f"{row.fk_error:.0e}", row.compiled[:40].replace("\n", " ")]
+        lines.append(line)
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _share(one: object) -> str:
+    """Return how many of a set were met: "all", or a percentage and the misses."""
+    if one is None:
+        return ""
+    missed = len(one.missed)
+    return "all" if not missed else f"{100 * one.share:.2f} % ({missed} of {one.count} missed)"
+
+
+def report(rows: Sequence[Row], read: Sequence[Reading], packages: Iterable[str]) -> str:
+    """Return the results file."""
+    loaded = [one for one in read if not one.error]
+    total = sum(one.count for row in rows for one in row.batch.values())
+    met = sum(one.converged for row in rows for one in row.batch.values())
+    chains = sum(len(one.ends) for one in read)
+    text = f"# Many robots\n\n{measure.provenance(packages)}\n\n"
+    text += (
+        f"{len(read)} files, {len(loaded)} read, {len(read) - len(loaded)} refused. {chains} end "
+        f"effectors with enough joints for a pose, a position and an axis, or a position; one for "
+        f"each of {len(rows)} distinct chains (the same arm on another base, in another file or "
+        "with another tool is left out, and so are the other fingers of a hand). Default "
+        "tolerances, 1e-6 m and 1e-6 rad; time per target on one thread while other robots are "
+        f"solved on other cores. Of {total:,} targets in batches {met:,} were met.\n\n"
+        "Random targets have random configurations; *limits*: every joint at one of its limits; "
+        "*singular*: the task's Jacobian loses rank; *half turn*: from a start exactly half a turn "
+        "of a joint away; *far*: from all joints at their lower limits, or at 1000 rad. *False*: "
+        "reported as met, but not by the other library's kinematics. FK: the largest difference "
+        "between the two, relative to the robot's size.\n\n"
+    )
+    return text + table(rows)
+
+
+def pack(folder: Path, given: Sequence[str]) -> int:
+    """Copy the robots' files without meshes; return how many."""
+    files = [(name, path) for name, path in robot_files(given) if root_of(path) in ROOTS]
+    for name, path in files:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return len(files)
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--files", action="append", default=[], help="folder of robot files")
+    parser.add_argument("--out", type=Path, help="results file")
+    parser.add_argument("--pack", type=Path, help="only copy the robots' texts to this folder")
+    parser.add_argument("--only", default="*", help="pattern of file names")
+    parser.add_argument("--count", type=int, default=COUNT, help="random targets per end effector")
+    parser.add_argument("--hard", type=int, default=HARD, help="hard targets of a kind")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    if given.pack:
+        print(f"{pack(given.pack, given.files)} files copied to {given.pack}")
+        return
+    began = time.perf_counter()
+    files = [pair for pair in robot_files(given.files) if fnmatch.fnmatch(pair[0], given.only)]
+    if not files:
+        sys.exit("no robot files: make test-robots installs them, --files names a folder")
+    read = readings(files, given.jobs)
+    work = distinct(read)
+    packages = ["numpy"]
+    if given.device == "cpu":
+        made = rows(work, given.jobs, given.count, given.hard) + base_rows(given.count // 10)
+        packages += ["pin", "mujoco"]
+        name = f"robots.{platform.machine()}.md"
+    else:
+        some = [(file, path, _end(path, frame)) for file, path, frame in work]
+        made = robots_gpu.rows(some, given.device, given.count, given.hard)
+        name = f"robots_gpu.{platform.machine()}.md"
+    text = report(made, read, packages)
+    out = given.out or measure.HERE / "results" / name
+    out.write_text(text, "utf-8")
+    print(text, f"\n{out}, {time.perf_counter() - began:.0f} s")
+    refused = [row for row in made if any(one.false or one.outside for one in row.batch.values())]
+    sys.exit(f"{len(refused)} rows with false answers" if refused else 0)
+
+
+if __name__ == "__main__":
+    main()

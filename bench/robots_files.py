@@ -1,0 +1,229 @@
+"""Robot files inside other projects' wheels, and the end effectors of the robots in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import supple
+from supple.errors import SuppleError
+from supple.kinematics.robot import carriers, placed
+
+Array = np.ndarray
+FOLDERS = tuple(Path(sys.prefix) / name for name in ("robot-files", "many-robots"))
+_ROOT = re.compile(
+    rb"\s*(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*>|\s)*<([A-Za-z_][\w.:-]*)", re.DOTALL
+)
+_WELD = re.compile(r"weld it with fixed=\[(['\"])(.+?)\1\]")
+
+
+def folders(given: Sequence[str | Path] = ()) -> list[Path]:
+    """Return the folders that hold the files: those given, or those that the Makefile fills."""
+    named = os.environ.get("SUPPLE_MANY_ROBOTS", "").split(os.pathsep)
+    chosen = [Path(name) for name in given or named if name]
+    return chosen or [folder for folder in FOLDERS if folder.is_dir()]
+
+
+def robot_files(given: Sequence[str | Path] = ()) -> list[tuple[str, Path]]:
+    """Return (name, path) of every URDF and MJCF file, sorted by name.
+
+    A file ending in .xml counts if its root element is one of those that hold robots; the others
+    are package manifests and settings of other programs.
+    """
+    found = {}
+    for folder in folders(given):
+        for path in folder.rglob("*"):
+            if path.suffix == ".urdf" or (path.suffix == ".xml" and root_of(path) in ROOTS):
+                found[path.relative_to(folder).as_posix()] = path
+    return sorted(found.items())
+
+
+ROOTS = ("robot", "mujoco", "mujocoinclude", "")
+
+
+def root_of(path: Path) -> str:
+    """Return the name of a file's root element, "" if there is none."""
+    match = _ROOT.match(path.read_bytes())
+    return match[1].decode() if match else ""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A robot, and the joints that had to be welded before it could be read."""
+
+    robot: supple.Robot
+    welded: tuple[str, ...]
+
+
+def load(path: Path) -> Loaded:
+    """Read a file; joints of several coordinates are welded, as the error message proposes.
+
+    Raises:
+        SuppleError: the file is refused for another reason.
+    """
+    read = supple.urdf if path.suffix == ".urdf" or root_of(path) == "robot" else supple.mjcf
+    welded: list[str] = []
+    while True:
+        try:
+            return Loaded(read(path, fixed=welded), tuple(welded))
+        except SuppleError as error:
+            proposed = _WELD.search(str(error))
+            if proposed is None or proposed[2] in welded:
+                raise
+            welded.append(proposed[2])
+
+
+# ---- end effectors -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class End:
+    """A frame at the end of a chain of joints, and the tasks that its joints can meet."""
+
+    robot: supple.Robot
+    frame: str
+    joints: int
+    tasks: tuple[supple.PoseTask | supple.PositionTask | supple.AxisTask, ...]
+    key: tuple  # equal for chains that differ only in where they are mounted
+
+    @property
+    def moved(self) -> Array:
+        """Which coordinates (n,) move the frame."""
+        return np.isin(np.arange(self.robot.dof), list(carriers(self.robot, self.frame).values()))
+
+    @property
+    def kind(self) -> str:
+        """What the tasks ask, in words."""
+        names = {"PoseTask": "pose", "PositionTask": "position", "AxisTask": "axis"}
+        return " + ".join(names[type(task).__name__] for task in self.tasks)
+
+    def targets(self, T: Array) -> Array | list[Array]:
+        """Return what `solve` takes for poses T (..., 4, 4) of the frame."""
+        if isinstance(self.tasks[0], supple.PoseTask):
+            return T
+        each = [T[..., :3, 3]] + [T[..., :3, 2]] * (len(self.tasks) - 1)
+        return each if len(each) > 1 else each[0]
+
+
+def ends(robot: supple.Robot) -> Iterator[End]:
+    """Yield one end effector per distinct chain: end frames, and links that carry fingers.
+
+    The task is the pose where the joints span all six directions, else the position and the
+    direction of the z axis, else the position; a frame with fewer directions is left out, and so
+    is a sensor half-way along a chain. Of the fingers of a hand whose own pose has all six, the
+    first stands for the others.
+    """
+    joints = robot._tree.joints
+    onward = {joint.parent for joint in joints}
+    palms = {}
+    for name in _palms(robot):
+        tasks = _tasks(robot, name)
+        if tasks and isinstance(tasks[0], supple.PoseTask):
+            palms[placed(robot, name).joint] = name
+    seen: set[int] = set()
+    for frame in (*robot.tips, *palms.values()):
+        chain = list(carriers(robot, frame))[::-1]
+        if not chain or chain[-1] in seen:
+            continue
+        if chain[-1] in palms:
+            frame = palms[chain[-1]]
+        seen.add(chain[-1])
+        hands = [j for j in chain[:-1] if j in palms]
+        if hands:
+            finger = -1 - hands[-1]  # (no joint has a negative number)
+            if finger in seen:
+                continue
+            seen.add(finger)
+        tasks = _tasks(robot, frame)
+        if not tasks or (chain[-1] in onward and frame not in palms.values()):
+            continue
+        moved = {joints[j].coordinate for j in chain}
+        yield End(robot, frame, len(moved), tasks, _key(robot, chain))
+
+
+def _palms(robot: supple.Robot) -> list[str]:
+    """Return links that two or more moving branches start from."""
+    branches: dict[int, int] = {}
+    for joint in robot._tree.joints:
+        branches[joint.parent] = branches.get(joint.parent, 0) + 1
+    carried: dict[int, str] = {}
+    for name in robot.frames:
+        carried.setdefault(placed(robot, name).joint, name)
+    return [carried[j] for j, count in branches.items() if count > 1 and j in carried]
+
+
+def _tasks(robot: supple.Robot, frame: str) -> tuple:
+    J = robot.jacobian(robot.random(0, 8), frame)
+    R = robot.fk(robot.random(0, 8), frame)[:, :3, :3]
+    z = R[:, :, 2]
+    turning = np.cross(J[:, 3:].swapaxes(1, 2), z[:, None]).swapaxes(1, 2)
+
+    def rank(A: Array) -> int:
+        return int(np.linalg.matrix_rank(A, tol=1e-6).max())
+
+    if rank(J) == 6:
+        return (supple.PoseTask(frame),)
+    if rank(J[:, :3]) < 3:
+        return ()
+    if rank(np.concatenate([J[:, :3], turning], axis=1)) == 5:
+        return (supple.PositionTask(frame), supple.AxisTask(frame, (0, 0, 1)))
+    return (supple.PositionTask(frame),)
+
+
+def _key(robot: supple.Robot, chain: list[int]) -> tuple:
+    numbers: list[float] = []
+    number_of: dict[int, int] = {}
+    for i, j in enumerate(chain):
+        joint = robot._tree.joints[j]
+        c = joint.coordinate
+        number_of.setdefault(c, len(number_of))
+        numbers += [number_of[c], joint.prismatic, joint.scale, joint.offset]
+        numbers += [*joint.axis, robot.lower[c], robot.upper[c]]
+        numbers += [] if i == 0 else [*joint.placement[:3].ravel()]
+    return tuple(np.round(numbers, 5) + 0.0)
+
+
+# ---- arms on long sliders ------------------------------------------------------------------------
+
+
+def bases() -> Iterator[tuple[str, str, End, float]]:
+    """Yield (name, URDF text, end effector, spread [m]) of an arm on two long sliders."""
+    for limit in (100.0, 1000.0, 10_000.0, None):
+        (end,) = ends(supple.urdf(_base(limit)))
+        text = _base(limit or 1e6)  # (Pinocchio takes no slider without limits)
+        spread = 1000.0 if limit is None else limit
+        name = "base without limits" if limit is None else f"base of ±{limit:.0f} m"
+        yield name, text, end, spread
+
+
+def _base(limit: float | None) -> str:
+    within = (
+        ""
+        if limit is None
+        else f'<limit lower="{-limit}" upper="{limit}" effort="1" velocity="1"/>'
+    )
+    turns = '<limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>'
+    joints = [
+        ("prismatic", "1 0 0", "0 0 0", within),
+        ("prismatic", "0 1 0", "0 0 0", within),
+        ("continuous", "0 0 1", "0 0 0", ""),
+        ("revolute", "0 0 1", "0 0 0.3", turns),
+        ("revolute", "0 1 0", "0 0 0.2", turns),
+        ("revolute", "0 1 0", "0 0 0.4", turns),
+        ("revolute", "1 0 0", "0.4 0 0", turns),
+        ("revolute", "0 1 0", "0.1 0 0", turns),
+        ("revolute", "1 0 0", "0.1 0 0", turns),
+    ]
+    text = "".join(f'<link name="l{i}"/>' for i in range(len(joints) + 1))
+    for i, (kind, axis, place, limits) in enumerate(joints):
+        text += (
+            f'<joint name="j{i}" type="{kind}"><parent link="l{i}"/><child link="l{i + 1}"/>'
+            f'<origin xyz="{place}"/><axis xyz="{axis}"/>{limits}</joint>'
+        )
+    return f'<robot name="base">{text}</robot>'

@@ -1,0 +1,83 @@
+"""Robots on a GPU: solved where there is one, compiled anywhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from robots_files import End
+from robots_judge import Row, in_batch, poses_of, row_of
+from robots_sets import sets
+from supple.errors import MissingExtraError, SuppleError
+from supple.solve.cuda import position, toolkit
+from supple.solve.cuda.source import source
+from supple.solve.search import search_of
+
+ARCHITECTURE = "sm_90"
+# Uses every constant of a robot in both precisions; the kernels themselves take far longer.
+_TOUCH = """
+namespace supple {
+static_assert(Given<float>::quest.chain.joints == Given<double>::quest.chain.joints);
+template <class T>
+__device__ double touched(int j) {
+  const auto& quest = Given<T>::quest;
+  return double(quest.chain.joint[j].position[0]) + quest.lower[j] + quest.weight[j];
+}
+}  // namespace supple
+extern "C" __global__ void touch(double* sum, int j) {
+  *sum = supple::touched<float>(j) + supple::touched<double>(j);
+}
+"""
+
+
+def compiles(end: End, whole: bool = False) -> str:
+    """Return "yes" if the GPU's compiler takes a robot, what it says if not, "" if there is none.
+
+    Without `whole` only the robot's constants are compiled, in both precisions: that is what
+    differs between robots. With it, all kernels are.
+    """
+    search = search_of(end.robot, end.tasks)
+    try:
+        if not whole:
+            text = source("problem.hpp", search.kernel.constants()) + _TOUCH
+            return "yes" if b"touch" in toolkit.compile_source(text, ARCHITECTURE) else "no kernel"
+        for texts in position.texts(search).values():
+            for text in texts:
+                toolkit.compile_source(text, ARCHITECTURE, apart=True)
+    except MissingExtraError:
+        return ""
+    except SuppleError as error:
+        return str(error)
+    return "yes"
+
+
+def rows(work: Sequence[tuple[str, Path, End]], device: str, count: int, hard: int) -> list[Row]:
+    """Solve the targets of end effectors on a GPU."""
+    _, info = toolkit.device_named(device)
+    with ThreadPoolExecutor() as pool:  # the kernels of several robots at a time, to the cache
+        for several in (False, True):
+            each = [
+                (text, len(texts) > 1)
+                for _, _, end in work
+                for texts in position.texts(
+                    search_of(end.robot, end.tasks), several=several
+                ).values()
+                for text in texts
+            ]
+            list(pool.map(lambda one: _to_cache(*one, info.architecture), each))
+    return [_row(file, path, end, device, count, hard) for file, path, end in work]
+
+
+def _to_cache(text: str, apart: bool, architecture: str) -> None:
+    with contextlib.suppress(SuppleError):  # solving raises it again
+        toolkit.compile_source(text, architecture, apart=apart)
+
+
+def _row(file: str, path: Path, end: End, device: str, count: int, hard: int) -> Row:
+    row, poses = row_of(file, end), poses_of(path, end)
+    for kind, one in sets(end, count, hard).items():
+        row.batch[kind] = in_batch(end, poses, one, device)
+    row.compiled = "yes"
+    return row

@@ -1,0 +1,193 @@
+"""What is true of the answers for one robot, by other forward kinematics than the solver's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import supple
+from robots_files import End, ends, load
+from robots_sets import Set, sets
+from supple.errors import SuppleError
+
+Array = np.ndarray
+Poses = Callable[[Array], Array]
+POSITION, ROTATION = 1e-6, 1e-6  # default tolerances [m], [rad]
+TIMEOUT = 20.0  # of a batch on the CPU [s]; targets that are left by then count as missed
+
+
+@dataclass
+class Reading:
+    """What became of a file: an error, or a robot with end effectors."""
+
+    file: str
+    path: Path
+    error: str = ""  # the type and the message
+    kind: str = ""  # the type's name
+    dof: int = 0
+    welded: tuple[str, ...] = ()
+    ends: list[tuple[str, Any]] = field(default_factory=list)  # frame, key
+    frames: int = 0  # compared with the other library
+    fk_error: float = 0.0  # largest difference, relative to the largest number
+
+
+@dataclass
+class Outcome:
+    """What became of a set of targets."""
+
+    count: int
+    converged: int
+    false: int  # reported as converged, and not there
+    outside: int  # answers outside the limits
+    missed: Array  # which targets were not met
+    seconds: float
+
+    @property
+    def share(self) -> float:
+        """Share of targets met."""
+        return self.converged / max(self.count, 1)
+
+
+@dataclass
+class Row:
+    """An end effector, and what became of its targets."""
+
+    file: str
+    frame: str
+    joints: int
+    kind: str
+    longest: float  # the longest range of a slider [m]
+    batch: dict[str, Outcome] = field(default_factory=dict)
+    single: Outcome | None = None
+    rescued: dict[str, int] = field(default_factory=dict)  # missed in the batch, met alone
+    fk_error: float = 0.0
+    compiled: str = ""  # "yes", what the GPU's compiler said, or "" where there is none
+
+
+def read(file: str, path: Path) -> Reading:
+    """Read a file, and compare the poses of all its links with another library's."""
+    made = Reading(file, path)
+    try:
+        loaded = load(path)
+    except SuppleError as error:
+        made.error, made.kind = str(error), type(error).__name__
+        return made
+    robot = loaded.robot
+    made.dof, made.welded = robot.dof, loaded.welded
+    made.ends = [(end.frame, end.key) for end in ends(robot)]
+    other = _other(path, robot)
+    if other is not None:
+        q = robot.random(1, 5)
+        for frame in filter(other.has, robot.frames):
+            here, there = robot.fk(q, frame), other.poses(q, frame)
+            off = np.abs(here - there).max() / max(1.0, np.abs(there).max())
+            made.frames, made.fk_error = made.frames + 1, max(made.fk_error, float(off))
+    return made
+
+
+def _other(source: Path | str, robot: supple.Robot) -> Any:
+    """Return another library's kinematics of a file or a text, None where there is none."""
+    try:
+        from robots_oracle import oracle
+    except ImportError:
+        return None
+    return oracle(source, robot)
+
+
+def poses_of(source: Path | str, end: End) -> Poses:
+    """Return what gives the frame's poses (N, 4, 4) at configurations (N, n)."""
+    other = _other(source, end.robot)
+    if other is None:
+        return lambda q: end.robot.fk(q, end.frame)
+    return lambda q: other.poses(q, end.frame)
+
+
+def apart(end: End, T: Array, S: Array) -> tuple[Array, Array]:
+    """Return how far poses T are from targets S in what the tasks ask: (N,) [m], (N,) [rad]."""
+    far = np.linalg.norm(T[:, :3, 3] - S[:, :3, 3], axis=-1)
+    if end.kind == "position":
+        return far, np.zeros_like(far)
+    if end.kind != "pose":
+        z, w = T[:, :3, 2], S[:, :3, 2]
+        return far, np.arctan2(np.linalg.norm(np.cross(z, w), axis=-1), (z * w).sum(-1))
+    W = T[:, :3, :3].swapaxes(1, 2) @ S[:, :3, :3]
+    skew = W - W.swapaxes(1, 2)
+    sine = np.linalg.norm(skew[:, [2, 0, 1], [1, 2, 0]], axis=-1)
+    return far, np.arctan2(sine, np.trace(W, axis1=1, axis2=2) - 1)
+
+
+def judged(end: End, poses: Poses, T: Array, found: tuple[Array, Array], seconds: float) -> Outcome:
+    """Compare answers (N, n) that say whether they are met (N,) with targets T (N, 4, 4)."""
+    robot, (q, met) = end.robot, found
+    inside = ((robot.lower <= q) & (q <= robot.upper)).all(axis=1)
+    far, off = apart(end, poses(q[met]), T[met])
+    # two ways to the same pose differ by rounding: relative to lengths and to angles
+    size = np.abs(T[met, :3, 3]).max(axis=1, initial=1.0)
+    angle = np.abs(np.where(robot.prismatic, 0.0, q[met])).max(axis=1, initial=1.0)
+    rounding = 1e-14 * len(robot.joint_names) * angle
+    false = (far > POSITION * (1 + 1e-9) + size * rounding) | (off > ROTATION + rounding)
+    count = (int(met.sum()), int(false.sum()), int((~inside).sum()))
+    return Outcome(len(q), *count, np.flatnonzero(~met), seconds)
+
+
+def in_batch(end: End, poses: Poses, one: Set, device: str = "cpu") -> Outcome:
+    """Solve a set of targets in one call."""
+    T = end.robot.fk(one.q, end.frame)
+    options = {"timeout": TIMEOUT} if device == "cpu" else {"device": device}
+    began = time.perf_counter()
+    found = supple.solve(end.robot, end.targets(T), tasks=end.tasks, q0=one.q0, **options)
+    took = time.perf_counter() - began
+    return judged(end, poses, T, (np.asarray(found.q), np.asarray(found.success)), took)
+
+
+def alone(end: End, poses: Poses, one: Set, which: Array) -> Outcome:
+    """Solve some targets of a set, each by a call of its own."""
+    T = end.robot.fk(one.q[which], end.frame)
+    q, met = np.empty((len(which), end.robot.dof)), np.empty(len(which), bool)
+    began = time.perf_counter()
+    for k, index in enumerate(which):
+        q0 = one.q0 if one.q0 is None or one.q0.ndim == 1 else one.q0[index]
+        found = supple.solve(end.robot, end.targets(T[k]), tasks=end.tasks, q0=q0)
+        q[k], met[k] = found.q, found.success
+    return judged(end, poses, T, (q, met), time.perf_counter() - began)
+
+
+def row_of(file: str, end: End) -> Row:
+    """Return a row without results."""
+    ranges = (end.robot.upper - end.robot.lower)[end.robot.prismatic & end.moved]
+    return Row(file, end.frame, end.joints, end.kind, float(ranges.max(initial=0.0)))
+
+
+def measured(
+    file: str,
+    source: Path | str,
+    end: End,
+    count: int,
+    hard: int,
+    singles: int,
+    spread: float | None = None,
+) -> Row:
+    """Solve all sets of an end effector on the CPU, in batches, and some targets alone.
+
+    `singles` random targets are solved alone too, and of every set up to as many that were missed.
+    """
+    row, poses = row_of(file, end), poses_of(source, end)
+    made = sets(end, count, hard, spread=spread)
+    few = made["random"].q[:20]
+    here, there = end.robot.fk(few, end.frame), poses(few)
+    row.fk_error = float(np.abs(here - there).max() / max(1.0, np.abs(there).max()))
+    goal = end.targets(here[0])
+    supple.solve(end.robot, goal, tasks=end.tasks)  # (makes the table of starts)
+    for kind, one in made.items():
+        row.batch[kind] = in_batch(end, poses, one)
+        missed = alone(end, poses, one, row.batch[kind].missed[:singles])
+        row.rescued[kind] = missed.converged
+        row.batch[kind].false += missed.false
+        row.batch[kind].outside += missed.outside
+    row.single = alone(end, poses, made["random"], np.arange(min(singles, count)))
+    return row

@@ -1,0 +1,132 @@
+"""Targets that a robot can reach by construction: everyday ones and hard ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robots_files import End
+from supple.kinematics.robot import carriers
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Set:
+    """Configurations whose poses are the targets, and where the search starts, if given."""
+
+    q: Array  # (N, n)
+    q0: Array | None = None  # (n,) or (N, n)
+
+
+def sets(
+    end: End, count: int, hard: int, seed: int = 0, spread: float | None = None
+) -> dict[str, Set]:
+    """Return the sets of targets of an end effector, `count` random and `hard` of each other kind.
+
+    random: uniform inside the limits.
+    limits: every limited joint at one of its two limits.
+    singular: joints at quarter turns, where the task's Jacobian loses rank; or stretched out.
+    half turn: from a start whose orientation is exactly half a turn about a joint's axis away.
+    far: from a start a thousand radians away, or with all joints at their lower limits.
+
+    Sliders without limits stand within ±1 m, or within ±`spread`.
+    """
+    rng = np.random.default_rng(seed)
+    robot = end.robot
+    free = robot.prismatic & ~np.isfinite(robot.upper - robot.lower)
+    wide = np.where(free, 1.0 if spread is None else spread, 1.0)
+    made = {"random": Set(robot.random(rng, count) * wide)}
+    if not hard:
+        return made
+    made["limits"] = Set(_corners(end, rng, hard))
+    made["singular"] = Set(_singular(end, rng, hard // 4))
+    made["half turn"] = _half_turns(end, rng, hard // 4)
+    far = np.where(np.isfinite(robot.lower), robot.lower, -1000.0)
+    start = np.where(rng.random((hard // 2, 1)) < 0.5, far, np.full(robot.dof, 1000.0))
+    made["far"] = Set(robot.random(rng, hard // 2), start)
+    return {name: one for name, one in made.items() if len(one.q)}
+
+
+def _corners(end: End, rng: np.random.Generator, count: int) -> Array:
+    """Return corners of the box of limits, each at most once unless a joint has no limits."""
+    robot = end.robot
+    q = robot.random(rng, count)
+    bound = np.where(rng.random(q.shape) < 0.5, robot.lower, robot.upper)
+    bound = np.where(np.isfinite(bound), bound, np.where(bound < 0, robot.upper, robot.lower))
+    q = np.where(np.isfinite(bound), bound, q)
+    own = sorted(set(carriers(robot, end.frame).values()))
+    return q[np.sort(np.unique(q[:, own], axis=0, return_index=True)[1])]
+
+
+def _jacobian(end: End, q: Array) -> Array:
+    """Return the rows (N, m, n) that the tasks of an end use."""
+    T, J = end.robot.fk_jacobian(q, end.frame)
+    J = J[:, :, sorted(set(carriers(end.robot, end.frame).values()))]
+    if end.kind == "pose":
+        return J
+    if end.kind == "position":
+        return J[:, :3]
+    z = T[:, :3, 2]
+    turning = np.cross(J[:, 3:].swapaxes(1, 2), z[:, None]).swapaxes(1, 2)
+    across = np.linalg.svd(z[:, None])[2][:, 1:]
+    return np.concatenate([J[:, :3], across @ turning], axis=1)
+
+
+def _singular(end: End, rng: np.random.Generator, count: int) -> Array:
+    """Return singular configurations: half of them stretched out, where the reach is largest."""
+    robot = end.robot
+    q = robot.random(rng, 8 * count)
+    snapped = np.where(rng.random(q.shape) < 0.8, np.round(q / (np.pi / 2)) * (np.pi / 2), q)
+    snapped = np.clip(np.where(robot.prismatic, q, snapped), robot.lower, robot.upper)
+    s = np.linalg.svd(_jacobian(end, snapped), compute_uv=False)
+    quarter = snapped[s[:, -1] <= 1e-10 * s[:, 0]][: count - count // 10]
+    return np.concatenate([quarter, _stretched(end, rng, count // 10)])
+
+
+def _stretched(end: End, rng: np.random.Generator, count: int) -> Array:
+    """Return configurations that reach farthest along random directions, by projected ascent."""
+    robot = end.robot
+    u = rng.normal(size=(count, 3))
+    u /= np.linalg.norm(u, axis=1)[:, None]
+    q = robot.random(rng, count)
+
+    def height(q: Array) -> Array:
+        return np.einsum("bi,bi->b", robot.fk(q, end.frame)[:, :3, 3], u)
+
+    step, value = np.full((count, 1), 0.3), height(q)
+    for _ in range(150):
+        slope = np.einsum("bij,bi->bj", robot.jacobian(q, end.frame)[:, :3], u)
+        moved = np.clip(q + step * slope, robot.lower, robot.upper)
+        # a joint without limits does not run away
+        moved = np.where(np.abs(moved) < 10, moved, q)
+        there = height(moved)
+        up = there >= value
+        q, value = np.where(up[:, None], moved, q), np.where(up, there, value)
+        step = np.where(up[:, None], np.minimum(1.5 * step, 20), 0.4 * step)
+    return q
+
+
+def _half_turns(end: End, rng: np.random.Generator, count: int) -> Set:
+    """Return targets exactly half a turn of one joint away from their starts."""
+    robot = end.robot
+    chain = carriers(robot, end.frame)
+    alone = [c for c in chain.values() if list(chain.values()).count(c) == 1]
+    plain = {c for j, c in chain.items() if robot._tree.joints[j].scale == 1.0}
+    able = [
+        c
+        for c in alone
+        if c in plain and not robot.prismatic[c] and robot.upper[c] - robot.lower[c] > np.pi
+    ]
+    if not able:
+        return Set(np.empty((0, robot.dof)))
+    start = robot.random(rng, count)
+    q = start.copy()
+    rows, which = np.arange(count), rng.choice(able, count)
+    low = np.where(np.isfinite(robot.lower), robot.lower, -np.pi)[which]
+    high = np.where(np.isfinite(robot.upper), robot.upper, 2 * np.pi)[which]
+    high = np.maximum(low, high - np.pi)
+    start[rows, which] = low + rng.random(count) * (high - low)
+    q[rows, which] = np.clip(start[rows, which] + np.pi, robot.lower[which], robot.upper[which])
+    return Set(q, start)

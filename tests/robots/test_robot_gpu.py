@@ -1,0 +1,53 @@
+"""Every robot compiles for a GPU; where there is one, it is solved there under the same laws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import robots
+import robots_gpu
+import supple
+from robots_files import ends, load
+from robots_judge import Reading, Row
+
+# Long and short chains, constants of all sizes.
+WHOLE = ("puma560_robot.urdf", "tiago_pro.urdf", "allegro_right_hand.urdf")
+
+
+def test_the_constants_of_every_robot_compile(rows: list[Row]) -> None:
+    if not any(row.compiled for row in rows):
+        pytest.skip("there is no NVRTC")
+    refused = [f"{row.file} {row.frame}: {row.compiled}" for row in rows if row.compiled != "yes"]
+    assert not refused, "\n".join(refused)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_kernels_of_some_robots_compile(
+    readings: list[Reading], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    path = next(one.path for one in readings if one.file.endswith("/" + name))
+    said = robots_gpu.compiles(next(iter(ends(load(path).robot))), whole=True)
+    if not said:
+        pytest.skip("there is no NVRTC")
+    assert said == "yes"
+
+
+@pytest.mark.cuda
+def test_the_same_targets_on_a_gpu(readings: list[Reading]) -> None:
+    if not supple.devices():
+        pytest.skip("there is no GPU")
+    work = [
+        (file, path, next(end for end in ends(load(path).robot) if end.frame == frame))
+        for file, path, frame in robots.distinct(readings)
+    ]
+    rows = robots_gpu.rows(work, "cuda", robots.COUNT, robots.HARD)
+    wrong = [
+        (row.file, row.frame, kind)
+        for row in rows
+        for kind, one in row.batch.items()
+        if one.false or one.outside or (kind == "random" and one.share < 0.9999)
+    ]
+    assert not wrong
