@@ -149,6 +149,7 @@ def main() -> None:
     parser.add_argument("--only", default="*", help="pattern of file names")
     parser.add_argument("--count", type=int, default=COUNT, help="random targets per end effector")
     parser.add_argument("--hard", type=int, default=HARD, help="hard targets of a kind")
+    parser.add_argument("--part", default="1/1", help="2/3: the second third of the robots")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     if given.pack:
@@ -159,7 +160,8 @@ def main() -> None:
     if not files:
         sys.exit("no robot files: make test-robots installs them, --files names a folder")
     read = readings(files, given.jobs)
-    work = distinct(read)
+    part, parts = map(int, given.part.split("/"))
+    work = distinct(read)[part - 1 :: parts]
     packages = ["numpy"]
     if given.device == "cpu":
         made = rows(work, given.jobs, given.count, given.hard) + base_rows(given.count // 10)
@@ -167,7 +169,10 @@ def main() -> None:
         name = f"robots.{platform.machine()}.md"
     else:
         some = [(file, path, _end(path, frame)) for file, path, frame in work]
-        made = robots_gpu.rows(some, given.device, given.count, given.hard)
+        made = []
+        for row in robots_gpu.rows(some, given.device, given.count, given.hard):
+            made.append(row)
+            print(table([row]).splitlines()[-1], flush=True)  # (a run that is stopped has these)
         name = f"robots_gpu.{platform.machine()}.md"
     text = report(made, read, packages)
     out = given.out or measure.HERE / "results" / name

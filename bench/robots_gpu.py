@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
+
 from robots_files import End
-from robots_judge import Row, in_batch, poses_of, row_of
+from robots_judge import Outcome, Row, in_batch, poses_of, row_of
 from robots_sets import sets
 from supple.errors import MissingExtraError, SuppleError
 from supple.solve.cuda import position, toolkit
@@ -53,21 +55,31 @@ def compiles(end: End, whole: bool = False) -> str:
     return "yes"
 
 
-def rows(work: Sequence[tuple[str, Path, End]], device: str, count: int, hard: int) -> list[Row]:
-    """Solve the targets of end effectors on a GPU."""
+def rows(
+    work: Sequence[tuple[str, Path, End]], device: str, count: int, hard: int
+) -> Iterator[Row]:
+    """Solve the targets of end effectors on a GPU; kernels of the next robots compile meanwhile."""
     _, info = toolkit.device_named(device)
-    with ThreadPoolExecutor() as pool:  # the kernels of several robots at a time, to the cache
-        for several in (False, True):
-            each = [
-                (text, len(texts) > 1)
-                for _, _, end in work
-                for texts in position.texts(
-                    search_of(end.robot, end.tasks), several=several
-                ).values()
-                for text in texts
-            ]
-            list(pool.map(lambda one: _to_cache(*one, info.architecture), each))
-    return [_row(file, path, end, device, count, hard) for file, path, end in work]
+    with ThreadPoolExecutor() as pool:
+        ahead = [
+            [pool.submit(_to_cache, text, apart, info.architecture) for text, apart in _texts(end)]
+            for _, _, end in work
+        ]
+        for (file, path, end), compiling in zip(work, ahead, strict=True):
+            for one in compiling:
+                one.result()
+            yield _row(file, path, end, device, count, hard)
+
+
+def _texts(end: End) -> Iterator[tuple[str, bool]]:
+    """Yield what is compiled for an end effector, without and with a start, and if it is linked."""
+    seen = set()
+    for several in (False, True):
+        for texts in position.texts(search_of(end.robot, end.tasks), several=several).values():
+            for text in texts:
+                if text not in seen:
+                    seen.add(text)
+                    yield text, len(texts) > 1
 
 
 def _to_cache(text: str, apart: bool, architecture: str) -> None:
@@ -77,7 +89,11 @@ def _to_cache(text: str, apart: bool, architecture: str) -> None:
 
 def _row(file: str, path: Path, end: End, device: str, count: int, hard: int) -> Row:
     row, poses = row_of(file, end), poses_of(path, end)
-    for kind, one in sets(end, count, hard).items():
-        row.batch[kind] = in_batch(end, poses, one, device)
     row.compiled = "yes"
+    for kind, one in sets(end, count, hard).items():
+        try:
+            row.batch[kind] = in_batch(end, poses, one, device)
+        except SuppleError as error:
+            row.compiled = str(error)
+            row.batch[kind] = Outcome(len(one.q), 0, 0, 0, np.arange(len(one.q)), 0.0)
     return row

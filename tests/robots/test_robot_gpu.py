@@ -43,7 +43,7 @@ def test_the_same_targets_on_a_gpu(readings: list[Reading]) -> None:
         (file, path, next(end for end in ends(load(path).robot) if end.frame == frame))
         for file, path, frame in robots.distinct(readings)
     ]
-    rows = robots_gpu.rows(work, "cuda", robots.COUNT, robots.HARD)
+    rows = list(robots_gpu.rows(work, "cuda", robots.COUNT, robots.HARD))
     wrong = [
         (row.file, row.frame, kind)
         for row in rows
