@@ -26,7 +26,9 @@ from pathlib import Path
 import measure
 import robots_gpu
 from robots_files import ROOTS, End, bases, ends, load, robot_files, root_of
-from robots_judge import Reading, Row, measured, read
+from robots_judge import Outcome, Reading, Row, measured, read
+from robots_laws import broken
+from supple.errors import SuppleError
 
 COUNT, HARD, SINGLES = 20_000, 4_000, 100  # random targets, hard ones of a kind, single calls
 
@@ -57,9 +59,17 @@ def rows(
         return [one.result() for one in made]
 
 
-def base_rows(count: int = COUNT // 10) -> list[Row]:
+def base_rows(count: int = COUNT) -> list[Row]:
     """Solve targets of an arm on sliders of a kilometre and more, and without limits."""
     return [measured(name, text, end, count, 0, SINGLES, wide) for name, text, end, wide in bases()]
+
+
+def on_gpu(work: Iterable[tuple[str, Path, str]]) -> list[robots_gpu.Work]:
+    """Return end effectors and arms on long sliders, ready to be solved on a GPU."""
+    found: list[robots_gpu.Work] = [
+        (file, path, _end(path, frame), None) for file, path, frame in work
+    ]
+    return found + list(bases())
 
 
 def _on_cpu(file: str, path: Path, frame: str, count: int, hard: int) -> Row:
@@ -98,7 +108,7 @@ def table(rows: Iterable[Row]) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def _share(one: object) -> str:
+def _share(one: Outcome | None) -> str:
     """Return how many of a set were met: "all", or a percentage and the misses."""
     if one is None:
         return ""
@@ -164,11 +174,11 @@ def main() -> None:
     work = distinct(read)[part - 1 :: parts]
     packages = ["numpy"]
     if given.device == "cpu":
-        made = rows(work, given.jobs, given.count, given.hard) + base_rows(given.count // 10)
+        made = rows(work, given.jobs, given.count, given.hard) + base_rows(given.count)
         packages += ["pin", "mujoco"]
         name = f"robots.{platform.machine()}.md"
     else:
-        some = [(file, path, _end(path, frame)) for file, path, frame in work]
+        some = on_gpu(work)
         made = []
         for row in robots_gpu.rows(some, given.device, given.count, given.hard):
             made.append(row)
@@ -178,9 +188,12 @@ def main() -> None:
     out = given.out or measure.HERE / "results" / name
     out.write_text(text, "utf-8")
     print(text, f"\n{out}, {time.perf_counter() - began:.0f} s")
-    refused = [row for row in made if any(one.false or one.outside for one in row.batch.values())]
-    sys.exit(f"{len(refused)} rows with false answers" if refused else 0)
+    found = broken(made)
+    sys.exit("\n".join([f"{len(found)} laws broken:", *found]) if found else 0)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SuppleError as error:
+        sys.exit(str(error))

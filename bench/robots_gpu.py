@@ -55,20 +55,21 @@ def compiles(end: End, whole: bool = False) -> str:
     return "yes"
 
 
-def rows(
-    work: Sequence[tuple[str, Path, End]], device: str, count: int, hard: int
-) -> Iterator[Row]:
+Work = tuple[str, Path | str, End, float | None]  # file, its path or text, and how far bases go
+
+
+def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[Row]:
     """Solve the targets of end effectors on a GPU; kernels of the next robots compile meanwhile."""
     _, info = toolkit.device_named(device)
     with ThreadPoolExecutor() as pool:
         ahead = [
             [pool.submit(_to_cache, text, apart, info.architecture) for text, apart in _texts(end)]
-            for _, _, end in work
+            for _, _, end, _ in work
         ]
-        for (file, path, end), compiling in zip(work, ahead, strict=True):
-            for one in compiling:
-                one.result()
-            yield _row(file, path, end, device, count, hard)
+        for one, compiling in zip(work, ahead, strict=True):
+            for text in compiling:
+                text.result()
+            yield _row(one, device, count, hard)
 
 
 def _texts(end: End) -> Iterator[tuple[str, bool]]:
@@ -87,10 +88,11 @@ def _to_cache(text: str, apart: bool, architecture: str) -> None:
         toolkit.compile_source(text, architecture, apart=apart)
 
 
-def _row(file: str, path: Path, end: End, device: str, count: int, hard: int) -> Row:
-    row, poses = row_of(file, end), poses_of(path, end)
+def _row(work: Work, device: str, count: int, hard: int) -> Row:
+    file, source, end, spread = work
+    row, poses = row_of(file, end), poses_of(source, end)
     row.compiled = "yes"
-    for kind, one in sets(end, count, hard).items():
+    for kind, one in sets(end, count, hard, spread=spread).items():
         try:
             row.batch[kind] = in_batch(end, poses, one, device)
         except SuppleError as error:

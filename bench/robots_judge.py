@@ -18,7 +18,7 @@ from supple.errors import SuppleError
 Array = np.ndarray
 Poses = Callable[[Array], Array]
 POSITION, ROTATION = 1e-6, 1e-6  # default tolerances [m], [rad]
-TIMEOUT = 20.0  # of a batch on the CPU [s]; targets that are left by then count as missed
+TIMEOUT = 120.0  # of a batch on the CPU [s]; targets that are left by then count as missed
 
 
 @dataclass

@@ -31,14 +31,16 @@ def sets(
     half turn: from a start whose orientation is exactly half a turn about a joint's axis away.
     far: from a start a thousand radians away, or with all joints at their lower limits.
 
-    Sliders without limits stand within ±1 m, or within ±`spread`.
+    Sliders without limits stand within ±1 m. With `spread` it is ±`spread`, and the only hard set
+    is "far", from the neutral configuration.
     """
     rng = np.random.default_rng(seed)
     robot = end.robot
     free = robot.prismatic & ~np.isfinite(robot.upper - robot.lower)
     wide = np.where(free, 1.0 if spread is None else spread, 1.0)
     made = {"random": Set(robot.random(rng, count) * wide)}
-    if not hard:
+    if spread is not None:
+        made["far"] = Set(made["random"].q[: count // 4], robot.neutral())
         return made
     made["limits"] = Set(_corners(end, rng, hard))
     made["singular"] = Set(_singular(end, rng, hard // 4))

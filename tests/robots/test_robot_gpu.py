@@ -11,6 +11,7 @@ import robots_gpu
 import supple
 from robots_files import ends, load
 from robots_judge import Reading, Row
+from robots_laws import broken, not_compiled
 
 # Long and short chains, constants of all sizes.
 WHOLE = ("puma560_robot.urdf", "tiago_pro.urdf", "allegro_right_hand.urdf")
@@ -19,7 +20,7 @@ WHOLE = ("puma560_robot.urdf", "tiago_pro.urdf", "allegro_right_hand.urdf")
 def test_the_constants_of_every_robot_compile(rows: list[Row]) -> None:
     if not any(row.compiled for row in rows):
         pytest.skip("there is no NVRTC")
-    refused = [f"{row.file} {row.frame}: {row.compiled}" for row in rows if row.compiled != "yes"]
+    refused = not_compiled(rows)
     assert not refused, "\n".join(refused)
 
 
@@ -39,15 +40,7 @@ def test_all_kernels_of_some_robots_compile(
 def test_the_same_targets_on_a_gpu(readings: list[Reading]) -> None:
     if not supple.devices():
         pytest.skip("there is no GPU")
-    work = [
-        (file, path, next(end for end in ends(load(path).robot) if end.frame == frame))
-        for file, path, frame in robots.distinct(readings)
-    ]
+    work = robots.on_gpu(robots.distinct(readings))
     rows = list(robots_gpu.rows(work, "cuda", robots.COUNT, robots.HARD))
-    wrong = [
-        (row.file, row.frame, kind)
-        for row in rows
-        for kind, one in row.batch.items()
-        if one.false or one.outside or (kind == "random" and one.share < 0.9999)
-    ]
-    assert not wrong
+    found = broken(rows)
+    assert not found, "\n".join(found)

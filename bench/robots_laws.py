@@ -1,0 +1,57 @@
+"""What must hold for every robot, on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from robots_judge import Row
+
+RANDOM, LIMITS = 0.9999, 0.999  # shares of targets to be met
+LONG = 100.0  # [m] a robot with a longer slider has no fixed base
+
+
+def short(rows: Iterable[Row], kind: str, share: float) -> list[str]:
+    """Return the rows that meet less than a share of the targets of a kind."""
+    return [
+        f"{row.file} {row.frame} ({row.joints} joints, {row.kind}), {kind}: "
+        f"{len(one.missed)} of {one.count} missed, {one.missed[:5].tolist()}"
+        for row in rows
+        if (one := row.batch.get(kind)) is not None and one.share < share
+    ]
+
+
+def wrong(rows: Iterable[Row], what: str) -> list[str]:
+    """Return the sets with answers that are `what`: "false" or "outside" the limits."""
+    found = []
+    for row in rows:
+        each = [*row.batch.items(), *([("alone", row.single)] if row.single else [])]
+        for kind, one in each:
+            if count := getattr(one, what):
+                found.append(f"{row.file} {row.frame}, {kind}: {count} answers {what}")
+    return found
+
+
+def with_fixed_base(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows without very long sliders."""
+    return [row for row in rows if row.longest < LONG]
+
+
+def not_compiled(rows: Iterable[Row]) -> list[str]:
+    """Return the rows that the GPU's compiler refused, with what it said."""
+    refused = [row for row in rows if row.compiled not in ("", "yes")]
+    return [f"{row.file} {row.frame}: {row.compiled}" for row in refused]
+
+
+def broken(rows: Sequence[Row]) -> list[str]:
+    """Return every breach of a law."""
+    return [
+        *wrong(rows, "false"),
+        *wrong(rows, "outside"),
+        *short(rows, "random", RANDOM),
+        *short(with_fixed_base(rows), "limits", LIMITS),
+        *(
+            f"{row.file} {row.frame}: {row.compiled}"
+            for row in rows
+            if row.compiled not in ("", "yes")
+        ),
+    ]
