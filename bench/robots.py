@@ -113,7 +113,7 @@ def _share(one: Outcome | None) -> str:
     if one is None:
         return ""
     missed = len(one.missed)
-    return "all" if not missed else f"{100 * one.share:.2f} % ({missed} of {one.count} missed)"
+    return "all" if not missed else f"{100 * one.share:.3f} % ({missed} of {one.count:,} missed)"
 
 
 def report(rows: Sequence[Row], read: Sequence[Reading], packages: Iterable[str]) -> str:
@@ -128,8 +128,8 @@ def report(rows: Sequence[Row], read: Sequence[Reading], packages: Iterable[str]
         f"effectors with enough joints for a pose, a position and an axis, or a position; one for "
         f"each of {len(rows)} distinct chains (the same arm on another base, in another file or "
         "with another tool is left out, and so are the other fingers of a hand). Default "
-        "tolerances, 1e-6 m and 1e-6 rad; time per target on one thread while other robots are "
-        f"solved on other cores. Of {total:,} targets in batches {met:,} were met.\n\n"
+        "tolerances, 1e-6 m and 1e-6 rad. Time is that of a CPU, or until a GPU was done. "
+        f"Of {total:,} targets in batches {met:,} were met.\n\n"
         "Random targets have random configurations; *limits*: every joint at one of its limits; "
         "*singular*: the task's Jacobian loses rank; *half turn*: from a start exactly half a turn "
         "of a joint away; *far*: from all joints at their lower limits, or at 1000 rad. *False*: "
