@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -15,6 +16,14 @@ from robots_judge import Reading
 
 WHEELS = 8
 MOVING = re.compile(r"<joint[^>]*\stype\s*=\s*['\"](revolute|continuous|prismatic)['\"]")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """MuJoCo writes no warnings to a file."""
+    mujoco.set_mju_user_warning(lambda _: None)
+    yield
+    mujoco.set_mju_user_warning(None)
 
 
 def expected(file: str) -> str | None:
@@ -60,7 +69,6 @@ def test_what_is_said_not_to_move_has_no_moving_joint(readings: list[Reading]) -
             assert not kinds & single, one.file
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_mujoco_refuses_too_what_it_is_said_to_refuse(readings: list[Reading]) -> None:
     for one in readings:
         if "MuJoCo does not accept" in one.error or NO_PART in one.error:
