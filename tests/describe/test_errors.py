@@ -45,5 +45,5 @@ def test_unknown_takes_anything(given: object) -> None:
 
 
 def test_missing_extra_says_what_to_type() -> None:
-    error = errors.MissingExtraError("mujoco", "reading an MJCF file")
-    assert 'pip install "supple[mujoco]"' in str(error)
+    error = errors.MissingExtraError("papers", "drawing figures")
+    assert 'pip install "supple[papers]"' in str(error)

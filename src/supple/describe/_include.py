@@ -1,11 +1,9 @@
-"""The files that an MJCF names, sent through the same checks as itself before MuJoCo reads them."""
+"""MJCF files and the files they name, merged into one tree of elements for each model."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -13,66 +11,76 @@ from supple.describe._source import Budget, Source, read_source
 from supple.errors import DescriptionError, shown
 
 _MAX_FILES = 1_000
-_MAX_BODIES = 2_000  # MuJoCo's time grows as the square of the siblings: a second or two
-_MAKE_BODIES = ("replicate", "composite", "flexcomp")  # by the number in their `count`
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """An MJCF model without its <include> elements, and the models it may attach, by name."""
+
+    root: Element
+    models: dict[str, Document] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A file that passed: its elements, how deep they will lie, and how it was reached."""
+    """A file that passed the checks: where names are looked up from, and how it was reached."""
 
-    root: Element
-    depth: int
     model_folder: Path
     chain: tuple[Path, ...]  # from the main file, if any, to this one
 
 
-def check_included(file: Source, budget: Budget) -> None:
-    """Refuse an MJCF with an <include> or a <model> that cannot be read or goes beyond the budget.
+def read_document(file: Source, budget: Budget) -> Document:
+    """Merge an MJCF with every file that an <include> or a <model> names; open no other file.
 
-    MuJoCo looks for it in the folder of the model first (a text's is the working directory), then
-    in that of the file that names it. A file within itself would never end.
+    A name is looked up in the folder of the model (the working directory for a text), then in
+    the folder of the file that names it.
+
+    Raises:
+        DescriptionError: A file that cannot be read, contains itself or exceeds the budget.
     """
     main = Path(os.path.abspath(file.path)) if file.path else None
-    folder = main.parent if main else Path.cwd()
-    todo = [_Read(file.root, 0, folder, (main,) if main else ())]
-    files = bodies = 0
+    document = Document(file.root)
+    todo = [(document, _Read(main.parent if main else Path.cwd(), (main,) if main else ()))]
     while todo:
-        reading = todo.pop()
-        for element, depth in _elements(reading.root, reading.depth):
-            bodies += _bodies(element)
-            if bodies > _MAX_BODIES:
-                raise DescriptionError(
-                    f"holds {bodies} bodies or more; at most {_MAX_BODIES} are read."
-                )
-            name = element.get("file")
-            if element.tag.lower() in ("include", "model") and name:
-                files += 1
-                if files > _MAX_FILES:
-                    raise DescriptionError(f"includes more than {_MAX_FILES} files.")
-                todo.append(_included(element, name, depth, reading, budget))
+        current, by = todo.pop()
+        for element, reading in _merge_includes(current.root, by, budget):
+            root, inner = _read_named(element, 1, reading, budget)
+            name = element.get("name", "")
+            if name in current.models:
+                raise DescriptionError(f"two models are named {shown(name)}.")
+            current.models[name] = Document(root)
+            todo.append((current.models[name], replace(inner, model_folder=inner.chain[-1].parent)))
+    return document
 
 
-def _bodies(element: Element) -> int:
-    """How many bodies an element stands for; what is no number is left to MuJoCo to refuse."""
-    tag = element.tag.lower()
-    if tag in _MAKE_BODIES:
-        numbers = [word for word in element.get("count", "").split() if word.isdecimal()]
-        return math.prod(min(int(word[:9]), _MAX_BODIES + 1) for word in numbers[:9])
-    return int(tag == "body")
+def _merge_includes(root: Element, by: _Read, budget: Budget) -> list[tuple[Element, _Read]]:
+    """Replace every <include> below `root` by the content of its file.
 
-
-def _elements(root: Element, depth: int) -> Iterator[tuple[Element, int]]:
-    """All elements, each with its depth; the root lies at depth + 1."""
-    todo = [(root, depth + 1)]
+    Returns the <model> elements, each with the file that it stands in.
+    """
+    models = []
+    todo = [(root, 1, by)]
     while todo:
-        element, depth = todo.pop()
-        yield element, depth
-        todo.extend((child, depth + 1) for child in element)
+        parent, depth, by = todo.pop()
+        kept: list[Element] = []
+        waiting = [(child, by) for child in reversed(parent)]
+        while waiting:
+            child, reading = waiting.pop()
+            if child.tag.lower() == "include" and child.get("file"):
+                included, inner = _read_named(child, depth + 1, reading, budget)
+                waiting.extend((each, inner) for each in reversed(included))
+                continue
+            kept.append(child)
+            todo.append((child, depth + 1, reading))
+            if child.tag == "model" and child.get("file"):
+                models.append((child, reading))
+        parent[:] = kept
+    return models
 
 
-def _included(element: Element, name: str, depth: int, by: _Read, budget: Budget) -> _Read:
-    """Read the file that an element names; the element takes the place of its root."""
+def _read_named(element: Element, depth: int, by: _Read, budget: Budget) -> tuple[Element, _Read]:
+    """Read the file that an element names; the file's root lies at `depth`."""
+    name = element.get("file", "")
     folders = [by.model_folder, *(path.parent for path in by.chain[-1:])]
     # MuJoCo takes both slashes, and ".." by the letters.
     paths = [Path(os.path.normpath(folder / name.replace("\\", "/"))) for folder in folders]
@@ -81,9 +89,11 @@ def _included(element: Element, name: str, depth: int, by: _Read, budget: Budget
     if path in by.chain:
         around = " -> ".join(shown(each.name) for each in (*by.chain, path)[-12:])
         raise DescriptionError(f"{what}: the file is within itself: {around}.")
+    budget.files += 1
+    if budget.files > _MAX_FILES:
+        raise DescriptionError(f"includes more than {_MAX_FILES} files.")
     try:
         file = read_source(path, budget, depth=depth - 1)
     except DescriptionError as error:
         raise DescriptionError(f"{what}: {error}") from error
-    model_folder = path.parent if element.tag.lower() == "model" else by.model_folder
-    return _Read(file.root, depth - 1, model_folder, (*by.chain, path))
+    return file.root, replace(by, chain=(*by.chain, path))

@@ -34,6 +34,7 @@ class Budget:
     max_depth: int
     elements: int = 0
     bytes: int = 0
+    files: int = 0
 
     def spend(self, label: str, size: int) -> None:
         """Count the bytes of one more file, before they are read."""

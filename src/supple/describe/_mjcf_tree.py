@@ -1,0 +1,387 @@
+"""The kinematic tree of an MJCF model: what MuJoCo makes of its bodies, joints and sites.
+
+Elements are visited one by one, those in a <replicate> or an attached model as often as they
+occur, within a budget. So the effort is bounded whatever the file says, and no asset is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from supple.describe._include import Document
+from supple.describe._mjcf_values import MAIN, Values, compiler_of, defaults_of
+from supple.describe._pose import Array
+from supple.describe._source import MAX_BYTES
+from supple.errors import DescriptionError, shown, unknown
+
+MAX_DEPTH = 400
+MAX_ELEMENTS = 20_000
+MAX_PARTS = 4_000  # 0.1 to 0.2 ms each; of 448 public files the largest has 264
+
+_SECTIONS = ("compiler", "default", "worldbody", "equality")
+_OTHER_SECTIONS = """
+    option size visual statistic custom extension asset contact deformable tendon actuator sensor
+    keyframe"""
+_PARTS = ("body", "joint", "freejoint", "site", "frame", "replicate", "attach")
+_OTHER_PARTS = ("inertial", "geom", "camera", "light", "plugin")
+_DEFORMABLE = ("composite", "flexcomp")
+_COORDINATES = {"free": 6, "ball": 3, "slide": 1, "hinge": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class TreeJoint:
+    """A joint: its anchor and axis in the frame of its body, its coordinate in the drawn pose."""
+
+    name: str
+    kind: str  # a key of _COORDINATES
+    anchor: Array
+    axis: Array
+    ref: float = 0.0
+    range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TreeBody:
+    """A body: its parent's index, its pose in the parent, its joints, its sites by name."""
+
+    name: str
+    parent: int
+    pose: Array
+    joints: list[TreeJoint] = field(default_factory=list)
+    sites: list[tuple[str, Array]] = field(default_factory=list)
+
+
+class Equality(NamedTuple):
+    """q1 - ref1 = the polynomial c of (q2 - ref2); without a second joint, c[0]."""
+
+    one: str
+    two: str | None
+    c: tuple[float, ...]
+
+
+class Tree(NamedTuple):
+    """Bodies, the world first and parents before children, and what couples their joints."""
+
+    bodies: list[TreeBody]
+    equalities: list[Equality]
+
+
+def tree_of(document: Document) -> Tree:
+    """Return the kinematic tree of a model.
+
+    Raises:
+        DescriptionError: Something that MJCF does not allow, or more than the budget.
+    """
+    walk = _Walk()
+    model = _Model(document)
+    walk.run(_Place(model, 0, np.eye(4), MAIN, "", "", (), walk.instance(model, "", "")))
+    return Tree(walk.bodies, walk.equalities())
+
+
+class _Model:
+    """The sections of a document that matter here."""
+
+    def __init__(self, document: Document) -> None:
+        root = document.root
+        if root.tag != "mujoco":
+            given = f"given <{shown(root.tag)[1:-1]}>"
+            raise DescriptionError(
+                f"an attached model must be MJCF with the root <mujoco>; {given}."
+            )
+        known = (*_SECTIONS, *_OTHER_SECTIONS.split())
+        for section in root:
+            if section.tag not in known:
+                raise DescriptionError(f"{unknown('element', section.tag, known)}")
+        self.document = document
+        self.compiler = compiler_of(root.findall("compiler"))
+        self.defaults = defaults_of(root.findall("default"))
+        self.world = root.findall("worldbody")
+        self.equalities = [
+            each for part in root.findall("equality") for each in part.findall("joint")
+        ]
+        self._models: dict[str, _Model] = {}
+        if any(section.attrib for section in self.world):
+            raise DescriptionError("<worldbody> has attributes; expected none.")
+
+    def attached(self, name: str) -> _Model:
+        """The model that an <attach> names; itself if it names none."""
+        if not name:
+            return self
+        if name not in self._models:
+            if name not in self.document.models:
+                problem = unknown("model", name, self.document.models)
+                raise DescriptionError(f"<attach>: {problem}")
+            self._models[name] = _Model(self.document.models[name])
+        return self._models[name]
+
+    def find(self, tag: str, name: str) -> tuple[Element, str]:
+        """A body or frame by its name, and the default class of what surrounds it."""
+        if (tag, name) not in self._found:
+            raise DescriptionError(f"<attach>: the model has no {tag} {shown(name)}.")
+        return self._found[tag, name]
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], tuple[Element, str]]:
+        """All that can be attached; the first of those that share a name."""
+        found: dict[tuple[str, str], tuple[Element, str]] = {}
+        todo = [(child, MAIN) for section in reversed(self.world) for child in reversed(section)]
+        while todo:
+            element, around = todo.pop()
+            found.setdefault((element.tag, element.get("name", "")), (element, around))
+            around = element.get("childclass") or around
+            todo.extend((child, around) for child in reversed(element))
+        return found
+
+    def values(self, element: Element, place: _Place) -> Values:
+        """The attributes of a joint or a site over those of its default class."""
+        name = element.get("class") or place.childclass
+        return Values(element, defaults=self.of_class(name)[element.tag])
+
+    def of_class(self, name: str) -> dict[str, dict[str, str]]:
+        if name not in self.defaults:
+            raise DescriptionError(f"{unknown('default class', name, self.defaults)}")
+        return self.defaults[name]
+
+
+class _Place(NamedTuple):
+    """Where elements are read: in which model, on which body, and how names are changed."""
+
+    model: _Model
+    body: int
+    pose: Array  # of the frames around, in the body (4, 4)
+    childclass: str
+    prefix: str
+    suffix: str
+    copies: tuple[int, ...]  # which copy in each <replicate> around, in this instance of the model
+    instance: int
+
+    def named(self, name: str) -> str:
+        return f"{self.prefix}{name}{self.suffix}" if name else ""
+
+    def within(self, element: Element) -> Iterator[tuple[Element, _Place]]:
+        """The children of an element, at this place."""
+        return ((child, self) for child in element)
+
+
+class _Instance(NamedTuple):
+    """A model as often as it is attached: its joints by the name in the file, in each copy."""
+
+    model: _Model
+    prefix: str
+    suffix: str
+    joints: dict[str, dict[tuple[int, ...], str]]
+
+
+class _Walk:
+    """One pass over the elements, depth first."""
+
+    def __init__(self) -> None:
+        self.bodies = [TreeBody("world", -1, np.eye(4))]
+        self.instances: list[_Instance] = []
+        self.elements = 0
+        self.parts = 0
+        self.letters = 0
+
+    def run(self, world: _Place) -> None:
+        stack = [world.within(section) for section in reversed(world.model.world)]
+        first = len(stack)
+        while stack:
+            found = next(stack[-1], None)
+            if found is None:
+                stack.pop()
+                continue
+            inside = self._visit(*found)
+            if inside is not None:
+                stack.append(inside)
+                if len(stack) - first > MAX_DEPTH:
+                    raise DescriptionError(f"nests elements deeper than {MAX_DEPTH}.")
+
+    def instance(self, model: _Model, prefix: str, suffix: str) -> int:
+        self.instances.append(_Instance(model, prefix, suffix, {}))
+        return len(self.instances) - 1
+
+    def _spend(self, *names: str, part: bool = True) -> None:
+        """Count one more element, and the letters of its names."""
+        self.elements += 1
+        self.parts += part
+        self.letters += sum(len(name) for name in names)
+        if self.elements > MAX_ELEMENTS:
+            raise DescriptionError(f"holds more than {MAX_ELEMENTS} elements, counting copies.")
+        if self.parts > MAX_PARTS:
+            kinds = "bodies, joints, sites and frames"
+            raise DescriptionError(f"holds more than {MAX_PARTS} {kinds}, counting copies.")
+        if self.letters > MAX_BYTES:
+            limit = f"at most {MAX_BYTES / 1e6:.0f} MB"
+            raise DescriptionError(f"holds names of {self.letters / 1e6:.0f} MB; {limit} are read.")
+
+    def _visit(self, element: Element, place: _Place) -> Iterator[tuple[Element, _Place]] | None:
+        """Read one element; return what is inside it, if that is to be visited."""
+        tag = element.tag
+        if tag in _OTHER_PARTS:
+            self._spend(part=False)
+            return None
+        if tag not in _PARTS:
+            if tag in _DEFORMABLE:
+                raise DescriptionError(
+                    f"<{tag}> makes a deformable body, which supple does not read: remove it."
+                )
+            raise DescriptionError(f"{unknown('element', tag, (*_PARTS, *_OTHER_PARTS))}")
+        name = place.named(element.get("name", ""))
+        self._spend(name)
+        if tag in ("joint", "freejoint"):
+            self._joint(element, place, name)
+            return None
+        if tag == "site":
+            self._site(element, place, name)
+            return None
+        if tag == "attach":
+            return self._attached(Values(element), place)
+        return self._inside(Values(element), element, place, name)
+
+    def _inside(
+        self, values: Values, element: Element, place: _Place, name: str
+    ) -> Iterator[tuple[Element, _Place]]:
+        """What is in a body, a frame or a replicate."""
+        childclass = values.text("childclass") or place.childclass
+        place.model.of_class(childclass)
+        place = place._replace(childclass=childclass)
+        if element.tag == "replicate":
+            return self._replicated(values, element, place)
+        pose = place.pose @ values.pose(place.model.compiler)
+        if element.tag == "frame":
+            return place._replace(pose=pose).within(element)
+        self.bodies.append(TreeBody(name, place.body, pose))
+        return place._replace(body=len(self.bodies) - 1, pose=np.eye(4)).within(element)
+
+    def _replicated(
+        self, values: Values, element: Element, place: _Place
+    ) -> Iterator[tuple[Element, _Place]]:
+        """The children of a replicate, once for each copy: turned, moved and renamed."""
+        count, compiler = values.count("count"), place.model.compiler
+        offset, euler = (values.numbers(key, 3, (0, 0, 0)) for key in ("offset", "euler"))
+        at = np.zeros(3)
+        for i in range(count):
+            T = values.rotation_by(i * euler, compiler)
+            T[:3, 3] = at
+            at = at + T[:3, :3] @ offset
+            suffix = f"{values.text('sep')}{i:0{len(str(count))}}{place.suffix}"
+            self._spend(suffix)
+            copy = place._replace(pose=place.pose @ T, suffix=suffix, copies=(*place.copies, i))
+            yield from copy.within(element)
+
+    def _attached(self, values: Values, place: _Place) -> Iterator[tuple[Element, _Place]]:
+        """A body, a frame or the whole world of another model, or of this one."""
+        if "prefix" not in values.all:
+            raise values.error("has no prefix; expected one for the attached names")
+        model = place.model.attached(values.text("model"))
+        prefix = place.prefix + values.text("prefix")
+        self._spend(prefix)
+        place = place._replace(
+            model=model,
+            childclass=MAIN,
+            prefix=prefix,
+            copies=(),
+            instance=self.instance(model, prefix, place.suffix),
+        )
+        tag = next((tag for tag in ("body", "frame") if values.text(tag)), None)
+        if tag is None:
+            if not values.text("model"):
+                raise values.error("names no model, body or frame; expected at least one")
+            return iter([(child, place) for section in model.world for child in section])
+        source, around = model.find(tag, values.text(tag))
+        return iter([(source, place._replace(childclass=around))])
+
+    def _site(self, element: Element, place: _Place, name: str) -> None:
+        pose = place.model.values(element, place).pose(place.model.compiler)
+        if name:
+            self.bodies[place.body].sites.append((name, place.pose @ pose))
+
+    def _joint(self, element: Element, place: _Place, name: str) -> None:
+        """A joint of the body: its anchor and axis in the body's frame, angles in radians."""
+        body, compiler = self.bodies[place.body], place.model.compiler
+        if place.body == 0:
+            raise DescriptionError("the world has a <joint>; expected joints in bodies only.")
+        free = element.tag == "freejoint"
+        values = Values(element) if free else place.model.values(element, place)
+        kind = values.keyword("type", tuple(_COORDINATES), "free" if free else "hinge")
+        if kind == "free" and body.parent != 0:
+            raise values.error("is a free joint of a body that is not a child of the world")
+        if sum(_COORDINATES[each.kind] for each in body.joints) + _COORDINATES[kind] > 6:
+            raise DescriptionError(f"body {shown(body.name)} has more than 6 degrees of freedom.")
+        lower, upper = (float(x) for x in values.numbers("range", 2, (0, 0)))
+        limited = values.keyword("limited", ("true", "false", "auto"), "auto")
+        if limited == "auto" and not compiler.autolimits and lower < upper:
+            raise values.error('has a range; expected limited="true" or "false" beside it')
+        if limited == "true" and not lower < upper and kind in ("hinge", "slide"):
+            raise values.error(
+                f"range: the lower limit is not below the upper one: {lower}, {upper}"
+            )
+        bounded = limited == "true" or (limited == "auto" and lower < upper)
+        turn = compiler.angle if kind == "hinge" else float
+        joint = TreeJoint(
+            name=name,
+            kind=kind,
+            anchor=place.pose[:3, :3] @ values.numbers("pos", 3, (0, 0, 0)) + place.pose[:3, 3],
+            axis=place.pose[:3, :3] @ values.numbers("axis", 3, (0, 0, 1)),
+            ref=turn(float(values.numbers("ref", 1, (0,))[0])) if kind in ("hinge", "slide") else 0,
+            range=(turn(lower), turn(upper)) if bounded else None,
+        )
+        body.joints.append(joint)
+        if name:
+            known = self.instances[place.instance].joints.setdefault(element.get("name", ""), {})
+            known[place.copies] = name
+
+    def equalities(self) -> list[Equality]:
+        """The active couplings of two joints, and of one joint to a value."""
+        kinds = {joint.name: joint.kind for body in self.bodies for joint in body.joints}
+        return [
+            equality
+            for instance in self.instances
+            for element in instance.model.equalities
+            for equality in self._equality(element, instance, kinds)
+        ]
+
+    def _equality(
+        self, element: Element, instance: _Instance, kinds: dict[str, str]
+    ) -> Iterator[Equality]:
+        """A <joint> of <equality>, once for each copy of its joints."""
+        self._spend()
+        held = instance.model.of_class(element.get("class") or MAIN)["equality"]
+        values = Values(element, "equality joint", held)
+        if values.keyword("active", ("true", "false"), "true") == "false":
+            return
+        c = tuple(values.numbers("polycoef", 5, (0, 1, 0, 0, 0), least=1).tolist())
+        ones = self._joints(values.text("joint1"), instance, kinds, values)
+        if not values.text("joint2"):
+            yield from (Equality(one, None, c) for one in ones.values())
+            return
+        twos = self._joints(values.text("joint2"), instance, kinds, values)
+        for copies, one in ones.items():
+            if copies in twos:  # MuJoCo drops one between copies and what is not copied with them
+                yield Equality(one, twos[copies], c)
+
+    def _joints(
+        self, name: str, instance: _Instance, kinds: dict[str, str], values: Values
+    ) -> dict[tuple[int, ...], str]:
+        """The joints that a name in the file stands for, one for each copy."""
+        found = instance.joints.get(name)
+        if found is None:
+            final = f"{instance.prefix}{name}{instance.suffix}"
+            if not name or final not in kinds:
+                if instance.prefix or instance.suffix:
+                    return {}  # of a joint that was not attached
+                names = [each for each in kinds if each]
+                raise DescriptionError(
+                    f"{values.what} of <equality>: {unknown('joint', name, names)}"
+                )
+            found = {(): final}
+        for each in found.values():
+            if kinds[each] not in ("hinge", "slide"):
+                raise values.error(f"couples {shown(each)}, which is neither a hinge nor a slide")
+        return found

@@ -1,0 +1,239 @@
+"""Attributes of MJCF elements: numbers, keywords, orientations, default classes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from supple.describe._pose import (
+    Array,
+    from_wxyz,
+    rotation,
+    rotation_x,
+    rotation_y,
+    rotation_z,
+)
+from supple.errors import DescriptionError, shown, unknown
+
+_MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
+_TINY = 1e-14  # length below which MuJoCo takes a vector for zero
+_ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}
+_LONG = ("capsule", "cylinder", "ellipsoid", "box")  # sites that have two ends
+
+_POSE = ("pos", *_ORIENTATIONS)
+_COMPILER = """
+    alignfree angle assetdir autolimits balanceinertia boundinertia boundmass conflict convexhull
+    coordinate discardvisual eulerseq exactmeshinertia fitaabb fusestatic inertiafromgeom
+    inertiagrouprange meshdir passthrough savecanonical savecompiled saveinertial settotalmass
+    strippath texturedir usethread"""
+_JOINT = """
+    type pos axis ref range limited group springdamper springyield springref stiffness damping
+    armature frictionloss margin user solreflimit solimplimit solreffriction solimpfriction
+    actuatorfrclimited actuatorfrcrange actuatorgravcomp"""
+_SITE = ("type", "fromto", "size", "mesh", "material", "rgba", "group", "user", *_POSE)
+_EQUALITY = ("active", "solref", "solimp")
+
+# Attributes of the elements that matter for the kinematics.
+_ATTRIBUTES = {
+    "compiler": _COMPILER.split(),
+    "body": ("name", "childclass", "fuse", "gravcomp", "mocap", "simple", "sleep", "user", *_POSE),
+    "frame": ("name", "childclass", *_POSE),
+    "replicate": ("count", "offset", "euler", "sep", "childclass"),
+    "attach": ("model", "body", "frame", "prefix"),
+    "joint": ("name", "class", *_JOINT.split()),
+    "freejoint": ("name", "group", "align"),
+    "site": ("name", "class", *_SITE),
+    "default joint": _JOINT.split(),
+    "default site": _SITE,
+    "default equality": _EQUALITY,
+    "equality joint": ("name", "class", "joint1", "joint2", "polycoef", *_EQUALITY),
+}
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """How numbers are meant: angles in degrees or radians, the order of Euler angles."""
+
+    degrees: bool = True
+    eulerseq: str = "xyz"
+    autolimits: bool = True
+
+    def angle(self, value: float) -> float:
+        """An angle of the file [rad]."""
+        return math.radians(value) if self.degrees else value
+
+
+class Values:
+    """The attributes of an element, over those of its default class.
+
+    Raises:
+        DescriptionError: An attribute that MJCF does not have, or more than one orientation.
+    """
+
+    def __init__(
+        self, element: Element, kind: str = "", defaults: Mapping[str, str] | None = None
+    ) -> None:
+        own = element.attrib
+        name = own.get("name")
+        self.what = f"<{element.tag}>{f' {shown(name)}' if name else ''}"
+        known = _ATTRIBUTES[kind or element.tag]
+        for key in own:
+            if key not in known:
+                raise DescriptionError(f"{self.what}: {unknown('attribute', key, known)}")
+        turned = [key for key in _ORIENTATIONS if key in own and kind != "compiler"]
+        if len(turned) > 1:
+            raise self.error(f"has more than one orientation: {' and '.join(turned)}")
+        inherited = defaults or {}
+        if turned:
+            inherited = {k: v for k, v in inherited.items() if k not in _ORIENTATIONS}
+        self.all = {**inherited, **own}
+
+    def error(self, problem: str) -> DescriptionError:
+        """The error for something wrong with this element."""
+        return DescriptionError(f"{self.what} {problem}.")
+
+    def text(self, key: str, default: str = "") -> str:
+        """The text of an attribute."""
+        return self.all.get(key, default)
+
+    def keyword(self, key: str, words: Sequence[str], default: str) -> str:
+        """An attribute that is one of some words."""
+        word = self.all.get(key, default)
+        if word not in words:
+            raise DescriptionError(f"{self.what}: {unknown(key, word, words)}")
+        return word
+
+    def count(self, key: str) -> int:
+        """A whole number that must be there; beyond 18 digits it is merely huge."""
+        text = self.all.get(key, "").strip()
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise self.error(f"{key}: expected a whole number, given {shown(text)}")
+        return int(text[:19])
+
+    def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
+        """The numbers of an attribute (count,); at least `least` of them, if not all."""
+        text, numbers = self.all.get(key, ""), list(default)
+        if not text.strip():
+            return np.array(numbers)
+        try:
+            if len(text) > _MAX_NUMBERS or "_" in text:  # 1_0 is a number in Python only
+                raise ValueError
+            given = [float(word) for word in text.split()]
+        except ValueError:
+            given = []
+        if not (least or count) <= len(given) <= count:
+            expected = f"expected {count} number{'s' if count > 1 else ''}"
+            raise self.error(f"{key}: {expected}, given {shown(text)}")
+        return np.array([*given, *numbers[len(given) :]])
+
+    def pose(self, compiler: Compiler) -> Array:
+        """Position and orientation (4, 4)."""
+        fromto = self.text("fromto").strip()
+        if fromto:
+            return self._between_ends()
+        T = self._rotation(compiler)
+        T[:3, 3] = self.numbers("pos", 3, (0, 0, 0))
+        return T
+
+    def rotation_by(self, euler: Array, compiler: Compiler) -> Array:
+        """A rotation (4, 4) by Euler angles: small letters turn the moving axes, capitals fixed."""
+        T = np.eye(4)
+        for letter, value in zip(compiler.eulerseq, euler, strict=True):
+            turn = {"x": rotation_x, "y": rotation_y, "z": rotation_z}[letter.lower()]
+            R = turn(compiler.angle(float(value)))
+            T = T @ R if letter.islower() else R @ T
+        return T
+
+    def _rotation(self, compiler: Compiler) -> Array:
+        key = next((key for key in _ORIENTATIONS if self.text(key).strip()), None)
+        if key is None:
+            return np.eye(4)
+        x = self.numbers(key, _ORIENTATIONS[key], ())
+        if key == "quat":
+            return from_wxyz(np.zeros(3), self._unit(x, key))
+        if key == "axisangle":
+            return rotation(self._unit(x[:3], key), compiler.angle(float(x[3])))
+        if key == "zaxis":
+            return _onto_z(self._unit(x, key))
+        if key == "euler":
+            return self.rotation_by(x, compiler)
+        T = np.eye(4)
+        T[:3, 0] = self._unit(x[:3], key)
+        T[:3, 1] = self._unit(x[3:] - T[:3, 0] * (T[:3, 0] @ x[3:]), key)
+        T[:3, 2] = np.cross(T[:3, 0], T[:3, 1])
+        return T
+
+    def _between_ends(self) -> Array:
+        """A site given by its two ends: its z axis points from the second to the first."""
+        if "pos" in self.all or self.text("type", "sphere") not in _LONG:
+            kinds = ", ".join(_LONG)
+            raise self.error(f"fromto: expected no pos and one of the types {kinds}")
+        ends = self.numbers("fromto", 6, ())
+        T = _onto_z(self._unit(ends[:3] - ends[3:], "fromto"))
+        T[:3, 3] = 0.5 * (ends[:3] + ends[3:])
+        return T
+
+    def _unit(self, v: Array, key: str) -> Array:
+        largest = float(abs(v).max())
+        if largest <= _TINY:
+            raise self.error(f"{key}: expected a direction, given {shown(self.text(key))}")
+        v = v / largest  # no overflow in the norm
+        return np.asarray(v / np.linalg.norm(v))
+
+
+def _onto_z(direction: Array) -> Array:
+    """The smallest rotation (4, 4) that takes z to a unit vector; about x if that is -z."""
+    x, y, z = (float(value) for value in direction)
+    sine = math.hypot(x, y)
+    axis = np.array((-y, x, 0.0)) / sine if sine > 1e-10 else np.array((1.0, 0.0, 0.0))
+    return rotation(axis, math.atan2(sine, z))
+
+
+def compiler_of(sections: Iterable[Element]) -> Compiler:
+    """The settings of all <compiler> sections; a later one overrides an earlier one."""
+    every: dict[str, str] = {}
+    for section in sections:
+        every.update(Values(section, "compiler").all)
+    values = Values(Element("compiler", every), "compiler")
+    if values.keyword("coordinate", ("local", "global"), "local") == "global":
+        raise values.error('has coordinate="global", which MuJoCo no longer reads either')
+    eulerseq = values.text("eulerseq", "xyz")
+    if not re.fullmatch("[xyzXYZ]{3}", eulerseq):
+        raise values.error(f"eulerseq: expected three of xyzXYZ, given {shown(eulerseq)}")
+    return Compiler(
+        degrees=values.keyword("angle", ("degree", "radian"), "degree") == "degree",
+        eulerseq=eulerseq,
+        autolimits=values.keyword("autolimits", ("true", "false"), "true") == "true",
+    )
+
+
+MAIN = "main"
+Defaults = dict[str, dict[str, dict[str, str]]]  # by class, then by element
+
+
+def defaults_of(sections: Iterable[Element]) -> Defaults:
+    """The default classes; each begins with all that its parent class holds."""
+    classes: Defaults = {MAIN: {"joint": {}, "site": {}, "equality": {}}}
+    for section in sections:
+        todo = [(section, MAIN)]
+        while todo:
+            element, name = todo.pop()
+            for child in element:
+                if child.tag in classes[name]:
+                    held = classes[name][child.tag]
+                    classes[name][child.tag] = Values(child, f"default {child.tag}", held).all
+            for child in reversed(element.findall("default")):
+                inner = child.get("class", "")
+                if not inner or inner in classes:
+                    problem = "a class of its own name"
+                    raise DescriptionError(f"<default>: expected {problem}, given {shown(inner)}.")
+                classes[inner] = dict(classes[name])
+                todo.append((child, inner))
+        # Before MuJoCo 4 the outermost class could have another name than "main".
+        classes[section.get("class") or MAIN] = classes[MAIN]
+    return classes
