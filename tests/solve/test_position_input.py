@@ -226,7 +226,9 @@ def test_progress_is_told_and_may_stop() -> None:
 
 def test_ctrl_c_stops_a_batch() -> None:
     code = """
-        import sys, time, numpy as np, supple
+        import signal, numpy as np, supple
+        # A job in the background begins with SIGINT ignored, and so do its children.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         robot = supple.load("panda")
         T = np.repeat(robot.fk(robot.neutral())[None], 200_000, axis=0)
         T[:, :3, 3] += 5
@@ -239,11 +241,15 @@ def test_ctrl_c_stops_a_batch() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)  # the whole batch takes minutes
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)  # the whole batch takes minutes
+    finally:
+        process.kill()
+        process.wait()
     assert out == "stopped True\n"
     assert process.returncode == 0
 
