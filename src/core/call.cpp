@@ -267,6 +267,9 @@ void forget(PyObject* object) {
 PyObject* attribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<Direct*>(object)->whole, name);
 }
+PyObject* doc(PyObject* object, void*) {  // (help looks past the above)
+  return PyObject_GetAttrString(reinterpret_cast<Direct*>(object)->whole, "__doc__");
+}
 PyObject* shown(PyObject* object) {
   return PyObject_Repr(reinterpret_cast<Direct*>(object)->whole);
 }
@@ -279,6 +282,7 @@ PyTypeObject* direct_type() {
   if (made) return made;
   static PyMemberDef members[] = {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(Direct, call), READONLY, nullptr}, {}};
+  static PyGetSetDef gets[] = {{"__doc__", doc, nullptr, nullptr, nullptr}, {}};
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                 {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                                 {Py_tp_clear, reinterpret_cast<void*>(clear)},
@@ -287,6 +291,7 @@ PyTypeObject* direct_type() {
                                 {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
                                 {Py_tp_repr, reinterpret_cast<void*>(shown)},
                                 {Py_tp_members, members},
+                                {Py_tp_getset, gets},
                                 {0, nullptr}};
   static PyType_Spec spec = {"supple._core.Direct", sizeof(Direct), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,

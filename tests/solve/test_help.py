@@ -1,0 +1,29 @@
+"""`solve` is an object of the extension; to whoever asks it is the function that it stands for."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+
+import supple
+from supple import solve
+
+
+def test_help_shows_the_signature_and_the_documentation() -> None:
+    text = pydoc.render_doc(solve, renderer=pydoc.plaintext)
+    assert "solve(robot: Robot, target: Any, *, tasks:" in text.replace("'", "")
+    assert inspect.getdoc(solve) in inspect.cleandoc(text.replace("\n    ", "\n"))
+
+
+def test_help_of_the_package_shows_it_too() -> None:
+    first = inspect.getdoc(solve).splitlines()[0]
+    assert first in pydoc.render_doc(supple.solve, renderer=pydoc.plaintext)
+    assert first in pydoc.plaintext.docroutine(supple.solve, "solve")
+
+
+def test_it_is_introspected_as_the_function() -> None:
+    assert inspect.isfunction(solve)
+    assert inspect.isroutine(solve)
+    assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "tasks"]
+    assert inspect.getsource(solve).startswith("@_directly\ndef solve(")
+    assert object.__getattribute__(solve, "__doc__") == solve.__doc__
