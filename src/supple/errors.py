@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 _MAX_LISTED = 20
 _MAX_SHOWN = 80
@@ -32,11 +33,18 @@ class MissingExtraError(SuppleError, ImportError):
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f'{purpose} needs an optional extra: pip install "supple[{extra}]"')
         self.extra = extra
+        self.purpose = purpose
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.extra, self.purpose), vars(self))
 
 
 def shown(value: object) -> str:
-    """The repr of a value, shortened to fit in a sentence."""
-    text = repr(value)
+    """The repr of a value, shortened to fit in a sentence; its type if it has none."""
+    try:
+        text = repr(value)
+    except Exception:  # an object's own
+        text = f"<{type(value).__name__} object>"
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
@@ -57,6 +65,12 @@ def unknown(kind: str, given: object, available: Iterable[str]) -> UnknownNameEr
     hint = f"; did you mean {' or '.join(shown(name) for name in close)}?" if close else "."
     there_is = f"There is: {listed(names)}." if names else f"There is no {kind} at all."
     return UnknownNameError(f"unknown {kind} {shown(given)}{hint} {there_is}")
+
+
+def one_of(given: object, kind: str, names: Sequence[str]) -> None:
+    """Refuse what is none of some names; `kind` is a noun, as in `unknown`."""
+    if not isinstance(given, str) or given not in names:
+        raise unknown(kind, given, names)
 
 
 def _nearest(given: str, names: list[str]) -> list[str]:

@@ -224,7 +224,7 @@ def test_a_rotation_in_single_precision_is_made_exact(rng: np.random.Generator) 
         (np.full((4, 4), np.nan), "not finite"),
         ("pose", "pose"),
         (7, r"shape \(\)"),
-        (None, r"shape \(\)"),
+        (None, "None of type object"),
     ],
 )
 def test_what_is_no_pose_is_refused(given: object, said: str) -> None:

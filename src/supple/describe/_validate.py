@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from supple.describe._numbers import as_doubles, real_numbers
 from supple.describe._pose import Array
-from supple.errors import DescriptionError, listed, shown, unknown
+from supple.errors import DescriptionError, InputError, listed, shown, unknown
 
 if TYPE_CHECKING:
     from supple.describe.description import Frame, Joint, Mimic
@@ -22,15 +23,12 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 _HUGE = 1e12  # no length [m] nor mimic reaches it: a kernel in float32 must not overflow
 
 
-def real(value: object, what: str) -> Array:
-    """The value as an array of float64, whatever its shape; nothing imaginary is dropped."""
+def real(value: object, what: str, expected: str = "real numbers") -> Array:
+    """The value as a new array of float64, whatever its shape."""
     try:
-        array = np.asarray(value)
-        if np.iscomplexobj(array):
-            raise TypeError("complex")
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DescriptionError(f"{what}: expected real numbers, given {shown(value)}.") from error
+        return as_doubles(real_numbers(value, what))
+    except InputError as error:
+        raise DescriptionError(f"{what}: expected {expected}, given {shown(value)}.") from error
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
@@ -129,7 +127,12 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
     for joint, name, origin, axis, tail in zip(joints, names, origins, axes, tails, strict=True):
         if joint.moves:
             _check_limits(joint, name)
-            lower, upper, speed = joint.lower, joint.upper, joint.max_speed
+            # Files write 1e308 for no limit; differences of such numbers are no numbers.
+            lower, upper = (
+                math.copysign(math.inf, x) if abs(x) > _HUGE else x
+                for x in (joint.lower, joint.upper)
+            )
+            speed = joint.max_speed
         else:
             lower, upper, speed = -math.inf, math.inf, math.inf
         clean.append(

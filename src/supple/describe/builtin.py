@@ -25,7 +25,8 @@ def builtin(name: str) -> Description:
     Raises:
         UnknownNameError: there is no such robot; the message lists those there are.
     """
-    build = next((build for robot, build in _ROBOTS.items() if robot == name), None)
+    given: object = name
+    build = _ROBOTS.get(name) if isinstance(given, str) else None
     if build is None:
         raise unknown("robot", name, _ROBOTS)
     return build()

@@ -26,7 +26,7 @@ def _z() -> Array:
 
 def _frozen(value: object, shape: tuple[int, ...], what: str) -> Array:
     """A read-only float64 copy of the value, of exactly this shape."""
-    array = _validate.real(value, what).copy()
+    array = _validate.real(value, what)
     if array.shape != shape:
         raise DescriptionError(f"{what}: expected shape {shape}, given shape {array.shape}.")
     array.flags.writeable = False
@@ -34,12 +34,12 @@ def _frozen(value: object, shape: tuple[int, ...], what: str) -> Array:
 
 
 def _number(value: object, what: str) -> float:
-    try:
-        if isinstance(value, complex | np.complexfloating):
-            raise TypeError("complex")
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DescriptionError(f"{what}: expected a number, given {shown(value)}.") from error
+    if type(value) is float:
+        return value
+    array = _validate.real(value, what, "a number")
+    if array.ndim:
+        raise DescriptionError(f"{what}: expected a number, given {shown(value)}.")
+    return float(array)
 
 
 def _all(kind: type[_Thing], given: object, what: str) -> tuple[_Thing, ...]:
@@ -49,7 +49,7 @@ def _all(kind: type[_Thing], given: object, what: str) -> tuple[_Thing, ...]:
         raise DescriptionError(f"{expected}, given the single string {shown(given)}.")
     try:
         things: tuple[_Thing, ...] = tuple(given)  # type: ignore[arg-type]
-    except TypeError as error:
+    except Exception as error:  # an object's own
         raise DescriptionError(f"{expected}, given {shown(given)}.") from error
     for thing in things:
         if not isinstance(thing, kind):

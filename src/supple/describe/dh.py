@@ -12,7 +12,7 @@ import numpy.typing as npt
 from supple.describe._pose import Array, rotation_x, rotation_z, translation
 from supple.describe._validate import real
 from supple.describe.description import Description, Frame, Joint, Kind
-from supple.errors import DescriptionError, shown, unknown
+from supple.errors import DescriptionError, one_of, shown, unknown
 
 _KINDS: dict[str, Kind] = {
     "R": "revolute",
@@ -61,8 +61,7 @@ def dh(
         DescriptionError: a table, or an option, that does not fit.
         UnknownNameError: another convention.
     """
-    if convention not in ("standard", "modified"):
-        raise unknown("convention", convention, ("standard", "modified"))
+    one_of(convention, "convention", ("standard", "modified"))
     rows = _numbers("table", table, None)
     if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) == 0:
         raise DescriptionError(
@@ -161,5 +160,5 @@ def _listed(given: Iterable[str]) -> list[str]:
     """The things given, none if it is no sequence at all."""
     try:
         return list(given)
-    except TypeError:
+    except Exception:  # an object's own
         return []

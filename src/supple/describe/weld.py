@@ -22,7 +22,7 @@ def names_to_weld(
     """
     try:
         names = (fixed,) if isinstance(fixed, str) else tuple(fixed)
-    except TypeError as error:
+    except Exception as error:  # an object's own
         raise InputError(f"{what}: expected names of joints, given {shown(fixed)}.") from error
     known = frozenset(available)
     each: Iterable[object] = names

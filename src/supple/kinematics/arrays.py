@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import fields
 from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supple.describe._numbers import as_doubles as as_doubles
+from supple.describe._numbers import real_numbers as real_numbers
 from supple.errors import InputError, shown
 
 FloatArray = NDArray[np.floating[Any]]
 
 _ROUNDING = 1e-14  # of a product of rotations: what is no farther off is one
+
+
+class ReadOnlyArrays:
+    """A frozen dataclass whose arrays are read-only, also in deep copies and after pickling."""
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        for field in fields(self):  # type: ignore[arg-type]
+            value = state.get(field.name)
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, np.ndarray):
+                    each.flags.writeable = False
 
 
 def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
@@ -26,15 +41,7 @@ def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
         InputError: not numbers, complex numbers, or another shape; says which was expected.
     """
     expected = f"{name} must be an array of real numbers of shape ({width},) or (..., {width})"
-    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        raise InputError(f"{expected}; given: a masked array with masked entries")
-    try:
-        array = np.asarray(given)
-    except Exception as error:  # whatever an object's own conversion raises
-        raise InputError(f"{expected}; given: {shown(given)} ({error})") from error
-    if array.dtype.kind not in "iuf":
-        what = "an array" if array is given else shown(given)
-        raise InputError(f"{expected}; given: {what} of type {array.dtype}")
+    array = real_numbers(given, expected)
     if array.ndim == 0 or array.shape[-1] != width:
         raise InputError(f"{expected}; given: an array of shape {array.shape}")
     dtype = np.float32 if array.dtype.type is np.float32 else np.float64
@@ -50,7 +57,7 @@ def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
     """
     try:
         wide = np.broadcast_to(qd, q.shape)
-    except ValueError:
+    except (ValueError, RuntimeError):
         raise InputError(
             f"qd must have the shape of q, {q.shape}, or broadcast to it; given: {qd.shape}"
         ) from None
@@ -121,19 +128,14 @@ def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
         InputError: another shape, not finite, or not a rotation and a translation.
     """
     expected = f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1"
-    try:
-        if np.iscomplexobj(given):  # NumPy would drop the imaginary part with a warning
-            raise TypeError
-        T = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{expected}; given: {shown(given)}") from None
+    T = as_doubles(real_numbers(given, expected))
     if T.shape != (4, 4):
         raise InputError(f"{expected}; given: an array of shape {T.shape}")
     if not np.isfinite(T).all():
         raise InputError(f"{expected}; given: a matrix that is not finite")
     off = float(_off(T))
-    if off > 1e-6 or np.linalg.det(T[:3, :3]) < 0:
-        det = np.linalg.det(T[:3, :3])
+    det = float(_determinant(T))
+    if not off <= 1e-6 or det < 0:
         raise InputError(f"{expected}; given: a matrix that is off by {off:.1e}, det {det:.3f}")
     return _straightened(T, off)
 
@@ -144,14 +146,15 @@ def poses(given: ArrayLike, name: str) -> NDArray[np.float64]:
     Raises:
         InputError: another shape, not finite, or one that is not a rotation and a translation.
     """
-    T = finite_array(given, (4, 4), name, batch=True)
-    few = 1e-5 if np.asarray(given).dtype == np.float32 else 1e-6
+    numbers = real_numbers(given, f"{name} must be finite real numbers of shape (..., 4, 4)")
+    T = finite_array(numbers, (4, 4), name, batch=True)
+    few = 1e-5 if numbers.dtype == np.float32 else 1e-6
     off = _off(T)
-    wrong = (off > few) | (np.linalg.det(T[..., :3, :3]) < 0)
+    wrong = ~(off <= few) | (_determinant(T) < 0)
     if wrong.any():
         where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else "a matrix that"
-        det = np.linalg.det(T[where][:3, :3])
+        det = float(_determinant(T[where]))
         raise InputError(
             f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1; "
             f"given: {place} is off by {off[where]:.1e}, det {det:.3f}"
@@ -162,9 +165,16 @@ def poses(given: ArrayLike, name: str) -> NDArray[np.float64]:
 def _off(T: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far from poses (..., 4, 4) some matrices are: the largest entry (...)."""
     R = T[..., :3, :3]
-    product = np.abs(R.swapaxes(-1, -2) @ R - np.eye(3)).max(axis=(-1, -2))
-    last = np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1)
+    with np.errstate(over="ignore", invalid="ignore"):  # huge numbers are far off, or NaN
+        product = np.abs(R.swapaxes(-1, -2) @ R - np.eye(3)).max(axis=(-1, -2))
+        last = np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1)
     return np.asarray(np.maximum(product, last))
+
+
+def _determinant(T: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The determinants (...) of the rotations of poses (..., 4, 4); huge ones are infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.linalg.det(T[..., :3, :3]))
 
 
 def _straightened(T: NDArray[np.float64], off: float) -> NDArray[np.float64]:
@@ -186,16 +196,11 @@ def finite_array(
     """
     wide = f"(..., {', '.join(map(str, shape))})" if batch else str(shape)
     expected = f"{name} must be finite real numbers of shape {wide}"
-    try:
-        array = np.asarray(given)
-    except Exception as error:  # whatever an object's own conversion raises
-        raise InputError(f"{expected}; given: {shown(given)} ({error})") from error
-    if array.dtype.kind not in "iuf":
-        raise InputError(f"{expected}; given: {shown(given)}")
+    array = real_numbers(given, expected)
     inner = array.shape[max(0, array.ndim - len(shape)) :] if batch else array.shape
     if inner != shape:
         raise InputError(f"{expected}; given: an array of shape {array.shape}")
-    array = array.astype(np.float64)
+    array = as_doubles(array)
     if not np.isfinite(array).all():
         raise InputError(f"{expected}; given: {shown(given)}")
     return array
@@ -241,7 +246,7 @@ def names_of(given: str | Sequence[str], what: str) -> tuple[str, ...]:
     """
     try:
         names = (given,) if isinstance(given, str) else tuple(given)
-    except TypeError:
+    except Exception:  # an object's own
         names = ()
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"{what} must be a name or a sequence of names; given: {shown(given)}")

@@ -219,7 +219,7 @@ class Robot:
         """
         try:  # as in `_chain`, without the cost of a call
             found = self._chains[frame, "world", None]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             found = self._chain(frame)
         return found.poses(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
 
@@ -249,7 +249,7 @@ class Robot:
         """
         try:  # as in `_chain`, without the cost of a call
             found = self._chains[frame, axes, None]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             found = self._chain(frame, axes)
         return found.jacobian(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
 
@@ -265,7 +265,7 @@ class Robot:
         """Return what `fk` and `jacobian` return, in one pass; `out` is a pair of arrays."""
         try:  # as in `_chain`, without the cost of a call
             found = self._chains[frame, axes, None]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             found = self._chain(frame, axes)
         count = DEFAULT_THREADS if threads is None else thread_count(threads)
         if out is None:
@@ -365,7 +365,7 @@ class Robot:
     ) -> _core.Chain:
         try:
             return self._chains[frame, axes, rows]
-        except (KeyError, TypeError):  # not met before, or a list, which is no key
+        except (KeyError, TypeError, ValueError):  # not met before, or a list, which is no key
             return self._new_chain(frame, axes, rows)
 
     def _new_chain(self, frame: FrameNames, axes: str, rows: Sequence[str] | None) -> _core.Chain:
@@ -397,6 +397,12 @@ class Robot:
             )
             self._chains[key] = made
         return made
+
+
+def check_robot(given: object) -> None:
+    """Refuse what is no robot."""
+    if not isinstance(given, Robot):
+        raise InputError(f"robot must be a Robot; given: {shown(given)}")
 
 
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:

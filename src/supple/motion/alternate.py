@@ -12,6 +12,8 @@ from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import numbers_of
 
+_MAX_AXES = 30  # that NumPy broadcasts
+
 
 def alternate_jacobian(
     robot: Robot, q: ArrayLike, frame: FrameNames, target: ArrayLike
@@ -39,6 +41,8 @@ def alternate_jacobian(
     s, t = poses[..., :3, 3], numbers_of(target, "target")
     if t.shape[-1:] != (3,) or t.shape != s.shape[s.ndim - t.ndim :]:
         raise InputError(f"target must be positions {s.shape}; given: {t.shape}")
+    if J.ndim > _MAX_AXES:
+        raise InputError(f"q must have at most {_MAX_AXES - 3} batch axes; given: {J.ndim - 2}")
     # The twist of the effector's link, taken at the target: v + w × (t - s).
     moved = np.cross(J[..., 3:, :], (t - s)[..., None], axis=-2)
     result: NDArray[np.floating[Any]] = J[..., :3, :] + moved

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.errors import InputError
+from supple.kinematics.arrays import real_numbers
 from supple.kinematics.environment import thread_count
 from supple.motion.step import Step, kernel_of
 
@@ -34,12 +35,12 @@ def steps(
             the kernel does not have.
     """
     kernel = kernel_of(step)
-    jacobians, errors = np.asarray(J), np.asarray(e)
-    real = jacobians.dtype.kind in "iuf" and errors.dtype.kind in "iuf"
-    if not real or jacobians.ndim < 2 or jacobians.shape[:-1] != errors.shape:
+    expected = "J must be real, (..., m, n), and e (..., m)"
+    jacobians, errors = real_numbers(J, expected), real_numbers(e, expected)
+    if jacobians.ndim < 2 or jacobians.shape[:-1] != errors.shape:
         raise InputError(
-            "J must be real, (..., m, n), and e (..., m); given: "
-            f"{jacobians.dtype} {jacobians.shape} and {errors.dtype} {errors.shape}"
+            f"{expected}; given: {jacobians.dtype} {jacobians.shape} and "
+            f"{errors.dtype} {errors.shape}"
         )
     single = jacobians.dtype == np.float32 and errors.dtype == np.float32
     dtype = np.float32 if single else np.float64

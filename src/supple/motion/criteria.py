@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown, unknown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number_field
+from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, number_field, real_numbers
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.scale import Rows
@@ -43,7 +43,7 @@ class Criterion(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class RestPosture:
+class RestPosture(ReadOnlyArrays):
     """Stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
 
     Attributes:
@@ -78,7 +78,7 @@ class RestPosture:
 
 
 @dataclass(frozen=True, eq=False)
-class LimitDistance:
+class LimitDistance(ReadOnlyArrays):
     """Stay in the middle of the joints' ranges.
 
         h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints that have a range
@@ -98,11 +98,12 @@ class LimitDistance:
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
-            given = np.asarray(getattr(self, name))
-            if given.dtype.kind not in "iuf" or given.ndim != 1 or np.isnan(given).any():
-                what = f"LimitDistance: {name} must be numbers (n,), maybe infinite"
+            what = f"LimitDistance: {name} must be numbers (n,), maybe infinite"
+            given = as_doubles(real_numbers(getattr(self, name), what))
+            if given.ndim != 1 or np.isnan(given).any():
                 raise InputError(f"{what}; given: {shown(getattr(self, name))}")
-            object.__setattr__(self, name, given.astype(np.float64))
+            given.flags.writeable = False
+            object.__setattr__(self, name, given)
         if self.lower.shape != self.upper.shape or (self.lower > self.upper).any():
             raise InputError(
                 "LimitDistance: lower must be as long as upper and nowhere above it; "

@@ -126,6 +126,9 @@ def explain(
             step with a criterion, what the criterion adds, if left out.
     """
     lin = linearization
+    _check(lin)
+    if step is not None and not callable(step):
+        raise InputError(f"step must be a step, or None; given: {shown(step)}")
     if null is None and isinstance(step, WITH_CRITERION):
         null = added(step, lin)
     dq = None if step is None else numbers_of(step(lin), "the step's result")
@@ -215,6 +218,7 @@ def leak(linearization: Linearization, null: ArrayLike) -> float:
     Zero for a motion in the null space of J, and for none at all; at most the largest singular
     value. Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
     """
+    _check(linearization)
     dq = numbers_of(null, "null")
     if dq.shape != linearization.J.shape[1:]:
         raise InputError(f"null must be {linearization.J.shape[1:]}; given: {shown(null)}")
@@ -223,6 +227,11 @@ def leak(linearization: Linearization, null: ArrayLike) -> float:
         return 0.0
     unit = dq / largest  # so that squares neither overflow nor vanish
     return float(np.linalg.norm(linearization.J @ unit) / np.linalg.norm(unit))
+
+
+def _check(given: object) -> None:
+    if not isinstance(given, Linearization):
+        raise InputError(f"linearization must be a Linearization; given: {shown(given)}")
 
 
 def _lost_directions(lin: Linearization) -> Array:

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown
-from supple.kinematics.arrays import number_field
+from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 
 BLUR = 4 * EPSILON  # rounding errors of J Jᵀ are below this times its rows times its trace
 
 
 @dataclass(frozen=True, eq=False)
-class LeastDirection:
+class LeastDirection(ReadOnlyArrays):
     """The direction û of the task that J moves least, and how little: a running estimate.
 
         (J Jᵀ + α² û ûᵀ + λ² I) û' = û,     û <- û'/‖û'‖,     σ̂² = 1/‖û'‖ - α² - λ²,  at least 0

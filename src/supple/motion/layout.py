@@ -17,7 +17,7 @@ from supple.kinematics.arrays import coordinates
 from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
-from supple.kinematics.robot import chain_of, placed
+from supple.kinematics.robot import chain_of, check_robot, placed
 from supple.motion.task import Task, TaskLike, as_tasks
 from supple.motion.task_rows import BODY, WORLD, Goal, TaskRows
 
@@ -184,6 +184,7 @@ def linearize(
             those of q or broadcast to them.
         threads: How many to use at most; all cores if left out.
     """
+    check_robot(robot)
     layout = lay_out(robot, as_tasks(tasks))
     at = coordinates(q, robot.dof, "q")
     if isinstance(tasks, str | Task):
@@ -193,7 +194,7 @@ def linearize(
     given = layout.targets(targets)
     try:
         wide = np.broadcast_to(given, (*at.shape[:-1], given.shape[-1]))
-    except ValueError:
+    except (ValueError, RuntimeError):
         raise InputError(
             f"targets must have the batch axes of q, {at.shape[:-1]}, or broadcast to them; "
             f"given: {given.shape[:-1]}"
@@ -214,7 +215,7 @@ def side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.f
     """Numbers of several tasks (..., k), batch axes broadcast -> those of all."""
     try:
         lead = np.broadcast_shapes(*(one.shape[:-1] for one in each))
-    except ValueError:
+    except (ValueError, RuntimeError):  # (RuntimeError: more axes than NumPy broadcasts)
         shapes = ", ".join(str(one.shape[:-1]) for one in each)
         raise InputError(f"{name} must have batch axes that broadcast; given: {shapes}") from None
     return np.concatenate([np.broadcast_to(one, (*lead, one.shape[-1])) for one in each], axis=-1)

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import finite_array, number
+from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, finite_array, number, real_numbers
+from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale"]
@@ -24,7 +25,7 @@ MODES = ("exact", "scale")
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class Limits(ReadOnlyArrays):
     """What the joints of a robot may do; infinite where they are free.
 
     In a step of length dt a speed may change by max_acceleration dt. A joint that can stop inside
@@ -52,7 +53,7 @@ class Limits:
     mode: Mode = "exact"
 
     def __post_init__(self) -> None:
-        n = np.size(self.lower)
+        n = real_numbers(self.lower, "Limits: lower must be numbers").size
         for name in ("lower", "upper", "max_speed", "max_acceleration"):
             object.__setattr__(self, name, _bounds(getattr(self, name), n, name))
         if not (self.lower <= self.upper).all():
@@ -63,9 +64,11 @@ class Limits:
             if not (getattr(self, name) > 0).all():
                 given = shown(getattr(self, name).tolist())
                 raise InputError(f"Limits: {name} must be above 0; given: {given}")
-        if self.max_norm != math.inf:
+        bound: object = self.max_norm
+        if not (isinstance(bound, float) and bound == math.inf):
             number(self.max_norm, "Limits: max_norm", above=0)
-        if self.mode not in MODES:
+        mode: object = self.mode
+        if not isinstance(mode, str) or mode not in MODES:
             raise InputError(f"Limits: mode must be one of {MODES}; given: {shown(self.mode)}")
 
     @classmethod
@@ -79,15 +82,21 @@ class Limits:
         mode: Mode = "exact",
     ) -> Limits:
         """The robot's own, with speeds times `speed`; accelerations (n,) or one for all."""
+        check_robot(robot)
         number(speed, "Limits: speed", above=0)
-        one = np.ndim(max_acceleration) == 0
-        given = [max_acceleration] * robot.dof if one else max_acceleration
-        each = _bounds(given, robot.dof, "max_acceleration")
-        return cls(robot.lower, robot.upper, speed * robot.max_speed, each, max_norm, mode)
+        expected = f"Limits: max_acceleration must be a number, or {robot.dof} of them"
+        given = real_numbers(max_acceleration, expected)
+        each = _bounds(
+            np.full(robot.dof, given) if given.ndim == 0 else given, robot.dof, "max_acceleration"
+        )
+        with np.errstate(over="ignore"):  # so fast is not limited
+            fastest = speed * robot.max_speed
+        return cls(robot.lower, robot.upper, fastest, each, max_norm, mode)
 
     @classmethod
     def none(cls, robot: Robot) -> Limits:
         """No limits at all."""
+        check_robot(robot)
         free = np.full(robot.dof, math.inf)
         return cls(-free, free, free, free)
 
@@ -157,11 +166,9 @@ class Limits:
 
 
 def _bounds(given: object, n: int, name: str) -> Array:
-    try:
-        array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.array(math.nan)
+    expected = f"Limits: {name} must be {n} numbers, not NaN"
+    array = as_doubles(real_numbers(given, expected))
     if array.ndim != 1 or len(array) != n or np.isnan(array).any():
-        raise InputError(f"Limits: {name} must be {n} numbers, not NaN; given: {shown(given)}")
+        raise InputError(f"{expected}; given: {shown(given)}")
     array.flags.writeable = False
     return array

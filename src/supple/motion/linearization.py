@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, names_of, real_numbers
 from supple.motion.words import in_words
 
 Array = NDArray[np.float64]
@@ -23,7 +24,7 @@ RANK_FLOOR = 16 * EPSILON  # a singular value is zero if it is not above this ti
 
 
 @dataclass(frozen=True, eq=False)
-class Linearization:
+class Linearization(ReadOnlyArrays):
     """A task near one configuration:  e ≈ J q̇ dt,  or  ẋ = J q̇.
 
     Everything that damping rules and steps look at: the singular value decomposition
@@ -49,6 +50,8 @@ class Linearization:
             raise InputError(
                 f"J must be (m, n) and e (m,) with m, n >= 1; given: {J.shape} and {e.shape}"
             )
+        if type(self.rows) is not tuple:
+            object.__setattr__(self, "rows", names_of(self.rows, "rows"))
         if self.rows and len(self.rows) != len(e):
             raise InputError(f"rows must name {len(e)} rows; given: {shown(self.rows)}")
         q = None if self.q is None else numbers_of(self.q, "q")
@@ -128,13 +131,7 @@ class Linearization:
 
 def numbers_of(given: ArrayLike, name: str) -> Array:
     """A copy of what was given as an array of finite numbers that cannot be written to."""
-    try:
-        array = np.asarray(given)
-    except ValueError:  # lists of different lengths
-        array = np.array(None)
-    if array.dtype.kind not in "iuf":
-        raise InputError(f"{name} must be an array of numbers; given: {shown(given)}")
-    array = array.astype(np.float64)
+    array = as_doubles(real_numbers(given, f"{name} must be an array of numbers"))
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite; given: {shown(given)}")
     return _read_only(array)

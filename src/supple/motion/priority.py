@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import (
     RANK_FLOOR,
@@ -23,7 +24,7 @@ from supple.motion.step import DLS, Kernel, Step, kernel_of
 
 
 @dataclass(frozen=True, eq=False)
-class Augmented:
+class Augmented(ReadOnlyArrays):
     """Several tasks as one, weighted.
 
         minimise Σ_k w_k ‖J_k q̇ - e_k‖² + λ²‖q̇‖²
@@ -46,7 +47,8 @@ class Augmented:
     def __post_init__(self) -> None:
         a_callable(self, "rule", self.rule)
         given: object = self.weights
-        if not isinstance(given, Sequence | np.ndarray) or len(given) == 0:
+        flat = isinstance(given, np.ndarray) and given.ndim == 0
+        if flat or not isinstance(given, Sequence | np.ndarray) or len(given) == 0:
             raise InputError(f"Augmented: weights must be one for each task; given: {shown(given)}")
         weights = tuple(numbers_of(weight, "Augmented: a weight") for weight in self.weights)
         if any(weight.ndim > 1 or (weight < 0).any() for weight in weights):

@@ -25,7 +25,7 @@ from typing import TypeAlias
 import numpy as np
 
 from supple.errors import InputError, shown
-from supple.kinematics.arrays import number_field
+from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.criteria import Criterion
 from supple.motion.damping import Constant, DampingRule, Optimal, Region
 from supple.motion.linearization import (
@@ -142,7 +142,7 @@ class GradientProjection:
 
 
 @dataclass(frozen=True)
-class Wampler:
+class Wampler(ReadOnlyArrays):
     """The task, the criterion and small speeds, weighted against each other.
 
         q̇ = (JᵀJ + α1² I + α2² A)⁻¹ (Jᵀe + α1² v)                    v = -gain ∇h

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import InputError, shown
-from supple.kinematics.arrays import number_field
+from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, numbers_of
 
 
 @dataclass(frozen=True, eq=False)
-class Capsule:
+class Capsule(ReadOnlyArrays):
     """All points within `radius` of the segment from `start` to `end`.
 
     Attributes:
@@ -39,7 +39,7 @@ class Capsule:
 
 
 @dataclass(frozen=True, eq=False)
-class Sphere:
+class Sphere(ReadOnlyArrays):
     """All points within `radius` of `center`: a capsule of no length.
 
     Attributes:

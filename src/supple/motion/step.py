@@ -172,7 +172,8 @@ class DLS:
     method: Literal["auto", "svd", "cholesky", "qr"] = "auto"
 
     def __post_init__(self) -> None:
-        if self.method not in _SOLVERS:
+        method: object = self.method
+        if not isinstance(method, str) or method not in _SOLVERS:
             expected = f"one of {', '.join(map(repr, _SOLVERS))}"
             raise InputError(f"DLS: method must be {expected}; given: {shown(self.method)}")
         if not callable(self.rule):

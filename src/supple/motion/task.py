@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown, unknown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, finite_array, names_of, poses
+from supple.kinematics.arrays import coordinates, finite_array, names_of, poses, real_numbers
 from supple.kinematics.chain import z_onto
-from supple.kinematics.robot import ROWS
+from supple.kinematics.robot import ROWS, check_robot
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.task_rows import BODY, WORLD, Goal, TaskRows, rows_of_frame
@@ -73,6 +73,7 @@ class Task:
         both (feed-forward plus error); zero if neither is given. Nothing special happens at a
         singularity; half a turn away from the target the error takes one of the two ways.
         """
+        check_robot(robot)
         at = coordinates(q, robot.dof, "q").astype(np.float64)
         if at.ndim != 1 or not np.isfinite(at).all():
             raise InputError(
@@ -102,6 +103,7 @@ class _FrameTask(Task):
     base: str | None = None
 
     def __post_init__(self) -> None:
+        _check_frames(self, "frame", "axes", "base")
         rows = _rows(self, self.rows, self.known)
         _set(self, rows=rows, weight=_weight(self, self.weight, len(rows)))
 
@@ -207,7 +209,8 @@ class OrientationTask(_FrameTask):
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an OrientationTask's target"
-        if np.shape(given)[-2:] != (4, 4):
+        given = real_numbers(given, f"{name} must be (..., 3, 3) or (..., 4, 4)")
+        if given.shape[-2:] != (4, 4):
             R = finite_array(given, (3, 3), name, batch=True)
             T = np.broadcast_to(np.eye(4), (*R.shape[:-2], 4, 4)).copy()
             T[..., :3, :3] = R
@@ -243,6 +246,7 @@ class AxisTask(Task):
     base: str | None = None
 
     def __post_init__(self) -> None:
+        _check_frames(self, "frame", "base")
         axis = _unit(finite_array(self.axis, (3,), "AxisTask: axis"), "AxisTask: axis", self.axis)
         _set(self, axis=tuple(axis.tolist()), weight=_weight(self, self.weight, 2))
 
@@ -343,6 +347,15 @@ def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
 def _set(task: object, **values: object) -> None:
     for name, value in values.items():
         object.__setattr__(task, name, value)
+
+
+def _check_frames(task: object, *fields: str) -> None:
+    """Refuse what is neither a frame's name nor None."""
+    for field in fields:
+        given = getattr(task, field)
+        if not isinstance(given, str | None):
+            what = f"{type(task).__name__}: {field} must be a frame's name, or None"
+            raise InputError(f"{what}; given: {shown(given)}")
 
 
 def _weight(task: object, weight: ArrayLike, count: int | None) -> Weight:

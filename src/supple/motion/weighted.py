@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown
+from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.step import DLS, Kernel
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedDLS:
+class WeightedDLS(ReadOnlyArrays):
     """Damped least squares with weights on the task and on the joints.
 
         q̇ = (JᵀW₁J + λ²W₂)⁻¹JᵀW₁e,      which minimises (Jq̇ - e)ᵀW₁(Jq̇ - e) + λ² q̇ᵀW₂q̇

@@ -8,13 +8,18 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, shown, unknown
+from supple.errors import InputError, one_of, shown
 from supple.solve.cuda.arrays import on_gpu
 
 Precision: TypeAlias = Literal["mixed", "double"]
 
 _PRECISIONS = ("mixed", "double")
 _ARRAY = np.ndarray
+
+
+def is_named(given: object, name: str) -> bool:
+    """Whether an argument is a name; arrays and other objects are not compared with it."""
+    return isinstance(given, str) and given == name
 
 
 def device_named(given: object) -> str:
@@ -37,8 +42,7 @@ def check_precision(given: object, device: Literal["cpu", "cuda"]) -> None:
         UnknownNameError: a name that does not exist.
         InputError: doubles alone, on the CPU.
     """
-    if given not in _PRECISIONS:
-        raise unknown("precision", given, _PRECISIONS)
+    one_of(given, "precision", _PRECISIONS)
     if given == "double" and device == "cpu":
         raise InputError(
             'precision="double" is for a GPU alone: on the CPU floats search, and doubles finish '

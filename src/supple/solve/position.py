@@ -25,6 +25,7 @@ from supple.solve.device import (
     check_precision,
     device_named,
     each_on_gpu,
+    is_named,
     on_a_gpu,
 )
 from supple.solve.given import (
@@ -143,7 +144,7 @@ def solve(
             get `Status.NONFINITE_INPUT`.
         MissingExtraError, DeviceError: a GPU is asked for that is not there.
     """
-    if device != "cpu" and (device is not None or on_a_gpu(target)):
+    if not is_named(device, "cpu") and (device is not None or on_a_gpu(target)):
         refused = {
             "timeout": timeout,
             "explain": explain or None,
@@ -166,7 +167,7 @@ def solve(
         return _on_gpu(call, target, tasks, q0, stream)
     if stream is not None:
         raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
-    if precision != "mixed":
+    if not is_named(precision, "mixed"):
         check_precision(precision, "cpu")
     began = time.perf_counter() if explain or timeout is not None else 0.0
     search = search_of(robot, tasks, damping, max_step)

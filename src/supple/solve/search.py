@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
-from supple.kinematics.robot import may_turn
+from supple.kinematics.arrays import as_doubles, number, real_numbers
+from supple.kinematics.robot import check_robot, may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule, Region
 from supple.motion.layout import Layout, lay_out, side_by_side
 from supple.motion.linearization import Array
@@ -149,13 +149,11 @@ def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]
     """Targets with good ones in place of those of a batch that are not finite, and which are."""
     core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
     try:
-        array = np.array(given)
-    except (TypeError, ValueError):
+        array = as_doubles(real_numbers(given, "targets must be real numbers"))
+    except InputError:
         return given, np.ones((), dtype=np.bool_)
-    if array.dtype.kind not in "iuf":
-        return given, np.ones((), dtype=np.bool_)
-    array = array.astype(np.float64)
-    if array.ndim <= core:
+    shape = array.shape[-core:]
+    if array.ndim <= core or 0 in shape or len(set(shape)) > 1:
         return given, np.ones((), dtype=np.bool_)
     good = np.asarray(np.isfinite(array).all(axis=tuple(range(-core, 0))))
     array[~good] = np.eye(array.shape[-1]) if core == 2 else np.eye(array.shape[-1])[-1]
@@ -169,14 +167,13 @@ def search_of(
     max_step: float | None = None,
 ) -> Search:
     """The search of some tasks: made when first asked for."""
+    check_robot(robot)
     # The key is a tuple of frozen tasks: a sequence that is changed later is another key.
     return _search(robot, _each_of(robot, tasks), *_checked(damping, max_step))
 
 
 def _each_of(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Task, ...]:
     """The tasks one by one: the poses of all end frames if there are none."""
-    if not isinstance(robot, Robot):
-        raise InputError(f"robot must be a Robot; given: {shown(robot)}")
     return tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else as_tasks(tasks)
 
 

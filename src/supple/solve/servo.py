@@ -106,7 +106,8 @@ class Servo(_core.Servo):
         if not isinstance(robot, Robot):
             raise InputError(f"robot must be a Robot; given: {shown(robot)}")
         self._layout, single = laid_out(robot, tasks)
-        if order not in (1, 2):
+        kind: object = order
+        if not isinstance(kind, int) or kind not in (1, 2):
             raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {shown(order)}")
         self.robot, self.tasks = robot, self._layout.tasks
         if limits is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple.errors import InputError, shown
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, number
+from supple.kinematics.arrays import as_doubles, coordinates, number, real_numbers
 from supple.motion.layout import Layout
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
@@ -19,6 +18,8 @@ from supple.motion.task import OrientationTask, PoseTask, Task, TaskLike
 from supple.solve.plan import AnyStep
 from supple.solve.result import EXCEEDS, Status, Trajectory
 from supple.solve.servo import Servo, laid_out
+
+_MAX_STEPS = 10_000_000
 
 Course: TypeAlias = Callable[[float], Any] | Sequence[Any] | ArrayLike | None
 
@@ -79,11 +80,10 @@ def track(
         raise InputError("track needs a target, a velocity or an acceleration; given: none")
     courses = {"target": target, "velocity": velocity, "acceleration": acceleration}
     for name, course in courses.items():
-        if not (course is None or callable(course) or hasattr(course, "__len__")):
-            what = "a function of time, or a sequence with one for each time"
-            raise InputError(f"{name} must be {what}; given: {shown(course)}")
         if single and _is_constant(course, name, layout.tasks[0]):
             courses[name] = _always(course)
+        elif course is not None and not callable(course):
+            courses[name] = _listed(course, name)
     t = _times(dt, times, duration, *courses.values())
     steps = len(t) - 1
     targets = _sampled(courses["target"], t, steps + 1, "target", layout, single)
@@ -154,16 +154,15 @@ def _times(
     if times is not None:
         if dt is not None or duration is not None:
             raise InputError("times say all: dt and duration must be left out")
-        try:
-            t = np.array(times, dtype=np.float64)
-        except (TypeError, ValueError):
-            t = np.array(math.nan)
+        expected = "times must be (K + 1,), finite and rising"
+        t = as_doubles(real_numbers(times, expected))
         if t.ndim != 1 or len(t) < 2 or not np.isfinite(t).all() or not (np.diff(t) > 0).all():
-            raise InputError(f"times must be (K + 1,), finite and rising; given: {shown(times)}")
+            raise InputError(f"{expected}; given: {shown(times)}")
         return t
     each = number(dt, "dt (or times instead)", above=0)
     if duration is not None:
-        whole = number(duration, "duration", least=each)
+        whole = number(duration, f"duration (at most {_MAX_STEPS} steps)", least=each)
+        number(whole / each, "duration / dt", most=_MAX_STEPS)
         return each * np.arange(round(whole / each) + 1, dtype=np.float64)
     target, velocity, acceleration = courses
     for course, more in ((target, 0), (velocity, 1), (acceleration, 1)):
@@ -180,8 +179,19 @@ def _is_constant(course: Course, name: str, task: Task) -> bool:
     matrix = name == "target" and isinstance(task, PoseTask | OrientationTask)
     try:
         return not callable(course) and np.ndim(course) == (2 if matrix else 1)  # type: ignore[arg-type]
-    except ValueError:  # lists of different lengths
+    except Exception:  # lists of different lengths, or an object's own conversion
         return False
+
+
+def _listed(course: Any, name: str) -> list[Any]:
+    """A course given as a sequence or an array, one by one."""
+    try:
+        if not hasattr(course, "__len__"):
+            raise TypeError
+        return list(course)
+    except Exception as error:  # an object's own
+        what = f"{name} must be a function of time, or a sequence with one for each time"
+        raise InputError(f"{what}; given: {shown(course)}") from error
 
 
 def _always(value: Course) -> Callable[[float], Any]:
@@ -197,7 +207,7 @@ def _sampled(
     if callable(course):
         each = [course(float(time)) for time in t[:count]]
     else:
-        each = list(course)  # type: ignore[arg-type]
+        each = course  # type: ignore[assignment]
         if len(each) not in (count, len(t)):
             raise InputError(f"{name} must have {count} entries; given: {len(each)}")
         each = each[:count]

@@ -23,7 +23,7 @@ from supple.motion.limits import Limits
 from supple.motion.step import DLS, Kernel
 from supple.motion.task import PostureTask, Task, TaskLike
 from supple.solve.cuda.arrays import on_gpu
-from supple.solve.device import device_named
+from supple.solve.device import device_named, is_named
 from supple.solve.plan import AnyStep, Decision, plan_of
 from supple.solve.servo import laid_out
 
@@ -87,7 +87,7 @@ def step(
     made = None
     key: Any = (robot, tasks, step, limits, dt)
     if tasks is None or isinstance(tasks, str | Task | tuple):  # (other sequences may change)
-        with suppress(TypeError):  # what cannot be a key is refused below
+        with suppress(TypeError, ValueError):  # what cannot be a key is refused below
             made = _known(*key)
     if made is None:
         made = follower_of(*key)
@@ -96,7 +96,7 @@ def step(
             "limits of acceleration need qd, the speeds of the step before; given: none"
         )
     there = type(q) is not np.ndarray and on_gpu(q)
-    if device != "cpu" and (device is not None or there):
+    if not is_named(device, "cpu") and (device is not None or there):
         from supple.solve.cuda.velocity import follower_on  # (NVIDIA's packages are optional)
 
         if threads is not None:
@@ -143,7 +143,7 @@ class Follower:
             each["qd"] = coordinates(qd, n, "qd")
         try:
             lead = np.broadcast_shapes(*(one.shape[:-1] for one in each.values()))
-        except ValueError:
+        except (ValueError, RuntimeError):  # (RuntimeError: more axes than NumPy broadcasts)
             shapes = ", ".join(f"{one.shape[:-1]} of {name}" for name, one in each.items())
             raise InputError(f"batch axes must broadcast; given: {shapes}") from None
         single = all(one.dtype == np.float32 for one in each.values())

@@ -1,0 +1,398 @@
+"""Whatever is given as an argument: it is taken, or refused by an error of supple's own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple as sp
+from supple import criteria, damping
+
+PANDA = sp.load("panda")
+Q = PANDA.neutral()
+T = PANDA.fk(Q + 0.1)
+J = PANDA.jacobian(Q)
+TWIST = np.linspace(0.1, 0.2, 6)
+RULE = damping.Constant(0.1)
+DLS = sp.DLS(RULE)
+LINEAR = sp.Linearization(J, TWIST, q=Q)
+LIMITS = sp.Limits.of(PANDA, max_acceleration=5.0)
+TABLE = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]])
+PATH = np.array([T, T, T])
+WITH_POSTURE = [sp.PoseTask(), sp.PostureTask()]
+LOW, HIGH, FAST = PANDA.lower, PANDA.upper, PANDA.max_speed
+SHORT = {"dt": 0.01, "duration": 0.02}
+BALLS = [criteria.Sphere((1, 0, 0), 1)]
+Call = Callable[[Any], object]
+
+
+class Unsized:
+    """A sequence whose length is an error."""
+
+    def __len__(self) -> int:
+        raise ValueError("no length")
+
+    def __getitem__(self, i: int) -> float:
+        raise IndexError
+
+
+class Unconvertible:
+    """An object that refuses to become an array, and to be shown."""
+
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
+        raise RuntimeError("requires grad")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def with_task(kind: Any, **fields: object) -> object:
+    """A task that is looked up on a robot, too."""
+    return kind(**fields).on(PANDA)
+
+
+# Arguments that are arrays: how to give one, and a good one.
+ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
+    "Robot base": (lambda x: sp.Robot(PANDA.description, base=x), T),
+    "with_base": (PANDA.with_base, T),
+    "with_tool": (PANDA.with_tool, T),
+    "with_frame": (lambda x: PANDA.with_frame("extra", "panda_hand", x), T),
+    "fk q": (PANDA.fk, Q),
+    "jacobian q": (PANDA.jacobian, Q),
+    "drift qd": (lambda x: PANDA.drift(Q, x), Q),
+    "singular_values q": (PANDA.singular_values, Q),
+    "pose position": (sp.pose, T[:3, 3]),
+    "pose rotation": (lambda x: sp.pose(rotation=x), T[:3, :3]),
+    "pose wxyz": (lambda x: sp.pose(wxyz=x), np.ones(4)),
+    "pose xyzw": (lambda x: sp.pose(xyzw=x), np.ones(4)),
+    "dh table": (sp.dh, TABLE),
+    "dh limits": (lambda x: sp.dh(TABLE, limits=x), np.array([[-1.0, 1.0], [-2.0, 2.0]])),
+    "dh max_speed": (lambda x: sp.dh(TABLE, max_speed=x), np.ones(2)),
+    "dh base": (lambda x: sp.dh(TABLE, base=x), T),
+    "dh tool": (lambda x: sp.dh(TABLE, tool=x), T),
+    "alternate_jacobian q": (lambda x: sp.alternate_jacobian(PANDA, x, None, T[:3, 3]), Q),
+    "alternate_jacobian target": (lambda x: sp.alternate_jacobian(PANDA, Q, None, x), T[:3, 3]),
+    "solve pose": (lambda x: sp.solve(PANDA, x), T),
+    "solve batch": (lambda x: sp.solve(PANDA, x), PATH),
+    "solve position": (lambda x: sp.solve(PANDA, x, tasks=sp.PositionTask()), T[:3, 3]),
+    "solve orientation": (lambda x: sp.solve(PANDA, x, tasks=sp.OrientationTask()), T[:3, :3]),
+    "solve axis": (lambda x: sp.solve(PANDA, x, tasks=sp.AxisTask()), T[:3, 2]),
+    "solve posture": (lambda x: sp.solve(PANDA, [T, x], tasks=WITH_POSTURE), Q),
+    "solve targets": (lambda x: sp.solve(PANDA, [x], tasks=[sp.PoseTask()]), T),
+    "solve q0": (lambda x: sp.solve(PANDA, T, q0=x), Q),
+    "solve batch q0": (lambda x: sp.solve(PANDA, PATH, q0=x), np.array([Q, Q, Q])),
+    "linearize q": (lambda x: sp.linearize(PANDA, sp.PoseTask(), x, T), Q),
+    "linearize targets": (lambda x: sp.linearize(PANDA, sp.PoseTask(), Q, x), T),
+    "task q": (lambda x: sp.PoseTask().linearize(PANDA, x, T), Q),
+    "task target": (lambda x: sp.PoseTask().linearize(PANDA, Q, x), T),
+    "task velocity": (lambda x: sp.PoseTask().linearize(PANDA, Q, velocity=x), TWIST),
+    "task weight": (lambda x: with_task(sp.PoseTask, weight=x), np.ones(6)),
+    "AxisTask axis": (lambda x: with_task(sp.AxisTask, axis=x), T[:3, 2]),
+    "PostureTask weights": (lambda x: with_task(sp.PostureTask, weight=x), np.ones(7)),
+    "steps J": (lambda x: sp.steps(DLS, x, TWIST), J),
+    "steps e": (lambda x: sp.steps(DLS, J, x), TWIST),
+    "step q": (lambda x: sp.step(PANDA, x, TWIST), Q),
+    "step twist": (lambda x: sp.step(PANDA, Q, x), TWIST),
+    "step qd": (lambda x: sp.step(PANDA, Q, TWIST, limits=LIMITS, dt=0.01, qd=x), Q),
+    "track q0": (lambda x: sp.track(PANDA, x, target=T, dt=0.01, duration=0.02), Q),
+    "track qd0": (lambda x: sp.track(PANDA, Q, target=T, dt=0.01, duration=0.02, qd0=x), 0 * Q),
+    "track constant target": (lambda x: sp.track(PANDA, Q, target=x, dt=0.01, duration=0.02), T),
+    "track targets": (lambda x: sp.track(PANDA, Q, target=x, dt=0.01), PATH),
+    "track constant velocity": (lambda x: sp.track(PANDA, Q, velocity=x, **SHORT), TWIST),
+    "track times": (lambda x: sp.track(PANDA, Q, target=T, times=x), np.array([0.0, 0.1, 0.2])),
+    "Servo q": (lambda x: sp.Servo(PANDA, dt=0.01)(x, TWIST), Q),
+    "Servo velocity": (lambda x: sp.Servo(PANDA, dt=0.01)(Q, x), TWIST),
+    "Servo target": (lambda x: sp.Servo(PANDA, dt=0.01)(Q, target=x), T),
+    "Servo acceleration": (lambda x: sp.Servo(PANDA, dt=0.01, order=2)(Q, None, T, x), TWIST),
+    "Servo reset": (lambda x: sp.Servo(PANDA, dt=0.01).reset(x), Q),
+    "Limits lower": (lambda x: sp.Limits(x, HIGH, FAST, FAST), LOW),
+    "Limits max_speed": (lambda x: sp.Limits(LOW, HIGH, x, FAST), FAST),
+    "Limits.of acceleration": (lambda x: sp.Limits.of(PANDA, max_acceleration=x), FAST),
+    "Limits.box q": (lambda x: LIMITS.box(x, 0 * Q, 0.01), Q),
+    "Limits.box qd": (lambda x: LIMITS.box(Q, x, 0.01), 0 * Q),
+    "Limits.applied dq": (lambda x: LIMITS.applied(x, J, 0.1, -1 - 0 * Q, 1 + 0 * Q), Q),
+    "Limits.applied J": (lambda x: LIMITS.applied(Q, x, 0.1, -1 - 0 * Q, 1 + 0 * Q), J),
+    "Limits.applied low": (lambda x: LIMITS.applied(Q, J, 0.1, x, 9 + 0 * Q), 0 * Q),
+    "Linearization J": (lambda x: sp.Linearization(x, TWIST), J),
+    "Linearization e": (lambda x: sp.Linearization(J, x), TWIST),
+    "Linearization q": (lambda x: sp.Linearization(J, TWIST, q=x), Q),
+    "explain null": (lambda x: sp.explain(LINEAR, null=x), Q),
+    "leak null": (lambda x: sp.leak(LINEAR, x), Q),
+    "Augmented weight": (lambda x: sp.Augmented(RULE, [x]), np.ones(6)),
+    "WeightedDLS task": (lambda x: sp.WeightedDLS(RULE, task_weight=x), np.ones(6)),
+    "WeightedDLS joint": (lambda x: sp.WeightedDLS(RULE, joint_weight=x), np.ones(7)),
+    "Wampler A": (lambda x: sp.Wampler(0.1, 0.1, criteria.RestPosture(Q), A=x), np.eye(7)),
+    "LeastDirection u": (sp.LeastDirection, TWIST),
+    "Region direction": (lambda x: damping.Region(0.04, 0.3, direction=x), TWIST),
+    "RestPosture q_rest": (criteria.RestPosture, Q),
+    "RestPosture weight": (lambda x: criteria.RestPosture(Q, x), 1 + 0 * Q),
+    "RestPosture q": (criteria.RestPosture(Q), Q),
+    "LimitDistance lower": (lambda x: criteria.LimitDistance(x, HIGH), LOW),
+    "LimitDistance q": (criteria.LimitDistance(PANDA.lower, PANDA.upper), Q),
+    "Manipulability q": (criteria.Manipulability(PANDA), Q),
+    "Sphere center": (lambda x: criteria.Sphere(x, 0.1), T[:3, 3]),
+    "Capsule start": (lambda x: criteria.Capsule(x, np.zeros(3), 0.1), T[:3, 3]),
+}  # fmt: skip
+
+
+def kwarg(function: Call, *args: object, name: str, **more: object) -> Call:
+    return lambda x: function(*args, **{**more, name: x})
+
+
+# Arguments that are something else: numbers, names, tasks, steps, other objects.
+OTHERS: dict[str, Call] = {
+    "load": sp.load,
+    "urdf": sp.urdf,
+    "mjcf": sp.mjcf,
+    "urdf fixed": lambda x: sp.urdf("<robot/>", fixed=x),
+    "Robot": sp.Robot,
+    "freeze": PANDA.freeze,
+    "fk frame": lambda x: PANDA.fk(Q, x),
+    "jacobian axes": lambda x: PANDA.jacobian(Q, axes=x),
+    "singular_values rows": lambda x: PANDA.singular_values(Q, rows=x),
+    "fk threads": lambda x: PANDA.fk(Q, threads=x),
+    "with_frame name": lambda x: PANDA.with_frame(x, "panda_hand", T),
+    "with_frame parent": lambda x: PANDA.with_frame("extra", x, T),
+    "with_tool parent": lambda x: PANDA.with_tool(T, parent=x),
+    "dh convention": lambda x: sp.dh(TABLE, convention=x),
+    "dh kinds": lambda x: sp.dh(TABLE, kinds=x),
+    "dh joint_names": lambda x: sp.dh(TABLE, joint_names=x),
+    "dh name": lambda x: sp.dh(TABLE, name=x),
+    "solve robot": lambda x: sp.solve(x, T),
+    **{
+        f"solve {name}": kwarg(sp.solve, PANDA, T, name=name)
+        for name in ("tasks", "prefer", "solutions", "position_tolerance", "rotation_tolerance",
+                     "damping", "max_step", "timeout", "max_starts", "threads", "progress",
+                     "device", "stream", "precision")
+    },
+    "linearize robot": lambda x: sp.linearize(x, sp.PoseTask(), Q, T),
+    "linearize tasks": lambda x: sp.linearize(PANDA, x, Q, T),
+    "linearize threads": lambda x: sp.linearize(PANDA, sp.PoseTask(), Q, T, threads=x),
+    "task robot": lambda x: sp.PoseTask().linearize(x, Q, T),
+    **{
+        f"{kind.__name__} {name}": kwarg(with_task, kind, name=name)
+        for kind, names in {
+            sp.PoseTask: ("frame", "rows", "weight", "axes", "base", "length"),
+            sp.PositionTask: ("frame", "rows", "length"),
+            sp.OrientationTask: ("frame", "rows"),
+            sp.AxisTask: ("frame", "weight", "base"),
+            sp.PostureTask: ("joints", "weight"),
+        }.items()
+        for name in names
+    },
+    "steps step": lambda x: sp.steps(x, J, TWIST),
+    "steps threads": lambda x: sp.steps(DLS, J, TWIST, threads=x),
+    "step robot": lambda x: sp.step(x, Q, TWIST),
+    **{
+        f"step {name}": kwarg(sp.step, PANDA, Q, TWIST, name=name)
+        for name in ("tasks", "step", "limits", "dt", "threads", "device", "stream", "out")
+    },
+    "step dt of limits": lambda x: sp.step(PANDA, Q, TWIST, limits=LIMITS, qd=Q, dt=x),
+    "track robot": lambda x: sp.track(x, Q, target=T, dt=0.01, duration=0.02),
+    **{
+        f"track {name}": kwarg(sp.track, PANDA, Q, target=T, dt=0.01, duration=0.02, name=name)
+        for name in ("target", "velocity", "tasks", "step", "limits", "gain", "order",
+                     "rate_gain", "rest_gain", "duration", "dt")
+    },
+    "track targets alone": lambda x: sp.track(PANDA, Q, target=x, dt=0.01),
+    "track short steps": lambda x: sp.track(PANDA, Q, target=T, dt=1e-300, duration=x),
+    "Servo robot": lambda x: sp.Servo(x, dt=0.01),
+    **{
+        f"Servo {name}": kwarg(sp.Servo, PANDA, dt=0.01, name=name)
+        for name in ("tasks", "dt", "step", "limits", "gain", "order", "rate_gain", "rest_gain")
+    },
+    "Limits max_norm": lambda x: sp.Limits.of(PANDA, max_norm=x),
+    "Limits speed": lambda x: sp.Limits.of(PANDA, speed=x),
+    "Limits mode": lambda x: sp.Limits.of(PANDA, mode=x),
+    "Limits robot": lambda x: sp.Limits.of(x),
+    "Limits none": lambda x: sp.Limits.none(x),
+    "Limits dt": lambda x: LIMITS.box(Q, 0 * Q, x),
+    "Linearization rows": lambda x: sp.Linearization(J, TWIST, rows=x),
+    "Linearization before": lambda x: sp.Linearization(J, TWIST, before=x),
+    "explain": sp.explain,
+    "explain step": lambda x: sp.explain(LINEAR, x),
+    "leak": lambda x: sp.leak(x, Q),
+    "DLS": sp.DLS,
+    "DLS method": lambda x: sp.DLS(RULE, method=x),
+    "TruncatedSVD": sp.TruncatedSVD,
+    "SDLS": sp.SDLS,
+    "ClampError": lambda x: sp.ClampError(DLS, x),
+    "ClampError step": lambda x: sp.ClampError(x, 0.1),
+    "ClampAngle": lambda x: sp.ClampAngle(DLS, x),
+    "NullSpace step": lambda x: sp.NullSpace(x, criteria.RestPosture(Q)),
+    "NullSpace criterion": lambda x: sp.NullSpace(DLS, x),
+    "NullSpace gain": lambda x: sp.NullSpace(DLS, criteria.RestPosture(Q), x),
+    "Priority": sp.Priority,
+    "Remembering": sp.Remembering,
+    "NumericalFilter": sp.NumericalFilter,
+    "LeastDirection sigma": lambda x: sp.LeastDirection(TWIST, x),
+    "Augmented weights": lambda x: sp.Augmented(RULE, x),
+    "Sphere radius": lambda x: criteria.Sphere((0, 0, 0), x),
+    "Clearance robot": lambda x: criteria.Clearance(x, [], [], 0.1),
+    "Clearance bodies": lambda x: criteria.Clearance(PANDA, x, BALLS, 0.1),
+    "Manipulability robot": criteria.Manipulability,
+    "Manipulability frame": lambda x: criteria.Manipulability(PANDA, x),
+    **{
+        f"{rule.__name__}": rule
+        for rule in (damping.Constant, damping.ConditionBound, damping.Curvature,
+                     damping.ErrorDamped, damping.ErrorNorm, damping.Optimal, damping.SpeedBound,
+                     damping.TrackingBound)
+    },
+}  # fmt: skip
+
+VALUES: dict[str, Callable[[], object]] = {
+    "None": lambda: None,
+    "True": lambda: True,
+    "text": lambda: "panda_hand",
+    "empty text": lambda: "",
+    "bytes": lambda: b"panda",
+    "an object": object,
+    "a type": lambda: dict,
+    "a function": lambda: lambda *args: None,
+    "a dictionary": lambda: {"a": 1},
+    "a set": lambda: {1, 2},
+    "a list": lambda: [1, 2, 3],
+    "names": lambda: ["panda_hand"],
+    "ragged": lambda: [[1, 2], [3]],
+    "an empty list": list,
+    "a generator": lambda: (x for x in range(3)),
+    "a range": lambda: range(7),
+    "unsized": Unsized,
+    "unconvertible": Unconvertible,
+    "memory": lambda: memoryview(bytearray(3)),
+    "a complex number": lambda: 1j,
+    "a fraction": lambda: Fraction(1, 3),
+    "a decimal": lambda: Decimal("0.5"),
+    "zero": lambda: 0,
+    "minus one": lambda: -1,
+    "NaN": lambda: np.nan,
+    "infinity": lambda: np.inf,
+    "huge": lambda: 1e308,
+    "minus huge": lambda: -1e308,
+    "denormal": lambda: 5e-324,
+    "a huge whole number": lambda: 10**400,
+    "a 0-d array": lambda: np.array(1.0),
+    "a 0-d NaN": lambda: np.array(np.nan),
+    "a 0-d object": lambda: np.array(None),
+    "zeros (3,)": lambda: np.zeros(3),
+    "zeros (0,)": lambda: np.zeros(0),
+    "zeros (1, 0)": lambda: np.zeros((1, 0)),
+    "NaN (7, 7)": lambda: np.full((7, 7), np.nan),
+    "huge (4, 4)": lambda: np.full((4, 4), 1e308),
+    "denormal (4, 4)": lambda: np.full((4, 4), 5e-324),
+    "(10, 3, 4)": lambda: np.zeros((10, 3, 4)),
+    "(10, 2, 4, 3)": lambda: np.zeros((10, 2, 4, 3)),
+    "many axes (7)": lambda: np.zeros((1,) * 40 + (7,)),
+    "many axes (4, 4)": lambda: np.zeros((1,) * 40 + (4, 4)),
+    "float128 (7,)": lambda: np.full(7, np.finfo(np.longdouble).max, np.longdouble),
+    "objects (7,)": lambda: np.array([1.0] * 6 + ["x"], object),
+    "complex (7,)": lambda: np.ones(7) * 1j,
+    "dates (7,)": lambda: np.zeros(7, "M8[s]"),
+    "records (7,)": lambda: np.zeros(7, [("a", float)]),
+    "masked": lambda: np.ma.masked,
+}
+
+
+# Functions of the caller's own, whose errors are theirs.
+CALLED = ("track constant target", "track constant velocity", "track targets", "track target",
+          "track velocity", "track targets alone", "track step", "explain step",
+          "solve prefer")  # fmt: skip
+
+
+def refused(call: Call, given: object) -> sp.SuppleError | None:
+    """The error; None if there is none. Another error, or a warning, comes through."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            call(given)
+        except sp.SuppleError as error:
+            return error
+    return None
+
+
+def test_no_argument_is_named_twice() -> None:
+    assert not ARRAYS.keys() & OTHERS.keys()
+
+
+@pytest.mark.parametrize("argument", [*ARRAYS, *OTHERS])
+def test_it_is_taken_or_refused_in_supples_own_words(argument: str) -> None:
+    call = ARRAYS[argument][0] if argument in ARRAYS else OTHERS[argument]
+    wrong = {}
+    for name, value in VALUES.items():
+        if argument in CALLED and callable(value()):
+            continue
+        try:
+            error = refused(call, value())
+        except Exception as other:
+            wrong[name] = f"{type(other).__name__}: {other}"
+            continue
+        if error is not None and len(str(error)) < 20:
+            wrong[name] = f"says too little: {error}"
+    assert not wrong
+
+
+def ragged(good: np.ndarray) -> list[Any]:
+    """The same numbers, one of them replaced by a list."""
+    numbers: list[Any] = good.tolist()
+    row = numbers
+    while isinstance(row[0], list):
+        row = row[0]
+    row[0] = [row[0], row[0]]
+    return numbers
+
+
+def masked(good: np.ndarray) -> np.ma.MaskedArray:
+    made = np.ma.array(good, mask=False)
+    made[(0,) * good.ndim] = np.ma.masked
+    return made
+
+
+SPOILT: dict[str, Callable[[np.ndarray], object]] = {
+    "masked": masked,
+    "a list of masked arrays": lambda good: [masked(good)] if good.ndim == 1 else [*masked(good)],
+    "complex": lambda good: good + 0j,
+    "objects": lambda good: good.astype(object),
+    "texts": lambda good: good.astype(str),
+    "truths": lambda good: good.astype(bool),
+    "ragged": ragged,
+    "NaN": lambda good: np.full_like(good, np.nan),
+}
+
+
+@pytest.mark.parametrize("argument", ARRAYS)
+def test_good_numbers_are_taken(argument: str) -> None:
+    call, good = ARRAYS[argument]
+    assert refused(call, good) is None
+    assert refused(call, good.tolist()) is None
+    assert refused(call, np.ma.array(good)) is None, "nothing is masked"
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+@pytest.mark.parametrize("argument", ARRAYS)
+def test_spoilt_numbers_are_refused(argument: str, spoilt: str) -> None:
+    call, good = ARRAYS[argument]
+    given = SPOILT[spoilt](good)
+    if spoilt == "NaN" and argument in ("solve batch", "solve batch q0"):
+        assert (call(given).status == sp.Status.NONFINITE_INPUT).all()
+        return
+    assert refused(call, given) is not None
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 4, 3), (4,), (3,)])
+def test_targets_of_another_shape_are_told_the_right_one(shape: tuple[int, ...]) -> None:
+    with pytest.raises(sp.InputError, match=r"shape \(\.\.\., 4, 4\); given: an array of shape"):
+        sp.solve(PANDA, np.zeros((10, *shape)))
+
+
+@pytest.mark.parametrize("huge", [1e13, 1e308, np.finfo(np.float64).max])
+def test_huge_joint_limits_are_none(huge: float) -> None:
+    robot = sp.dh(TABLE, limits=[[-huge, huge], [-1.0, 1.0]])
+    assert np.array_equal(robot.lower, [-np.inf, -1.0])
+    assert np.array_equal(robot.upper, [np.inf, 1.0])
+    assert sp.solve(robot, robot.fk([0.1, 0.2])).success

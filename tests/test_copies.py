@@ -1,0 +1,190 @@
+"""Every public object and error survives pickling and copying, in this process and another."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+import re
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from inspect import isclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple as sp
+from supple import criteria, damping
+
+PANDA = sp.load("panda")
+Q = PANDA.neutral()
+T = PANDA.fk(Q + 0.1)
+J = PANDA.jacobian(Q)
+RULE = damping.Constant(0.1)
+LINEAR = sp.Linearization(J, np.ones(6), before=sp.Linearization(J, np.ones(6)), q=Q)
+DLS = sp.DLS(RULE)
+REST = criteria.RestPosture(Q)
+BALL = criteria.Sphere((0.0, 0.0, 1.0), 0.1, "panda_hand")
+
+# One of each public class; several where they hold different things.
+EXAMPLES: tuple[object, ...] = (
+    DLS,
+    sp.DLS(damping.Optimal(0.5), method="svd"),
+    sp.SDLS(),
+    sp.AdaptiveClampError(DLS),
+    sp.Augmented(RULE, [1.0, np.arange(1.0, 4.0)]),
+    sp.AxisTask("panda_hand", (0, 1, 0)),
+    sp.ClampAngle(DLS, 0.1),
+    sp.ClampError(DLS, 0.1),
+    PANDA.description,
+    sp.DescriptionError("a file"),
+    sp.DeviceError("a GPU"),
+    sp.DeviceInfo("cuda:0", "H200", "sm_90", 2**37),
+    sp.GradientProjection(RULE, REST),
+    sp.InputError("a number"),
+    sp.LeastDirection(np.eye(6)[0], 0.5),
+    sp.Limits.of(PANDA, max_acceleration=5.0, max_norm=2.0),
+    sp.Linearization(J, np.ones(6)),
+    LINEAR,
+    sp.MissingExtraError("papers", "drawing figures"),
+    sp.NullSpace(DLS, REST),
+    sp.NumericalFilter(10.0),
+    sp.OrientationTask(rows=("rx", "rz"), weight=(1.0, 2.0)),
+    sp.PoseTask("panda_hand", axes="body", length=0.5),
+    sp.PositionTask(),
+    sp.PostureTask(("panda_joint1",)),
+    sp.Priority((DLS, sp.Pseudoinverse())),
+    sp.Pseudoinverse(),
+    sp.Remembering(sp.AdaptiveClampError(DLS)),
+    sp.explain(LINEAR, DLS),
+    PANDA,
+    PANDA.freeze(["panda_joint1"]),
+    sp.solve(PANDA, T),
+    sp.solve(PANDA, T, solutions=3),
+    sp.solve(PANDA, np.array([T, T])),
+    sp.SphericalWrist(RULE, RULE),
+    sp.Status.CONVERGED,
+    sp.solve(PANDA, T, explain=True).story,
+    sp.SuppleError("something"),
+    sp.TotalSpeed(1.0, REST),
+    sp.track(PANDA, Q, target=T, dt=0.01, duration=0.03),
+    sp.Transpose(),
+    sp.TruncatedSVD(0.1),
+    sp.UnknownNameError("a name"),
+    sp.Wampler(0.1, 0.1, REST),
+    sp.WeightedDLS(RULE, np.ones(6), np.arange(1.0, 8.0)),
+    damping.ConditionBound(1.5),
+    RULE,
+    damping.Curvature(0.5),
+    damping.ErrorDamped(2.0),
+    damping.ErrorNorm(0.3),
+    damping.Manipulability(0.04, 0.3),
+    damping.ManipulabilityRate(0.04, 0.99, 0.01, 0.1),
+    damping.MayorgaCondition(0.01, 100.0, 0.04),
+    damping.MayorgaRank(0.01, 0.04),
+    damping.Optimal(0.5),
+    damping.Region(0.04, 0.3, direction=(1, 0, 0, 0, 0, 0), min_weight=0.5),
+    damping.SpeedBound(0.7),
+    damping.TrackingBound(0.5),
+    damping.Scale.of(PANDA),
+    criteria.Capsule((0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.1),
+    criteria.Clearance(PANDA, [BALL], [criteria.Sphere((1.0, 0.0, 0.0), 0.2)], 0.1),
+    criteria.LimitDistance(PANDA.lower, PANDA.upper),
+    criteria.Manipulability(PANDA),
+    REST,
+    BALL,
+)
+
+# Classes that nobody makes instances of, and one with a file of its own.
+ABSTRACT = {criteria.Criterion, damping.DampingRule, damping.KernelRule, damping.Rule}
+ELSEWHERE = {sp.Servo}
+
+
+def public_classes() -> set[type]:
+    found = {getattr(sp, name) for name in sp.__all__}
+    for module in (criteria, damping):
+        names = getattr(module, "__all__", dir(module))
+        found |= {getattr(module, name) for name in names if not name.startswith("_")}
+    return {
+        each
+        for each in found
+        if isclass(each) and each.__module__.startswith("supple") and each not in ABSTRACT
+    }
+
+
+def test_every_public_class_is_here() -> None:
+    here = {type(each) for each in EXAMPLES} | ELSEWHERE
+    assert public_classes() <= here
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two objects hold the same, arrays being as writable in both."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        writable = one.flags.writeable == other.flags.writeable
+        return writable and one.dtype == other.dtype and np.array_equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, BaseException):
+        return same(one.args, other.args) and same(vars(one), vars(other))
+    if isinstance(one, sp.Robot):
+        return same(one.description, other.description) and same(one.base, other.base)
+    if is_dataclass(one):
+        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    if isinstance(one, sp.Remembering):
+        return same(one.inner, other.inner) and same(one.memory, other.memory)
+    return bool(one == other)
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"pickle {protocol}": lambda x, p=protocol: pickle.loads(pickle.dumps(x, protocol=p))
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+    },
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("one", EXAMPLES, ids=lambda one: type(one).__name__)
+def test_a_copy_holds_the_same(one: object, way: str) -> None:
+    other = WAYS[way](one)
+    assert same(one, other)
+    if isinstance(one, BaseException) or type(one).__str__ is not object.__str__:
+        assert str(one) == str(other)
+
+
+def test_a_memory_travels_along() -> None:
+    step = sp.Remembering(sp.AdaptiveClampError(DLS))
+    step(LINEAR)
+    other = pickle.loads(pickle.dumps(step))
+    assert np.array_equal(step(LINEAR), other(LINEAR))
+
+
+@pytest.mark.parametrize("name", sp.__all__)
+def test_public_names_are_pickled_by_name(name: str) -> None:
+    public = getattr(sp, name)
+    if callable(public):
+        assert pickle.loads(pickle.dumps(public)) is public
+        assert copy.deepcopy(public) is public
+
+
+ERRORS = tuple(each for each in EXAMPLES if isinstance(each, sp.SuppleError))
+
+
+def fail(which: int) -> None:
+    raise ERRORS[which]
+
+
+def test_errors_come_back_from_another_process() -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for i, error in enumerate(ERRORS):
+            with pytest.raises(type(error), match=re.escape(str(error))) as raised:
+                pool.apply_async(fail, (i,)).get(timeout=60)
+            assert type(raised.value) is type(error)
+            assert str(raised.value) == str(error)
