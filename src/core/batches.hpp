@@ -9,6 +9,7 @@
 #include <new>
 
 #include "parallel.hpp"
+#include "unlocked.hpp"
 
 namespace supple {
 
@@ -43,7 +44,7 @@ std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work) {
   for (std::ptrdiff_t first = 0; first < count; first += chunk) {
     std::ptrdiff_t bad = -1;
     {
-      nb::gil_scoped_release release;
+      const Unlocked unlocked;
       std::mutex guard;
       parallel(std::min(chunk, count - first), grain, threads,
                [&](std::ptrdiff_t begin, std::ptrdiff_t end) {

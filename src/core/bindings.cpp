@@ -17,6 +17,7 @@
 #include "solve.hpp"
 #include "call.hpp"
 #include "tasks.hpp"
+#include "unlocked.hpp"
 #include "velocity.hpp"
 
 namespace supple {
@@ -104,6 +105,13 @@ NB_MODULE(_core, m) {
             return nb::make_tuple(count.multiplications, count.additions);
           },
           nb::sig("def operations(self) -> tuple[int, int]"));
+
+  m.def("close_down", &close_down, "patience"_a,
+        "Stops the work of other threads, for the program ends.");
+  m.def("after_fork", [] { at_work = 0; }, "Forgets the threads that a fork leaves behind.");
+  m.def(
+      "set_leak_warnings", [](bool wanted) { nb::set_leak_warnings(wanted); }, "wanted"_a,
+      "Whether objects that are alive at the very end are reported.");
 
   bind_motion(m);
   bind_tasks(m);

@@ -5,8 +5,10 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 
@@ -255,9 +257,19 @@ int clear(PyObject* object) {
   });
 }
 
+// What was called for, the last ones: not held beyond the end of the program.
+void forget_known(Direct& self) {
+  for (Known& one : self.known) {
+    for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) Py_CLEAR(*part);
+  }
+}
+Direct* every[4];  // that were made
+
 void forget(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
+  std::replace(std::begin(every), std::end(every), reinterpret_cast<Direct*>(object),
+               static_cast<Direct*>(nullptr));
   clear(object);
   type->tp_free(object);
   Py_DECREF(type);
@@ -316,6 +328,7 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, 
   self.kind = kind.release().ptr();
   self.statuses = statuses.release().ptr();
   self.task = task.release().ptr();
+  *std::find(std::begin(every), std::end(every) - 1, nullptr) = &self;
   return made;
 }
 
@@ -327,6 +340,14 @@ void bind_call(nb::module_& m) {
         "The function `whole`, quick where it is called with one target and usual arguments.",
         nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "
                 "statuses: tuple[object, ...], task: type[typing.Any]) -> typing.Any"));
+  m.def(
+      "forget",
+      [] {
+        for (Direct* one : every) {
+          if (one) forget_known(*one);
+        }
+      },
+      "Forgets the robots of the last calls.");
   // (by its name, as a function is)
   nb::module_::import_("copyreg").attr("pickle")(
       nb::handle(reinterpret_cast<PyObject*>(direct_type())),

@@ -101,7 +101,7 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   request.watch = &watch;
   const std::size_t bytes = isa().solve->scratch(request);
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     const npy_intp useful = std::min<npy_intp>(threads, (count + 31) / 32);
     parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
       Scratch room(bytes);

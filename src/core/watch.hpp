@@ -11,6 +11,8 @@
 #include <exception>
 #include <thread>
 
+#include "unlocked.hpp"
+
 namespace supple {
 
 namespace nb = nanobind;
@@ -53,7 +55,8 @@ class Watch {
   bool look() {
     if (stopped_.load(std::memory_order_relaxed)) return true;
     const long long time = now();
-    bool over = deadline_ && time >= deadline_;
+    bool over =
+        (deadline_ && time >= deadline_) || (closing && std::this_thread::get_id() != closer);
     if (!over && std::this_thread::get_id() == thread_ && time >= next_look_) {
       next_look_ = time + pause;
       const nb::gil_scoped_acquire acquire;

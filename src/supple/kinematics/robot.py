@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,6 +68,7 @@ class Robot:
     description: Description
     _tree: Tree
     _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
+    _every: ClassVar[WeakSet[Robot]] = WeakSet()
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Stand the described robot at `base`: the pose (4, 4) of its root link in the world."""
@@ -95,6 +97,7 @@ class Robot:
             _tree=folded,
             _chains={},
         )
+        self._every.add(self)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Robot does not change: cannot set {name!r}")

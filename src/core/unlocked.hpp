@@ -1,0 +1,51 @@
+// Work without the interpreter's lock, and its end when the interpreter goes.
+//
+// A daemon thread may be at work when the program ends. Python then ends the thread as soon as it
+// asks for the lock, by unwinding its stack; through ours, that would abort the process. So the
+// interpreter first waits until such work has stopped, and no other thread begins any.
+#pragma once
+
+#include <Python.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace supple {
+
+inline std::atomic<int> at_work{0};
+inline std::atomic<bool> closing{false};
+inline std::thread::id closer;
+
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {
+    ++at_work;
+    if (!closing || std::this_thread::get_id() == closer) return;
+    --at_work;
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));  // until the process has ended
+  }
+  ~Unlocked() {
+    PyEval_RestoreThread(state_);
+    --at_work;
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// Stops the work of other threads, and waits for it, at most for a time [s].
+inline void close_down(double patience) {
+  closer = std::this_thread::get_id();
+  closing = true;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
+  PyThreadState* const state = PyEval_SaveThread();
+  while (at_work > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  PyEval_RestoreThread(state);
+}
+
+}  // namespace supple

@@ -1,0 +1,54 @@
+"""The end of the program: compiled objects are given back while the interpreter still can."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+
+from supple import _core
+from supple.kinematics.robot import Robot
+
+_PATIENCE = 1.0  # for work of other threads to stop [s]
+
+
+def _leave() -> None:
+    """Stop batches of daemon threads, and empty every cache.
+
+    Others may hold a robot longer than the interpreter lives: a cycle behind `gc.callbacks`, a
+    class of another extension, a daemon thread. What is left in their hands then is plain Python.
+    The objects on the stack of a daemon thread cannot be given back: they are no leak.
+    """
+    _core.close_down(_PATIENCE)
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "supple" and module is not None:
+            for value in list(vars(module).values()):
+                if hasattr(type(value), "cache_clear"):
+                    value.cache_clear()
+    _core.forget()
+    for robot in list(Robot._every):
+        robot._chains.clear()
+    if any(thread.daemon for thread in threading.enumerate()):
+        _core.set_leak_warnings(False)
+
+
+class _Forks:
+    """A child of a fork has the objects of its parent's other threads, and nobody to drop them."""
+
+    def __init__(self) -> None:
+        self.others = False
+
+    def before(self) -> None:
+        self.others = threading.active_count() > 1
+
+    def after(self) -> None:
+        _core.after_fork()
+        if self.others:
+            _core.set_leak_warnings(False)
+
+
+atexit.register(_leave)
+if hasattr(os, "register_at_fork"):
+    _forks = _Forks()
+    os.register_at_fork(before=_forks.before, after_in_child=_forks.after)
