@@ -15,6 +15,7 @@ import numpy as np
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 TURN = 2 * np.pi
+ALL = "Timed is the library's own call, for all solutions; taking one inside the limits is not."
 
 
 def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
@@ -57,12 +58,15 @@ def eaik(problem: Problem, gate: Gate) -> Contender:
         given[:3, :3] = T[:3, :3] @ R.T
         return given
 
-    def pose(T: Array, start: Array | None) -> Answer:
-        found = robot.IK(T)
+    def pose(T: Array, start: Array | None) -> Any:
+        return robot.IK(T)
+
+    def choose(found: Any, start: Array | None) -> Answer:
         exact = [q for q, near in zip(found.Q, found.is_LS, strict=True) if not near]
         return chosen(problem, np.array(exact), start) if exact else (None, False)
 
-    return Contender(pose, ("EAIK",), prepare, robot.getKinematicFamily() + ".")
+    note = f"{robot.getKinematicFamily()}. {ALL}"
+    return Contender(pose, ("EAIK",), prepare, note, choose)
 
 
 def ik_geo(problem: Problem, gate: Gate) -> Contender:
@@ -78,11 +82,14 @@ def ik_geo(problem: Problem, gate: Gate) -> Contender:
     def arm(family: str) -> Contender:
         robot = getattr(Robot, family)(axes, offsets)
 
-        def pose(T: tuple[Array, Array], start: Array | None) -> Answer:
-            exact = [q for q, near in robot.get_ik(*T) if not near]
+        def pose(T: tuple[Array, Array], start: Array | None) -> Any:
+            return robot.get_ik(*T)
+
+        def choose(found: Any, start: Array | None) -> Answer:
+            exact = [q for q, near in found if not near]
             return chosen(problem, np.array(exact), start) if exact else (None, False)
 
-        return Contender(pose, ("ik-geo",), prepare, f"{family}.")
+        return Contender(pose, ("ik-geo",), prepare, f"{family}. {ALL}", choose)
 
     for family in (
         "spherical_two_parallel",
@@ -94,7 +101,8 @@ def ik_geo(problem: Problem, gate: Gate) -> Contender:
         "two_intersecting",
     ):
         one = arm(family)
-        answer = one.solve(prepare(problem.fk(q)), None)[0]
+        assert one.choose is not None
+        answer = one.choose(one.solve(prepare(problem.fk(q)), None), None)[0]
         if answer is not None and np.allclose(problem.fk(answer), problem.fk(q), atol=1e-6):
             return one
     raise NotImplementedError("no analytic solution for this arm")

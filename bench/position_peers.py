@@ -160,7 +160,7 @@ def timed(
         contender.solve(target, start)
         if time.perf_counter() > end:
             break
-    answers: list[Answer] = []
+    returned: list[Any] = []
     times: list[int] = []
     now: Callable[[], int] = getattr(time, clock)
     looking = min(-now() + now() for _ in range(1000))  # what it takes to look at the clock
@@ -173,10 +173,14 @@ def timed(
         answer = solve(target, start)
         after = now()
         times.append(after - before - looking)
-        answers.append(answer)
+        returned.append(answer)
         if after > last:
             break
     gc.enable()
+    answers: list[Answer] = returned
+    if contender.choose is not None:
+        pairs = zip(returned, given, strict=False)
+        answers = [contender.choose(each, start) for each, (_, start) in pairs]
     q = [None if q is None else np.asarray(q, dtype=float).tolist() for q, _ in answers]
     return {"q": q, "claims": [claimed for _, claimed in answers], "ns": times}
 

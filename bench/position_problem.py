@@ -76,16 +76,20 @@ class Contender:
     """A way to solve for one pose.
 
     Attributes:
-        solve: (target, start or None) -> (q or None, whether it claims to be there).
+        solve: (target, start or None) -> (q or None, whether it claims to be there), or what
+            `choose` makes such an answer of.
         packages: Whose versions matter.
         prepare: A pose (4, 4), or (k, 4, 4) of several frames -> what `solve` takes, not timed.
         note: What else was chosen, and why.
+        choose: (what `solve` returned, start or None) -> the answer, not timed: where a library
+            returns all solutions and this bench takes one of them.
     """
 
-    solve: Callable[[Any, Array | None], Answer]
+    solve: Callable[[Any, Array | None], Any]
     packages: tuple[str, ...]
     prepare: Callable[[Array], Any] = np.ascontiguousarray
     note: str = ""
+    choose: Callable[[Any, Array | None], Answer] | None = None
 
 
 Maker = Callable[[Problem, Gate], Contender]
