@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import math
 import os
 import platform
 import shutil
@@ -103,7 +104,8 @@ def table(rows: Iterable[Row]) -> str:
         line += [_share(row.batch.get(kind)) for kind in kinds[1:]]
         line += [_share(row.single)]
         line += [str(sum(one.false for one in every)), str(sum(one.outside for one in every))]
-        line += [f"{row.fk_error:.0e}", row.compiled[:40].replace("\n", " ")]
+        line += ["none" if math.isnan(row.fk_error) else f"{row.fk_error:.0e}"]
+        line += [row.compiled[:40].replace("\n", " ")]
         lines.append(line)
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
@@ -134,9 +136,17 @@ def report(rows: Sequence[Row], read: Sequence[Reading], packages: Iterable[str]
         "*singular*: the task's Jacobian loses rank; *half turn*: from a start exactly half a turn "
         "of a joint away; *far*: from all joints at their lower limits, or at 1000 rad. *False*: "
         "reported as met, but not by the other library's kinematics. FK: the largest difference "
-        "between the two, relative to the robot's size.\n\n"
+        "between the two, relative to the robot's size; none: the other library does not read the "
+        "file, and supple's own kinematics are the judge.\n\n"
     )
+    if unread := [one for one in loaded if one.no_oracle]:
+        text += f"{len(unread)} of the files read have no other library to compare with:\n\n"
+        text += "".join(f"- {one.file}: {_line(one.no_oracle)}\n" for one in unread) + "\n"
     return text + table(rows)
+
+
+def _line(text: str) -> str:
+    return text.splitlines()[0].strip()
 
 
 def pack(folder: Path, given: Sequence[str]) -> int:

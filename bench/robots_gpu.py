@@ -90,7 +90,7 @@ def _to_cache(text: str, apart: bool, architecture: str) -> None:
 
 def _row(work: Work, device: str, count: int, hard: int) -> Row:
     file, source, end, spread = work
-    row, poses = row_of(file, end), poses_of(source, end)
+    row, (poses, _) = row_of(file, end), poses_of(source, end)
     row.compiled = "yes"
     for kind, one in sets(end, count, hard, spread=spread).items():
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class Reading:
     dof: int = 0
     welded: tuple[str, ...] = ()
     ends: list[tuple[str, Any]] = field(default_factory=list)  # frame, key
+    no_oracle: str = ""  # why there is no other library to compare with
     frames: int = 0  # compared with the other library
     fk_error: float = 0.0  # largest difference, relative to the largest number
 
@@ -65,7 +67,7 @@ class Row:
     batch: dict[str, Outcome] = field(default_factory=dict)
     single: Outcome | None = None
     rescued: dict[str, int] = field(default_factory=dict)  # missed in the batch, met alone
-    fk_error: float = 0.0
+    fk_error: float = math.nan  # (there is nothing to compare with)
     compiled: str = ""  # "yes", what the GPU's compiler said, or "" where there is none
 
 
@@ -81,7 +83,9 @@ def read(file: str, path: Path) -> Reading:
     made.dof, made.welded = robot.dof, loaded.welded
     made.ends = [(end.frame, end.key) for end in ends(robot)]
     other = _other(path, robot)
-    if other is not None:
+    if isinstance(other, str):
+        made.no_oracle = other
+    else:
         q = robot.random(1, 5)
         for frame in filter(other.has, robot.frames):
             here, there = robot.fk(q, frame), other.poses(q, frame)
@@ -91,20 +95,26 @@ def read(file: str, path: Path) -> Reading:
 
 
 def _other(source: Path | str, robot: supple.Robot) -> Any:
-    """Return another library's kinematics of a file or a text, None where there is none."""
+    """Return another library's kinematics of a file or a text; why there is none as a string."""
     try:
-        from robots_oracle import oracle
-    except ImportError:
-        return None
-    return oracle(source, robot)
+        from robots_oracle import NoOracleError, oracle
+    except ImportError as error:
+        return str(error)
+    try:
+        return oracle(source, robot)
+    except NoOracleError as error:
+        return str(error)
 
 
-def poses_of(source: Path | str, end: End) -> Poses:
-    """Return what gives the frame's poses (N, 4, 4) at configurations (N, n)."""
+def poses_of(source: Path | str, end: End) -> tuple[Poses, bool]:
+    """Return what gives the frame's poses (N, 4, 4) at configurations (N, n).
+
+    Also return whether it is another library; where there is none, it is supple's own kinematics.
+    """
     other = _other(source, end.robot)
-    if other is None:
-        return lambda q: end.robot.fk(q, end.frame)
-    return lambda q: other.poses(q, end.frame)
+    if isinstance(other, str):
+        return lambda q: end.robot.fk(q, end.frame), False
+    return lambda q: other.poses(q, end.frame), True
 
 
 def apart(end: End, T: Array, S: Array) -> tuple[Array, Array]:
@@ -177,11 +187,12 @@ def measured(
 
     `singles` random targets are solved alone too, and of every set up to as many that were missed.
     """
-    row, poses = row_of(file, end), poses_of(source, end)
+    row, (poses, other) = row_of(file, end), poses_of(source, end)
     made = sets(end, count, hard, spread=spread)
     few = made["random"].q[:20]
     here, there = end.robot.fk(few, end.frame), poses(few)
-    row.fk_error = float(np.abs(here - there).max() / max(1.0, np.abs(there).max()))
+    if other:
+        row.fk_error = float(np.abs(here - there).max() / max(1.0, np.abs(there).max()))
     goal = end.targets(here[0])
     supple.solve(end.robot, goal, tasks=end.tasks)  # (makes the table of starts)
     for kind, one in made.items():

@@ -16,8 +16,16 @@ import supple
 Array = np.ndarray
 
 
+class NoOracleError(Exception):
+    """The other library does not read this file; the message is what it said."""
+
+
 def oracle(source: Path | str, robot: supple.Robot) -> Pinocchio | Mujoco:
-    """Return the library that knows the format of a file; a text is a URDF."""
+    """Return the library that knows the format of a file; a text is a URDF.
+
+    Raises:
+        NoOracleError: MuJoCo refuses the file, even without all that is no kinematics.
+    """
     if isinstance(source, str):
         return Pinocchio(source, robot)
     text = source.read_text("utf-8", errors="replace")
@@ -103,12 +111,51 @@ class Pinocchio:
         return T
 
 
+# What may need files of its own, or refer to what does; what refers comes first.
+_REFERRING = ("keys", "sensors", "actuators", "tendons", "excludes", "pairs", "flexes", "skins")
+_ASSETS = ("meshes", "hfields", "materials", "textures")
+_NO_KINEMATICS = (*_REFERRING, "geoms", "cameras", "lights", "tuples", "plugins", *_ASSETS)
+
+
+def kinematics_of(path: Path) -> mujoco.MjModel:
+    """Return MuJoCo's model of the bodies, joints, sites and joint equalities of an MJCF file.
+
+    No mesh, texture or other asset is opened. Every body has mass 1, and the frame that the file
+    gives it: static bodies are not fused, and free ones are not aligned with their inertia.
+
+    Raises:
+        ValueError: MuJoCo refuses the file.
+    """
+    mujoco.set_mju_user_warning(lambda _: None)  # it would write them to a file
+    spec = mujoco.MjSpec.from_file(str(path))
+    for kind in _NO_KINEMATICS:
+        for part in list(getattr(spec, kind)):
+            spec.delete(part)
+    for equality in list(spec.equalities):
+        if equality.type != mujoco.mjtEq.mjEQ_JOINT:
+            spec.delete(equality)
+    for site in spec.sites:
+        site.material = ""
+    for body in spec.bodies[1:]:
+        body.explicitinertial, body.mass = True, 1.0
+        body.ipos, body.iquat, body.inertia = np.zeros(3), np.array([1.0, 0, 0, 0]), np.ones(3)
+        body.fullinertia = np.full(6, np.nan)  # not given
+        body.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
+    for joint in spec.joints:
+        joint.align = False
+    spec.compiler.alignfree = spec.compiler.fusestatic = False
+    spec.compiler.settotalmass = -1  # not given
+    return spec.compile()
+
+
 class Mujoco:
     """Poses by MuJoCo, of an MJCF file."""
 
     def __init__(self, path: Path, robot: supple.Robot) -> None:
-        mujoco.set_mju_user_warning(lambda _: None)  # (of masses and other options)
-        self.model = model = mujoco.MjModel.from_xml_path(str(path))
+        try:
+            self.model = model = kinematics_of(path)
+        except ValueError as error:
+            raise NoOracleError(str(error)) from error
         self.data = mujoco.MjData(model)
         single = {int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)}
         own = [j for j in range(model.njnt) if int(model.jnt_type[j]) in single]
@@ -130,17 +177,25 @@ class Mujoco:
             self.offset[k] = rest[names[k]]
 
     def has(self, frame: str) -> bool:
-        """Whether the file has a body of this name."""
-        return mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, frame) > 0
+        """Whether the file has a body or a site of this name."""
+        return self._body(frame) > 0 or self._site(frame) >= 0
 
     def poses(self, Q: Array, frame: str) -> Array:
-        """Return poses (N, 4, 4) of a body at configurations (N, n)."""
+        """Return poses (N, 4, 4) of a body, or of a site, at configurations (N, n)."""
         full = Q @ self.S.T + self.offset
-        body = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, frame)
+        body, site, data = self._body(frame), self._site(frame), self.data
+        mats, places = (data.xmat, data.xpos) if body > 0 else (data.site_xmat, data.site_xpos)
+        index = body if body > 0 else site
         T = np.tile(np.eye(4), (len(Q), 1, 1))
         for i, q in enumerate(full):
-            self.data.qpos[self.where] = q
-            mujoco.mj_kinematics(self.model, self.data)
-            T[i, :3, :3] = self.data.xmat[body].reshape(3, 3)
-            T[i, :3, 3] = self.data.xpos[body]
+            data.qpos[self.where] = q
+            mujoco.mj_kinematics(self.model, data)
+            T[i, :3, :3] = mats[index].reshape(3, 3)
+            T[i, :3, 3] = places[index]
         return T
+
+    def _body(self, name: str) -> int:
+        return int(mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, name))
+
+    def _site(self, name: str) -> int:
+        return int(mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_SITE, name))

@@ -26,7 +26,7 @@ def outcome(arm: tuple[Path, End], q: Array, moved: float = 0.0, met: bool = Tru
     path, end = arm
     T = end.robot.fk(q, end.frame)
     q = q + moved
-    one = judged(end, poses_of(path, end), T, (q, np.full(len(q), met)), 0.0)
+    one = judged(end, poses_of(path, end)[0], T, (q, np.full(len(q), met)), 0.0)
     return one.false, one.outside, len(one.missed)
 
 
