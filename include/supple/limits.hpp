@@ -67,10 +67,11 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
   return speed + left / span + acceleration * h * k * (k + one) * half / (r + k);
 }
 
-// How far rounding may take a joint that brakes for its limit past it, relative to its position:
-// the accumulated error of some thousand steps. `act` puts the joint back at the limit.
+// How far rounding may take a joint that brakes for its limit past it, relative to its position: in
+// double the accumulated error of some thousand steps of a control loop, where `act` puts the joint
+// back at the limit; in float that of one step.
 template <class T>
-inline constexpr T braking_slack = 4096 * Number<T>::epsilon;
+inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
 // Where the speed of one joint may be in the next step of length dt [s], given where it is and how
 // fast it went; `later` (count) are the lengths of the steps after it, of which the last repeats;

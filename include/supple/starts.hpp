@@ -17,12 +17,17 @@ inline constexpr int max_iterations = 16, window = 3, patient_from = 12;
 inline constexpr float progress = 0.4f;
 inline constexpr float huge_cost = 3e38f;
 
-// Starts of a target, unless the caller says how many. One whose best start is still far from it is
-// given up after `usual_starts`. One that is nearly met, to this part of the stiffness (about 3 %
-// of the reach), gets more: a solution at the limits of most joints may be reached by one start in
-// 500.
-inline constexpr int usual_starts = 256, most_starts = 1024;
-inline constexpr float nearly = 0.05f;
+// Starts of a target, unless the caller says how many. A solution at the limits of most joints may
+// be reached by one start in 10,000, and then others come close to it. So a target is given up
+// after `usual_starts` if the best of them is still far, after `near_starts` if it is near, to this
+// part of the stiffness (6 % of the reach), and after `most_starts` if it is nearly met (0.06 %).
+inline constexpr int usual_starts = 256, near_starts = 1024, most_starts = 16384;
+inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
+
+// How many starts a target may have if the best so far is far from it, near to it, or nearly there.
+struct StartBudget {
+  int far, near, all;
+};
 
 inline constexpr int finish_iterations = 40;
 inline constexpr double finishing = 0.8;  // what is to be finished must lower its cost to this ...
@@ -84,20 +89,17 @@ SUPPLE_FN bool given_up(int start, int iteration, int pace, float cost, float& b
   return slow;
 }
 
-// How many starts a target may have: `far` if the best so far is still far from it, `all` at most.
-struct StartBudget {
-  int far, all;
-};
-
-// As the caller says, or as usual with 0.
-SUPPLE_FN StartBudget start_budget(int max_starts) {
-  return max_starts ? StartBudget{max_starts, max_starts} : StartBudget{usual_starts, most_starts};
+// As the caller says, or as usual with 0. Near a start of the caller's own it is not worth as many.
+SUPPLE_FN StartBudget start_budget(int max_starts, bool nearest) {
+  if (max_starts) return {max_starts, max_starts, max_starts};
+  return {usual_starts, near_starts, nearest ? near_starts : most_starts};
 }
 
 // Whether a target is given up after some starts, the best of which came to rest with this cost.
 SUPPLE_FN bool exhausted(const StartBudget& budget, int starts, float cost, float stiffness) {
-  const float close = nearly * stiffness;
-  return starts >= budget.all || (starts >= budget.far && cost > close * close);
+  const float near = near_target * stiffness, nearly = nearly_met * stiffness;
+  return starts >= budget.all || (starts >= budget.near && cost > nearly * nearly) ||
+         (starts >= budget.far && cost > near * near);
 }
 
 // Lanes that come to rest: the best so far of each.

@@ -92,12 +92,13 @@ bool come_to_rest(const SolveRequest& request, Room& room, std::ptrdiff_t proble
 }
 
 // The least e·e(q) as a part of ‖e‖², e of the closest pose found: see supple/reach.hpp. Starts are
-// what the table has farthest along e.
+// what the table has farthest along e, and the closest poses themselves: from there a little is
+// often enough to cross the plane.
 float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
              const Failures& failures) {
   const Quest<float>& quest = *request.wide;
   const int n = quest.chain.coordinates, k = quest.targets;
-  if (!failures.count) return 0;
+  if (!failures.at_rest) return 0;
   Descent<Wide>& at = room.still;
   for (int i = 0; i < k; ++i) at.target[i] = Wide(float(request.target[problem * k + i]));
   for (int j = 0; j < n; ++j) at.q[j] = Wide(failures.q[j]);
@@ -122,8 +123,9 @@ float beyond(const SolveRequest& request, Room& room, std::ptrdiff_t problem,
   }
   for (int i = 0; i < lanes; ++i) {
     const std::ptrdiff_t place = std::ptrdiff_t(get(index, i)) * lanes + i;
-    const float* const q = request.table->record + place * request.table->size;
-    for (int j = 0; j < n; ++j) set(at.q[j], i, q[j]);
+    const float* const farthest_q = request.table->record + place * request.table->size;
+    const float* const closest_q = failures.q + i / 2 % failures.at_rest * n;
+    for (int j = 0; j < n; ++j) set(at.q[j], i, i % 2 ? closest_q[j] : farthest_q[j]);
   }
   Rest<Wide> rest = rest_from(quest, at, room.still_work);
   for (int i = 0; i < quest.pace * climb_iterations && !stopped(request); ++i) {
@@ -187,16 +189,21 @@ bool conclude(const SolveRequest& request, Room& room, std::ptrdiff_t problem, F
   const bool early = request.fine->rows <= 6 && !failures.at_rest;
   if (!last && failures.since < (early ? first_look : next_looks)) return false;
   const bool arriving = come_to_rest(request, room, problem, failures);
-  const StartBudget budget{request.far_starts, request.max_starts};
   const float stiffness = request.wide->stiffness;
-  last = last || exhausted(budget, starts, failures.cost[0], stiffness);
+  last = last || exhausted(request.budget, starts, failures.cost[0], stiffness);
+  float bound = 0;  // no pose is closer than that, if a plane separates the target
   if (!arriving && !last) {
     const float part = beyond(request, room, problem, failures);
-    if (!out_of_reach(part, std::sqrt(failures.cost[0]), stiffness, starts)) return false;
+    const float left = std::sqrt(failures.cost[0]);
+    if (!out_of_reach(part, left, stiffness, starts)) return false;
+    bound = part * left;
   }
   int best = come_closest(request, room, problem, &failures);
   bool solved = get(arrived(*request.fine, room.fine), best);
   if (arriving && !solved && !last) return false;
+  // (what comes closer than the plane allows refutes it)
+  const bool weighted_alike = request.fine->weight[0] == request.closest->weight[0];
+  if (weighted_alike && std::sqrt(get(room.fine.cost, best)) < 0.9 * bound) return false;
   if (request.nearest) {
     const double cost = get(room.fine.cost, best);
     const int own = come_closest(request, room, problem, nullptr);

@@ -193,7 +193,7 @@ struct SolveRequest {
   const Table* table;
   const double* turn;  // (n,): a whole turn [rad], 0 for a joint without; null: none has
   int max_starts;      // the most that a target may have
-  int far_starts;      // likewise if the best of them is still far from it
+  StartBudget budget;  // likewise, by how near the best of them came
   bool single;         // every lane a start of the same problem, not a problem of its own
   int most;            // solutions of each problem; more than one: `single`
   bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`

@@ -69,7 +69,9 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   const Batch aim(targets, solver.targets(), "targets");
   const npy_intp count = aim.count();
   const long long deadline = std::isfinite(timeout) ? now() + nanoseconds(timeout) : 0;
-  PySolver::Asked asked(solver, {position, rotation, max_starts, deadline});
+  SolveRequest said{};
+  said.nearest = nearest;
+  PySolver::Asked asked(solver, {position, rotation, max_starts, deadline}, said);
   SolveRequest& request = asked.request;
   request.count = count;
   request.target = aim.data<double>();
@@ -88,7 +90,6 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
              found = array(NPY_INT, {count}), failed = array(NPY_DOUBLE, {explain ? count : 0, 4});
   request.most = most;
   request.single = single || nearest || most > 1;
-  request.nearest = nearest;
   request.q = data_of<double>(q);
   request.outcome = data_of<Outcome>(outcome);
   request.error = data_of<double>(error);

@@ -155,9 +155,8 @@ PySolver::Asked::Asked(PySolver& solver, const Bounds& bounds, const SolveReques
   request.pull = solver.pull_.data();
   request.table = &solver.table_->view();
   request.turn = solver.turns_ ? solver.turn_.data() : nullptr;
-  const StartBudget budget = start_budget(bounds.max_starts);
-  request.max_starts = budget.all;
-  request.far_starts = budget.far;
+  request.budget = start_budget(bounds.max_starts, request.nearest);
+  request.max_starts = request.budget.all;
   request.most = 1;
 }
 

@@ -124,8 +124,8 @@ def solve(
         timeout: Time for the whole call [s], from its beginning; what is not solved by then gets
             `Status.TIMEOUT`. None and infinity are no bound.
         max_starts: Number of starts after which a target is reported unreachable, counted
-            separately for tasks that share no joint. If None, 256, or 1024 for targets that are
-            nearly met.
+            separately for tasks that share no joint. If None, 256, up to
+            1024 for targets that starts come near to, and 16,384 for those nearly met.
         explain: Tell how it went: `story` of the `Solution` of one target.
         threads: How many to use at most for a batch; all cores if left out.
         progress: Called now and then in a batch with how many targets are done, and of how many;

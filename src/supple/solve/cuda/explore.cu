@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
   const int tried = left ? tries : 0;
-  const int most = start_budget(request.max_starts).all;
+  const int most = start_budget(request.max_starts, request.nearest).all;
   const bool near_own = several && request.nearest;
   // whether a problem's own start comes first: as long as it is on its way, nothing is decided
   const bool own_first = near_own || (several && Wish::posture && request.most == 1);

@@ -130,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
     if (open && (found || stuck)) {
       fresh = true;
       ++start;
-      if (found || request.nearest || start >= ::min(tries, start_budget(request.max_starts).all)) {
+      if (found || request.nearest ||
+          start >= ::min(tries, start_budget(request.max_starts, request.nearest).all)) {
         for (int j = 0; j < n; ++j) request.rough[problem * n + j] = own.q[j];
         request.effort[2 * problem] = iterations;
         request.effort[2 * problem + 1] = found ? start : -start;

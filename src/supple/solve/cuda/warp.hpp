@@ -55,7 +55,9 @@ __device__ int nearest(const Request& request, const Rough* target, float& best)
 
 // Of what is left at the closest pose found, q, the part that is left at any: see reach.hpp. And
 // how much is left.
-__device__ float beyond(const Request& request, int problem, const Rough* q, float& far) {
+// Every second thread climbs from the closest pose of its own, if there is one.
+__device__ float beyond(const Request& request, int problem, const Rough* q, const Rough* closest,
+                        float& far) {
   constexpr const Quest<Rough>& quest = Given<Rough>::quest;
   Start<Rough> own;
   Descent<Rough> at = own.descent();
@@ -70,7 +72,8 @@ __device__ float beyond(const Request& request, int problem, const Rough* q, flo
   float direction[numbers], best;  // (positions are not scaled in the table)
   for (int k = 0; k < numbers; ++k) direction[k] = -float(number[k]);
   const int entry = least_entry(request, direction, false, best);
-  for (int j = 0; j < n; ++j) own.q[j] = Rough(request.seeds[entry * n + j]);
+  const bool near = closest && threadIdx.x % 2;
+  for (int j = 0; j < n; ++j) own.q[j] = near ? closest[j] : Rough(request.seeds[entry * n + j]);
   come_to_rest(request, problem, own.q, along, length.part, best);
   return least_of(best) / float(length.whole);
 }
@@ -107,14 +110,16 @@ __device__ __noinline__ int conclude(const Request& request, int problem, Failur
   arriving = __any_sync(everyone, arriving);
   failures.least = least_of(failures.closest_cost);
   failures.cost = huge_cost;
-  bool over = last || exhausted(start_budget(request.max_starts), starts, failures.least,
-                                float(Given<Rough>::quest.stiffness));
+  const StartBudget budget = start_budget(request.max_starts, request.nearest);
+  bool over =
+      last || exhausted(budget, starts, failures.least, float(Given<Rough>::quest.stiffness));
   if (!over && !arriving) {
     const int best = ::max(0, first_of(failures.closest_cost == failures.least));
     Rough q[n];
     for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, failures.closest[j], best);
     float far;
-    const float part = beyond(request, problem, q, far);
+    const bool known = failures.closest_cost < huge_cost;
+    const float part = beyond(request, problem, q, known ? failures.closest : nullptr, far);
     over = out_of_reach(part, far, float(Given<Rough>::quest.stiffness), starts);
   }
   if (!over && !arriving) return -1;
