@@ -120,9 +120,17 @@ REFUSED = {
 }  # fmt: skip
 
 PROGRAM = """
-import json, resource, sys, time
+import json, sys, time
 import supple as sp
 cases = json.load(open("cases.json"))
+
+
+def peak():
+    # (ru_maxrss would count what the process that started this one has used)
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
 found = {}
 for name, text in cases.items():
     open("main.xml", "w").write(text)
@@ -133,7 +141,7 @@ for name, text in cases.items():
     except sp.SuppleError as error:
         said = str(error)
     took = time.process_time() - began
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    memory = peak() // 1024
     found[name] = said, took, memory
     print(json.dumps({name: found[name]}), flush=True)
 """
