@@ -118,8 +118,9 @@ SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* w
       curve += moved[j] * (before[j] - d[j]);
     }
     if (feasible <= polished * polished * whole) return;
-    if (known) gain = curve > 0 ? max(along / curve, usual_polish) : 2 * gain;
-    gain = min(gain, most_polish);
+    const double shortest = usual_polish, longest = most_polish;
+    if (known) gain = curve > 0 ? max(along / curve, shortest) : 2 * gain;
+    gain = min(gain, longest);
     double part = gain;  // of d, up to the first limit
     for (int j = 0; j < n; ++j) {
       const double size = abs(d[j]), room = (d[j] < 0 ? quest.lower[j] : quest.upper[j]) - at.q[j];
