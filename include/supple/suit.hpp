@@ -104,7 +104,7 @@ SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* w
   };
   double least = cost();
   for (int i = 0; i < polish_iterations && gain > least_polish; ++i) {
-    double whole = 0, feasible = 0, along = 0, curve = 0;
+    double whole = 0, feasible = 0;
     for (int j = 0; j < n; ++j) {
       kept[j] = at.q[j];
       v[j] = pull(j) * (rest(j) - at.q[j]);
@@ -112,15 +112,17 @@ SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* w
     }
     if (!ready()) return;
     const double* const d = feasible_direction(quest, at, v, held);
-    for (int j = 0; j < n; ++j) {
-      feasible += d[j] * d[j];
-      along += moved[j] * moved[j];
-      curve += moved[j] * (before[j] - d[j]);
-    }
+    for (int j = 0; j < n; ++j) feasible += d[j] * d[j];
     if (feasible <= polished * polished * whole) return;
-    const double shortest = usual_polish, longest = most_polish;
-    if (known) gain = curve > 0 ? max(along / curve, shortest) : 2 * gain;
-    gain = min(gain, longest);
+    if (known) {
+      const double shortest = usual_polish, longest = most_polish;
+      double along = 0, curve = 0;
+      for (int j = 0; j < n; ++j) {
+        along += moved[j] * moved[j];
+        curve += moved[j] * (before[j] - d[j]);
+      }
+      gain = min(curve > 0 ? max(along / curve, shortest) : 2 * gain, longest);
+    }
     double part = gain;  // of d, up to the first limit
     for (int j = 0; j < n; ++j) {
       const double size = abs(d[j]), room = (d[j] < 0 ? quest.lower[j] : quest.upper[j]) - at.q[j];
