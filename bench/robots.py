@@ -149,6 +149,12 @@ def _line(text: str) -> str:
     return text.splitlines()[0].strip()
 
 
+def _measured(results: Path) -> set[tuple[str, str]]:
+    """Return the file and end effector of each row of a results file."""
+    cells = [line.split(" | ") for line in results.read_text("utf-8").splitlines()]
+    return {(line[0].removeprefix("| "), line[1]) for line in cells if len(line) > 2}
+
+
 def pack(folder: Path, given: Sequence[str]) -> int:
     """Copy the robots' files without meshes; return how many."""
     files = [(name, path) for name, path in robot_files(given) if root_of(path) in ROOTS]
@@ -169,6 +175,7 @@ def main() -> None:
     parser.add_argument("--only", default="*", help="pattern of file names")
     parser.add_argument("--count", type=int, default=COUNT, help="random targets per end effector")
     parser.add_argument("--hard", type=int, default=HARD, help="hard targets of a kind")
+    parser.add_argument("--skip", type=Path, help="results file: measure only what it lacks")
     parser.add_argument("--part", default="1/1", help="2/3: the second third of the robots")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
@@ -181,7 +188,8 @@ def main() -> None:
         sys.exit("no robot files: make test-robots installs them, --files names a folder")
     read = readings(files, given.jobs)
     part, parts = map(int, given.part.split("/"))
-    work = distinct(read)[part - 1 :: parts]
+    done = _measured(given.skip) if given.skip else set()
+    work = [one for one in distinct(read) if (one[0], one[2]) not in done][part - 1 :: parts]
     packages = ["numpy"]
     if given.device == "cpu":
         made = rows(work, given.jobs, given.count, given.hard) + base_rows(given.count)

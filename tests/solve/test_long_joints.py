@@ -63,6 +63,15 @@ def test_unlimited_bases(far: float) -> None:
         hold(robot, T, found)
 
 
+def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
+    """At 100,000 km a float resolves metres and a double 10 nm, a hundredth of the tolerance."""
+    robot = mobile(None)
+    q = robot.random(0, 20_000)
+    q[:, :2] *= 1e8
+    found = solve(robot, robot.fk(q), max_starts=32)
+    assert np.all(found.success), (~found.success).sum()
+
+
 def test_one_far_target_alone() -> None:
     robot = mobile(None)
     q = robot.neutral()
@@ -93,4 +102,5 @@ def test_a_joint_with_room_for_hundreds_of_turns() -> None:
     T = robot.fk(robot.random(1, 2000))
     found = solve(robot, T)
     assert np.all(found.success), (~found.success).sum()
+    assert np.abs(found.q).max() < 4 * np.pi, "wound up without need"
     hold(robot, T, found)
