@@ -18,10 +18,10 @@ import numpy as np
 
 import measure
 import supple as sp
+from supple.ik.problem import search_of
 from supple.motion.damping import RULES, ErrorNorm, KernelRule
-from supple.solve.search import search_of
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/solve"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
 from targets import apart, boundary
 
 ARMS = ("panda", "ur5e", "iiwa14", "puma560")

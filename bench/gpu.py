@@ -21,8 +21,9 @@ import numpy as np
 import gpu_bound
 import measure
 import supple as sp
-from supple.solve.cuda import position, toolkit
-from supple.solve.search import Search, search_of
+from supple.gpu import runtime
+from supple.ik.gpu import position
+from supple.ik.problem import Search, search_of
 
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -63,17 +64,17 @@ class Stopwatch:
     """Device time [ms] between two moments of a stream."""
 
     def __init__(self, stream: int) -> None:
-        self.driver, self.stream = toolkit.driver(), stream
-        self.ends = [toolkit.check(self.driver.cuEventCreate(0)) for _ in range(2)]
+        self.driver, self.stream = runtime.driver(), stream
+        self.ends = [runtime.check(self.driver.cuEventCreate(0)) for _ in range(2)]
 
     def mark(self, which: int) -> None:
         """Remember a moment."""
-        toolkit.check(self.driver.cuEventRecord(self.ends[which], self.stream))
+        runtime.check(self.driver.cuEventRecord(self.ends[which], self.stream))
 
     def time(self) -> float:
         """What has passed between them; waits for the second."""
-        toolkit.check(self.driver.cuEventSynchronize(self.ends[1]))
-        return float(toolkit.check(self.driver.cuEventElapsedTime(*self.ends)))
+        runtime.check(self.driver.cuEventSynchronize(self.ends[1]))
+        return float(runtime.check(self.driver.cuEventElapsedTime(*self.ends)))
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def crossover(problem: Problem, gate: tuple[float, float]) -> str:
 FRESH = """
 import sys, time
 import supple as sp
-from supple.solve.cuda import position
+from supple.ik.gpu import position
 path = sys.argv[1]
 robot = sp.urdf(path) if path.endswith(".urdf") else sp.load(path)
 frames = sys.argv[2:]
@@ -209,7 +210,7 @@ def main() -> None:
     gate = GATES["1e-4 m, 1e-3 rad"]
     strategies = [crossover(problem, gate) for problem in problems() if problem.name != "ur5e"]
     first = [first_calls(problem) for problem in problems() if problem.name != "ur5e"]
-    version = toolkit.check(toolkit.driver().cuDriverGetVersion())
+    version = runtime.check(runtime.driver().cuDriverGetVersion())
     text = "\n".join(
         [
             "# Position inverse kinematics on a GPU",

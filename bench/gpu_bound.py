@@ -4,7 +4,7 @@
                                                             addition at once, in each clock
     time >= iterations depth latency / clock                operations that wait for each other
 
-Operations are counted in the kernel itself (src/core/counting.hpp), of the iterations that answers
+Operations are counted in the kernel itself (operation_count.hpp), of the iterations that answers
 took: what starts did that came to nothing beside the first to arrive is not in it, nor is memory.
 Quotients, roots and sines count as one operation each: another reason why this is a bound.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supple.solve.cuda import position, toolkit
+from supple.gpu import runtime
+from supple.ik.gpu import position
 
 LATENCY = 4  # clocks until an operation's result can be used
 ALONE = 32  # starts of one problem, in a warp
@@ -34,12 +35,12 @@ class Chip:
     @staticmethod
     def of(number: int, architecture: str) -> Chip:
         """That of a device; infinitely fast, if its architecture is not known here."""
-        driver = toolkit.driver()
-        handle = toolkit.check(driver.cuDeviceGet(number))
+        driver = runtime.driver()
+        handle = runtime.check(driver.cuDeviceGet(number))
 
         def attribute(name: str) -> int:
             which = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-            return int(toolkit.check(driver.cuDeviceGetAttribute(which, handle)))
+            return int(runtime.check(driver.cuDeviceGetAttribute(which, handle)))
 
         clock = 1e3 * attribute("CLOCK_RATE")
         each = 2 * attribute("MULTIPROCESSOR_COUNT") * clock

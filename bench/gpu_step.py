@@ -18,9 +18,9 @@ import numpy as np
 import measure
 import supple as sp
 from gpu import Stopwatch
-from supple.solve.cuda import toolkit
-from supple.solve.cuda.velocity import GpuFollower, follower_on
-from supple.solve.velocity import follower_of
+from supple.control.gpu_velocity import GpuFollower, follower_on
+from supple.control.velocity import follower_of
+from supple.gpu import runtime
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ROUNDS = 9
@@ -88,18 +88,18 @@ def device_time(gpu: GpuFollower, given: Numbers, dtype: Any) -> float:
         gpu.launch(np.dtype(dtype), q, twist, 0, out, count, stream)
 
     call()  # compiles
-    calls, driver = max(2, min(50, 2_000_000 // count)), toolkit.packages()[1]
+    calls, driver = max(2, min(50, 2_000_000 // count)), runtime.packages()[1]
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
-    toolkit.check(driver.cuStreamBeginCapture(stream, mode))
+    runtime.check(driver.cuStreamBeginCapture(stream, mode))
     for _ in range(calls):
         call()
-    graph = toolkit.check(driver.cuStreamEndCapture(stream))
-    ready = toolkit.check(driver.cuGraphInstantiate(graph, 0))
+    graph = runtime.check(driver.cuStreamEndCapture(stream))
+    ready = runtime.check(driver.cuGraphInstantiate(graph, 0))
     times = []
     for _ in range(ROUNDS):
-        toolkit.check(driver.cuGraphLaunch(ready, stream))  # (busy while the next is enqueued)
+        runtime.check(driver.cuGraphLaunch(ready, stream))  # (busy while the next is enqueued)
         watch.mark(0)
-        toolkit.check(driver.cuGraphLaunch(ready, stream))
+        runtime.check(driver.cuGraphLaunch(ready, stream))
         watch.mark(1)
         times.append(watch.time() / calls)
     machine.wait(stream)
@@ -125,7 +125,7 @@ def _limits(arm: sp.Robot, options: dict[str, Any]) -> tuple[sp.Limits | None, f
 
 def bound(rate: float) -> str:
     """What the chip could do, and how much of it was done at some steps a second."""
-    properties = toolkit.packages()[0].Device(0).properties
+    properties = runtime.packages()[0].Device(0).properties
     peak = 2e3 * 128 * properties.multiprocessor_count * properties.clock_rate
     memory = 2e3 * properties.memory_clock_rate * properties.global_memory_bus_width / 8
     flops, moved = 2 * FUSED + OTHER, 4 * (7 + 6 + 7)
@@ -147,7 +147,7 @@ def main() -> None:
     """Measure, print and write."""
     if not sp.devices():
         sys.exit("no NVIDIA GPU here, or no supple[cuda]")
-    device, driver = sp.devices()[0], toolkit.packages()[1]
+    device, driver = sp.devices()[0], runtime.packages()[1]
     million, f32, rules = 1_000_000, np.float32, sp.damping
     panda = sp.load("panda")
     lines = [
@@ -173,7 +173,7 @@ def main() -> None:
         lines.append(row(name, "servoing", "panda", million, f32, step=step))
     follower = follower_on(follower_of(panda, None, None, None, None), "cuda")
     best = 10 * million / device_time(follower, data("servoing", "panda", 10 * million), f32) * 1e3
-    version = toolkit.check(driver.cuDriverGetVersion())
+    version = runtime.check(driver.cuDriverGetVersion())
     text = "\n".join(
         [
             "# Velocity steps on a GPU",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import supple as sp
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/solve"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/support"))
 from targets import apart as apart
 from targets import boundary
 

@@ -13,9 +13,10 @@ from robots_files import End
 from robots_judge import Outcome, Row, in_batch, poses_of, row_of
 from robots_sets import sets
 from supple.errors import MissingExtraError, SuppleError
-from supple.solve.cuda import position, toolkit
-from supple.solve.cuda.source import source
-from supple.solve.search import search_of
+from supple.gpu import runtime
+from supple.gpu.source import source
+from supple.ik.gpu import position
+from supple.ik.problem import search_of
 
 ARCHITECTURE = "sm_90"
 # Uses every constant of a robot in both precisions; the kernels themselves take far longer.
@@ -44,10 +45,10 @@ def compiles(end: End, whole: bool = False) -> str:
     try:
         if not whole:
             text = source("problem.hpp", search.kernel.constants()) + _TOUCH
-            return "yes" if b"touch" in toolkit.compile_source(text, ARCHITECTURE) else "no kernel"
+            return "yes" if b"touch" in runtime.compile_source(text, ARCHITECTURE) else "no kernel"
         for texts in position.texts(search).values():
             for text in texts:
-                toolkit.compile_source(text, ARCHITECTURE, apart=True)
+                runtime.compile_source(text, ARCHITECTURE, apart=True)
     except MissingExtraError:
         return ""
     except SuppleError as error:
@@ -60,7 +61,7 @@ Work = tuple[str, Path | str, End, float | None]  # file, its path or text, and 
 
 def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[Row]:
     """Solve the targets of end effectors on a GPU; kernels of the next robots compile meanwhile."""
-    _, info = toolkit.device_named(device)
+    _, info = runtime.device_named(device)
     with ThreadPoolExecutor() as pool:
         ahead = [
             [pool.submit(_to_cache, text, apart, info.architecture) for text, apart in _texts(end)]
@@ -85,7 +86,7 @@ def _texts(end: End) -> Iterator[tuple[str, bool]]:
 
 def _to_cache(text: str, apart: bool, architecture: str) -> None:
     with contextlib.suppress(SuppleError):  # solving raises it again
-        toolkit.compile_source(text, architecture, apart=apart)
+        runtime.compile_source(text, architecture, apart=apart)
 
 
 def _row(work: Work, device: str, count: int, hard: int) -> Row:

@@ -96,7 +96,7 @@ EXAMPLES: tuple[object, ...] = (
     BALL,
 )
 
-# Classes that nobody makes instances of; `Servo` is tested in tests/solve/test_servo_copies.py.
+# Classes that nobody makes instances of; `Servo` is tested in tests/control/test_servo_copies.py.
 ABSTRACT = {criteria.Criterion, damping.DampingRule, damping.KernelRule, damping.Rule}
 ELSEWHERE = {sp.Servo}
 

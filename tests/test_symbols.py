@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINES = [
     line.split()
-    for line in (ROOT / "src/core/isa.txt").read_text().splitlines()
+    for line in (ROOT / "src/core/kernels/isa.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
 HOST = {"x86_64": "x86_64", "AMD64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
@@ -29,7 +29,7 @@ MACHINE = HOST.get(os.uname().machine, "other")
     ("isa", "flags"), [(isa, flags) for machine, isa, *flags in LINES if machine == MACHINE]
 )
 @pytest.mark.parametrize(
-    "source", ["kernels.cpp", "kernels_tasks.cpp", "kernels_servo.cpp", "kernels_solve.cpp"]
+    "source", ["kernels.cpp", "kernels_tasks.cpp", "kernels/servo.cpp", "kernels/ik.cpp"]
 )
 def test_kernels_share_no_weak_symbols(
     source: str, isa: str, flags: list[str], tmp_path: Path

@@ -4,7 +4,7 @@
 
 - text: every #if is in lane.hpp; no header includes a host header, but for lane.hpp's intrinsics
 - alone: each header compiles by itself, with $CXX and clang++, for each instruction set
-- nvcc, nvrtc: tests/kernel/device.cu compiles for the GPU; NVRTC has no host headers at all
+- nvcc, nvrtc: tests/support/kernel/device.cu compiles for the GPU; NVRTC has no host headers at all
 
 What is not installed is skipped, and said. Exit status 1 if any check fails.
 """
@@ -27,8 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 INCLUDE = ROOT / "include"
-HEADERS = sorted((INCLUDE / "supple").glob("*.hpp"))
-DEVICE = ROOT / "tests/kernel/device.cu"
+HEADERS = sorted((INCLUDE / "supple").rglob("*.hpp"))
+DEVICE = ROOT / "tests/support/kernel/device.cu"
 # Each compiler has one: a target takes a minute.
 NVCC_TARGETS = ("sm_80",)
 NVRTC_TARGETS = ("sm_90",)
@@ -40,6 +40,11 @@ Outcome = tuple[str, "str | Skipped"]
 
 class Skipped(str):
     """Why a check was not run."""
+
+
+def name_of(header: Path) -> str:
+    """The name that a header is included by."""
+    return header.relative_to(INCLUDE).as_posix()
 
 
 def text() -> Iterator[Outcome]:
@@ -64,15 +69,15 @@ def text() -> Iterator[Outcome]:
                     wrong.append(f"{header.name}:{number}: #include {rest} is a host header")
         yield f"text of {header.name}", "\n".join(wrong)
     included = set(re.findall(r'#include "(\S+)"', DEVICE.read_text()))
-    missing = sorted({header.name for header in HEADERS} - included)
+    missing = sorted({name_of(header) for header in HEADERS} - included)
     yield "device.cu includes all headers", "".join(f"{name} is missing\n" for name in missing)
 
 
 def instruction_sets() -> dict[str, list[str]]:
-    """The compiler flags of this architecture's instruction sets, from src/core/isa.txt."""
+    """The compiler flags of this architecture's instruction sets, from src/core/kernels/isa.txt."""
     machine = platform.machine().lower()
     names = {"amd64": "x86_64", "x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
-    rows = [line.split() for line in (ROOT / "src/core/isa.txt").read_text().splitlines()]
+    rows = [line.split() for line in (ROOT / "src/core/kernels/isa.txt").read_text().splitlines()]
     return {row[1]: row[2:] for row in rows if row and row[0] == names.get(machine, "other")}
 
 
@@ -95,7 +100,7 @@ def alone() -> Iterator[Outcome]:
         for isa, flags in instruction_sets().items():
             wrong = ""
             for header in HEADERS:
-                source = f'#include "supple/{header.name}"\n'
+                source = f'#include "{name_of(header)}"\n'
                 with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
                     file.write(source)
                     file.flush()
@@ -112,7 +117,7 @@ def nvcc() -> Iterator[Outcome]:
             continue
         with tempfile.TemporaryDirectory() as folder:
             command = ["nvcc", "-std=c++20", f"-arch={target}", "-Werror", "all-warnings"]
-            command += [f"-I{INCLUDE / 'supple'}", "-c", str(DEVICE), "-o", f"{folder}/device.o"]
+            command += [f"-I{INCLUDE}", "-c", str(DEVICE), "-o", f"{folder}/device.o"]
             yield name, output(command)
 
 
@@ -144,7 +149,7 @@ def nvrtc_log(library: ctypes.CDLL, target: str) -> str:
         DEVICE.name.encode(),
         len(HEADERS),
         text_list([header.read_text() for header in HEADERS]),
-        text_list([header.name for header in HEADERS]),
+        text_list([name_of(header) for header in HEADERS]),
     )
     if status:
         return f"nvrtcCreateProgram: error {status}"

@@ -10,7 +10,7 @@ An entry is a change and its test:
     file = "include/supple/servo.hpp"
     old = 'max(a, b)'       # occurs exactly once in the file
     new = 'min(a, b)'
-    test = "tests/solve/test_servo_limits.py::test_the_law"
+    test = "tests/control/test_servo_limits.py::test_the_law"
 
 In C++ and CUDA, `old` is a whole expression, or one or more whole statements (then it ends with ;
 or }). All of them are built once into a copy of the tree, behind a switch that the environment

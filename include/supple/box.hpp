@@ -6,9 +6,9 @@
 // result is the exact minimiser of the damped problem inside the box, not a clipped one.
 #pragma once
 
-#include "lane.hpp"
-#include "linalg.hpp"
-#include "optimal.hpp"
+#include "supple/lane.hpp"
+#include "supple/linalg.hpp"
+#include "supple/optimal.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

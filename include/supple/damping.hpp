@@ -5,7 +5,7 @@
 // tests/motion ties the two together.
 #pragma once
 
-#include "lane.hpp"
+#include "supple/lane.hpp"
 
 // (no inline namespace: plain data has one layout on every instruction set)
 namespace supple {

@@ -10,7 +10,7 @@
 // `sincos_by_polynomials`. The coefficients are made by tools/minimax.py.
 #pragma once
 
-#include "lane.hpp"
+#include "supple/lane.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

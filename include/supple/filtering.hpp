@@ -5,10 +5,10 @@
 // (Maciejewski & Klein 1988) and cite it; tests/motion ties the two together.
 #pragma once
 
-#include "damping.hpp"
-#include "lane.hpp"
-#include "linalg.hpp"
-#include "step.hpp"
+#include "supple/damping.hpp"
+#include "supple/lane.hpp"
+#include "supple/linalg.hpp"
+#include "supple/step.hpp"
 
 namespace supple {
 

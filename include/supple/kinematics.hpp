@@ -5,9 +5,9 @@
 // and 2).
 #pragma once
 
-#include "elementary.hpp"
-#include "robot.hpp"
-#include "se3.hpp"
+#include "supple/elementary.hpp"
+#include "supple/robot.hpp"
+#include "supple/se3.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

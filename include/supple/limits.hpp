@@ -1,8 +1,8 @@
 // Joint limits: where the speeds of the next step may be, and simple ways to stay there.
 #pragma once
 
-#include "lane.hpp"
-#include "linalg.hpp"
+#include "supple/lane.hpp"
+#include "supple/linalg.hpp"
 
 namespace supple {
 

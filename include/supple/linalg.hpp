@@ -12,7 +12,7 @@
 // on, so its bits do not depend on them.
 #pragma once
 
-#include "lane.hpp"
+#include "supple/lane.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

@@ -11,8 +11,8 @@
 // concave and rises: from either side of the root it lands at or below it, then climbs.
 #pragma once
 
-#include "lane.hpp"
-#include "linalg.hpp"
+#include "supple/lane.hpp"
+#include "supple/linalg.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

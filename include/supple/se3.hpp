@@ -1,8 +1,8 @@
 // Vectors, rotations and poses on lanes; rotation vectors.
 #pragma once
 
-#include "elementary.hpp"
-#include "lane.hpp"
+#include "supple/elementary.hpp"
+#include "supple/lane.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

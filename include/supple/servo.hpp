@@ -7,12 +7,12 @@
 // `decide` may also be somebody else's, a user's own step in Python: that is why they are three.
 #pragma once
 
-#include "box.hpp"
-#include "filtering.hpp"
-#include "limits.hpp"
-#include "redundancy.hpp"
-#include "step.hpp"
-#include "task.hpp"
+#include "supple/box.hpp"
+#include "supple/filtering.hpp"
+#include "supple/limits.hpp"
+#include "supple/redundancy.hpp"
+#include "supple/step.hpp"
+#include "supple/task.hpp"
 
 namespace supple {
 

@@ -4,10 +4,10 @@
 // and cite them; tests/motion ties the two together.
 #pragma once
 
-#include "damping.hpp"
-#include "lane.hpp"
-#include "linalg.hpp"
-#include "optimal.hpp"
+#include "supple/damping.hpp"
+#include "supple/lane.hpp"
+#include "supple/linalg.hpp"
+#include "supple/optimal.hpp"
 
 namespace supple {
 

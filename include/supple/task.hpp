@@ -6,7 +6,7 @@
 // together.
 #pragma once
 
-#include "kinematics.hpp"
+#include "supple/kinematics.hpp"
 
 // (no inline namespace: plain data has one layout on every instruction set)
 namespace supple {

@@ -8,9 +8,9 @@
 // needs little memory, for a CUDA thread that has registers alone.
 #pragma once
 
-#include "limits.hpp"
-#include "servo.hpp"
-#include "step.hpp"
+#include "supple/limits.hpp"
+#include "supple/servo.hpp"
+#include "supple/step.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 

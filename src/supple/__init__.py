@@ -1,5 +1,9 @@
 """Inverse kinematics that stays smooth, bounded and fast through singularities."""
 
+from supple.control.servo import Servo
+from supple.control.tracking import track
+from supple.control.trajectory import Status, Trajectory
+from supple.control.velocity import step
 from supple.describe import Description
 from supple.errors import (
     DescriptionError,
@@ -8,6 +12,10 @@ from supple.errors import (
     SuppleError,
     UnknownNameError,
 )
+from supple.gpu.runtime import DeviceError, DeviceInfo, devices
+from supple.ik.position import solve
+from supple.ik.report import Story
+from supple.ik.solution import Solution
 from supple.kinematics import Robot, dh, load, mjcf, pose, urdf
 from supple.motion import (
     DLS,
@@ -44,19 +52,6 @@ from supple.motion import (
     leak,
     linearize,
     steps,
-)
-from supple.solve import (
-    DeviceError,
-    DeviceInfo,
-    Servo,
-    Solution,
-    Status,
-    Story,
-    Trajectory,
-    devices,
-    solve,
-    step,
-    track,
 )
 
 __all__ = [

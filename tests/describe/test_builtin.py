@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from slow_fk import coordinates, fk
 
+from slow_fk import coordinates, fk
 from supple.describe import builtin, builtin_names, urdf
 
 Finder = Callable[[str, str], Path]

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from slow_fk import fk
 
+from slow_fk import fk
 from supple.describe import dh
 from supple.errors import DescriptionError, UnknownNameError
 

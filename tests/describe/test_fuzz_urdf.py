@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from samples import as_urdf, random_tree
 
+from samples import as_urdf, random_tree
 from supple.describe import Description, Joint, Mimic, urdf
 from supple.errors import SuppleError
 

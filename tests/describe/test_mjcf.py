@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from slow_fk import coordinates, fk
 
+from slow_fk import coordinates, fk
 from supple.describe import Description, mjcf
 from supple.errors import DescriptionError, UnknownNameError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from samples import as_mjcf, as_urdf, random_dh, random_tree
 from slow_fk import coordinates, fk
-
 from supple.describe import Description, builtin, builtin_names, mjcf, urdf
 
 

@@ -9,9 +9,9 @@ import time
 
 import numpy as np
 import pytest
+
 from samples import random_tree
 from slow_fk import coordinates, fk
-
 from supple.describe import Description, Frame, Joint, Mimic
 from supple.errors import DescriptionError
 

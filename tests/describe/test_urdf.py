@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from samples import as_urdf, random_tree
 from slow_fk import coordinates, fk
-
 from supple.describe import urdf
 from supple.errors import DescriptionError, InputError, UnknownNameError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab import LANES, Lane, compiled, instruction_sets
+
+from harness import LANES, Lane, compiled, instruction_sets
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab import Lane, same_bits
+
+from harness import Lane, same_bits
 from matrices import BOUND, SMALLEST, from_spectrum, normalised
 
 SIZES = (1, 2, 3, 6, 7, 20, 64)

@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from lab import Lane, same_bits
+
+from harness import Lane, same_bits
 
 LONG = np.longdouble
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from lab import FUSED, Lane, same_bits
+
+from harness import FUSED, Lane, same_bits
 
 
 def hard_numbers(dtype: np.dtype) -> np.ndarray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab import LANES, Lane, same_bits
+
+from harness import LANES, Lane, same_bits
 from matrices import orthonormal
 
 Array = np.ndarray

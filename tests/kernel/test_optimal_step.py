@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from lab import Lane, same_bits
+
+from harness import Lane, same_bits
 from matrices import hard, orthonormal
 
 SHAPES = ((1, 1), (1, 5), (2, 2), (3, 3), (3, 7), (6, 6), (6, 7), (6, 9), (12, 25))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab import Lane, same_bits
+
+from harness import Lane, same_bits
 from matrices import BOUND, LARGEST, SHAPES, hard, normalised, not_orthonormal, tolerance
 
 shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from lab import LANES, Lane, same_bits
-from matrices import from_spectrum, orthonormal
 
+from harness import LANES, Lane, same_bits
+from matrices import from_spectrum, orthonormal
 from supple import (
     DLS,
     SDLS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab import Array, Lane, same_bits
 
+from harness import Array, Lane, same_bits
 from supple.kinematics.rotation import exp, log
 
 AXES = np.array([(1, 0, 0), (0, -1, 0), (0, 0, 1), (1, 1, 0), (-1, 1, 1), (3, -2, 1), (1e-9, 0, 1)])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lab import Lane, same_bits
+
+from harness import Lane, same_bits
 from matrices import (
     BOUND,
     LARGEST,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 # The slow oracle lives beside the tests of descriptions.
-sys.path.insert(0, str(Path(__file__).parents[1] / "describe"))
 
 
 @pytest.fixture

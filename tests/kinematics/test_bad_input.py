@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from calls import calls
 
 import supple
+from calls import calls
 from supple.describe import Description, Joint, Mimic
 
 PANDA = supple.load("panda")

@@ -7,11 +7,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+
+import supple
 from calls import Call, calls, mimicking
 from oracles import in_axes
 from slow_fk import fk as slow_fk
-
-import supple
 from supple import _core
 
 Array = np.ndarray

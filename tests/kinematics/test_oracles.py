@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles import Mujoco, Pinocchio, Yourdfpy
 
 import supple
+from oracles import Mujoco, Pinocchio, Yourdfpy
 
 EXAMPLE = ("cmeel.prefix", "share/example-robot-data/robots/")
 FRAX = ("frax", "assets/")

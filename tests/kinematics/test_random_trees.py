@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from oracles import in_axes
 from slow_fk import fk as slow_fk
 from trees import Tree, trees

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from calls import calls, mimicking
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import Tree, trees
-from trees import pose as some_pose
 
 import supple
+from calls import calls, mimicking
 from supple.describe import Description, Joint
+from trees import Tree, trees
+from trees import pose as some_pose
 
 Array = np.ndarray
 laws = settings(max_examples=60, deadline=None, derandomize=True)

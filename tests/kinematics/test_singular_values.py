@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calls import mimicking
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import Tree, trees
 
 import supple
+from calls import mimicking
+from trees import Tree, trees
 
 Array = np.ndarray
 ROWS = ("x", "y", "z", "rx", "ry", "rz")

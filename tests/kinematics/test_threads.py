@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from calls import mimicking
 
 import supple
+from calls import mimicking
 
 THREADS = 8
 

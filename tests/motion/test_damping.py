@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from decimal import Decimal
 
-import damping_paper as papers
 import numpy as np
 import pytest
+
+import damping_paper as papers
 from rules import EVERY, NUMBERS, key
 from spectra import EPS, SHAPES, Sample, hard_spectra, of_spectrum, random_spectra, samples
-
 from supple import _core
 from supple.motion import Linearization
 from supple.motion.damping import (

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+
 from rules import EVERY, key
 from spectra import ZERO, hard_spectra, history, of_spectrum, random_spectra
-
 from supple import _core
 from supple.motion import Linearization
 from supple.motion.damping import (

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import rules
-from spectra import SHAPES, samples
 
+import rules
 import supple
+from spectra import SHAPES, samples
 from supple import DLS, ClampAngle, ClampError, InputError, Linearization, PoseTask, damping
 from supple.motion import GradientProjection, NullSpace, Pseudoinverse, explain, leak
 from supple.motion.criteria import RestPosture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filtering_paper import repaired, resolution
-from lab import LANES, Lane, same_bits
-from spectra import SHAPES, orthonormal, samples
 
 import supple
+from filtering_paper import repaired, resolution
+from harness import LANES, Lane, same_bits
+from spectra import SHAPES, orthonormal, samples
 from supple import LeastDirection, Linearization, NumericalFilter, Remembering
 
 Array = np.ndarray

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from filtering_paper import Literal
 
 import supple
+from filtering_paper import Literal
 from supple import DLS, LeastDirection, Linearization, NumericalFilter, Remembering, damping
 
 Array = np.ndarray

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from spectra import orthonormal
 
 import supple
+from spectra import orthonormal
 from supple import _core
 from supple.motion import damping
 from supple.motion.limits import Limits

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 
-import damping_paper as papers
 import numpy as np
 import pytest
-from spectra import EPS, SHAPES, samples
 
+import damping_paper as papers
+from spectra import EPS, SHAPES, samples
 from supple import InputError
 from supple.motion import Linearization
 from supple.motion.linearization import stacked

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import damping_paper as papers
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import damping_paper as papers
+import supple
 from rules import key
 from spectra import (
     EPS,
@@ -21,8 +23,6 @@ from spectra import (
     random_spectra,
     samples,
 )
-
-import supple
 from supple import _core
 from supple.motion.damping import Optimal
 

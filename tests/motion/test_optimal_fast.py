@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import damping_paper as papers
 import numpy as np
 import pytest
-from spectra import EPS, SHAPES, orthonormal, random_spectra, samples
 
+import damping_paper as papers
+from spectra import EPS, SHAPES, orthonormal, random_spectra, samples
 from supple import _core
 from supple.motion import DLS, Linearization, steps
 from supple.motion.damping import Optimal

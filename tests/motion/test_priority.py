@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spectra import orthonormal
 
+from spectra import orthonormal
 from supple import (
     DLS,
     SDLS,

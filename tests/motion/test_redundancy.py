@@ -8,8 +8,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from spectra import SHAPES, orthonormal, random_spectra, samples
 
+from spectra import SHAPES, orthonormal, random_spectra, samples
 from supple import (
     DLS,
     SDLS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lab import LANES, Lane
 
 import supple
+from harness import LANES, Lane
 from supple import (
     DLS,
     AdaptiveClampError,

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from some_tasks import reached, some_tasks
-from trees import Tree, rotation, trees
 
 import supple
+from some_tasks import reached, some_tasks
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.kinematics.rotation import exp
 from supple.motion import as_tasks
 from supple.motion.layout import lay_out
+from trees import Tree, rotation, trees
 
 Array = np.ndarray
 H = np.finfo(float).eps ** (1 / 3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from some_tasks import Some, some_tasks
 
 import supple
+from some_tasks import Some, some_tasks
 from supple import PoseTask, PositionTask, PostureTask
 from supple.motion.layout import lay_out
 from supple.motion.linearization import stacked

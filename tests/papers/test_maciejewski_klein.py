@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from supple.papers import Outcome
 from supple.papers.maciejewski_klein import courses, crossing, two_link
 
 # The filter, word for word, lives beside the tests of motion.
-sys.path.insert(0, str(Path(__file__).parents[1] / "motion"))
 from filtering_paper import eq14, repaired
 
 Array = np.ndarray

@@ -61,7 +61,7 @@ class Kernel:
 
     @property
     def numbers(self) -> list[float]:
-        """All of it in one list (`OwnedStep` in src/core/owned_step.hpp)."""
+        """All of it in one list (`OwnedStep` in src/core/bindings/step_spec.hpp)."""
         rule, parameters = self.rule.kernel
         padded = [*parameters, *[0.0] * (4 - len(parameters))]
         sizes = [self.parameter, self.group, self.max_error, self.error_group, self.max_angle]

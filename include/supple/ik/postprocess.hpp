@@ -1,0 +1,152 @@
+// A solution made to suit: joints turned back by whole turns, and drawn towards a posture.
+// The same on a CPU (src/core/drivers/solutions.hpp) and in a GPU's threads
+// (src/supple/solve/cuda).
+#pragma once
+
+#include "supple/ik/restarts.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// ---- whole turns -------------------------------------------------------------------------------
+
+SUPPLE_FN double rounded(double x) {
+  return double(static_cast<long long>(x < 0 ? x - 0.5 : x + 0.5));
+}
+
+// How far a joint is from where another is, a whole turn counting nothing; 0: it has none.
+SUPPLE_FN double difference(double turn, double one, double other) {
+  const double away = one - other;
+  return turn > 0 ? away - turn * rounded(away / turn) : away;
+}
+
+// The angle q, or of those that whole turns lead to inside the limits, the nearest to another.
+SUPPLE_FN double nearest_turn(double q, double to, double turn, double lower, double upper) {
+  double next = q + turn * rounded((to - q) / turn);
+  if (next > upper) next = q + turn * double(static_cast<long long>((upper - q) / turn));
+  if (next < lower) next = q - turn * double(static_cast<long long>((q - lower) / turn));
+  return next >= lower && next <= upper && abs(next - to) < abs(q - to) ? next : q;
+}
+
+// ---- towards a posture -------------------------------------------------------------------------
+
+// The direction that is nearest to v (n,) among those that keep the target to first order and move
+// no joint beyond a limit it is at:
+//
+//   min ‖d - v‖²  subject to  J d = e,  d_j >= 0 at a lower limit,  d_j <= 0 at an upper one
+//
+// by an active set: joints that would leave are held, and one is released where its multiplier has
+// the wrong sign. Right after `differentiate`; d (n,) is in the working memory. `held` (n,) is
+// scratch.
+SUPPLE_FN double* feasible_direction(const Quest<double>& quest, Descent<double>& at,
+                                     const double* v, double* held) {
+  const int m = quest.rows, n = quest.chain.coordinates;
+  double *A = at.work, *z = A + m * m, *d = z + m, *scratch = d + n;
+  const double* const J = at.J;
+  const auto leaves = [&](int j) {
+    return (at.q[j] <= quest.lower[j] + at_limit && d[j] < 0) ||
+           (at.q[j] >= quest.upper[j] - at_limit && d[j] > 0);
+  };
+  for (int j = 0; j < n; ++j) held[j] = 0;
+  for (int pass = 0; pass < 4 * n; ++pass) {
+    for (int i = 0; i < m; ++i) {
+      for (int k = 0; k <= i; ++k) {
+        double sum = 0;
+        for (int j = 0; j < n; ++j) sum += held[j] != 0 ? 0 : J[i * n + j] * J[k * n + j];
+        A[i * m + k] = A[k * m + i] = sum;
+      }
+      z[i] = at.e[i];
+      for (int j = 0; j < n; ++j) z[i] -= held[j] != 0 ? 0 : J[i * n + j] * v[j];
+    }
+    ldl_solve(m, A, z, scratch);
+    for (int j = 0; j < n; ++j) {
+      d[j] = v[j];
+      for (int i = 0; i < m; ++i) d[j] += J[i * n + j] * z[i];
+    }
+    bool more = false;
+    for (int j = 0; j < n; ++j) {
+      if (held[j] != 0 || !leaves(j)) continue;
+      held[j] = 1;
+      more = true;
+    }
+    if (more) continue;
+    int released = -1;  // the one that would come back most
+    for (int j = 0; j < n; ++j) {
+      if (held[j] == 0 || leaves(j)) continue;
+      if (released < 0 || abs(d[j]) > abs(d[released])) released = j;
+    }
+    if (released < 0 || pass >= 3 * n) break;
+    held[released] = 0;
+  }
+  for (int j = 0; j < n; ++j) d[j] = held[j] != 0 ? 0 : d[j];
+  return d;
+}
+
+// From a solution to the one nearest to a rest posture: minimises Σ pull (rest - q)² by moves that
+// keep the target. Each follows the feasible part of the gradient, as far as the curvature along
+// the last move suggests (Barzilai and Borwein's step) and at most to the first joint's limit, and
+// then goes back to the target. One that does not help is taken back, and the next is shorter.
+//
+//   rest(j), pull(j)   the posture and its weights
+//   ready()            brings J up to date; false to stop
+//   arrive()           back to the target; whether it is met
+//
+// `work` has 5 n numbers.
+template <class Rest, class Pull, class Ready, class Arrive>
+SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* work, Rest&& rest,
+                      Pull&& pull, Ready&& ready, Arrive&& arrive) {
+  const int n = quest.chain.coordinates;
+  double *v = work, *kept = v + n, *held = kept + n, *before = held + n, *moved = before + n;
+  double gain = 1;
+  bool known = false;  // whether `before` and `moved` are those of the last move
+  const auto cost = [&] {
+    double sum = 0;
+    for (int j = 0; j < n; ++j) sum += pull(j) * (rest(j) - at.q[j]) * (rest(j) - at.q[j]);
+    return sum;
+  };
+  double least = cost();
+  for (int i = 0; i < polish_iterations && gain > least_polish; ++i) {
+    double whole = 0, feasible = 0;
+    for (int j = 0; j < n; ++j) {
+      kept[j] = at.q[j];
+      v[j] = pull(j) * (rest(j) - at.q[j]);
+      whole += v[j] * v[j];
+    }
+    if (!ready()) return;
+    const double* const d = feasible_direction(quest, at, v, held);
+    for (int j = 0; j < n; ++j) feasible += d[j] * d[j];
+    if (feasible <= polished * polished * whole) return;
+    if (known) {
+      const double shortest = usual_polish, longest = most_polish;
+      double along = 0, curve = 0;
+      for (int j = 0; j < n; ++j) {
+        along += moved[j] * moved[j];
+        curve += moved[j] * (before[j] - d[j]);
+      }
+      gain = min(curve > 0 ? max(along / curve, shortest) : 2 * gain, longest);
+    }
+    double part = gain;  // of d, up to the first limit
+    for (int j = 0; j < n; ++j) {
+      const double size = abs(d[j]), room = (d[j] < 0 ? quest.lower[j] : quest.upper[j]) - at.q[j];
+      if (part * size > abs(room)) part = abs(room) / size;
+      if (part * size > quest.longest) part = quest.longest / size;
+    }
+    for (int j = 0; j < n; ++j) {
+      before[j] = d[j];
+      at.q[j] = min(max(at.q[j] + part * d[j], quest.lower[j]), quest.upper[j]);
+    }
+    const bool met = arrive();
+    const double now = cost();
+    known = met && now < least;
+    if (known) {
+      least = now;
+      if (part < gain) gain = 1, known = false;  // at a limit the gradient is another one
+      for (int j = 0; j < n; ++j) moved[j] = at.q[j] - kept[j];
+      continue;
+    }
+    for (int j = 0; j < n; ++j) at.q[j] = kept[j];
+    measure(quest, at);
+    gain = 0.3 * min(gain, part);
+  }
+}
+
+}  // namespace supple::inline SUPPLE_ISA

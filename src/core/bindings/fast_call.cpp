@@ -1,0 +1,357 @@
+// One target and the usual arguments do not go through Python: a function of Python's is wrapped by
+// an object that is called in its place, and calls it only with what it does not know itself.
+#define NO_IMPORT_ARRAY
+#include "bindings/fast_call.hpp"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <memory>
+
+#include "bindings/arrays.hpp"
+#include "bindings/ik_solver.hpp"
+#include "bindings/deadline.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+// What a call says, beside the robot and the target.
+struct Wishes {
+  PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
+  double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
+  long max_starts = 0;  // the usual number
+  bool fast = false, nearest = false;
+};
+
+// One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
+// restarts, None), a tuple of its own type; null without an error if an argument is not what this
+// takes as it is: arrays of float64, bounds above zero.
+PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long began,
+              PyTypeObject* kind, PyObject* statuses) {
+  const int n = solver.coordinates();
+  const double* const start = wish.q0 == Py_None ? nullptr : plain(wish.q0, n);
+  double numbers[12 * PySolver::most_tasks];
+  if (!solver.take(target, numbers) || (!start && wish.q0 != Py_None) ||
+      !(wish.position > 0 && std::isfinite(wish.position)) ||
+      !(wish.rotation > 0 && std::isfinite(wish.rotation)) || wish.max_starts < 0 ||
+      wish.max_starts > std::numeric_limits<int>::max() || !(wish.timeout >= 0)) {
+    return nullptr;
+  }
+  SolveRequest request{};
+  npy_intp size = n;
+  nb::object q = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
+  if (!q.is_valid()) return nullptr;
+  Outcome outcome;
+  double error[2];
+  int effort[2], found;
+  std::atomic<std::ptrdiff_t> next{0};
+  request.count = 1;
+  request.target = numbers;
+  request.q0 = start;
+  request.single = true;
+  request.nearest = start && !wish.fast;
+  request.q = data_of<double>(q);
+  request.outcome = &outcome;
+  request.error = error;
+  request.effort = effort;
+  request.found = &found;
+  request.next = &next;
+  const long long deadline = std::isfinite(wish.timeout) ? began + nanoseconds(wish.timeout) : 0;
+  solver.run({wish.position, wish.rotation, int(wish.max_starts), deadline}, request);
+  if (outcome == Outcome::nonfinite) return nullptr;
+  nb::object made = nb::steal(kind->tp_alloc(kind, 7));
+  if (!made.is_valid()) return nullptr;
+  PyObject* const parts[] = {q.release().ptr(),
+                             Py_NewRef(PyTuple_GET_ITEM(statuses, int(outcome))),
+                             PyFloat_FromDouble(error[0]),
+                             PyFloat_FromDouble(error[1]),
+                             PyLong_FromLong(effort[0]),
+                             PyLong_FromLong(effort[1] - 1),
+                             Py_NewRef(Py_None)};
+  bool whole = true;
+  for (int i = 0; i < 7; ++i) {
+    PyTuple_SET_ITEM(made.ptr(), i, parts[i]);
+    whole &= parts[i] != nullptr;
+  }
+  return whole ? made.release().ptr() : nullptr;
+}
+
+// ---- the object ---------------------------------------------------------------------------------
+
+struct Known {
+  PyObject *robot, *tasks, *damping, *solver;
+};
+
+// What it holds is counted by hand: it is an object of Python's own kind, which nanobind's are not.
+struct Direct {
+  PyObject ob_base;
+  vectorcallfunc call;
+  PyObject *whole, *kernel_of, *kind, *statuses, *task;
+  Known known[4];  // what was called for, the last ones
+  int last;
+};
+
+bool is_number(PyObject* given, double& number) {
+  if (PyFloat_Check(given)) {
+    number = PyFloat_AS_DOUBLE(given);
+    return true;
+  }
+  if (!PyLong_CheckExact(given)) return false;
+  int beyond = 0;
+  const long whole = PyLong_AsLongAndOverflow(given, &beyond);
+  number = double(whole);
+  return !beyond;
+}
+
+bool is_count(PyObject* given, long& count) {
+  int beyond = 0;
+  if (!PyLong_CheckExact(given)) return false;
+  count = PyLong_AsLongAndOverflow(given, &beyond);
+  return !beyond && count > 0;
+}
+
+bool says(PyObject* given, const char* word) {
+  return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
+}
+
+bool is_none(PyObject* given, Wishes&) { return given == Py_None; }
+
+// The arguments by their names, the commonest first, and whether one has a value that is known
+// here. (Names in a call are interned, so that comparing pointers will do.)
+struct Argument {
+  const char* text;
+  bool (*take)(PyObject* given, Wishes& wish);
+  PyObject* name = nullptr;
+};
+Argument arguments[] = {
+    {"q0", [](PyObject* given, Wishes& wish) { return (wish.q0 = given) != nullptr; }},
+    {"position_tolerance",
+     [](PyObject* given, Wishes& wish) { return is_number(given, wish.position); }},
+    {"rotation_tolerance",
+     [](PyObject* given, Wishes& wish) { return is_number(given, wish.rotation); }},
+    {"tasks", [](PyObject* given, Wishes& wish) { return (wish.tasks = given) != nullptr; }},
+    {"prefer",
+     [](PyObject* given, Wishes& wish) {
+       wish.fast = says(given, "fast");
+       wish.nearest = says(given, "nearest");
+       return wish.fast || wish.nearest || given == Py_None;
+     }},
+    {"timeout", [](PyObject* given,
+                   Wishes& wish) { return given == Py_None || is_number(given, wish.timeout); }},
+    {"max_starts",
+     [](PyObject* given, Wishes& wish) {
+       return given == Py_None || is_count(given, wish.max_starts);
+     }},
+    {"damping", [](PyObject* given, Wishes& wish) { return (wish.damping = given) != nullptr; }},
+    {"threads",  // (one target has one)
+     [](PyObject* given, Wishes&) {
+       long threads;
+       return given == Py_None || is_count(given, threads);
+     }},
+    {"solutions",
+     [](PyObject* given, Wishes&) {
+       long solutions;
+       return is_count(given, solutions) && solutions == 1;
+     }},
+    {"explain", [](PyObject* given, Wishes&) { return given == Py_False; }},
+    {"device", [](PyObject* given, Wishes&) { return given == Py_None || says(given, "cpu"); }},
+    {"precision", [](PyObject* given, Wishes&) { return says(given, "mixed"); }},
+    {"max_step", is_none},
+    {"progress", is_none},
+    {"stream", is_none},
+};
+
+bool understand(PyObject* name, PyObject* given, Wishes& wish) {
+  for (const Argument& one : arguments) {
+    if (one.name == name) return one.take(given, wish);
+  }
+  return false;
+}
+
+// What solves the tasks of a robot; nothing if there is an error, which is not for us to say unless
+// it is Ctrl-C, or the end of the program: such a one is left set.
+nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
+  for (const Known& one : self.known) {
+    if (one.robot == robot && one.tasks == tasks && one.damping == damping) {
+      return nb::borrow(one.solver);
+    }
+  }
+  PyObject* const given[] = {robot, tasks, damping};
+  nb::object solver = nb::steal(PyObject_Vectorcall(self.kernel_of, given, 3, nullptr));
+  if (!solver.is_valid() || !nb::isinstance<PySolver>(solver)) {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+    return {};
+  }
+  // Only what cannot change is remembered by its identity: any other sequence may hold other tasks
+  // the next time.
+  const int is_task = PyObject_IsInstance(tasks, self.task);
+  if (is_task < 0) return {};
+  const bool fixed = tasks == Py_None || is_task || PyTuple_CheckExact(tasks);
+  if (!fixed) return solver;
+  self.last = (self.last + 1) % int(std::size(self.known));
+  const Known before = self.known[self.last];
+  self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), Py_NewRef(damping),
+                           Py_NewRef(solver.ptr())};
+  Py_XDECREF(before.robot);
+  Py_XDECREF(before.tasks);
+  Py_XDECREF(before.damping);
+  Py_XDECREF(before.solver);
+  return solver;
+}
+
+PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
+  Direct& self = *reinterpret_cast<Direct*>(object);
+  Wishes wish;
+  bool understood = PyVectorcall_NARGS(flags) == 2;
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  for (Py_ssize_t i = 0; understood && i < named; ++i) {
+    understood = understand(PyTuple_GET_ITEM(names, i), args[2 + i], wish);
+  }
+  understood = understood && !(wish.nearest && wish.q0 == Py_None);
+  const long long began = understood && std::isfinite(wish.timeout) ? now() : 0;
+  const nb::object solver =
+      understood ? solver_of(self, args[0], wish.tasks, wish.damping) : nb::object();
+  if (PyErr_Occurred()) return nullptr;
+  if (solver.is_valid()) {
+    try {
+      PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
+                                 reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
+      if (made || PyErr_Occurred()) return made;
+    } catch (const std::bad_alloc&) {
+      return PyErr_NoMemory();
+    }
+  }
+  return PyObject_Vectorcall(self.whole, args, flags, names);
+}
+
+template <class Visit>
+int each_held(Direct& self, Visit&& visit) {
+  PyObject** const held[] = {&self.whole, &self.kernel_of, &self.kind, &self.statuses, &self.task};
+  for (PyObject** one : held) {
+    if (const int result = visit(*one)) return result;
+  }
+  for (Known& one : self.known) {
+    for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) {
+      if (const int result = visit(*part)) return result;
+    }
+  }
+  return 0;
+}
+
+int traverse(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(object));
+  return each_held(*reinterpret_cast<Direct*>(object),
+                   [&](PyObject* one) { return one ? visit(one, arg) : 0; });
+}
+
+int clear(PyObject* object) {
+  return each_held(*reinterpret_cast<Direct*>(object), [](PyObject*& one) {
+    Py_CLEAR(one);
+    return 0;
+  });
+}
+
+// What was called for, the last ones: not held beyond the end of the program.
+void forget_known(Direct& self) {
+  for (Known& one : self.known) {
+    for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) Py_CLEAR(*part);
+  }
+}
+Direct* every[4];  // that were made
+
+void forget(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  std::replace(std::begin(every), std::end(every), reinterpret_cast<Direct*>(object),
+               static_cast<Direct*>(nullptr));
+  clear(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+// Whatever it is asked for, its class even, is the function's: so help, signature, annotations.
+PyObject* attribute(PyObject* object, PyObject* name) {
+  return PyObject_GetAttr(reinterpret_cast<Direct*>(object)->whole, name);
+}
+PyObject* doc(PyObject* object, void*) {  // (help looks past the above)
+  return PyObject_GetAttrString(reinterpret_cast<Direct*>(object)->whole, "__doc__");
+}
+PyObject* shown(PyObject* object) {
+  return PyObject_Repr(reinterpret_cast<Direct*>(object)->whole);
+}
+PyObject* bound(PyObject* object, PyObject* to, PyObject*) {
+  return to && to != Py_None ? PyMethod_New(object, to) : Py_NewRef(object);
+}
+
+PyTypeObject* direct_type() {
+  static PyTypeObject* made = nullptr;
+  if (made) return made;
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Direct, call), READONLY, nullptr}, {}};
+  static PyGetSetDef gets[] = {{"__doc__", doc, nullptr, nullptr, nullptr}, {}};
+  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(forget)},
+                                {Py_tp_getattro, reinterpret_cast<void*>(attribute)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
+                                {Py_tp_repr, reinterpret_cast<void*>(shown)},
+                                {Py_tp_members, members},
+                                {Py_tp_getset, gets},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"supple._core.Direct", sizeof(Direct), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                             slots};
+  made = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!made) throw nb::python_error();
+  return made;
+}
+
+nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, nb::tuple statuses,
+                  nb::type_object task) {
+  PyTypeObject* const type = direct_type();
+  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind.ptr()), &PyTuple_Type)) {
+    throw nb::type_error("a type of tuples");
+  }
+  nb::object made = nb::steal(type->tp_alloc(type, 0));
+  if (!made.is_valid()) throw nb::python_error();
+  Direct& self = *reinterpret_cast<Direct*>(made.ptr());
+  self.call = &called;
+  self.whole = whole.release().ptr();
+  self.kernel_of = kernel_of.release().ptr();
+  self.kind = kind.release().ptr();
+  self.statuses = statuses.release().ptr();
+  self.task = task.release().ptr();
+  *std::find(std::begin(every), std::end(every) - 1, nullptr) = &self;
+  return made;
+}
+
+}  // namespace
+
+void bind_call(nb::module_& m) {
+  for (Argument& one : arguments) one.name = PyUnicode_InternFromString(one.text);
+  m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a, "task"_a,
+        "The function `whole`, quick where it is called with one target and usual arguments.",
+        nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "
+                "statuses: tuple[object, ...], task: type[typing.Any]) -> typing.Any"));
+  m.def(
+      "forget",
+      [] {
+        for (Direct* one : every) {
+          if (one) forget_known(*one);
+        }
+      },
+      "Forgets the robots of the last calls.");
+  // (by its name, as a function is)
+  nb::module_::import_("copyreg").attr("pickle")(
+      nb::handle(reinterpret_cast<PyObject*>(direct_type())),
+      nb::module_::import_("operator").attr("attrgetter")("__qualname__"));
+}
+
+}  // namespace supple

@@ -1,0 +1,268 @@
+#define NO_IMPORT_ARRAY
+#include "bindings/ik_solver.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "bindings/arrays.hpp"
+#include "drivers/gpu_constants.hpp"
+#include "drivers/operation_count.hpp"
+#include "kernels/isa.hpp"
+#include "bindings/deadline.hpp"
+
+namespace supple {
+namespace {
+
+constexpr double first_damping = 1 / 600.0;  // of a table's first steps, as part of the stiffness
+
+}  // namespace
+
+const double* plain(nb::handle given, npy_intp n, npy_intp m) {
+  if (!PyArray_CheckExact(given.ptr())) return nullptr;
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  const npy_intp* const shape = PyArray_DIMS(array);
+  if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) ||
+      PyArray_NDIM(array) != (m ? 2 : 1) || shape[0] != n || (m && shape[1] != m)) {
+    return nullptr;
+  }
+  return static_cast<const double*>(PyArray_DATA(array));
+}
+
+bool straight(const double* T, double* twelve) {
+  const double last[4] = {0, 0, 0, 1};
+  for (int i = 0; i < 4; ++i) {
+    if (!(std::abs(T[12 + i] - last[i]) <= 1e-6)) return false;
+  }
+  double (*R)[3] = reinterpret_cast<double (*)[3]>(twelve);  // its columns, and the position
+  for (int c = 0; c < 4; ++c) {
+    for (int r = 0; r < 3; ++r) R[c][r] = T[4 * r + c];
+  }
+  for (int pass = 0;; ++pass) {
+    double G[3][3], off = 0;
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 3; ++j) {
+        G[i][j] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
+        const double far = std::abs(G[i][j] - (i == j));
+        if (!(far <= 1e-6)) return false;
+        off = std::max(off, far);
+      }
+    }
+    if (off <= 1e-14 || pass == 2) break;
+    double next[3][3];
+    for (int i = 0; i < 3; ++i) {
+      for (int r = 0; r < 3; ++r) {
+        next[i][r] = 1.5 * R[i][r];
+        for (int j = 0; j < 3; ++j) next[i][r] -= 0.5 * R[j][r] * G[j][i];
+      }
+    }
+    std::memcpy(R, next, sizeof(next));
+  }
+  const double det = R[0][0] * (R[1][1] * R[2][2] - R[1][2] * R[2][1]) -
+                     R[0][1] * (R[1][0] * R[2][2] - R[1][2] * R[2][0]) +
+                     R[0][2] * (R[1][0] * R[2][1] - R[1][1] * R[2][0]);
+  return det > 0;
+}
+
+PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
+                   const Doubles& eased, const Doubles& joints, const Doubles& damping,
+                   const Doubles& direction, const Ints& rest, const Doubles& pull,
+                   const Doubles& scale, const Doubles& feature_scale, int entries,
+                   const Ints& kinds)
+    : tasks_(std::move(tasks)),
+      wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping, direction,
+            scale),
+      fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping, direction,
+            scale),
+      closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
+               direction, {scale.at(4), scale.at(1), scale.at(2), 0, 0, scale.at(5)}),
+      rest_(rest),
+      pull_(pull),
+      coarse_(scale.at(3)),
+      feature_scale_(feature_scale.begin(), feature_scale.end()),
+      kinds_(kinds),
+      entries_(entries) {
+  const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
+  if (weights.size() != measures.size() || eased.size() != weights.size() ||
+      joints.size() != std::size_t(7 * n) || damping.size() != 6 || damping[0] < 0 ||
+      damping[0] > int(last_rule) || (!direction.empty() && direction.size() != measures.size()) ||
+      (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
+      int(feature_scale.size()) != k || entries < 1 || kinds.size() % 2 ||
+      kinds.size() > 2 * most_tasks) {
+    throw nb::value_error("sizes that do not match the tasks");
+  }
+  turn_.assign(joints.end() - n, joints.end());
+  turns_ = std::any_of(turn_.begin(), turn_.end(), [](double turn) { return turn > 0; });
+}
+
+std::string PySolver::constants() const {
+  return text::constants("Given", fine_.quest, feature_scale_.data()) +
+         text::constants("Closest", closest_.quest, feature_scale_.data()) +
+         text::wishes(rest_, pull_, turn_);
+}
+
+nb::tuple PySolver::operations() const {
+  const Operations count = supple::operations(fine_.quest);
+  return nb::make_tuple(count.multiplications, count.additions, count.others, count.depth);
+}
+
+bool PySolver::take(nb::handle target, double* numbers) const {
+  const int count = int(kinds_.size()) / 2;
+  if (count < 1) return false;
+  if (count == 1) return take_one(target, 0, numbers);  // (a list is a batch)
+  if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
+      PySequence_Fast_GET_SIZE(target.ptr()) != count) {
+    return false;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (!take_one(PySequence_Fast_GET_ITEM(target.ptr(), i), i, numbers)) return false;
+  }
+  return true;
+}
+
+bool PySolver::take_one(nb::handle target, int i, double* numbers) const {
+  const Kind kind = Kind(kinds_[2 * i]);
+  double* const to = numbers + kinds_[2 * i + 1];
+  if (kind == Kind::pose) {
+    const double* const pose = plain(target, 4, 4);
+    return pose && straight(pose, to);
+  }
+  const double* const x = plain(target, 3);
+  if (!x) return false;
+  if (kind == Kind::position) {
+    constexpr double unturned[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    std::copy_n(unturned, 9, to);
+    std::copy_n(x, 3, to + 9);
+    return true;
+  }
+  const double length = std::hypot(x[0], x[1], x[2]);
+  for (int c = 0; c < 3; ++c) to[c] = x[c] / length;
+  return length > 1e-9 && length < 1e9;
+}
+
+PySolver::Asked::Asked(PySolver& solver, const Bounds& bounds, const SolveRequest& said)
+    : wide(solver.wide_.within(std::max(bounds.position, solver.coarse_),
+                               std::max(bounds.rotation, 2e-5))),
+      fine(solver.fine_.within(bounds.position, bounds.rotation)),
+      closest(solver.closest_.within(bounds.position, bounds.rotation)),
+      request(said) {
+  solver.arrange(bounds.deadline);
+  request.wide = &wide;
+  request.fine = &fine;
+  request.closest = &closest;
+  request.rest = solver.rest_.empty() ? nullptr : solver.rest_.data();
+  request.pull = solver.pull_.data();
+  request.table = &solver.table_->view();
+  request.turn = solver.turns_ ? solver.turn_.data() : nullptr;
+  request.budget = start_budget(bounds.max_starts, request.nearest);
+  request.max_starts = request.budget.all;
+  request.most = 1;
+}
+
+void PySolver::divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& parts) {
+  std::vector<Part> made;
+  for (const auto& [solver, joints, numbers] : parts) {
+    const PySolver& own = nb::cast<const PySolver&>(solver);
+    const auto inside = [](const Ints& which, int size) {
+      return std::all_of(which.begin(), which.end(), [=](int i) { return i >= 0 && i < size; });
+    };
+    if (int(joints.size()) != own.coordinates() || int(numbers.size()) != own.targets() ||
+        !inside(joints, coordinates()) || !inside(numbers, targets())) {
+      throw nb::value_error("a part that is not one of these tasks");
+    }
+    made.push_back({solver, joints, numbers});
+  }
+  parts_ = std::move(made);
+}
+
+void PySolver::run(const Bounds& bounds, const SolveRequest& said) {
+  if (!parts_.empty()) return run_parts(bounds, said);
+  Asked asked(*this, bounds, said);
+  long long deadline = bounds.deadline;
+  if (deadline) {
+    asked.request.stop = &past;
+    asked.request.watch = &deadline;
+  }
+  isa().solve->run(asked.request, room(asked.request));
+}
+
+// Joints that are in no part stay at the start, or as near to zero as they get. Of the parts the
+// larger errors count, the worse outcome, and the sum of efforts. They share the time that is left.
+void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
+  *said.outcome = Outcome::solved;
+  *said.found = 1;
+  said.error[0] = said.error[1] = 0;
+  said.effort[0] = 0;
+  said.effort[1] = 1;
+  for (int j = 0; j < coordinates(); ++j) {
+    const double x = said.q0 ? said.q0[j] : 0;
+    if (!(std::abs(x) <= largest_number)) *said.outcome = Outcome::nonfinite;
+    said.q[j] = std::clamp(x, fine_.quest.lower[j], fine_.quest.upper[j]);
+  }
+  long long left = (long long)parts_.size();
+  for (const Part& part : parts_) {
+    if (*said.outcome == Outcome::nonfinite) return;
+    Bounds within = bounds;
+    if (bounds.deadline) {
+      const long long time = now();
+      within.deadline = time + std::max(0LL, bounds.deadline - time) / left--;
+    }
+    const auto picked = [](Doubles& to, const double* from, const Ints& which) {
+      to.resize(which.size());
+      for (std::size_t i = 0; i < which.size(); ++i) to[i] = from[which[i]];
+      return to.data();
+    };
+    Outcome outcome;
+    double error[2];
+    int effort[2], found;
+    std::atomic<std::ptrdiff_t> next{0};
+    q_.resize(part.joints.size());
+    SolveRequest own = said;
+    own.target = picked(numbers_, said.target, part.numbers);
+    if (said.q0) own.q0 = picked(start_, said.q0, part.joints);
+    own.q = q_.data();
+    own.outcome = &outcome;
+    own.error = error;
+    own.effort = effort;
+    own.found = &found;
+    own.next = &next;
+    nb::inst_ptr<PySolver>(part.solver)->run(within, own);
+    for (std::size_t i = 0; i < part.joints.size(); ++i) said.q[part.joints[i]] = q_[i];
+    for (int k = 0; k < 2; ++k) said.error[k] = std::max(said.error[k], error[k]);
+    *said.outcome = std::max(*said.outcome, outcome);
+    said.effort[0] += effort[0];
+    said.effort[1] += std::max(0, effort[1] - 1);
+  }
+}
+
+void* PySolver::room(const SolveRequest& request) {
+  if (!room_) {
+    room_ = std::make_unique<Scratch>(isa().solve->scratch(request));
+    isa().solve->prepare(request, room_->get());
+  }
+  return room_->get();
+}
+
+// Makes the table of starts, in the order in which the lanes of this instruction set read it. Of
+// the time until a deadline half is for the table, and half for the search, which does without it
+// as long as it is not complete.
+void PySolver::arrange(long long deadline) {
+  const SolveKernel* const kernel = isa().solve;
+  if (kernel != arranged_) {
+    arranged_ = kernel;
+    room_.reset();
+    const double lambda2 = first_damping * fine_.quest.stiffness;
+    table_ =
+        std::make_unique<StartTable>(fine_.quest, feature_scale_, entries_, kernel->lanes, lambda2);
+  }
+  if (table_->view().entries) return;
+  long long until = 0;
+  if (deadline) {
+    const long long time = now();
+    until = time + std::max(0LL, deadline - time) / 2;
+  }
+  table_->build(until);
+}
+
+}  // namespace supple

@@ -1,0 +1,125 @@
+// The extension module supple._core: converts arguments, chooses an instruction set, spreads
+// threads.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/chain.hpp"
+#include "drivers/operation_count.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/kernels.hpp"
+#include "bindings/steps.hpp"
+#include "bindings/servo.hpp"
+#include "bindings/ik.hpp"
+#include "bindings/fast_call.hpp"
+#include "bindings/tasks.hpp"
+#include "drivers/gil.hpp"
+#include "bindings/velocity.hpp"
+
+namespace supple {
+namespace {
+
+using namespace nb::literals;
+
+#define SUPPLE_SIG(name, more, result) \
+  nb::sig("def " name "(self, q: numpy.typing.ArrayLike, " more ") -> " result)
+#define SUPPLE_OUT(name) name ": " SUPPLE_ARRAY " | None = None"
+
+NB_MODULE(_core, m) {
+  if (_import_array() < 0) throw nb::python_error();
+  m.doc() = "The compiled part of supple. Not for direct use: see supple.Robot.";
+
+  m.def("isa", [] { return std::string(isa().isa); }, "Name of the instruction set in use.");
+  m.def(
+      "isas", [] { return available_isas(); },
+      "Instruction sets that this machine can run, best last.");
+  m.def(
+      "use_isa", [](const std::string& name) { use_isa(name); }, "name"_a,
+      "Switches to another instruction set of `isas()`.");
+  m.def(
+      "lane_widths", [] { return nb::make_tuple(isa().width_double, isa().width_float); },
+      "Lanes of a batch in double and in single precision.",
+      nb::sig("def lane_widths() -> tuple[int, int]"));
+
+  nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
+      .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,
+                    const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Ints&,
+                    const Doubles&, const Doubles&, int, bool, int, Ints>(),
+           nb::kw_only(), "coordinates"_a, "parent"_a, "motion"_a, "placement"_a, "coordinate"_a,
+           "scale"_a, "offset"_a, "phase"_a, "rotation"_a, "position"_a, "frame_joint"_a,
+           "frame_rotation"_a, "frame_position"_a, "frames"_a, "stack"_a, "axes"_a, "rows"_a)
+      .def(
+          "poses",
+          [](const PyChain& c, nb::handle q, int threads, nb::object out) {
+            return c.evaluate(q, {}, threads, {.poses = true}, {.poses = std::move(out)}).poses;
+          },
+          "q"_a.none(), "threads"_a, "out"_a.none() = nb::none(),
+          SUPPLE_SIG("poses", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
+      .def(
+          "jacobian",
+          [](const PyChain& c, nb::handle q, int threads, nb::object out) {
+            return c.evaluate(q, {}, threads, {.jacobian = true}, {.jacobian = std::move(out)})
+                .jacobian;
+          },
+          "q"_a.none(), "threads"_a, "out"_a.none() = nb::none(),
+          SUPPLE_SIG("jacobian", "threads: int, " SUPPLE_OUT("out"), SUPPLE_ARRAY))
+      .def(
+          "poses_and_jacobian",
+          [](const PyChain& c, nb::handle q, int threads, nb::object poses, nb::object jacobian) {
+            Outputs out = c.evaluate(q, {}, threads, {.poses = true, .jacobian = true},
+                                     {.poses = std::move(poses), .jacobian = std::move(jacobian)});
+            return nb::make_tuple(std::move(out.poses), std::move(out.jacobian));
+          },
+          "q"_a.none(), "threads"_a, "poses"_a.none() = nb::none(),
+          "jacobian"_a.none() = nb::none(),
+          SUPPLE_SIG("poses_and_jacobian",
+                     "threads: int, " SUPPLE_OUT("poses") ", " SUPPLE_OUT("jacobian"),
+                     "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
+      .def(
+          "drift",
+          [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
+            return c.evaluate(q, qd, threads, {.drift = true}).drift;
+          },
+          "q"_a.none(), "qd"_a.none(), "threads"_a,
+          SUPPLE_SIG("drift", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
+      .def(
+          "singular_values",
+          [](const PyChain& c, nb::handle q, int threads) {
+            return c.evaluate(q, {}, threads, {.sigma = true}).sigma;
+          },
+          "q"_a.none(), "threads"_a, SUPPLE_SIG("singular_values", "threads: int", SUPPLE_ARRAY))
+      .def(
+          "manipulability",
+          [](const PyChain& c, nb::handle q, int threads) {
+            return c.evaluate(q, {}, threads, {.manipulability = true}).manipulability;
+          },
+          "q"_a.none(), "threads"_a, SUPPLE_SIG("manipulability", "threads: int", SUPPLE_ARRAY))
+      .def(
+          "operations",
+          [](const PyChain& c) {
+            const Operations count = operations(c.owned<double>().view());
+            return nb::make_tuple(count.multiplications, count.additions);
+          },
+          nb::sig("def operations(self) -> tuple[int, int]"));
+
+  m.def("close_down", &close_down, "patience"_a,
+        "Stops the work of other threads, for the program ends.");
+  m.def("after_fork", [] { at_work = 0; }, "Forgets the threads that a fork leaves behind.");
+  m.def(
+      "set_leak_warnings", [](bool wanted) { nb::set_leak_warnings(wanted); }, "wanted"_a,
+      "Whether objects that are alive at the very end are reported.");
+
+  bind_motion(m);
+  bind_tasks(m);
+  bind_servo(m);
+  bind_velocity(m);
+  bind_solve(m);
+  bind_call(m);
+}
+
+}  // namespace
+}  // namespace supple

@@ -1,0 +1,189 @@
+#define NO_IMPORT_ARRAY
+#include "bindings/tasks.hpp"
+
+#include <nanobind/stl/vector.h>
+
+namespace supple {
+
+using namespace nb::literals;
+
+template <class T>
+OwnedTasks<T>::OwnedTasks(const Ints& heads, const Ints& rows, const Ints& row,
+                          const Doubles& weight)
+    : coordinate_(row), weight_(weight.begin(), weight.end()) {
+  std::size_t first = 0;
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    const int count = rows[k];
+    Task<T> task{Goal(heads.at(4 * k)),
+                 heads.at(4 * k + 1),
+                 heads.at(4 * k + 2),
+                 heads.at(4 * k + 3),
+                 count,
+                 {},
+                 {},
+                 nullptr,
+                 nullptr};
+    if (count < 1 || first + count > row.size() || row.size() != weight.size()) {
+      throw nb::value_error("a task has at least one row, and each row one weight");
+    }
+    if (task.goal == Goal::posture) {
+      task.coordinate = coordinate_.data() + first;
+      task.posture_weight = weight_.data() + first;
+    } else {
+      if (count > 6) throw nb::value_error("a twist has six rows");
+      for (int i = 0; i < count; ++i) {
+        task.row[i] = row[first + i];
+        task.weight[i] = T(weight[first + i]);
+      }
+    }
+    first += count;
+    tasks_.push_back(task);
+  }
+}
+
+PyTasks::PyTasks(const PyChain& chain, const Ints& heads, const Ints& rows, const Ints& row,
+                 const Doubles& weight)
+    : chain_(chain), f64_(heads, rows, row, weight), f32_(heads, rows, row, weight) {
+  const int n = this->chain<double>().coordinates, frames = chain.frames();
+  for (const Task<double>& task : f64_.view()) {
+    const bool posture = task.goal == Goal::posture;
+    for (int i = 0; i < task.rows; ++i) {
+      const int which = row[rows_ + i];
+      if (which < 0 || which >= (posture ? n : 6)) throw nb::value_error("no such row");
+    }
+    if (int(task.goal) < 0 || int(task.goal) > int(Goal::posture) || task.frame < 0 ||
+        task.frame >= frames || task.base < task_world || task.base >= frames ||
+        task.axes < task_axes_frame || task.axes >= frames) {
+      throw nb::value_error("no such goal, or a frame that is not in the chain");
+    }
+    rows_ += task.rows;
+    targets_ += target_size(task);
+    velocities_ += velocity_size(task);
+  }
+  if (rows_ == 0) throw nb::value_error("at least one task");
+}
+
+Ints PyTasks::target_sizes() const {
+  Ints sizes;
+  for (const Task<double>& task : f64_.view()) sizes.push_back(target_size(task));
+  return sizes;
+}
+
+Ints PyTasks::velocity_sizes() const {
+  Ints sizes;
+  for (const Task<double>& task : f64_.view()) sizes.push_back(velocity_size(task));
+  return sizes;
+}
+
+template <class T>
+std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
+  if (request.count == 0) return -1;
+  const TaskKernel<T>* kernel;
+  if constexpr (sizeof(T) == sizeof(double)) {
+    kernel = &isa().tasks->f64;
+  } else {
+    kernel = &isa().tasks->f32;
+  }
+  const Chain<T> chain = this->chain<T>();
+  request.tasks = int(tasks<T>().size());
+  request.task = tasks<T>().data();
+  request.rows = rows_;
+  request.targets = targets_;
+  request.velocities = velocities_;
+  const std::size_t bytes = kernel->scratch(chain, request);
+  if (request.count < 32) {  // sooner done than the interpreter's lock is given away
+    Scratch scratch(bytes);
+    return kernel->run(chain, request, 0, request.count, scratch.get());
+  }
+  return over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+    Scratch scratch(bytes);
+    return kernel->run(chain, request, begin, end, scratch.get());
+  });
+}
+
+namespace {
+
+// Calls work with a number of the type that the batch has.
+template <class Work>
+void in_precision(const Batch& batch, Work&& work) {
+  batch.is_double() ? work(double()) : work(float());
+}
+
+}  // namespace
+
+nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) const {
+  const int n = chain<double>().coordinates;
+  const Batch batch(q, n, "q"), target(targets, targets_, "targets");
+  if (!batch.same_rows(target)) throw nb::value_error("rows that do not match");
+  const nb::object J = batch.result({}, {rows_, n}), e = batch.result({}, {rows_});
+  std::ptrdiff_t bad = -1;
+  in_precision(batch, [&]<class T>(T) {
+    TaskRequest<T> request{};
+    request.count = batch.count();
+    request.q = batch.data<T>();
+    request.target = target.data<T>();
+    request.J = data_of<T>(J);
+    request.e = data_of<T>(e);
+    bad = run(request, threads);
+  });
+  return nb::make_tuple(J, e, bad);
+}
+
+nb::object PyTasks::drift(nb::handle q, nb::handle qd, int threads) const {
+  const int n = chain<double>().coordinates;
+  const Batch batch(q, n, "q"), speed = PyChain::paired(batch, qd, n);
+  const nb::object drift = batch.result({}, {rows_});
+  in_precision(batch, [&]<class T>(T) {
+    TaskRequest<T> request{};
+    request.count = batch.count();
+    request.q = batch.data<T>();
+    request.qd = speed.data<T>();
+    request.drift = data_of<T>(drift);
+    const std::ptrdiff_t bad = run(request, threads);
+    if (bad >= 0) PyChain::refuse(batch, &speed, bad);
+  });
+  return drift;
+}
+
+nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads) const {
+  const Batch batch(q, chain<double>().coordinates, "q");
+  const Batch velocity(velocities, velocities_, "velocities");
+  if (!batch.same_rows(velocity)) throw nb::value_error("rows that do not match");
+  const nb::object command = batch.result({}, {rows_});
+  std::ptrdiff_t bad = -1;
+  in_precision(batch, [&]<class T>(T) {
+    TaskRequest<T> request{};
+    request.count = batch.count();
+    request.q = batch.data<T>();
+    request.velocity = velocity.data<T>();
+    request.command = data_of<T>(command);
+    bad = run(request, threads);
+  });
+  return nb::make_tuple(command, bad);
+}
+
+#define SUPPLE_TASKS_SIG(name, more, result)                    \
+  nb::sig("def " name "(self, q: numpy.typing.ArrayLike, " more \
+          ": numpy.typing.ArrayLike, threads: int) -> " result)
+
+void bind_tasks(nb::module_& m) {
+  nb::class_<PyTasks>(m, "Tasks", "Tasks of a robot, ready for the kernel.")
+      .def(nb::init<const PyChain&, const Ints&, const Ints&, const Ints&, const Doubles&>(),
+           nb::kw_only(), "chain"_a, "heads"_a, "rows"_a, "row"_a, "weight"_a)
+      .def_prop_ro("rows", &PyTasks::rows, "Rows of J.")
+      .def_prop_ro("targets", &PyTasks::targets, "Numbers of all targets.")
+      .def_prop_ro("velocities", &PyTasks::velocities, "Numbers of all velocities.")
+      .def_prop_ro("target_sizes", &PyTasks::target_sizes, "Numbers of each target.")
+      .def_prop_ro("velocity_sizes", &PyTasks::velocity_sizes, "Numbers of each velocity.")
+      .def("linearize", &PyTasks::linearize, "q"_a, "targets"_a, "threads"_a,
+           "J, e and the first row that is out of bounds, or -1.",
+           SUPPLE_TASKS_SIG("linearize", "targets",
+                            "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"))
+      .def("drift", &PyTasks::drift, "q"_a, "qd"_a, "threads"_a, "J̇q̇ of the rows.",
+           SUPPLE_TASKS_SIG("drift", "qd", SUPPLE_ARRAY))
+      .def("command", &PyTasks::command, "q"_a, "velocities"_a, "threads"_a,
+           "The rows of velocities, and the first row that is out of bounds, or -1.",
+           SUPPLE_TASKS_SIG("command", "velocities", "tuple[" SUPPLE_ARRAY ", int]"));
+}
+
+}  // namespace supple

@@ -1,0 +1,74 @@
+// Tasks of a robot as the extension keeps them: in both precisions, with the chain they look at.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+#include "bindings/chain.hpp"
+#include "supple/task.hpp"
+
+namespace supple {
+
+// Tasks in one precision, owning their memory.
+template <class T>
+class OwnedTasks {
+ public:
+  // Of each task four numbers (goal, frame, base, axes), the number of its rows, and for each row
+  // the component of the twist, or the coordinate of a posture, and the weight.
+  OwnedTasks(const Ints& heads, const Ints& rows, const Ints& row, const Doubles& weight);
+
+  // A copy points into the memory of what it was copied from: there is none.
+  OwnedTasks(OwnedTasks&&) = default;
+
+  const std::vector<Task<T>>& view() const { return tasks_; }
+
+ private:
+  std::vector<int> coordinate_;
+  std::vector<T> weight_;
+  std::vector<Task<T>> tasks_;
+};
+
+class PyTasks {
+ public:
+  PyTasks(const PyChain& chain, const Ints& heads, const Ints& rows, const Ints& row,
+          const Doubles& weight);
+
+  int rows() const { return rows_; }
+  int targets() const { return targets_; }
+  int velocities() const { return velocities_; }
+  Ints target_sizes() const;
+  Ints velocity_sizes() const;
+
+  template <class T>
+  Chain<T> chain() const {
+    return chain_.owned<T>().view();
+  }
+  template <class T>
+  const std::vector<Task<T>>& tasks() const {
+    if constexpr (sizeof(T) == sizeof(double)) {
+      return f64_.view();
+    } else {
+      return f32_.view();
+    }
+  }
+
+  // (J, e, -1), or the first row that is out of bounds in place of -1. `targets` has the rows and
+  // the type of q.
+  nb::tuple linearize(nb::handle q, nb::handle targets, int threads) const;
+  nb::object drift(nb::handle q, nb::handle qd, int threads) const;
+  nb::tuple command(nb::handle q, nb::handle velocities, int threads) const;
+
+ private:
+  template <class T>
+  std::ptrdiff_t run(TaskRequest<T> request, int threads) const;
+
+  PyChain chain_;
+  OwnedTasks<double> f64_;
+  OwnedTasks<float> f32_;
+  int rows_ = 0, targets_ = 0, velocities_ = 0;
+};
+
+void bind_tasks(nb::module_& m);
+
+}  // namespace supple

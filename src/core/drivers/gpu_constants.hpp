@@ -1,0 +1,180 @@
+// A robot, its tasks, a step and limits as C++ text, for a compiler that shall fold them: the
+// GPU's, when run (src/supple/solve/cuda). Numbers are written in base 16, so that no bit is lost,
+// and so that they can be folded in both precisions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "supple/servo.hpp"
+#include "supple/ik/iterate.hpp"
+
+namespace supple::text {
+
+inline std::string of(const char* x) { return x; }
+inline std::string of(const std::string& x) { return x; }
+inline std::string of(int x) { return std::to_string(x); }
+inline std::string of(bool x) { return x ? "true" : "false"; }
+inline std::string hexadecimal(double x) {
+  char written[40];
+  std::snprintf(written, sizeof(written), "%a", x);
+  return written;
+}
+inline std::string of(double x) {
+  // (the largest power of two is as good as infinite: both are beyond every number here)
+  const std::string huge = x < 0 ? "-Number<T>::huge" : "Number<T>::huge";
+  if (std::isinf(x)) return huge;
+  const double size = std::abs(x);
+  const bool fits = size == 0 || (size >= std::numeric_limits<float>::min() &&
+                                  size <= std::numeric_limits<float>::max());
+  if (fits) return "T(" + hexadecimal(x) + ")";
+  // A compiler may refuse to fold the conversion of a number outside the range of normal floats,
+  // so the float nearest to it is written beside it.
+  const float nearest = float(x);
+  const std::string rounded = std::isinf(nearest) ? huge : hexadecimal(double(nearest));
+  return "T(sizeof(T) == sizeof(float) ? " + rounded + " : " + hexadecimal(x) + ")";
+}
+inline std::string of(float x) { return of(double(x)); }
+template <class E>
+std::string of(const char* name, E x) {
+  return std::string(name) + "(" + std::to_string(int(x)) + ")";
+}
+
+std::string of(const Joint<double>&);
+std::string of(const Frame<double>&);
+std::string of(const Support&);
+std::string of(const Task<double>&);
+std::string of(const Measure&);
+std::string of(const JointLimit<double>&);
+std::string of(const Step<double>&);
+
+// {a, b, c}
+template <class... X>
+std::string braces(const X&... x) {
+  std::string list;
+  ((list += (list.empty() ? "{" : ", ") + of(x)), ...);
+  return list + "}";
+}
+template <class X>
+std::string array(int count, const X* x) {
+  std::string list;
+  for (int i = 0; i < count; ++i) list += (i ? ", " : "") + of(x[i]);
+  return "{" + list + "}";
+}
+
+inline std::string of(const Joint<double>& joint) {
+  return braces(joint.parent, of("Motion", joint.motion), of("Placement", joint.placement),
+                joint.coordinate, joint.branches, joint.scale, joint.offset, array(2, joint.phase),
+                array(9, joint.rotation), array(3, joint.position));
+}
+inline std::string of(const Frame<double>& frame) {
+  return braces(frame.joint, frame.support_begin, frame.support_end, array(9, frame.rotation),
+                array(3, frame.position));
+}
+inline std::string of(const Support& support) { return braces(support.joint, support.first); }
+inline std::string of(const Task<double>& task) {
+  return braces(of("Goal", task.goal), task.frame, task.base, task.axes, task.rows,
+                array(task.rows, task.row), array(task.rows, task.weight), "nullptr", "nullptr");
+}
+inline std::string of(const Measure& measure) { return of("Measure", measure); }
+inline std::string of(const Step<double>& step) {
+  return braces(of("Method", step.method), step.p, step.group, step.max_error, step.error_group,
+                step.max_angle, braces(of("Rule", step.damping.rule), array(4, step.damping.p)),
+                step.task_scale ? "task_scale" : "nullptr",
+                step.joint_scale ? "joint_scale" : "nullptr",
+                step.direction ? "direction" : "nullptr", step.min_weight);
+}
+inline std::string of(const JointLimit<double>& limit) {
+  return braces(limit.lower, limit.upper, limit.speed, limit.acceleration);
+}
+
+template <class X>
+std::string line(const char* type, const char* name, int count, const X* x) {
+  return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
+}
+
+// Lines for the arrays of a chain, of tasks and of a step; `laid` is the chain of them.
+inline std::string lines(const Chain<double>& chain) {
+  int supports = 0;
+  for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
+  return line("Joint<T>", "joint", chain.joints, chain.joint) +
+         line("Frame<T>", "frame", chain.frames, chain.frame) +
+         line("Support", "support", supports, chain.support);
+}
+inline std::string laid(const Chain<double>& chain) {
+  return braces(chain.coordinates, chain.joints, chain.frames, chain.mimics, chain.phases,
+                chain.lengths, "joint", "frame", "support");
+}
+inline std::string lines(const Step<double>& step, int rows, int columns) {
+  std::string all;
+  if (step.task_scale) all += line("T", "task_scale", rows, step.task_scale);
+  if (step.joint_scale) all += line("T", "joint_scale", columns, step.joint_scale);
+  if (step.direction) all += line("T", "direction", rows, step.direction);
+  return all;
+}
+inline std::string in_struct(const char* name, const std::string& all) {
+  return std::string("namespace supple {\n\ntemplate <class T>\nstruct ") + name + " {\n" + all +
+         "};\n\n}  // namespace supple\n";
+}
+
+// A struct template of some name: what `quest` says, and how much each number of a target counts
+// when starts are looked up (targets,). Tasks are no postures.
+inline std::string constants(const char* name, const Quest<double>& quest,
+                             const float* feature_scale) {
+  const int n = quest.chain.coordinates;
+  std::string all = lines(quest.chain);
+  all += line("Task<T>", "task", quest.tasks, quest.task);
+  all += line("Measure", "measure", quest.rows, quest.measure);
+  all += line("T", "weight", quest.rows, quest.weight);
+  all += line("T", "lower", n, quest.lower) + line("T", "upper", n, quest.upper);
+  all += line("T", "from", n, quest.from) + line("T", "span", n, quest.span);
+  all += line("T", "stride", n, quest.stride);
+  if (quest.joint_scale) all += line("T", "joint_scale", n, quest.joint_scale);
+  all += line("T", "feature_scale", quest.targets, feature_scale);
+  all += lines(quest.step, quest.rows, n);
+  all += "  static constexpr Quest<T> quest = " +
+         braces(laid(quest.chain), quest.tasks, quest.rows, quest.targets, "task", "measure",
+                "weight", "lower", "upper", "from", "span", "stride", "T(0)", "T(0)",
+                of(quest.step), quest.stiffness, quest.longest, quest.pace,
+                quest.joint_scale ? "joint_scale" : "nullptr", quest.max_lambda2) +
+         ";\n";
+  return in_struct(name, all);
+}
+
+// Likewise what `servo` says, of resolved rate and one step for all tasks, no postures.
+inline std::string constants(const char* name, const Servo<double>& servo) {
+  const int n = servo.chain.coordinates;
+  std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);
+  all += line("Task<T>", "task", servo.tasks, servo.task);
+  all += line("int", "task_rows", servo.tasks, servo.task_rows);
+  all += line("JointLimit<T>", "limit", n, servo.limit);
+  all += line("Step<T>", "step", 1, servo.step);
+  all += "  static constexpr Servo<T> servo = " +
+         braces(laid(servo.chain), servo.tasks, servo.rows, "task", "task_rows",
+                of("Decision", servo.decision), "step", "{}", "{}", "limit", servo.bound,
+                servo.scale, servo.second, servo.dt, servo.gain, servo.rate_gain, servo.rest_gain) +
+         ";\n";
+  return in_struct(name, all);
+}
+
+// What is wished beyond a target that is met, (n,) each: which of its numbers is the rest posture
+// of a coordinate, -1 for none, and how much that counts; whole turns [rad], 0 for none.
+inline std::string wishes(std::vector<int> rest, std::vector<double> pull,
+                          const std::vector<double>& turn) {
+  const int n = int(turn.size());
+  const bool posture = !rest.empty();
+  const bool turns = std::any_of(turn.begin(), turn.end(), [](double x) { return x > 0; });
+  rest.resize(turn.size(), -1);
+  pull.resize(turn.size(), 0);
+  return "namespace supple {\n\nstruct Wish {\n  using T = double;\n"
+         "  static constexpr bool posture = " +
+         of(posture) + ", turns = " + of(turns) + ";\n" + line("int", "rest", n, rest.data()) +
+         line("T", "pull", n, pull.data()) + line("T", "turn", n, turn.data()) +
+         "};\n\n}  // namespace supple\n";
+}
+
+}  // namespace supple::text

@@ -1,0 +1,214 @@
+#include "drivers/seed_table.hpp"
+
+#include <algorithm>
+
+#include "supple/ik/restarts.hpp"
+#include "bindings/deadline.hpp"
+
+namespace supple {
+namespace {
+
+// Rows of numbers, each with half the sum of its squares behind it, as lanes read them: (blocks, k
+// + 1, lanes).
+struct Blocks {
+  float* to;
+  int k, lanes;
+
+  // A place that is filled up: as what is beside it, but never the nearest.
+  void put(int place, const float* row, bool real) const {
+    float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
+    float half = 0;
+    for (int i = 0; i < k; ++i) {
+      at[i * lanes] = row[i];
+      half += 0.5f * row[i] * row[i];
+    }
+    at[k * lanes] = real ? half : huge_cost;
+  }
+};
+
+// Where an entry is, what it reaches, and what its first step is for any target.
+class Entry {
+ public:
+  explicit Entry(const Quest<double>& quest)
+      : quest_(quest),
+        q_(quest.chain.coordinates),
+        target_(quest.targets),
+        J_(quest.rows * quest.chain.coordinates),
+        A_(quest.rows * quest.rows),
+        e_(quest.rows),
+        poses_(12 * quest.chain.joints) {}
+
+  void go(int number) {
+    const int n = quest_.chain.coordinates;
+    for (int j = 0; j < n; ++j) {
+      q_[j] = quest_.from[j] + share_of(number, quest_.stride[j]) * quest_.span[j];
+    }
+    forward(quest_.chain, q_.data(), poses());
+    double *target = target_.data(), *J = J_.data();
+    std::fill(target_.begin(), target_.end(), 0);
+    for (int t = 0; t < quest_.tasks; ++t) {
+      const Task<double>& task = quest_.task[t];
+      task_reached(quest_.chain, task, poses(), target);
+      task_jacobian(quest_.chain, task, poses(), J);
+      target += target_size(task);
+      J += task.rows * n;
+    }
+    for (std::size_t i = 0; quest_.joint_scale && i < J_.size(); ++i) J_[i] *= scale(int(i) % n);
+  }
+
+  const std::vector<double>& target() const { return target_; }
+
+  // q (padded,), the gains, and what is reached: a record of `Table`.
+  void write(double lambda2, int padded, float* record) {
+    std::copy(q_.begin(), q_.end(), record);
+    gains(lambda2, padded, record + padded);
+    std::copy(target_.begin(), target_.end(), record + padded * (1 + 6 * quest_.tasks));
+  }
+
+ private:
+  // dq = Σ gain_c d_c for a target that differs by a motion d of each task: Jᵀ(JJᵀ + λ²)⁻¹ e(d),
+  // column by column (6 tasks, padded).
+  void gains(double lambda2, int padded, float* gain) {
+    const int m = quest_.rows, n = quest_.chain.coordinates;
+    gram(m, n, J_.data(), A_.data());
+    for (int i = 0; i < m; ++i) A_[i * m + i] += lambda2;
+    cholesky(m, A_.data());
+    for (int t = 0, first = 0; t < quest_.tasks; first += quest_.task[t].rows, ++t) {
+      for (int c = 0; c < 6; ++c, gain += padded) {
+        double v[6] = {};
+        v[c] = 1;
+        std::fill(e_.begin(), e_.end(), 0);
+        task_from_base(quest_.chain, quest_.task[t], poses(), Vec3<double>{v[0], v[1], v[2]},
+                       Vec3<double>{v[3], v[4], v[5]}, e_.data() + first);
+        cholesky_solve(m, A_.data(), e_.data());
+        for (int j = 0; j < n; ++j) {
+          double sum = 0;
+          for (int i = 0; i < m; ++i) sum += J_[i * n + j] * e_[i];
+          gain[j] = float(scale(j) * sum);
+        }
+      }
+    }
+  }
+
+  double scale(int j) const { return quest_.joint_scale ? quest_.joint_scale[j] : 1; }
+
+  Pose<double>* poses() { return reinterpret_cast<Pose<double>*>(poses_.data()); }
+
+  const Quest<double>& quest_;
+  std::vector<double> q_, target_, J_, A_, e_, poses_;
+};
+
+int rounded_up(int count, int step) { return (count + step - 1) / step * step; }
+
+}  // namespace
+
+// What is known of a table that is being made.
+struct StartTable::Draft {
+  Draft(const Quest<double>& quest, int entries, int size)
+      : entry(quest),
+        reached(std::size_t(entries) * quest.targets),
+        records(std::size_t(entries) * size),
+        owner(entries) {}
+
+  Entry entry;
+  std::vector<float> reached, records;  // (entries, k), scaled; (entries, size)
+  std::vector<int> owner;               // (entries,): the centre that each is nearest to
+  int written = 0, sorted = 0;          // how many entries have their record; their centre
+};
+
+StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& scale, int entries,
+                       int lanes, double lambda2)
+    : scale_(scale), quest_(quest), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
+  const int n = quest.chain.coordinates, k = quest.targets;
+  const int padded = rounded_up(n, Table::row);
+  const int size = rounded_up(padded * (1 + 6 * quest.tasks) + k, 16);
+  limits_ = std::make_unique<Scratch>(sizeof(float) * 3 * padded);
+  auto* const limits = static_cast<float*>(limits_->get());
+  std::fill_n(limits, 3 * padded, 0.0f);
+  for (int j = 0; j < n; ++j) {
+    const bool is_long = quest.joint_scale && quest.joint_scale[j] != 1;
+    limits[j] = float(quest.lower[j]);
+    limits[padded + j] = float(quest.upper[j]);
+    limits[2 * padded + j] = is_long ? huge_cost : float(quest.longest);
+  }
+  table_ = {0, 0, 0, padded, size, nullptr, nullptr, nullptr, nullptr, scale_.data(), limits};
+  draft_ = std::make_unique<Draft>(quest, entries, size);
+}
+
+StartTable::~StartTable() = default;
+
+bool StartTable::build(long long deadline) {
+  if (!draft_) return true;
+  Draft& draft = *draft_;
+  const int k = quest_.targets;
+  const auto late = [=] { return deadline && now() >= deadline; };
+  for (int& e = draft.written; e < entries_; ++e) {
+    if (e % 4 == 0 && late()) return false;
+    draft.entry.go(e + 1);
+    draft.entry.write(lambda2_, table_.padded, draft.records.data() + std::size_t(e) * table_.size);
+    for (int i = 0; i < k; ++i) {
+      draft.reached[e * k + i] = float(draft.entry.target()[i]) * scale_[i];
+    }
+  }
+  const int centres = std::min(entries_, 8 * lanes_ < 64 ? 64 : 8 * lanes_);
+  const auto nearest_centre = [&](const float* row) {
+    float least = huge_cost;
+    int nearest = 0;
+    for (int c = 0; c < centres; ++c) {
+      float far = 0;
+      for (int i = 0; i < k; ++i) {
+        const float off = row[i] - draft.reached[c * k + i];
+        far += off * off;
+      }
+      if (far < least) least = far, nearest = c;
+    }
+    return nearest;
+  };
+  for (int& e = draft.sorted; e < entries_; ++e) {
+    if (e % 16 == 0 && late()) return false;
+    draft.owner[e] = nearest_centre(draft.reached.data() + std::size_t(e) * k);
+  }
+  arrange(centres);
+  draft_.reset();
+  return true;
+}
+
+// Puts the entries beside those with the same centre, in blocks.
+void StartTable::arrange(int centres) {
+  const Draft& draft = *draft_;
+  const int k = quest_.targets, size = table_.size, lanes = lanes_;
+  std::vector<std::vector<int>> owned(centres);
+  for (int e = 0; e < entries_; ++e) owned[draft.owner[e]].push_back(e);
+  begin_.assign(1, 0);
+  for (const auto& some : owned) {
+    begin_.push_back(begin_.back() + rounded_up(int(some.size()), lanes) / lanes);
+  }
+  const int blocks = begin_.back(), rows = rounded_up(centres, lanes);
+  centre_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(rows) * (k + 1));
+  block_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * (k + 1));
+  record_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * size);
+  auto* const record = static_cast<float*>(record_->get());
+  const Blocks to_centre{static_cast<float*>(centre_->get()), k, lanes};
+  const Blocks to_block{static_cast<float*>(block_->get()), k, lanes};
+  for (int c = 0; c < rows; ++c) {
+    to_centre.put(c, draft.reached.data() + std::min(c, centres - 1) * k, c < centres);
+  }
+  for (int c = 0; c < centres; ++c) {
+    for (int place = begin_[c] * lanes, end = begin_[c + 1] * lanes, i = 0; place < end; ++place) {
+      const bool real = i < int(owned[c].size());
+      const int e = owned[c][real ? i++ : i - 1];
+      to_block.put(place, draft.reached.data() + std::ptrdiff_t(e) * k, real);
+      std::copy_n(draft.records.data() + std::size_t(e) * size, size,
+                  record + std::ptrdiff_t(place) * size);
+    }
+  }
+  table_.entries = entries_;
+  table_.centres = rows / lanes;
+  table_.blocks = blocks;
+  table_.centre = to_centre.to;
+  table_.block = to_block.to;
+  table_.begin = begin_.data();
+  table_.record = record;
+}
+
+}  // namespace supple

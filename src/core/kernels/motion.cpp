@@ -1,0 +1,287 @@
+// The batch loops, compiled once for each instruction set: SUPPLE_ISA names it.
+//
+// Nothing here may instantiate a template of the standard library: the linker would merge it with
+// the copies of the other instruction sets (tests/test_symbols.py looks).
+#include "kernels/kernels.hpp"
+#include "kernels/lanes.hpp"
+#include "supple/box.hpp"
+#include "supple/damping.hpp"
+#include "supple/kinematics.hpp"
+#include "supple/limits.hpp"
+#include "supple/linalg.hpp"
+#include "supple/step.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// The working memory of one block, cut from one piece of memory.
+template <class L>
+struct Workspace {
+  L *q, *qd, *jacobian, *stacked, *work, *sigma, *poses, *drift;
+  Pose<L>* joint_poses;
+
+  template <class T>
+  std::size_t lay_out(const Chain<T>& chain, const Request<T>& request, void* memory) {
+    const std::size_t n = std::size_t(chain.coordinates), f = std::size_t(request.frames);
+    L* const base = static_cast<L*>(memory);
+    std::size_t used = 0;
+    const auto take = [base, &used](std::size_t count) {
+      L* piece = base ? base + used : nullptr;
+      used += count;
+      return piece;
+    };
+    const std::size_t picked = request.sigma || request.manipulability ? request.row_count * n : 0;
+    q = take(n);
+    qd = take(request.drift ? n : 0);
+    joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
+    poses = take(16 * f);
+    drift = take(6 * f);
+    jacobian = take(request.jacobian || picked ? 6 * f * n : 0);
+    stacked = take(picked);
+    work = take(picked);
+    sigma = take(picked ? n : 0);
+    return used * sizeof(L);
+  }
+};
+
+template <class L>
+SUPPLE_INLINE void put(L* matrix, int stride, const Vec3<L>& v) {
+  matrix[0] = v.x;
+  matrix[stride] = v.y;
+  matrix[2 * stride] = v.z;
+}
+
+template <class L>
+void write_pose(const Pose<L>& T, L* matrix) {
+  put(matrix, 4, T.R.x);
+  put(matrix + 1, 4, T.R.y);
+  put(matrix + 2, 4, T.R.z);
+  put(matrix + 3, 4, T.p);
+  for (int c = 0; c < 3; ++c) matrix[12 + c] = L(0);
+  matrix[15] = L(1);
+}
+
+// The 6 x n Jacobian of one frame, written in the axes of `in` unless null.
+template <class L, class T>
+void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
+                    const Vec3<L>& p, const Rotation<L>* in, L* J) {
+  const int n = chain.coordinates;
+  if (chain.mimics || frame.support_end - frame.support_begin < n) {
+    for (int k = 0; k < 6 * n; ++k) J[k] = L(0);
+  }
+  jacobian(chain, frame, space.joint_poses, p, [&](int column, const Twist<L>& world, bool first) {
+    Twist<L> twist = world;
+    if (in) twist = {into(*in, world.v), into(*in, world.w)};
+    L* at = J + column;
+    if (!first) {
+      twist.v = twist.v + Vec3<L>{at[0], at[n], at[2 * n]};
+      twist.w = twist.w + Vec3<L>{at[3 * n], at[4 * n], at[5 * n]};
+    }
+    put(at, n, twist.v);
+    put(at + 3 * n, n, twist.w);
+  });
+}
+
+// J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its derivative has a term more:
+// d/dt R^T v = R^T (a - w_R × v).
+template <class L, class T>
+void write_drift(const Chain<T>& chain, const Request<T>& request, const Frame<T>& frame,
+                 const Workspace<L>& space, const Vec3<L>& p, const Rotation<L>* in, L* drift) {
+  Rates<L> rate = rates(chain, frame, space.joint_poses, p, space.qd);
+  if (in) {
+    Vec3<L> spin = rate.w;
+    if (request.axes >= 0) {
+      const Frame<T>& reference = chain.frame[request.axes];
+      spin = rates(chain, reference, space.joint_poses, p, space.qd).w;
+    }
+    rate.a = into(*in, rate.a - cross(spin, rate.v));
+    rate.b = into(*in, rate.b - cross(spin, rate.w));
+  }
+  put(drift, 1, rate.a);
+  put(drift + 3, 1, rate.b);
+}
+
+// Returns where the product is finite.
+template <class L, class T>
+mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first,
+                      int lanes, const Workspace<L>& space) {
+  const int n = chain.coordinates, m = request.row_count;
+  for (int r = 0; r < m; ++r) {
+    for (int c = 0; c < n; ++c) space.stacked[r * n + c] = space.jacobian[request.rows[r] * n + c];
+  }
+  const int k = m < n ? m : n;
+  if (m == 6) {
+    singular_values(Fixed<6>{}, n, space.stacked, space.sigma, space.work);
+  } else {
+    singular_values(m, n, space.stacked, space.sigma, space.work);
+  }
+  if (request.sigma) store(k, lanes, space.sigma, request.sigma + first * k);
+  if (!request.manipulability) return L(0) == L(0);
+  const L product = manipulability(k, space.sigma);
+  store(1, lanes, &product, request.manipulability + first);
+  return finite(product);
+}
+
+// Configurations first .. first + lanes, one in each lane. Returns in which of them all went well:
+// inputs and results are finite.
+template <class L, class T>
+mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
+                const Workspace<L>& space) {
+  const int n = chain.coordinates, f = request.frames;
+  load(n, lanes, request.q + first * n, space.q);
+  if (request.drift) load(n, lanes, request.qd + first * n, space.qd);
+  mask_t<L> sound = within_bounds(chain, space.q, request.drift ? space.qd : nullptr);
+  if (!all(sound)) return sound;
+
+  forward(chain, space.q, space.joint_poses);
+  Pose<L> reference;
+  const Rotation<L>* in = request.axes == axes_world ? nullptr : &reference.R;
+  if (request.axes >= 0) reference = frame_pose(chain.frame[request.axes], space.joint_poses);
+
+  for (int i = 0; i < f; ++i) {
+    const Frame<T>& frame = chain.frame[i];
+    const Pose<L> pose = frame_pose(frame, space.joint_poses);
+    if (request.axes == axes_body) reference = pose;
+    if (request.poses) write_pose(pose, space.poses + 16 * i);
+    if (request.jacobian || request.sigma || request.manipulability) {
+      write_jacobian(chain, frame, space, pose.p, in, space.jacobian + 6 * n * i);
+    }
+    if (request.drift) write_drift(chain, request, frame, space, pose.p, in, space.drift + 6 * i);
+  }
+  if (request.drift) {  // squares of speeds may overflow
+    for (int k = 0; k < 6 * f; ++k) sound = sound & finite(space.drift[k]);
+    if (!all(sound)) return sound;
+  }
+  if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
+  if (request.jacobian)
+    store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
+  if (request.drift) store(6 * f, lanes, space.drift, request.drift + first * 6 * f);
+  if (request.sigma || request.manipulability) {
+    return write_sigma(chain, request, first, lanes, space);
+  }
+  return sound;
+}
+
+// A spectrum has at most this many singular values.
+constexpr int most_values = 64;
+
+template <class T>
+void damp(const DampingRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  using L = Pack<T, batch_width<T>>;
+  const int k = request.values;
+  L sigma[most_values], gamma[most_values], history[3];
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const int lanes = end - first < width<L> ? int(end - first) : width<L>;
+    load(k, lanes, request.sigma + first * k, sigma);
+    load(k, lanes, request.gamma + first * k, gamma);
+    load(3, lanes, request.history + first * 3, history);
+    const Spectrum<L> spectrum{k, sigma, gamma, history[0], history[1], history[2]};
+    const L result = lambda2(request.damping, spectrum);
+    store(1, lanes, &result, request.lambda2 + first);
+  }
+}
+
+template <class T>
+std::size_t step_memory(const StepRequest<T>& request) {
+  using L = Pack<T, batch_width<T>>;
+  const int m = request.rows, n = request.columns;
+  return sizeof(L) * std::size_t(m * n + m + n + 2 + step_scratch(m, n));
+}
+
+template <class L, class T>
+std::ptrdiff_t step_lanes(const StepRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
+                          void* memory) {
+  const int m = request.rows, n = request.columns;
+  L* J = static_cast<L*>(memory);
+  L *e = J + m * n, *dq = e + m, *history = dq + n, *scratch = history + 2;
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const int lanes = end - first < width<L> ? int(end - first) : width<L>;
+    load(m * n, lanes, request.J + first * m * n, J);
+    load(m, lanes, request.e + first * m, e);
+    load(2, lanes, request.history + first * 2, history);
+    mask_t<L> sound = L(0) == L(0);
+    for (int i = 0; i < m * n + m; ++i) sound = sound & finite(J[i]);
+    if (!all(sound)) return first + first_false<L>(sound, lanes);
+    const L damping = step(request.step, m, n, J, e, history[0], history[1], dq, scratch);
+    sound = sound & finite(damping);
+    for (int j = 0; j < n; ++j) sound = sound & finite(dq[j]);
+    if (!all(sound)) return first + first_false<L>(sound, lanes);
+    store(n, lanes, dq, request.dq + first * n);
+    store(1, lanes, &damping, request.lambda2 + first);
+  }
+  return -1;
+}
+
+template <class T>
+std::ptrdiff_t steps(const StepRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
+                     void* memory) {
+  if (end - begin == 1) return step_lanes<T>(request, begin, end, memory);
+  return step_lanes<Pack<T, batch_width<T>>>(request, begin, end, memory);
+}
+
+template <class T>
+std::size_t limit_memory(const LimitRequest<T>& request) {
+  using L = Pack<T, batch_width<T>>;
+  const int m = request.rows, n = request.columns;
+  return sizeof(L) * std::size_t(m * n + 4 * n + 1 + limited_scratch(m, n));
+}
+
+template <class T>
+void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end, void* memory) {
+  using L = Pack<T, batch_width<T>>;
+  const int m = request.rows, n = request.columns;
+  L* J = static_cast<L*>(memory);
+  L *low = J + m * n, *high = low + n, *x = high + n, *side = x + n, *lambda2 = side + n;
+  L* const scratch = lambda2 + 1;
+  for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
+    const int lanes = end - first < width<L> ? int(end - first) : width<L>;
+    load(m * n, lanes, request.J + first * m * n, J);
+    load(n, lanes, request.low + first * n, low);
+    load(n, lanes, request.high + first * n, high);
+    load(n, lanes, request.dq + first * n, x);
+    load(1, lanes, request.lambda2 + first, lambda2);
+    L used = *lambda2;
+    if (request.scale) {
+      scale_into_box(n, low, high, L(request.bound), x, side);
+    } else {
+      used = limited_step(m, n, J, *lambda2, low, high, L(request.bound), x, side, scratch);
+    }
+    store(n, lanes, x, request.dq + first * n);
+    store(n, lanes, side, request.side + first * n);
+    store(1, lanes, &used, request.used + first);
+  }
+}
+
+template <class T>
+void box(const JointLimit<T>& limit, T q, T speed, T dt, T& low, T& high) {
+  joint_box(limit, q, speed, dt, low, high);
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
+
+namespace supple {
+
+#define SUPPLE_TEXT(a) #a
+#define SUPPLE_NAME(a) SUPPLE_TEXT(a)
+
+extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
+extern const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA);
+extern const SolveKernel SUPPLE_SOLVE_KERNEL(SUPPLE_ISA);
+extern const Kernels SUPPLE_KERNELS(SUPPLE_ISA);
+const Kernels SUPPLE_KERNELS(SUPPLE_ISA) = {
+    SUPPLE_NAME(SUPPLE_ISA),
+    batch_width<double>,
+    batch_width<float>,
+    {&workspace<Workspace, double, Request<double>>,
+     &run_blocks<Workspace, double, Request<double>>, &damp<double>, &step_memory<double>,
+     &steps<double>, &limit_memory<double>, &limit<double>, &box<double>},
+    {&workspace<Workspace, float, Request<float>>, &run_blocks<Workspace, float, Request<float>>,
+     &damp<float>, &step_memory<float>, &steps<float>, &limit_memory<float>, &limit<float>,
+     &box<float>},
+    &SUPPLE_TASK_KERNELS(SUPPLE_ISA),
+    &SUPPLE_SERVO_KERNEL(SUPPLE_ISA),
+    &SUPPLE_SOLVE_KERNEL(SUPPLE_ISA),
+};
+
+}  // namespace supple

@@ -1,0 +1,95 @@
+// The batch loops of tasks, compiled once for each instruction set (see kernels.cpp).
+#include "kernels/kernels.hpp"
+#include "kernels/lanes.hpp"
+#include "supple/task.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// The working memory of one block, cut from one piece of memory.
+template <class L>
+struct Space {
+  L *q, *qd, *target, *velocity, *J, *e, *drift, *command;
+  Pose<L>* joint_poses;
+
+  template <class T>
+  std::size_t lay_out(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
+    const std::size_t n = std::size_t(chain.coordinates), m = std::size_t(request.rows);
+    L* const base = static_cast<L*>(memory);
+    std::size_t used = 0;
+    const auto take = [base, &used](std::size_t count) {
+      L* piece = base ? base + used : nullptr;
+      used += count;
+      return piece;
+    };
+    q = take(n);
+    qd = take(request.drift ? n : 0);
+    target = take(request.e ? request.targets : 0);
+    velocity = take(request.command ? request.velocities : 0);
+    joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
+    J = take(request.J ? m * n : 0);
+    e = take(request.e ? m : 0);
+    drift = take(request.drift ? m : 0);
+    command = take(request.command ? m : 0);
+    return used * sizeof(L);
+  }
+};
+
+// Configurations first .. first + lanes, one in each lane. Returns in which of them all went well.
+template <class L, class T>
+mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdiff_t first,
+                int lanes, const Space<L>& space) {
+  const int n = chain.coordinates, m = request.rows;
+  load(n, lanes, request.q + first * n, space.q);
+  if (request.drift) load(n, lanes, request.qd + first * n, space.qd);
+  mask_t<L> sound = within_bounds(chain, space.q, request.drift ? space.qd : nullptr);
+  const auto given = [&](const T* rows, int count, L* x) {
+    load(count, lanes, rows + first * count, x);
+    for (int i = 0; i < count; ++i) sound = sound & finite(x[i]);
+  };
+  if (request.e) given(request.target, request.targets, space.target);
+  if (request.command) given(request.velocity, request.velocities, space.velocity);
+  if (!all(sound)) return sound;
+
+  forward(chain, space.q, space.joint_poses);
+  int row = 0, target = 0, velocity = 0;
+  for (int k = 0; k < request.tasks; ++k) {
+    const Task<T>& task = request.task[k];
+    const Pose<L>* const at = space.joint_poses;
+    if (request.J) task_jacobian(chain, task, at, space.J + row * n);
+    if (request.e) {
+      task_error(chain, task, at, space.q, space.target + target, space.e + row);
+    }
+    if (request.drift) task_drift(chain, task, at, space.qd, space.drift + row);
+    if (request.command) {
+      task_command(chain, task, at, space.velocity + velocity, space.command + row);
+    }
+    row += task.rows;
+    target += target_size(task);
+    velocity += velocity_size(task);
+  }
+  const auto result = [&](const L* x, int count, T* rows) {
+    if (!rows) return;
+    for (int i = 0; i < count; ++i) sound = sound & finite(x[i]);
+    store(count, lanes, x, rows + first * count);
+  };
+  result(space.J, m * n, request.J);
+  result(space.e, m, request.e);
+  result(space.drift, m, request.drift);
+  result(space.command, m, request.command);
+  return sound;
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA
+
+namespace supple {
+
+extern const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA);
+const TaskKernels SUPPLE_TASK_KERNELS(SUPPLE_ISA) = {
+    {&workspace<Space, double, TaskRequest<double>>,
+     &run_blocks<Space, double, TaskRequest<double>>},
+    {&workspace<Space, float, TaskRequest<float>>, &run_blocks<Space, float, TaskRequest<float>>},
+};
+
+}  // namespace supple

@@ -1,0 +1,1 @@
+"""Velocity control: one step, many robots at once, whole motions."""

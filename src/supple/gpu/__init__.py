@@ -1,0 +1,1 @@
+"""GPU plumbing: devices, compilation, memory and arrays of other libraries."""

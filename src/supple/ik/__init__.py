@@ -1,0 +1,1 @@
+"""Inverse kinematics: configurations that reach a target."""

@@ -1,0 +1,347 @@
+"""Position inverse kinematics on a GPU: what `supple.solve(device="cuda")` runs."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.gpu.arrays import GpuArray, stream_of
+from supple.gpu.runtime import Memory, compile_linked, device_named, machine
+from supple.gpu.source import source
+from supple.ik.gpu.targets import Reader
+from supple.ik.problem import Search, turns
+from supple.ik.solution import Solution
+from supple.ik.subproblems import falls_apart, parts_of
+from supple.motion.linearization import Array
+
+# The kernels of files that are compiled at the same time, and linked.
+_CALLED = ("iterate.cu", "finish.cu", "closest.cu", "settle.cu")
+KERNELS = {
+    ("search.cu", "explore.cu", *_CALLED): ("look_up", "search", "finish", "explore"),
+    ("postprocess.cu",): ("suit",),
+}
+
+_LISTED = 4  # `listed` in search.cu
+FEW = 9_000  # from so many targets on a thread for each is sooner than a warp for each
+_MOST = 1 << 23  # targets of a launch: indices are ints
+_THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64, "suit": 128}
+_APART = 1e-2  # `apart` in include/supple/ik/restarts.hpp
+_ALIGNED = 256  # [bytes]
+_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # numbers of the search, their bytes
+
+
+class Request(ctypes.Structure):
+    """`Request` of problem.hpp: the same members in the same order."""
+
+    _fields_ = (
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "target",
+                "q0",
+                "table",
+                "seeds",
+                "q",
+                "outcome",
+                "error",
+                "effort",
+                "near",
+                "rough",
+                "left",
+                "counter",
+            )
+        ),
+        ("position", ctypes.c_double),
+        ("rotation", ctypes.c_double),
+        ("rough_position", ctypes.c_float),
+        ("rough_rotation", ctypes.c_float),
+        ("count", ctypes.c_int),
+        ("entries", ctypes.c_int),
+        ("max_starts", ctypes.c_int),
+        ("q0_step", ctypes.c_int),
+        ("nearest", ctypes.c_int),
+        ("most", ctypes.c_int),
+        ("answers", ctypes.c_void_p),
+    )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is wanted of a call.
+
+    Attributes:
+        position: What is near enough [m].
+        rotation: Likewise [rad].
+        max_starts: Number of starts that a target may have; 0 for the usual number.
+        nearest: Whether the answer shall be near q0.
+        most: How many distinct answers to a target at most.
+    """
+
+    position: float
+    rotation: float
+    max_starts: int
+    nearest: bool = False
+    most: int = 1
+
+    @property
+    def several(self) -> bool:
+        """Whether answers are compared, and not the first one taken."""
+        return self.nearest or self.most > 1
+
+
+def texts(
+    search: Search, precision: str = "mixed", several: bool = False
+) -> dict[tuple[str, ...], list[str]]:
+    """What is compiled of a search: the texts for each of the groups of kernels of `KERNELS`."""
+    constants, rough = search.kernel.constants(), _ROUGH[precision][0]
+    several = several or bool(search.rest)
+
+    def text(name: str) -> str:
+        return source(name, constants, rough, several and name == "explore.cu")
+
+    return {
+        kernels: [text(name) for name in files]
+        for files, kernels in KERNELS.items()
+        if several or files != ("postprocess.cu",)
+    }
+
+
+class GpuSolver:
+    """A search that was compiled for a GPU, with its table of starts there.
+
+    Args:
+        search: What is compiled.
+        precision: Of the search, "mixed" or "double".
+        several: Whether for answers that are compared.
+        number: Of the GPU.
+        architecture: Of it, "sm_90".
+    """
+
+    def __init__(
+        self, search: Search, precision: str, several: bool, number: int, architecture: str
+    ) -> None:
+        self.search = search
+        self.machine = machine(number)
+        self.suits = several or bool(search.rest)
+        self._rough = _ROUGH[precision][1]
+
+        def loaded(names: tuple[str, ...], parts: list[str]) -> dict[str, Any]:
+            self.machine.use()  # (in each thread, for linking)
+            return self.machine.load(compile_linked(parts, architecture), names)
+
+        each = texts(search, precision, several)
+        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+            kernels = pool.map(loaded, each.keys(), each.values())
+            self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
+        self.machine.use()
+        self._architecture = architecture
+        stream = self.machine.stream()
+        table = np.ascontiguousarray(search.starts.table().T)
+        self._table = self._kept(table, stream)
+        self._seeds = self._kept(np.ascontiguousarray(search.starts.seeds), stream)
+        self.machine.wait(stream)
+        self.entries = table.shape[1]
+
+    def _kept(self, array: NDArray[Any], stream: int) -> Memory:
+        memory = self.machine.allocate(array.nbytes, stream)
+        self.machine.upload(memory.pointer, array, stream)
+        return memory
+
+    def solve(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
+        """Solve the kernel's targets (B, k), from starts (B, n), or one for all (n,), if any.
+
+        Returns:
+            q (B, most, n), status (B, most), errors, iterations and starts (B, most, 2), and how
+            many of the `most` there are (B,).
+        """
+        pieces = []
+        size = max(1, _MOST // bounds.most)
+        for i in range(0, max(len(targets), 1), size):
+            own = q0[i : i + size] if q0 is not None and q0.ndim > 1 else q0
+            pieces.append(self._piece(targets[i : i + size], own, bounds))
+        if len(pieces) == 1:
+            return pieces[0]
+        return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
+
+    def _piece(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
+        gpu, count, n = self.machine, len(targets), self.search.layout.robot.dof
+        gpu.use()
+        stream = gpu.stream()
+        most = bounds.most
+        sizes = self._results(count, most)
+        if most > 1:
+            sizes["answers"] = 4 * count
+        inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
+        memory, at = self.laid_out(sizes | inputs, stream)
+        gpu.upload(at["target"], targets, stream)
+        if q0 is not None:
+            gpu.upload(at["q0"], np.ascontiguousarray(q0), stream)
+        else:
+            at["q0"] = 0
+        if count:
+            step = n if q0 is not None and q0.ndim > 1 else 0
+            self.launch(at, count, bounds, stream, step)
+        host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)  # all results at once
+        gpu.download(host, memory.pointer, stream)
+
+        def part(name: str, dtype: Any, *shape: int) -> NDArray[Any]:
+            first = at[name] - memory.pointer
+            piece: NDArray[Any] = host[first : first + sizes[name]].view(dtype)
+            return piece.reshape(shape)
+
+        effort = part("effort", np.int32, count, most, 2)
+        effort[..., 1] += 1  # starts
+        found = (
+            part("q", np.float64, count, most, n),
+            part("outcome", np.int8, count, most),
+            part("error", np.float64, count, most, 2),
+            effort,
+            part("answers", np.int32, count) if most > 1 else np.ones(count, np.int32),
+        )
+        return distinct(found, turns(self.search.layout.robot)) if self._merges(most) else found
+
+    def _merges(self, most: int) -> bool:
+        """Whether answers may have become the same when they were made to suit."""
+        return most > 1 and bool(self.search.rest)
+
+    def _results(self, count: int, most: int) -> dict[str, int]:
+        """The bytes of each array of results."""
+        rows = count * most
+        return {
+            "q": 8 * self.search.layout.robot.dof * rows,
+            "error": 16 * rows,
+            "effort": 8 * rows,
+            "outcome": rows,
+        }
+
+    def solve_there(
+        self, targets: Sequence[object], q0: object, bounds: Bounds, stream: object
+    ) -> Solution:
+        """Solve targets that are in the GPU's memory, one for each task; results stay there.
+
+        Nothing is waited for. What is not finite, or no pose, gets `Status.NONFINITE_INPUT`.
+        """
+        gpu, n = self.machine, self.search.layout.robot.dof
+        gpu.use()
+        on = stream_of(stream, (*targets, q0))
+        reader = Reader(self.search, gpu, self._architecture)
+        lead, numbers = reader.targets(targets, on, _MOST)
+        start = (0, 0, ()) if q0 is None else reader.starts(q0, lead, on)
+        count = math.prod(lead)
+        memory, at = self.laid_out(self._results(count, 1), on)
+        at |= {"target": numbers.pointer, "q0": start[0]}
+        if count:
+            self.launch(at, count, bounds, on, start[1])
+        steps = [math.prod(lead[i + 1 :]) for i in range(len(lead))]
+
+        def part(name: str, dtype: Any, width: int, first: int = 0, *more: int) -> GpuArray:
+            strides = (*(width * step for step in steps), *(1 for _ in more))
+            kind = np.dtype(dtype)
+            pointer = at[name] + first * kind.itemsize
+            return GpuArray((*lead, *more), kind, strides, pointer, memory)
+
+        results: list[Any] = [
+            part("q", np.float64, n, 0, n),
+            part("outcome", np.int8, 1),
+            *(part("error", np.float64, 2, i) for i in range(2)),
+            *(part("effort", np.int32, 2, i) for i in range(2)),
+        ]
+        return Solution(*results)
+
+    def laid_out(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
+        """One piece of memory for several arrays, and where each is."""
+        ends = np.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes.values()]).tolist()
+        memory = self.machine.allocate(ends[-1], stream)
+        begins = [memory.pointer, *(memory.pointer + end for end in ends[:-1])]
+        return memory, dict(zip(sizes, begins, strict=True))
+
+    def launch(
+        self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
+    ) -> None:
+        """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
+        gpu, n = self.machine, self.search.layout.robot.dof
+        many, memory = count > FEW and bounds.most == 1, None
+        own: dict[str, int] = {}
+        if many:
+            memory, own = self.laid_out(
+                {
+                    "counter": 8,
+                    "near": 2 * _LISTED * count,
+                    "rough": self._rough * n * count,
+                    "left": 4 * count,
+                },
+                stream,
+            )
+            gpu.zero(own["counter"], 8, stream)
+        request = Request(
+            **at,
+            **own,
+            table=self._table.pointer,
+            seeds=self._seeds.pointer,
+            position=bounds.position,
+            rotation=bounds.rotation,
+            rough_position=max(bounds.position, self.search.coarse),
+            rough_rotation=max(bounds.rotation, 2e-5),
+            count=count,
+            entries=self.entries,
+            max_starts=bounds.max_starts,
+            q0_step=q0_step,
+            nearest=bounds.nearest,
+            most=bounds.most,
+        )
+
+        def start(name: str, blocks: int, *more: Any) -> None:
+            threads = _THREADS[name]
+            gpu.launch(self.kernels[name], max(1, blocks), threads, stream, request, *more)
+
+        if many:
+            start("look_up", -(-count // (4 * 128)))
+            start("search", min(-(-count // 128), 4 * gpu.processors))
+            start("finish", -(-count // 128))
+        start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
+        if self.suits:
+            start("suit", -(-count * bounds.most // 128))
+        del memory  # given back on the stream, after its last use there
+
+
+@lru_cache(maxsize=32)
+def solver_of(
+    search: Search, device: str, precision: str = "mixed", several: bool = False
+) -> GpuSolver:
+    """A search on a GPU, compiled when first asked for."""
+    number, info = device_named(device)
+    how = (precision, several, number, info.architecture)
+    if not falls_apart(search):
+        return GpuSolver(search, *how)
+    from supple.ik.gpu.subproblems import GpuParts  # (which has a GpuSolver for each)
+
+    return GpuParts(search, parts_of(search), *how)
+
+
+def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
+    """Of several answers to each target, as `GpuSolver.solve` returns them, the distinct ones.
+
+    Args:
+        found: q (B, s, n) first, how many there are (B,) last.
+        turn: A whole turn of each coordinate (n,) [rad], which counts nothing; 0 for none.
+    """
+    *parts, count = found
+    q = parts[0]
+    kept = np.zeros(q.shape[:2], dtype=np.bool_)
+    whole = np.where(turn > 0, turn, math.inf)
+    for i in range(count.max(initial=0)):
+        away = q[:, :i] - q[:, i, None]
+        away -= np.where(turn > 0, turn, 0.0) * np.round(away / whole)
+        same = (np.abs(away).max(axis=-1) <= _APART) & kept[:, :i]
+        kept[:, i] = (i < count) & ~same.any(axis=1)
+    order = np.argsort(~kept, axis=1, kind="stable")
+    rows = np.arange(len(q))[:, None]
+    return (*(part[rows, order] for part in parts), kept.sum(axis=1, dtype=np.int32))

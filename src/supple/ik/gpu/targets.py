@@ -1,0 +1,169 @@
+"""Targets and starts in a GPU's memory -> the kernel's numbers, without waiting."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from supple.errors import InputError
+from supple.gpu.arrays import Seen, seen
+from supple.gpu.runtime import Machine, Memory, compile_source
+from supple.gpu.source import source
+from supple.ik.problem import Search
+from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
+
+# `Kind` of targets.cu, and what a target of a task may be
+KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
+    PoseTask: (0, ((4, 4),)),
+    PositionTask: (1, ((3,),)),
+    AxisTask: (2, ((3,),)),
+    OrientationTask: (3, ((3, 3), (4, 4))),
+}
+PLAIN = 4
+_MOST_AXES = 8
+_DTYPES = (np.float64, np.float32)
+
+
+class View(ctypes.Structure):
+    """`View` of targets.cu: the same members in the same order."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        *((name, ctypes.c_int) for name in ("axes", "floats", "rows", "columns")),
+        ("size", ctypes.c_longlong * _MOST_AXES),
+        ("step", ctypes.c_longlong * _MOST_AXES),
+        ("row", ctypes.c_longlong),
+        ("column", ctypes.c_longlong),
+    )
+
+
+class Reader:
+    """Reads the targets of a search, and starts, on one GPU."""
+
+    def __init__(self, search: Search, machine: Machine, architecture: str) -> None:
+        self.search, self.machine = search, machine
+        self._kernel = _kernel(machine, architecture)
+
+    def targets(
+        self, given: Sequence[object], stream: int, most: int
+    ) -> tuple[tuple[int, ...], Memory]:
+        """The batch axes, and the kernel's numbers (count, k) in new memory.
+
+        Raises:
+            InputError: shapes that are not those of the tasks, or too many.
+        """
+        tasks, sizes = self.search.layout.tasks, self.search.layout.kernel.target_sizes
+        if len(given) != len(tasks):
+            raise InputError(
+                f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
+            )
+        each = []
+        for task, i in zip(tasks, self.search.order, strict=True):
+            kind, shapes = _expected(task, self.search.layout.robot.dof)
+            name = "target" if len(tasks) == 1 else f"target {i}"
+            each.append((kind, *self._looked_at(given[i], shapes, stream, name)))
+        try:
+            lead = np.broadcast_shapes(*(lead for _, _, lead, _ in each))
+        except ValueError:
+            shown = ", ".join(str(lead) for _, _, lead, _ in each)
+            raise InputError(
+                f"targets must have batch axes that broadcast; given: {shown}"
+            ) from None
+        count = math.prod(lead)
+        if count > most or len(lead) > _MOST_AXES:
+            raise InputError(
+                f"targets in a GPU's memory must be {most} at most, of {_MOST_AXES} axes at most; "
+                f"given: {lead}"
+            )
+        memory = self.machine.allocate(8 * sum(sizes) * count, stream)
+        first = 0
+        for (kind, array, own, inner), size in zip(each, sizes, strict=True):
+            view = _view(array, own, inner, lead)
+            self._read(view, kind, memory.pointer + 8 * first, sum(sizes), count, stream)
+            first += size
+        return lead, memory
+
+    def starts(
+        self, given: object, lead: tuple[int, ...], stream: int
+    ) -> tuple[int, int, tuple[object, ...]]:
+        """Starts (..., n), or one for all (n,): where, from one to the next, and what keeps them.
+
+        Raises:
+            InputError: another shape.
+        """
+        n = self.search.layout.robot.dof
+        array, own, inner = self._looked_at(given, ((n,),), stream, "q0")
+        if own not in ((), lead):
+            raise InputError(
+                f"q0 must be ({n},), or have the batch axes of the targets, {lead}; "
+                f"given: {array.shape}"
+            )
+        step = n if own else 0
+        if array.dense and array.dtype == np.float64:
+            return array.pointer, step, (array,)
+        count = math.prod(own)
+        memory = self.machine.allocate(8 * n * count, stream)
+        self._read(_view(array, own, inner, own), PLAIN, memory.pointer, n, count, stream)
+        return memory.pointer, step, (array, memory)
+
+    def _looked_at(
+        self, given: object, shapes: Sequence[tuple[int, ...]], stream: int, name: str
+    ) -> tuple[Seen, tuple[int, ...], tuple[int, ...]]:
+        array = seen(given, stream, name, dtypes=_DTYPES, strided=True)
+        for inner in shapes:
+            if array.shape[-len(inner) :] == inner and len(array.shape) >= len(inner):
+                break
+        else:
+            expected = " or ".join(f"(..., {', '.join(map(str, inner))})" for inner in shapes)
+            raise InputError(f"{name} must be {expected}; given: {array.shape}")
+        if array.device != self.machine.number:
+            raise InputError(
+                f"{name} must be on cuda:{self.machine.number}; given: on cuda:{array.device}"
+            )
+        return array, array.shape[: len(array.shape) - len(inner)], inner
+
+    def _read(self, view: View, kind: int, to: int, width: int, count: int, stream: int) -> None:
+        if not count:
+            return
+        numbers = (ctypes.c_int(kind), ctypes.c_void_p(to), ctypes.c_int(width))
+        blocks, threads = -(-count // 128), 128
+        self.machine.launch(
+            self._kernel, blocks, threads, stream, view, *numbers, ctypes.c_int(count)
+        )
+
+
+def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """The kind of a task's target, and which shapes it may have."""
+    if isinstance(task, PostureTask):
+        return PLAIN, ((dof if task.joints is None else len(task.joints),),)
+    return KINDS[type(task)]
+
+
+def _view(array: Seen, own: tuple[int, ...], inner: tuple[int, ...], lead: tuple[int, ...]) -> View:
+    """An array with batch axes of its own, as one with others that it is broadcast to."""
+    steps = array.strides
+    missing = len(lead) - len(own)
+    along = [0] * missing + [0 if n == 1 else s for n, s in zip(own, steps, strict=False)]
+    row, column = steps[-2:] if len(inner) == 2 else (0, steps[-1])
+    return View(
+        array.pointer,
+        len(lead),
+        int(array.dtype == np.float32),
+        inner[0] if len(inner) == 2 else 1,
+        inner[-1],
+        (ctypes.c_longlong * _MOST_AXES)(*reversed(lead)),
+        (ctypes.c_longlong * _MOST_AXES)(*reversed(along)),
+        row,
+        column,
+    )
+
+
+@lru_cache(maxsize=8)
+def _kernel(machine: Machine, architecture: str) -> Any:
+    code = compile_source(source("targets.cu"), architecture)
+    return machine.load(code, ("read",))["read"]

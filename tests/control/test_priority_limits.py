@@ -1,0 +1,28 @@
+"""Priorities at limits: what a higher task loses there, it would lose alone as well."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loops import robot
+from supple import DLS, Limits, OrientationTask, PositionTask, Priority, Servo, damping
+
+
+def test_at_limits_a_lower_task_takes_nothing_from_a_higher_one() -> None:
+    """The speed of the hand is missed by no more than without the task below it."""
+    arm, dt, rng = robot("panda"), 0.01, np.random.default_rng(61)
+    slow = Limits.of(arm, speed=0.1)
+    tasks = (PositionTask("panda_link8"), OrientationTask("panda_link8"))
+    step = DLS(damping.Constant(1e-6))
+    alone, missed = [], []
+    for q in 0.7 * arm.random(62, 40):
+        v, w = 0.3 * rng.normal(size=3), rng.normal(size=3)
+        both = Servo(arm, tasks, dt=dt, limits=slow, step=Priority((step, step)))
+        one = Servo(arm, tasks[:1], dt=dt, limits=slow, step=step)
+        both(q, [v, w])
+        one(q, [v])
+        J = arm.jacobian(q, "panda_link8")[:3]
+        alone.append(np.linalg.norm(J @ one.qd - v))
+        missed.append(np.linalg.norm(J @ both.qd - v))
+    assert np.mean(alone) > 0.01  # limits act
+    assert np.mean(missed) < 1.05 * np.mean(alone)

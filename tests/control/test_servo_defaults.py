@@ -1,0 +1,137 @@
+"""A Servo as it comes: each joint's own limits and nothing hidden, on robot files as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supple
+from loops import NAMES, robot, somewhere
+from supple import PoseTask, PositionTask, PostureTask, Servo, Status, damping, track
+
+Finder = Callable[[str, str], Path]
+DATA = ("cmeel.prefix", "share/example-robot-data/robots/")
+SPEED, DT = 0.3, 0.002  # [m/s], [s]
+
+# A gripper's finger, or a lift, is by far the slowest joint of each.
+FILES = {
+    "panda": ("panda_description/urdf/panda.urdf", "panda_hand_tcp"),
+    "pr2": ("pr2_description/urdf/pr2.urdf", "r_gripper_tool_frame"),
+    "tiago": ("tiago_description/robots/tiago.urdf", "arm_tool_link"),
+    "tiago pro": ("tiago_pro_description/robots/tiago_pro.urdf", "arm_left_tool_link"),
+    "talos": ("talos_data/robots/talos_reduced.urdf", "wrist_left_ft_tool_link"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
+    """They do if some q̇ inside them does it: the shortest, or the shortest in shares of speed."""
+    path, frame = FILES[name]
+    arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
+    servo = Servo(arm, frame, dt=DT)
+    assert servo.limits.max_norm == np.inf
+    rng, asked = np.random.default_rng(0), 0
+    for q in arm.random(rng, 60):
+        twist = np.append(rng.normal(size=3), np.zeros(3))
+        twist *= SPEED / np.linalg.norm(twist)
+        servo.reset()
+        servo(q, twist)
+        J = servo.linearization.J
+        low = np.maximum(-arm.max_speed, (arm.lower - q) / DT)
+        high = np.minimum(arm.max_speed, (arm.upper - q) / DT)
+        each = [np.linalg.pinv(J * weight) @ twist * weight for weight in (1.0, arm.max_speed)]
+        if any(((low <= x) & (x <= high)).all() for x in each) and servo.sigma_min > 0.05:
+            asked += 1
+            np.testing.assert_allclose(J @ servo.qd, twist, rtol=0, atol=1e-5 * SPEED)
+        elif not np.allclose(J @ servo.qd, twist, rtol=0, atol=1e-3 * SPEED):
+            assert servo.status in (Status.AT_LIMIT, Status.DAMPED)
+    assert asked > 15
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_are_each_joints_own(name: str) -> None:
+    arm = robot(name)
+    limits = Servo(arm, dt=DT).limits
+    np.testing.assert_array_equal(limits.lower, arm.lower)
+    np.testing.assert_array_equal(limits.upper, arm.upper)
+    np.testing.assert_array_equal(limits.max_speed, arm.max_speed)
+    assert np.isinf(limits.max_acceleration).all()
+    assert limits.max_norm == np.inf
+
+
+@pytest.mark.parametrize("name", ["planar2", "puma560", "panda", "ur5e"])
+@pytest.mark.parametrize("size", [1e-3, 0.3, 10.0])
+def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: float) -> None:
+    """‖q̇‖ <= sqrt(‖e‖/(κ dt)) for `Curvature`, at singularities too: no limit is needed."""
+    arm, rng = robot(name), np.random.default_rng(2)
+    servo = Servo(arm, dt=DT, limits=supple.Limits.none(arm))
+    rule = servo.step.rule  # type: ignore[union-attr]
+    for q in [*arm.random(rng, 50), np.zeros(arm.dof), somewhere(name) * 1e-7]:
+        servo.reset()
+        twist = rng.normal(size=6)
+        twist *= size / np.linalg.norm(twist)
+        servo(q, twist)
+        bound = np.sqrt(size / rule.curvature)  # κ dt is the rule's curvature
+        assert np.linalg.norm(servo.qd) <= bound * (1 + 1e-9)
+
+
+def test_the_default_damping_is_of_the_frames_that_the_tasks_move() -> None:
+    """The other branch of a robot, and how far a base slides, make no difference to it."""
+    body = supple.load("y")
+    here, all_tips = Servo(body, body.tips[0], dt=DT), damping.Curvature.for_robot(body, dt=DT)
+    assert here.step.rule == damping.Curvature.for_robot(body, body.tips[0], dt=DT)  # type: ignore[union-attr]
+    assert here.step.rule.curvature <= all_tips.curvature  # type: ignore[union-attr]
+    arm = robot("panda")
+    posture = Servo(arm, PostureTask(), dt=DT)
+    assert posture.step.rule == damping.Curvature(0.0)  # type: ignore[union-attr]
+    both = Servo(arm, [PositionTask(), PostureTask()], dt=DT)
+    assert both.step.rule == damping.Curvature.for_robot(arm, dt=DT)  # type: ignore[union-attr]
+
+
+SLIDER = """<robot name="slider">
+  <link name="world"/><link name="base"/><link name="upper"/><link name="lower"/><link name="tip"/>
+  <joint name="slide" type="prismatic"><parent link="world"/><child link="base"/><axis xyz="1 0 0"/>
+    <limit lower="{low}" upper="{high}" velocity="5" effort="1"/></joint>
+  <joint name="a" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 0 1"/>
+    <limit lower="-3" upper="3" velocity="2" effort="1"/></joint>
+  <joint name="b" type="revolute"><parent link="upper"/><child link="lower"/>
+    <origin xyz="0.5 0 0"/><axis xyz="0 0 1"/>
+    <limit lower="-3" upper="3" velocity="2" effort="1"/></joint>
+  <joint name="c" type="fixed"><parent link="lower"/><child link="tip"/><origin xyz="0.5 0 0"/>
+  </joint>
+</robot>"""
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 1), (-1000, 1000), (900, 1000)])
+def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, high: float) -> None:
+    file = tmp_path / "slider.urdf"
+    file.write_text(SLIDER.format(low=low, high=high))
+    arm = supple.urdf(file)
+    task = PoseTask("tip", rows=("x", "y"))
+    servo = Servo(arm, task, dt=0.01)
+    assert servo.step.rule.curvature == pytest.approx(0.5 * 0.01, rel=1e-2)  # type: ignore[union-attr]
+    servo([(low + high) / 2, 0.4, 1.0], [0.3, 0.2, 0, 0, 0, 0])
+    assert servo.status == Status.FOLLOWING
+    np.testing.assert_allclose(servo.linearization.J @ servo.qd, [0.3, 0.2], atol=1e-12)
+
+
+@pytest.mark.parametrize("dt", [0.001, 0.1, 0.5, 4.0])
+def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float) -> None:
+    """10/s, or all the way in one step where that is less: more would swing about the target."""
+    arm = robot("planar2")
+    servo = Servo(arm, PostureTask(), dt=dt)
+    assert servo.gain == min(10.0, 1 / dt)
+    q, target = np.array([0.3, 0.4]), np.array([0.5, -0.1])
+    off = np.abs(q - target)
+    for _ in range(20):
+        new = servo(q, target=target)
+        assert ((new - target) * (q - target) >= -1e-12).all()  # never beyond it
+        q = new
+    assert (np.abs(q - target) <= off * max(1 - 10 * dt, 0.0) ** 20 + 1e-12).all()
+    motion = track(
+        arm, [0.3, 0.4], tasks=PostureTask(), target=[0.5, -0.1], dt=dt, duration=20 * dt
+    )
+    np.testing.assert_array_equal(motion.q[-1], q)

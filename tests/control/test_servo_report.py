@@ -1,0 +1,159 @@
+"""`servo.explain()` describes the step that was taken: its speeds, its damping, what held it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loops import Array, robot, somewhere
+from supple import (
+    DLS,
+    Augmented,
+    Limits,
+    NullSpace,
+    NumericalFilter,
+    PoseTask,
+    PostureTask,
+    Priority,
+    Pseudoinverse,
+    Remembering,
+    Report,
+    Servo,
+    WeightedDLS,
+    damping,
+)
+from supple.motion.criteria import RestPosture
+
+Q = somewhere("panda")
+STEPS: dict[str, Any] = {
+    "default": None,
+    "optimal": DLS(damping.Optimal(0.5)),
+    "constant": DLS(damping.Constant(0.02)),
+    "rank": DLS(damping.MayorgaRank(0.1, 0.1)),
+    "rate": DLS(damping.ManipulabilityRate(0.1, 0.99, 0.01, 0.1)),
+    "weighted": WeightedDLS(damping.Constant(0.01), None, np.linspace(0.5, 2, 7)),
+    "undamped": Pseudoinverse(),
+    "filtered": NumericalFilter(3.0),
+    "remembering": Remembering(NumericalFilter(3.0)),
+    "criterion": NullSpace(DLS(damping.Constant(0.01)), RestPosture(Q)),
+    "priority": Priority(DLS(damping.Constant(0.01))),
+    "augmented": Augmented(damping.Constant(0.1), [1.0]),
+    "own": lambda lin: lin.J.T @ lin.e,
+    "own rule": DLS(lambda lin: 0.01 + lin.change),
+}
+LIMITS = {
+    "own": Limits.of(robot("panda")),
+    "slow": Limits.of(robot("panda"), speed=0.1),
+    "gentle": Limits.of(robot("panda"), max_acceleration=3.0),
+    "norm": Limits.of(robot("panda"), max_norm=0.2),
+    "all": Limits.of(robot("panda"), max_acceleration=3.0, speed=0.2, max_norm=0.3),
+    "scaled": Limits.of(robot("panda"), speed=0.1, mode="scale"),
+}
+
+
+def check(servo: Servo, report: Report, before: Array, order: int, dt: float) -> None:
+    """The report's numbers against those of the last step, worked out anew."""
+    lin = servo.linearization
+    done = servo.qd if order == 1 else (servo.qd - before) / dt + servo._rest_gain * before
+    assert report.speed == pytest.approx(np.linalg.norm(servo.qd), rel=1e-12)
+    assert report.lambda2 in (servo.lambda2, None)
+    assert report.lambda2 is not None or servo.lambda2 == 0
+    left = np.linalg.norm(lin.e - lin.J @ done)
+    assert report.missed == pytest.approx(left / np.linalg.norm(lin.e), rel=1e-9, abs=1e-12)
+    U = np.linalg.svd(lin.J)[0]
+    for i, direction in enumerate(report.directions):
+        u = U[:, i] * np.sign(U[:, i] @ lin.e) * np.sign(direction.asked)
+        assert abs(direction.asked) == pytest.approx(abs(u @ lin.e), rel=1e-6, abs=1e-12)
+        if direction.missed is not None and abs(direction.asked) > 1e-3:
+            share = 1 - u @ lin.J @ done / (u @ lin.e)
+            assert direction.missed == pytest.approx(share, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, order: int) -> None:
+    dt = 0.01
+    servo = Servo(
+        robot("panda"), PoseTask(), dt=dt, step=STEPS[name], limits=LIMITS[limits], order=order
+    )
+    rng, q = np.random.default_rng(4), Q
+    for _ in range(12):
+        before = servo.qd
+        q = servo(q, rng.normal(size=6) * rng.choice([0.01, 1.0]))
+        check(servo, servo.explain(), before, order, dt)
+
+
+def test_what_is_not_limited_is_explained_as_before_it_is_taken() -> None:
+    """Then the step is the one that `supple.explain` describes."""
+    from supple import explain
+
+    servo = Servo(robot("ur5e"), dt=0.01, step=DLS(damping.Constant(0.05)))
+    servo(somewhere("ur5e"), [0.05, 0, 0, 0, 0.1, 0])
+    taken, planned = servo.explain(), explain(servo.linearization, servo.step)  # type: ignore[arg-type]
+    assert taken.held == ()
+    assert taken.max_norm is None
+    assert taken.reason == planned.reason
+    for mine, theirs in zip(taken.directions, planned.directions, strict=True):
+        assert mine.missed == pytest.approx(theirs.missed, abs=1e-9)
+    assert taken.lambda2 == planned.lambda2 == 0.05
+
+
+def free(**more: Any) -> Limits:
+    wide = dict.fromkeys(("max_speed", "max_acceleration"), np.full(2, math.inf))
+    return Limits(**({"lower": np.full(2, -1.0), "upper": np.full(2, 1.0)} | wide | more))
+
+
+@pytest.mark.parametrize(
+    ("limits", "q", "asked", "expected"),
+    [
+        (free(), [0.99, 0.0], [9.0, 0.0], {0: ("position", 1, 1.0)}),
+        (free(), [0.0, -0.99], [0.0, -9.0], {1: ("position", -1, -1.0)}),
+        (free(max_speed=np.array([0.5, 9])), [0, 0], [2.0, 0], {0: ("speed", 1, 0.5)}),
+        (free(max_speed=np.array([9, 0.5])), [0, 0], [0, -2.0], {1: ("speed", -1, -0.5)}),
+        (free(max_acceleration=np.full(2, 3.0)), [0, 0], [2.0, 0],
+         {0: ("acceleration", 1, 3.0)}),
+        (free(), [1.2, 0.0], [0.0, 0.0], {0: ("position", 1, 1.0)}),
+        (free(max_speed=np.array([0.5, 9])), [0, 0.99], [2.0, 9.0],
+         {0: ("speed", 1, 0.5), 1: ("position", 1, 1.0)}),
+        (free(), [0.0, 0.0], [0.1, -0.1], {}),
+    ],
+)  # fmt: skip
+def test_each_joint_that_is_held_is_named_with_its_limit(
+    limits: Limits, q: list[float], asked: list[float], expected: dict[int, tuple[Any, ...]]
+) -> None:
+    arm = robot("planar2")
+    servo = Servo(arm, PostureTask(), dt=0.01, limits=limits)  # J is the identity
+    servo(q, np.array(asked, dtype=float))
+    report = servo.explain()
+    found = {held.joint: (held.limit, held.end, held.value) for held in report.held}
+    assert found == {arm.joint_names[j]: what for j, what in expected.items()}
+    assert [j for j in range(2) if servo.active[j]] == list(expected)
+    for held in report.held:
+        assert held.exceeds == 1
+        assert f"{held.joint} is held by its" in str(report)
+        assert f"limit of {held.limit}" in str(report)
+
+
+def test_a_joint_that_cannot_stop_in_time_is_named_with_by_how_much() -> None:
+    servo = Servo(robot("planar2"), dt=0.01, limits=free(max_acceleration=np.full(2, 1.0)))
+    servo.reset([2.0, 0.0])
+    servo([0.9, 0.0], np.zeros(6))
+    held = servo.explain().held[0]
+    assert (held.joint, held.limit, held.end) == (robot("planar2").joint_names[0], "position", 1)
+    assert held.exceeds == pytest.approx(abs(servo.qd[0] - 2.0) / 0.01)
+    assert f"{held.exceeds:.3g} times its limit of acceleration" in str(held)
+
+
+def test_a_norm_that_acts_is_named() -> None:
+    arm = robot("panda")
+    servo = Servo(arm, dt=0.01, limits=Limits.of(arm, max_norm=0.1))
+    servo(Q, np.full(6, 1e-3))
+    assert servo.explain().max_norm is None
+    servo(Q, np.full(6, 1.0))
+    assert servo.explain().max_norm == 0.1
+    assert "norm of all joint speeds is held by its limit, 0.1" in str(servo.explain())
+    assert "limits raise lambda2 from 0 to" in servo.explain().reason

@@ -1,0 +1,236 @@
+"""A Servo's step is that of its `step` on the linearization of its tasks, times dt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from loops import Array, robot, somewhere
+from rules import EVERY, key
+from supple import (
+    DLS,
+    SDLS,
+    Augmented,
+    ClampAngle,
+    ClampError,
+    GradientProjection,
+    Limits,
+    Linearization,
+    NullSpace,
+    NumericalFilter,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    Priority,
+    Pseudoinverse,
+    Remembering,
+    Servo,
+    TotalSpeed,
+    Transpose,
+    TruncatedSVD,
+    Wampler,
+    WeightedDLS,
+)
+from supple.control.controller import plan_of
+from supple.motion import damping
+from supple.motion.criteria import RestPosture
+from supple.motion.layout import lay_out
+from supple.motion.linearization import stacked
+
+DT = 0.01
+REST = RestPosture(np.full(7, 0.2))
+WEIGHTS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
+JOINTS = np.array([1.0, 4.0, 0.3, 1.0, 2.0, 0.6, 1.7])
+
+# Every step that the kernel has, of all rows together.
+STEPS: tuple[Any, ...] = (
+    *(DLS(rule) for rule in EVERY),
+    *(
+        DLS(rule, method)
+        for rule in (damping.Constant(0.04), damping.Optimal(0.5), damping.Curvature(0.5))
+        for method in ("svd", "cholesky", "qr")
+    ),
+    DLS(damping.Region(0.04, 5.0, direction=(0.0, 0.0, 1.0, 0.0, 0.0, 0.0), min_weight=0.2)),
+    Pseudoinverse(),
+    TruncatedSVD(0.1),
+    Transpose(),
+    SDLS(0.3),
+    SDLS(0.3, soft=True),
+    ClampError(DLS(damping.Constant(0.04)), 0.2),
+    ClampAngle(SDLS(0.3), 0.05),
+    ClampAngle(ClampError(Pseudoinverse(), 0.2), 0.1),
+    *(
+        WeightedDLS(rule, task, joint)
+        for rule in EVERY
+        for task, joint in ((WEIGHTS, None), (None, JOINTS), (WEIGHTS, JOINTS))
+    ),
+    NullSpace(DLS(damping.Constant(0.04)), REST),
+    NullSpace(DLS(damping.ManipulabilityRate(0.04, 0.99, 0.01, 0.1)), REST),
+    NullSpace(WeightedDLS(damping.MayorgaRank(0.01, 0.04), WEIGHTS, JOINTS), REST, 2.0),
+    NullSpace(WeightedDLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0), WEIGHTS), REST),
+    GradientProjection(damping.Constant(0.04), REST, 0.5),
+    GradientProjection(damping.MayorgaRank(0.01, 0.04), REST, 0.5, alpha1=0.1),
+    GradientProjection(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0), REST),
+    Wampler(0.1, 0.2, REST),
+    TotalSpeed(0.6, REST),
+    TotalSpeed(0.6, REST, switch=True),
+)
+
+
+def parts_of(tasks: Sequence[Any], q: Array, velocity: Sequence[Array]) -> list[Linearization]:
+    """The tasks by the road of Python, one by one: J from the robot, e the command itself."""
+    return [
+        task.linearize(robot("panda"), q, velocity=v)
+        for task, v in zip(tasks, velocity, strict=True)
+    ]
+
+
+def twist(k: int) -> Array:
+    """Another one in every step."""
+    return np.array([0.3, -0.2, 0.1 * k, 0.4, -0.1 * k, 0.2])
+
+
+@pytest.mark.parametrize("step", STEPS, ids=key)
+def test_a_servo_goes_where_its_step_says(step: Any) -> None:
+    """Over several steps, each told of the one before, in the kernel."""
+    arm, task = robot("panda"), PoseTask()
+    assert plan_of(step, lay_out(arm, (task,))).own is None
+    servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
+    before = None
+    for k in range(5):
+        q = somewhere("panda", k)  # far from the one before: rules that compare shall act
+        lin = task.linearize(arm, q, velocity=twist(k))
+        lin = Linearization(lin.J, lin.e, before=before, q=q)
+        expected = q + DT * step(lin)
+        np.testing.assert_allclose(servo(q, twist(k)), expected, rtol=0, atol=1e-10)
+        before = lin
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_a_filter_remembers_as_its_twin_does(printed: bool) -> None:
+    arm, task, step = robot("ur5e"), PoseTask(), NumericalFilter(6.0, printed=printed)
+    assert plan_of(step, lay_out(arm, (task,))).own is None
+    servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
+    twin = Remembering(step)
+    q = np.array([0.3, -1.2, 1.4, -0.5, 0.25, 0.2])
+    for again in range(2):
+        for k in range(25):
+            expected = q + DT * twin(task.linearize(arm, q, velocity=twist(k % 3)))
+            q = servo(q, twist(k % 3))
+            np.testing.assert_allclose(q, expected, rtol=0, atol=1e-9)
+        if not again:
+            servo.reset()
+            twin.forget()
+
+
+PAIR = (PositionTask("panda_hand_tcp", weight=2.0), PostureTask())
+TRIPLE = (PositionTask("panda_hand_tcp"), PositionTask("panda_link4", rows=("z",)), PostureTask())
+VELOCITIES = (np.array([0.2, -0.1, 0.3]), np.array([0.05, 0.1, 0.4]), np.linspace(-0.3, 0.3, 7))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Priority(Pseudoinverse()),
+        Priority(DLS(damping.Constant(0.04))),
+        Priority([DLS(damping.Optimal(0.2)), TruncatedSVD(0.05), SDLS(0.3)]),
+        Priority(DLS(damping.MayorgaRank(0.01, 0.04))),
+        Priority(DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0))),
+        Priority([WeightedDLS(damping.MayorgaRank(0.01, 0.04), WEIGHTS[:3]), *[Transpose()] * 2]),
+        Augmented(damping.Constant(0.04), [1.0, 0.1, [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07]]),
+        Augmented(damping.MayorgaRank(0.01, 0.04), [1.0, 2.0, 0.5]),
+        Augmented(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0), [1.0, 2.0, 0.5]),
+    ],
+    ids=key,
+)
+def test_several_tasks_in_order_or_weighted(step: Any) -> None:
+    arm = robot("panda")
+    assert plan_of(step, lay_out(arm, TRIPLE)).own is None
+    servo = Servo(arm, TRIPLE, dt=DT, step=step, limits=Limits.none(arm))
+    before: list[Linearization | None] = [None] * 3
+    for k in range(4):
+        q = somewhere("panda", k)
+        parts = [
+            Linearization(part.J, part.e, before=old, q=q)
+            for part, old in zip(parts_of(TRIPLE, q, VELOCITIES), before, strict=True)
+        ]
+        expected = q + DT * step(parts)
+        np.testing.assert_allclose(servo(q, VELOCITIES), expected, rtol=0, atol=1e-11)
+        before = list(parts)
+
+
+def test_tasks_without_an_order_are_rows_below_each_other() -> None:
+    arm, step = robot("panda"), DLS(damping.Constant(0.01))
+    servo = Servo(arm, PAIR, dt=DT, step=step, limits=Limits.none(arm))
+    q = somewhere("panda")
+    both = stacked(parts_of(PAIR, q, (VELOCITIES[0], VELOCITIES[2])))
+    np.testing.assert_allclose(
+        servo(q, (VELOCITIES[0], VELOCITIES[2])), q + DT * step(both), rtol=0, atol=1e-13
+    )
+
+
+def in_python(step: Any) -> Any:
+    """The same step, that the kernel cannot know."""
+    return lambda linearization: step(linearization)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        DLS(damping.Optimal(0.5)),
+        DLS(damping.MayorgaRank(0.01, 0.04)),
+        DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)),
+        NullSpace(DLS(damping.Constant(0.04)), REST),
+        ClampError(SDLS(0.3), 0.2),
+        Priority(DLS(damping.Constant(0.04))),
+        Priority(DLS(damping.MayorgaRank(0.01, 0.04))),
+    ],
+    ids=key,
+)
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_step_of_the_users_own_is_as_good(step: Any, order: int) -> None:
+    """What it is told, and what is done with it, are the same, in resolved acceleration too."""
+    arm = robot("panda")
+    own: Any = Priority(in_python(step.steps)) if isinstance(step, Priority) else in_python(step)
+    several = isinstance(step, Priority)
+    tasks: Any = TRIPLE if several else PoseTask()
+    assert plan_of(own, lay_out(arm, supple.motion.as_tasks(tasks))).own is not None
+    servos = [
+        Servo(arm, tasks, dt=DT, step=one, limits=Limits.none(arm), order=order)
+        for one in (step, own)
+    ]
+    start = np.linspace(-0.2, 0.3, 7)
+    for servo in servos:
+        servo.reset(start)
+    for k in range(6):
+        velocity: Any = VELOCITIES if several else twist(k)
+        kernel, python = (servo(somewhere("panda", k), velocity) for servo in servos)
+        np.testing.assert_allclose(kernel, python, rtol=0, atol=1e-10)
+
+
+def test_a_rule_of_the_users_own() -> None:
+    arm = robot("panda")
+    rule = damping.Optimal(0.5)
+    mine = Servo(arm, dt=DT, step=DLS(lambda lin: rule(lin)))
+    kernel = Servo(arm, dt=DT, step=DLS(rule))
+    q = p = somewhere("panda")
+    for k in range(10):
+        q, p = mine(q, twist(k)), kernel(p, twist(k))
+        np.testing.assert_allclose(q, p, rtol=0, atol=1e-12)
+        assert mine.lambda2 == pytest.approx(kernel.lambda2, rel=1e-6, abs=1e-12)
+
+
+def test_the_first_step_after_a_reset_has_none_before() -> None:
+    arm = robot("panda")
+    for rule in (damping.MayorgaRank(0.01, 0.04), damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)):
+        for step in (DLS(rule), in_python(DLS(rule))):
+            servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
+            q = somewhere("panda")
+            first = servo(q, twist(0))
+            servo(arm.random(3), twist(1))  # (far from q: what a rule remembers makes a difference)
+            servo.reset()
+            np.testing.assert_array_equal(servo(q, twist(0)), first)

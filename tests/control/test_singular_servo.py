@@ -1,0 +1,163 @@
+"""At singularities: bounded, never NaN, and out of them where there is a way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loops import SINGULAR, Array, moved, pose_of, robot, run, turned
+from supple import DLS, SDLS, Limits, NumericalFilter, PoseTask, PositionTask, Servo, track
+from supple.motion import damping
+
+STEPS: dict[str, Any] = {
+    "default": None,
+    "optimal": DLS(damping.Optimal(1.0)),
+    "constant": DLS(damping.Constant(1e-3)),
+    "selective": SDLS(0.2),
+    "filtered": NumericalFilter(10.0),
+}
+
+
+def jacobian(name: str, q: Array) -> Array:
+    """Of the end frame; of a planar arm the rows that it is for."""
+    J = np.asarray(robot(name).jacobian(q))
+    return J[:2] if name == "planar2" else J
+
+
+def lost(name: str, q: Array) -> Array:
+    """The unit twist that the robot can do least."""
+    u = np.linalg.svd(jacobian(name, q))[0][:, -1]
+    return np.concatenate([u, np.zeros(6 - len(u))])
+
+
+def sigma(name: str, q: Array) -> float:
+    return float(np.linalg.svd(jacobian(name, q), compute_uv=False)[-1])
+
+
+def task(name: str) -> Any:
+    return PositionTask(rows=("x", "y")) if name == "planar2" else PoseTask()
+
+
+def wish(name: str, twist: Array) -> Array:
+    return twist[:3] if name == "planar2" else twist
+
+
+@pytest.mark.parametrize("place", SINGULAR)
+@pytest.mark.parametrize("way", STEPS)
+def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
+    """Along the lost direction, across it, and both: finite and bounded by max_norm."""
+    name, q0 = SINGULAR[place]
+    assert sigma(name, q0) < 1e-12
+    arm, least = robot(name), lost(name, q0)
+    across = np.linspace(1, 2, 6)
+    across -= across @ least * least
+    limits = Limits.of(arm, max_norm=0.8)
+    for twist in (least, -least, 0.3 * across, least + across, 1e-9 * least, 1e3 * least):
+        servo = Servo(arm, task(name), dt=0.01, step=STEPS[way], limits=limits)
+        q, qd = run(servo, q0, 60, velocity=wish(name, twist))
+        assert np.isfinite(q).all()
+        assert (np.linalg.norm(qd, axis=1) <= 0.8).all()
+
+
+@pytest.mark.parametrize("place", [p for p in SINGULAR if "planar2" not in p and "all" not in p])
+@pytest.mark.parametrize("way", ["default", "optimal"])
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_target_beside_a_singularity_is_reached_out_of_it(
+    place: str, way: str, side: int
+) -> None:
+    """The pose of a configuration nearby, where nothing is lost, in all directions at once."""
+    name, q0 = SINGULAR[place]
+    arm = robot(name)
+    away = 0.25 * np.sin(np.arange(arm.dof) + 1.0)
+    if "elbow" in place:
+        away[2] = 0.5
+    target = pose_of(name, q0 + side * away)
+    servo = Servo(arm, dt=0.01, step=STEPS[way], limits=Limits.of(arm, max_norm=1.0))
+    q, qd = run(servo, q0, 800, target=target)
+    assert (np.linalg.norm(qd, axis=1) <= 1.0).all()
+    assert sigma(name, q[-1]) > 5e-3
+    assert np.abs(pose_of(name, q[-1]) - target).max() < 1e-9
+
+
+def test_a_stretched_arm_folds_for_a_target_inside() -> None:
+    """Off its line; on it there is nothing that says to which side, and the arm may stay."""
+    arm = robot("planar2")
+    reach = float(pose_of("planar2", np.zeros(2))[0, 3])
+    servo = Servo(arm, PositionTask(rows=("x", "y")), dt=0.01, limits=Limits.none(arm))
+    q, qd = run(servo, np.zeros(2), 2000, target=np.array([0.7 * reach, 0.1 * reach, 0.0]))
+    at = pose_of("planar2", q[-1])[:2, 3]
+    np.testing.assert_allclose(at, [0.7 * reach, 0.1 * reach], atol=1e-6)
+    assert np.isfinite(qd).all()
+    q, qd = run(servo, np.zeros(2), 200, target=np.array([0.7 * reach, 0.0, 0.0]))
+    assert np.isfinite(q).all()
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560", "stanford"])
+@pytest.mark.parametrize("way", ["default", "optimal", "constant", "filtered"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -> None:
+    """The target's path goes exactly through the singular pose, about an axis that is not lost.
+
+    Speeds stay below Δ, and the error comes back to small.
+    """
+    q0 = SINGULAR[f"{name} wrist"][1]
+    arm, T = robot(name), pose_of(name, q0)
+    across = np.cross(lost(name, q0)[3:], [0.3, 0.5, 0.8])
+    start = q0 + np.array([0, 0, 0, 0, 0.5, 0.0])
+
+    def target(t: float) -> Array:
+        s = min(t / 3.0, 1.0) - 0.5
+        return moved(turned(T, across, s), np.array([0.0, 0.1, -0.1]) * s)
+
+    delta, step = 3.0, STEPS[way]
+    if order == 2 and way == "optimal":
+        step = DLS(damping.Optimal(100.0))  # it bounds accelerations then
+    limits = Limits.of(arm, max_norm=delta)
+    result = track(
+        arm, start, target=target, dt=0.01, duration=7.0, step=step, limits=limits, order=order
+    )
+    assert np.isfinite(result.q).all()
+    assert (np.linalg.norm(result.qd, axis=1) <= delta).all()
+    assert np.linalg.norm(result.error[-1]) < 1e-3
+    assert result.sigma_min.min() < 0.05
+
+
+def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
+    """Even the pseudoinverse, which is unbounded itself, and at σ from 1e-3 to 1e-15."""
+    arm = robot("ur5e")
+    limits = Limits.of(arm, max_norm=1.0)
+    for power in range(3, 16):
+        q0 = SINGULAR["ur5e wrist"][1].copy()
+        q0[4] = 10.0**-power
+        servo = Servo(arm, dt=0.01, step=DLS(damping.Constant(0.0)), limits=limits)
+        q, qd = run(servo, q0, 40, velocity=lost("ur5e", q0))
+        assert np.isfinite(q).all()
+        assert (np.linalg.norm(qd, axis=1) <= 1.0).all()
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_jacobian_of_zeros(order: int) -> None:
+    """A frame that does not move: nothing happens, and nothing fails."""
+    arm = robot("panda")
+    base = PoseTask("panda_link0")
+    for step in STEPS.values():
+        servo = Servo(arm, base, dt=0.01, step=step, order=order)
+        q0 = np.array([0, 0, 0, -1.5, 0, 1.5, 0])
+        target = moved(np.eye(4), np.array([0.1, 0, 0]))
+        q, _ = run(servo, q0, 5, velocity=np.ones(6), target=target)
+        np.testing.assert_array_equal(q, np.broadcast_to(q0, q.shape))
+
+
+@pytest.mark.parametrize("place", ["ur5e wrist", "puma560 wrist", "stanford wrist", "panda"])
+def test_a_twist_leads_out_of_a_singularity(place: str) -> None:
+    """Along what it lacks, with a little across: σ_min grows."""
+    name, q0 = SINGULAR[place]
+    arm = robot(name)
+    across = np.linspace(1, 2, 6)
+    across -= across @ lost(name, q0) * lost(name, q0)
+    servo = Servo(arm, dt=0.01, limits=Limits.of(arm, max_norm=1.0))
+    q, qd = run(servo, q0, 100, velocity=0.2 * lost(name, q0) + 0.1 * across)
+    assert (np.linalg.norm(qd, axis=1) <= 1.0).all()
+    assert sigma(name, q[-1]) > 1e-2

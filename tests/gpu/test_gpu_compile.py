@@ -1,0 +1,165 @@
+"""What goes to the GPU compiles, for any robot, task and rule; nothing here needs a GPU."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from supple import AxisTask, PositionTask, PostureTask
+from supple.control.gpu_velocity import text_of
+from supple.control.velocity import follower_of
+from supple.errors import MissingExtraError
+from supple.gpu import cache
+from supple.gpu.runtime import compile_source
+from supple.gpu.source import source
+from supple.ik.gpu import subproblems
+from supple.ik.gpu.position import KERNELS
+from supple.ik.problem import Search, search_of
+
+
+def compiled(search: Search | None, name: str, apart: bool = False, **ways: Any) -> bytes:
+    runtime = pytest.importorskip("supple.gpu.runtime")
+    constants = "" if search is None else search.kernel.constants()
+    try:
+        return runtime.compile_source(source(name, constants, **ways), "sm_90", apart=apart)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+
+
+def searches() -> dict[str, Callable[[], Search]]:
+    panda, youbot = supple.load("panda"), supple.load("youbot")
+    tip = youbot.tips[0]
+    return {
+        "a pose": lambda: search_of(panda, None),
+        "any task and rule": lambda: search_of(
+            youbot, [PositionTask(tip), AxisTask(tip)], supple.damping.SpeedBound(1.0)
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", ["a pose", "any task and rule"])
+def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    search = searches()[what]()
+    name = re.compile(rb"_ZN6supple\d+(?:finished|come_to_rest|settle)\w+")
+    for files, kernels in KERNELS.items():
+        if files == ("postprocess.cu",):
+            continue
+        made = partial(compiled, search, apart=len(files) > 1)
+        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+            codes = dict(zip(files, pool.map(made, files), strict=True))
+        assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
+        # what is called across files has one name, by which it is linked
+        called = {file: set(name.findall(code)) for file, code in codes.items()}
+        assert called["search.cu"] == called["finish.cu"]
+        assert called["explore.cu"] == set().union(*called.values())
+        assert len(called["explore.cu"]) == 3
+
+
+def test_kernels_of_any_robot_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    code = compiled(None, "subproblems.cu")
+    assert all(kernel.encode() in code for kernel in subproblems.KERNELS)
+
+
+@pytest.mark.parametrize("ways", [{"rough": "double"}, {"several": True}], ids=str)
+def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
+    arm = supple.load("planar3")
+    search = search_of(arm, (PositionTask(rows=("x", "y")), PostureTask()))
+    names = {"search.cu": b"search", "finish.cu": b"finish", "settle.cu": b"settle"}
+    names["closest.cu"] = b"come_to_rest"
+    if "several" in ways:
+        names = {"postprocess.cu": b"suit"}
+    for name, made in (names | {"explore.cu": b"explore"}).items():
+        assert made in compiled(search, name, apart=True, **ways)
+
+
+def test_what_reads_arrays_compiles() -> None:
+    search = search_of(supple.load("planar3"), PositionTask())
+    assert b"read" in compiled(search, "targets.cu")
+    assert "Given" not in source("targets.cu", search.kernel.constants())  # the same for all
+
+
+@pytest.mark.parametrize("what", ["optimal", "limits"])
+def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
+    arm, step, limits = supple.load("panda"), None, None
+    if what == "limits":
+        step = supple.DLS(supple.damping.Curvature(0.01))
+        limits = supple.Limits.of(arm, max_norm=2.0, max_acceleration=5.0)
+    follower = follower_of(arm, None, step, limits, None if limits is None else 0.01)
+    text = text_of(follower, np.dtype(np.float32 if what == "optimal" else np.float64))
+    try:
+        code = compile_source(text, "sm_90", fine=True)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    assert b"step" in code
+
+
+def test_every_header_is_in_the_text_once() -> None:
+    constants = search_of(supple.load("panda"), None).kernel.constants()
+    assert '#include "' not in source("subproblems.cu", "")
+    text = source("explore.cu", constants)
+    assert '#include "' not in text
+    assert all(text.count(f"struct {name} {{") == 1 for name in ("Given", "Closest", "Quest"))
+
+
+def test_constants_have_all_bits() -> None:
+    robot = supple.load("panda")
+    text = search_of(robot, None).kernel.constants()
+    for limit in (*robot.lower, *robot.upper):
+        mantissa, exponent = float(limit).hex().split("p")
+        assert f"T({mantissa.rstrip('0')}p{exponent})" in text
+
+
+# ---- the cache -----------------------------------------------------------------------------------
+
+
+def test_made_once_for_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path / "deep" / "er"))
+    made: list[str] = []
+
+    def make(what: str) -> Callable[[], bytes]:
+        return lambda: made.append(what) or what.encode()  # type: ignore[func-returns-value]
+
+    for what in ("a", "b", "a", "b"):
+        assert cache.cached((what, "sm_90"), make(what)) == what.encode()
+    assert cache.cached(("a", "sm_80"), make("c")) == b"c"
+    assert made == ["a", "b", "c"]
+    # parts of a key do not run into each other
+    assert cache.cached(("asm", "_90"), make("d")) == b"d"
+
+
+def test_done_without_where_it_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("no folder")
+    monkeypatch.setenv("SUPPLE_CACHE_DIR", str(file))
+    assert [cache.cached(("a",), lambda: b"x") for _ in range(2)] == [b"x", b"x"]
+    assert file.read_text() == "no folder"
+
+
+def _write(folder: str, number: int) -> bool:
+    import os
+
+    os.environ["SUPPLE_CACHE_DIR"] = folder
+    whole = b"0123456789" * 100_000
+    return all(cache.cached((str(i),), lambda: whole) == whole for i in range(20))
+
+
+def test_many_processes_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(3) as pool:
+        assert all(pool.starmap(_write, [(str(tmp_path), i) for i in range(3)]))
+    assert {path.suffix for path in tmp_path.iterdir()} == {".cubin"}
+    assert len(list(tmp_path.iterdir())) == 20

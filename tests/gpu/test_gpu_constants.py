@@ -1,0 +1,67 @@
+"""A robot's constants reach the GPU's compiler as the numbers they are, whatever their size."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import supple
+from supple.errors import MissingExtraError
+from supple.gpu.runtime import compile_source
+from supple.gpu.source import source
+from supple.ik.problem import search_of
+
+# Normal numbers, floats without all their bits, numbers below and above every float.
+SIZES = (5e-324, 1e-300, 2.6e-68, 1e-45, 1e-40, 1.17549435e-38, 0.1, 3.4e38, 1e39)
+
+
+def sliders() -> supple.Robot:
+    """A chain of sliders: x m to the left and 1 + x m to the right, for every size x."""
+    names = [f"l{i}" for i in range(len(SIZES) + 1)]
+    text = "".join(f'<link name="{name}"/>' for name in names)
+    for i, x in enumerate(SIZES):
+        text += (
+            f'<joint name="j{i}" type="prismatic"><parent link="l{i}"/><child link="l{i + 1}"/>'
+            f'<origin xyz="0 0 {min(x, 1)!r}"/><limit lower="{-x!r}" upper="{1 + x!r}"/></joint>'
+        )
+    return supple.urdf(f'<robot name="sliders">{text}</robot>')
+
+
+def as_float(x: float) -> float:
+    """The float nearest to a finite number; half the range of floats for what is beyond them."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = float(np.float32(x))
+    return rounded if np.isfinite(rounded) else float(np.copysign(2.0**127, x))
+
+
+def test_every_constant_is_the_number_rounded_to_its_type() -> None:
+    robot = sliders()
+    claims = []
+    for name in ("lower", "upper"):
+        for i, x in enumerate(getattr(robot, name).tolist()):
+            if np.isinf(x):  # a limit beyond 1e12 counts as none
+                sign = "-" if x < 0 else ""
+                for T in ("double", "float"):
+                    claims.append(
+                        f"static_assert(Given<{T}>::{name}[{i}] == {sign}Number<{T}>::huge);"
+                    )
+                continue
+            claims.append(f"static_assert(Given<double>::{name}[{i}] == {x.hex()});")
+            claims.append(f"static_assert(Given<float>::{name}[{i}] == {as_float(x).hex()});")
+    text = source("problem.hpp", search_of(robot, supple.PositionTask()).kernel.constants())
+    claimed = "namespace supple {\n" + "\n".join(claims) + "\n}\n"
+    try:
+        compile_source(text + claimed, "sm_90")
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+
+
+def test_only_numbers_beyond_the_normal_floats_are_written_twice() -> None:
+    text = search_of(sliders(), supple.PositionTask()).kernel.constants()
+    for number in re.findall(r"T\((-?0x[^)]*)\)", text):
+        x = abs(float.fromhex(number))
+        assert x == 0 or np.finfo(np.float32).tiny <= x <= np.finfo(np.float32).max
+    usual = search_of(supple.load("panda"), None).kernel.constants()
+    assert "sizeof" not in usual

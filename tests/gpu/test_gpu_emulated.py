@@ -1,0 +1,269 @@
+"""What the GPU's kernels decide, without a GPU: their text on a CPU, whose warps take turns.
+
+What a GPU makes of them is for the tests that are marked; here are a planar arm's problems, few
+(a warp for each) and many (a thread for each).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import emulator
+import supple
+from gpu_kernels import LEFT, RIGHT, tree
+from several_arms import HEAD, arms
+from supple import AxisTask, PoseTask, PositionTask, PostureTask, Status, solve
+from supple.gpu.source import source
+from supple.ik.gpu import position, subproblems
+from targets import apart
+
+Array = np.ndarray
+HAND = PositionTask(rows=("x", "y"))
+COUNT = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulated() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        position.solver_of.cache_clear()
+        emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
+        yield
+    position.solver_of.cache_clear()
+
+
+@pytest.fixture(params=["a warp for each", "a thread for each"], autouse=True)
+def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "a thread for each":
+        monkeypatch.setattr(position, "FEW", COUNT // 2)
+
+
+ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5, 2.5)] * 3)
+
+
+def targets(seed: int) -> tuple[Array, Array]:
+    """Configurations, and where the hand is then."""
+    q = ARM.random(seed, COUNT)
+    return q, ARM.fk(q)[:, :3, 3]
+
+
+def hold(p: Array, found: supple.Solution) -> None:
+    """Answers are inside the limits, and errors as told, by the CPU's kinematics."""
+    assert ((ARM.lower <= found.q) & (found.q <= ARM.upper)).all()
+    far = np.linalg.norm((ARM.fk(found.q)[:, :3, 3] - p)[:, :2], axis=1)
+    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
+    assert (far[found.success] <= 1e-6).all()
+
+
+def test_targets_are_met_whatever_their_order() -> None:
+    _, p = targets(1)
+    found = solve(ARM, p, tasks=HAND, device="cuda")
+    assert found.success.all()
+    hold(p, found)
+    back = solve(ARM, p[::-1], tasks=HAND, device="cuda")
+    assert (back.q[::-1] == found.q).all()
+
+
+def test_several_frames_are_met_whatever_their_order() -> None:
+    q = ARM.random(8, 200)  # (more than the threads of a block)
+    elbow, hand = ARM.frames[-2:]
+    tasks = (PositionTask(elbow, rows=("x", "y")), PositionTask(hand, rows=("x",)))
+    p = [ARM.fk(q, task.frame)[:, :3, 3] for task in tasks]
+    found = solve(ARM, p, tasks=tasks, device="cuda")
+    assert found.success.all()
+    for task, goal in zip(tasks, p, strict=True):
+        off = (ARM.fk(found.q, task.frame)[:, :3, 3] - goal)[:, : len(task.rows or ())]
+        assert np.abs(off).max() <= 1e-6
+    back = solve(ARM, [one[::-1] for one in p], tasks=tasks, device="cuda")
+    assert (back.q[::-1] == found.q).all()
+
+
+def test_iterations_that_are_compiled_apart() -> None:
+    """Poses of both hands of a robot with nine joints: large, as problem.hpp has it."""
+    robot = tree()
+    tasks = tuple(PoseTask(frame) for frame in (LEFT, RIGHT))
+    q = robot.random(9, 24)
+    T = [robot.fk(q, task.frame) for task in tasks]
+    T[0][3, 2, 3] += 4.0  # out of reach
+    found, same = (solve(robot, T, tasks=tasks, device=device) for device in ("cuda", "cpu"))
+    assert (found.status == same.status).all()
+    assert found.success.sum() == 23
+    far, off = np.stack(
+        [apart(robot.fk(found.q, LEFT), T[0]), apart(robot.fk(found.q, RIGHT), T[1])]
+    ).max(axis=0)
+    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.position_error, same.position_error, atol=1e-3)
+
+
+def test_what_cannot_be_is_said() -> None:
+    _, p = targets(2)
+    p[3] = 3 * p[3] / np.linalg.norm(p[3])
+    p[5] = np.nan
+    p[7] = 5.0, 0.0, 0.0
+    found = solve(ARM, p, tasks=HAND, device="cuda")
+    same = solve(ARM, p, tasks=HAND)
+    assert (found.status == same.status).all()
+    assert found.status[[3, 5, 7]].tolist() == [
+        Status.UNREACHABLE,
+        Status.NONFINITE_INPUT,
+        Status.UNREACHABLE,
+    ]
+    np.testing.assert_allclose(found.position_error, same.position_error, rtol=1e-6, atol=1e-6)
+    assert abs(found.position_error[7] - 2.7) < 1e-6  # stretched out
+
+
+def test_a_plane_that_nothing_crosses_saves_starts() -> None:
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(5, 30))
+    T[:, 2, 3] += 2.0
+    found = solve(robot, T, device="cuda")
+    assert (found.status == Status.UNREACHABLE).all()
+    assert found.restarts.max() < 160  # (without it half of them need all 256)
+    closest = solve(robot, T)
+    for kind in ("position_error", "rotation_error"):
+        np.testing.assert_allclose(getattr(found, kind), getattr(closest, kind), atol=1e-3)
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_the_nearest(near: bool) -> None:
+    q, p = targets(3)
+    q0 = np.clip(q + 0.05, ARM.lower, ARM.upper) if near else ARM.random(4, COUNT)
+    found, same = (solve(ARM, p, tasks=HAND, q0=q0, device=d) for d in ("cuda", "cpu"))
+    assert found.success.all()
+    hold(p, found)
+    moved, there = (np.abs(x.q - q0).max(axis=1) for x in (found, same))
+    first = np.abs(solve(ARM, p, tasks=HAND).q - q0).max(axis=1)
+    assert moved.mean() <= 1.1 * there.mean() < first.mean()
+    if near:  # what a start nearby finds is the answer, and nothing is compared with it
+        assert (found.restarts == 0).mean() >= 0.9
+
+
+def test_a_posture() -> None:
+    _, p = targets(5)
+    rest = np.full(3, 0.4)
+    tasks = (HAND, PostureTask())
+    found, same = (solve(ARM, [p, rest], tasks=tasks, device=d) for d in ("cuda", "cpu"))
+    assert found.success.all()
+    hold(p, found)
+    far, there = (np.linalg.norm(x.q - rest, axis=1) for x in (found, same))
+    np.testing.assert_allclose(np.sort(far)[: COUNT // 2], np.sort(there)[: COUNT // 2], atol=1e-3)
+
+
+def test_several_are_distinct_and_the_best_comes_first() -> None:
+    _, p = targets(6)
+
+    def cost(q: Any) -> float:
+        return float(abs(q[0]))
+
+    found = solve(ARM, p[0], tasks=HAND, solutions=20, prefer=cost, device="cuda")
+    costs = [cost(q) for q in found.q]
+    assert len(costs) == 20  # (one joint more than needed: as many as are asked for)
+    assert costs == sorted(costs)
+    assert found.success.all()
+    # no joint more than needed: the elbow on either side
+    T = ARM.fk(np.array([0.3, 0.7, -0.4]))
+    pose = PoseTask(rows=("x", "y", "rz"))
+    both = solve(ARM, T, tasks=pose, solutions=20, device="cuda")
+    assert both.success.all()
+    np.testing.assert_allclose(np.sort(both.q[:, 1]), [-0.7, 0.7], atol=1e-5)
+
+
+def test_answers_that_differ_by_whole_turns_are_one() -> None:
+    """Of three rows the second is the first but for a turn; a slide of the same length is none."""
+    q = np.array([[[0.1, 0.2], [0.1 + 2 * np.pi, 0.2], [0.1, 0.2 + 2 * np.pi]]])
+    count = np.array([3], np.int32)
+    kept, number = position.distinct((q, count), np.array([2 * np.pi, 0.0]))
+    assert number.tolist() == [2]
+    np.testing.assert_array_equal(kept[0, :2], q[0, [0, 2]])
+
+
+def test_arrays_of_any_strides_and_floats() -> None:
+    _, p = targets(7)
+    same = solve(ARM, p, tasks=HAND, device="cuda")
+
+    def solved(array: Array) -> Array:
+        found: Any = solve(ARM, emulator.There(array), tasks=HAND)
+        q = np.empty(found.q.shape)
+        found.q.memory.machine.download(q, found.q.pointer, 0)
+        return q
+
+    for array in (p, np.asfortranarray(p), np.repeat(p, 2, axis=0)[::2], p.reshape(4, 10, 3)):
+        assert (solved(array).reshape(-1, 3) == same.q).all()
+    at = ARM.fk(solved(p.astype(np.float32)))[:, :3, 3]
+    assert np.abs(at - p.astype(np.float32)).max() <= 1e-6
+
+
+def test_the_length_of_a_direction_does_not_matter() -> None:
+    """The same answers as by the CPU's way to read a target, which is another one."""
+    q, p = targets(8)
+    x, tasks = ARM.fk(q)[:, :3, 0], (PositionTask(rows=("x",)), AxisTask(axis=(1, 0, 0)))
+    same = solve(ARM, [p, x], tasks=tasks, device="cuda").q
+    for length in (2.0**-40, 1.0, 8.0):
+        there = [emulator.There(given) for given in (p, length * x)]
+        found: Any = solve(ARM, there, tasks=tasks)
+        q = np.empty(found.q.shape)
+        found.q.memory.machine.download(q, found.q.pointer, 0)
+        np.testing.assert_allclose(q, same, rtol=0, atol=1e-6)
+
+
+def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
+    """So far from zero an angle is rounded by more than the tolerance: no turns then."""
+    robot, tolerance = supple.load("planar2"), 1e-9
+    p = robot.fk(robot.random(9, COUNT))[:, :3, 3]
+    near = {"tasks": HAND, "device": "cuda", "position_tolerance": tolerance}
+    for turns in (0.0, 1e8):
+        found = solve(robot, p, q0=np.array([turns, -turns]), **near)
+        assert found.success.all()
+        off = (robot.fk(found.q)[:, :3, 3] - p)[:, :2]
+        assert np.linalg.norm(off, axis=1).max() <= tolerance * (1 + 1e-6)
+
+
+# ---- tasks that share no joint -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+def test_parts_are_put_together(arm: int) -> None:
+    """Two arms and a head: each arm's answer is its own, of either status, and the head rests."""
+    both = arms("planar3", "planar3")
+    tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
+    q = both.random(7, COUNT)
+    p = [both.fk(q, tip)[:, :3, 3] for tip in both.tips]
+    p[arm][3] += 100.0
+    q0 = both.random(8)
+    for start in ({}, {"q0": q0, "prefer": "fast"}):
+        found = solve(both, p, tasks=tasks, device="cuda", **start)
+        missed = np.arange(COUNT) == 3
+        assert (found.status == np.where(missed, Status.UNREACHABLE, Status.CONVERGED)).all()
+        assert ((both.lower <= found.q) & (found.q <= both.upper)).all()
+        far = [
+            np.linalg.norm((both.fk(found.q, tip)[:, :3, 3] - one)[:, :2], axis=1)
+            for tip, one in zip(both.tips, p, strict=True)
+        ]
+        np.testing.assert_allclose(found.position_error, np.max(far, axis=0), rtol=1e-6, atol=1e-12)
+        assert far[1 - arm].max() <= 1e-6
+        head = both.joint_names.index(HEAD)
+        rests = np.clip(q0[head] if start else 0.0, both.lower[head], both.upper[head])
+        assert (found.q[:, head] == rests).all()
+
+
+def test_parts_begin_finite() -> None:
+    """Joints that no task moves are where they start, or at rest if that is nowhere."""
+    gpu = position.machine(0)
+    q0 = np.array([[0.3, 9.0, -2.0], [np.nan, -np.inf, 0.1]])
+    limits = np.array([[-np.inf, -1.0, -np.inf], [np.inf, 1.0, np.inf]])
+    q, error = np.full((2, 3), 7.0), np.full((2, 2), 7.0)
+    effort, outcome = np.full((2, 2), 7, np.intc), np.full(2, 7, np.int8)
+    whole = subproblems.Answers(*(x.ctypes.data for x in (q, error, effort, outcome)), 3)
+    given = (ctypes.c_void_p(q0.ctypes.data), ctypes.c_int(3), ctypes.c_void_p(limits.ctypes.data))
+    begin = gpu.load(source("subproblems.cu").encode(), ("begin",))["begin"]
+    gpu.launch(begin, 1, 32, 0, *given, whole, ctypes.c_int(2))
+    np.testing.assert_array_equal(q, [[0.3, 1.0, -2.0], [0.0, 0.0, 0.1]])
+    assert outcome.tolist() == [Status.CONVERGED, Status.NONFINITE_INPUT]
+    np.testing.assert_array_equal(error, [[0.0, 0.0], [np.inf, np.inf]])
+    assert not effort.any()

@@ -1,0 +1,57 @@
+"""Without a GPU, or without the extra, what is missing is said."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import supple
+from supple import InputError, solve
+from supple.gpu import runtime
+
+
+@pytest.fixture
+def forgotten() -> None:
+    for function in (runtime.packages, runtime.driver, runtime._devices):
+        function.cache_clear()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cuda", "cuda.core", "cuda.bindings"):
+        monkeypatch.setitem(sys.modules, name, None)
+    robot = supple.load("panda")
+    with pytest.raises(supple.MissingExtraError, match=r'pip install "supple\[cuda\]"'):
+        solve(robot, np.eye(4), device="cuda")
+    assert supple.devices() == ()
+    runtime.driver.cache_clear()
+
+
+def test_without_a_gpu() -> None:
+    if supple.devices():
+        pytest.skip("there is a GPU here")
+    pytest.importorskip("cuda.core")
+    with pytest.raises(supple.DeviceError, match="needs an NVIDIA GPU and its driver"):
+        solve(supple.load("panda"), np.eye(4), device="cuda")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "", 0])
+def test_a_device_that_is_none(name: object) -> None:
+    with pytest.raises(InputError, match="device must be"):
+        solve(supple.load("panda"), np.eye(4), device=name)
+
+
+def test_a_stream_without_a_gpu() -> None:
+    with pytest.raises(InputError, match="stream is for targets in a GPU's memory"):
+        solve(supple.load("panda"), np.eye(4), stream=1)
+
+
+def test_a_precision_that_a_cpu_does_not_have() -> None:
+    robot = supple.load("panda")
+    with pytest.raises(InputError, match="for a GPU alone: on the CPU floats search"):
+        solve(robot, np.eye(4), precision="double")
+    for device in ("cpu", "cuda"):
+        with pytest.raises(supple.UnknownNameError, match="precision 'single'"):
+            solve(robot, np.eye(4), precision="single", device=device)

@@ -1,0 +1,168 @@
+"""Laws of solve(device="cuda"): those of the CPU, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supple
+from supple import AxisTask, InputError, PositionTask, Status, solve
+from targets import apart, boundary, hold
+
+pytestmark = pytest.mark.cuda
+
+GATES = [(1e-4, 1e-3), (1e-6, 1e-6)]
+COUNTS = [1, 33, 2000, 20_000]  # a warp for each, and a thread for each
+
+
+@pytest.mark.parametrize("gate", GATES, ids=str)
+@pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560", "stanford"])
+def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) -> None:
+    robot = supple.load(name)
+    for count in COUNTS:
+        T = robot.fk(robot.random(7, count))
+        found = solve(
+            robot, T, position_tolerance=gate[0], rotation_tolerance=gate[1], device="cuda"
+        )
+        assert found.success.all()
+        hold(robot, T, found, *gate)
+
+
+@pytest.mark.parametrize("count", [300, 12_000])
+def test_doubles_alone(count: int) -> None:
+    robot = supple.load("ur5e")
+    T = robot.fk(robot.random(7, count))
+    T[::100, 2, 3] += 3.0
+    found = solve(robot, T, device="cuda", precision="double")
+    again = solve(robot, T[::-1], device="cuda", precision="double")
+    out = np.arange(count) % 100 == 0
+    assert (found.status[~out] == Status.CONVERGED).all()
+    assert (found.status[out] == Status.UNREACHABLE).all()
+    hold(robot, T, found)
+    assert (again.q[::-1] == found.q).all()
+
+
+def test_one_target() -> None:
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(8))
+    found = solve(robot, T, device="cuda:0")
+    assert found.status is Status.CONVERGED
+    assert found.q.shape == (7,)
+    hold(robot, T, found)
+
+
+def test_an_arm_of_five_joints_points_its_tool() -> None:
+    robot = supple.load("youbot")
+    (tip,) = robot.tips
+    T = robot.fk(robot.random(9, 11_000))
+    tasks = [PositionTask(tip), AxisTask(tip)]
+    found = solve(robot, [T[:, :3, 3], T[:, :3, 2]], tasks=tasks, device="cuda")
+    assert found.success.all()
+    at = robot.fk(found.q)
+    assert (np.linalg.norm(at[:, :3, 3] - T[:, :3, 3], axis=1) <= 1e-6).all()
+    assert (np.linalg.norm(np.cross(at[:, :3, 2], T[:, :3, 2]), axis=1) <= 1e-6).all()
+
+
+@pytest.mark.parametrize("count", [300, 11_000])
+def test_both_hands_of_a_humanoid(count: int, robot_files: Callable[[str, str], Path]) -> None:
+    robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
+    hands = ["left_wrist_yaw_link", "right_wrist_yaw_link"]
+    q = robot.random(14, count)
+    T = [robot.fk(q, hand) for hand in hands]
+    found = solve(robot, T, tasks=hands, device="cuda")
+    few = solve(robot, [one[:300] for one in T], tasks=hands)
+    assert found.success[:300].mean() >= few.success.mean() - 0.01
+    far = np.array(
+        [apart(robot.fk(found.q, hand), one) for hand, one in zip(hands, T, strict=True)]
+    )
+    np.testing.assert_allclose(far.max(axis=0)[0], found.position_error, rtol=1e-6, atol=1e-12)
+    assert (far.max(axis=0)[:, found.success] <= 1e-6 + 1e-12).all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+
+
+@pytest.mark.parametrize(
+    "rule", [supple.damping.Optimal(0.3), supple.damping.Constant(0.02)], ids=lambda r: str(r)[:9]
+)
+def test_any_rule(rule: supple.damping.DampingRule) -> None:
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(10, 11_000))
+    found = solve(robot, T, damping=rule, device="cuda")
+    assert found.success.mean() > 0.999
+    hold(robot, T, found)
+
+
+@pytest.mark.parametrize("count", [300, 12_000])
+def test_targets_out_of_reach_give_the_closest_pose(count: int) -> None:
+    robot = supple.load("panda")
+    _, _, T5 = boundary(robot, 12)
+    T = np.tile(T5, (count // 12, 1, 1))
+    found = solve(robot, T, device="cuda")
+    near = solve(robot, T5, device="cpu")
+    assert (found.status == Status.UNREACHABLE).all()
+    hold(robot, T, found)
+    here = np.hypot(found.position_error, found.rotation_error)[:12]
+    there = np.hypot(near.position_error, near.rotation_error)
+    np.testing.assert_array_less(here, there * 1.01 + 1e-9)
+
+
+@pytest.mark.parametrize("count", [300, 11_000])
+def test_what_is_not_finite_is_said(count: int) -> None:
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(11, count))
+    T[7, 0, 3] = np.nan
+    T[9, 1, 3] = 1e12
+    found = solve(robot, T, device="cuda")
+    bad = np.isin(np.arange(count), (7, 9))
+    assert ((found.status == Status.NONFINITE_INPUT) == bad).all()
+    assert (found.status[~bad] == Status.CONVERGED).all()
+    assert np.isfinite(found.q).all()
+    assert np.isinf(found.position_error[bad]).all()
+
+
+def test_the_same_bits_again_and_in_any_order() -> None:
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(12, 11_000))
+    T[::50, 2, 3] += 2.0
+    order = np.random.default_rng(0).permutation(len(T))
+    for few in (slice(0, 500), slice(None)):
+        one, again = solve(robot, T[few], device="cuda"), solve(robot, T[few], device="cuda")
+        assert (one.q == again.q).all()
+        assert (one.status == again.status).all()
+    mixed = solve(robot, T[order], device="cuda")
+    assert (mixed.q == one.q[order]).all()
+
+
+@pytest.mark.parametrize("count", [64, 12_000])
+def test_from_a_start_nearby(count: int) -> None:
+    robot = supple.load("panda")
+    q = 0.9 * robot.random(13, count)
+    near = np.clip(q + 0.02, robot.lower, robot.upper)
+    found = solve(robot, robot.fk(q), q0=near, prefer="fast", device="cuda")
+    assert found.success.all()
+    if count > 10_000:  # (one start at a time: the caller's first)
+        assert np.mean(np.abs(found.q - q).max(axis=1) < 0.2) > 0.95
+
+
+def test_an_empty_batch() -> None:
+    robot = supple.load("panda")
+    assert solve(robot, np.empty((0, 4, 4)), device="cuda").q.shape == (0, 7)
+
+
+def test_devices_are_named() -> None:
+    first, *_ = supple.devices()
+    assert first.name == "cuda:0"
+    assert first.architecture.startswith("sm_")
+    with pytest.raises(supple.DeviceError, match=r"no GPU 'cuda:99'; there is: cuda:0"):
+        solve(supple.load("panda"), np.eye(4), device="cuda:99")
+
+
+def test_what_is_not_for_a_gpu_is_refused() -> None:
+    robot = supple.load("panda")
+    for name, given in {"timeout": 1.0, "explain": True, "threads": 2, "progress": print}.items():
+        with pytest.raises(InputError, match=name):
+            solve(robot, np.eye(4), device="cuda", **{name: given})
+    with pytest.raises(InputError, match="solutions are of one target"):
+        solve(robot, np.stack([np.eye(4)] * 2), solutions=3, device="cuda")

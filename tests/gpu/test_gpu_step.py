@@ -1,0 +1,274 @@
+"""Laws of step on a GPU: those of the CPU, in float32 and float64, at singularities and limits."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from batch_steps import STEPS, hold_optimal, some
+from loops import SINGULAR, robot
+from rules import EVERY
+from supple import DLS, InputError, Limits, PositionTask, damping
+from supple.control.velocity import follower_of
+from supple.gpu import runtime
+from supple.gpu.runtime import check, compile_source, device_named
+
+pytestmark = pytest.mark.cuda
+
+Array = np.ndarray
+RULES = {type(rule).__name__: rule for rule in EVERY}
+LIMITED = ["exact", "scale", "accelerating"]
+ALL_STEPS: dict[str, Any] = {name: DLS(rule) for name, rule in RULES.items()} | STEPS
+
+
+@cache
+def limits(kind: str) -> Limits:
+    arm = robot("panda")
+    if kind == "accelerating":
+        return Limits.of(arm, max_norm=2.0, max_acceleration=6.0)
+    return Limits.of(arm, max_norm=3.0, speed=0.5, mode=kind)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """Compile everything at once: the compiler lets go of the interpreter."""
+    from supple.control.gpu_velocity import text_of
+
+    arm, both = robot("panda"), (np.float64, np.float32)
+    wanted = [(arm, None, None, None, None, kind) for kind in both]
+    wanted += [(arm, None, step, None, None, np.float64) for step in ALL_STEPS.values()]
+    wanted += [(arm, None, DLS(RULES[name]), None, None, np.float32) for name in FLOATS]
+    wanted += [(arm, None, None, limits(kind), 0.01, dtype) for kind in LIMITED for dtype in both]
+    wanted += [(robot(name), None, None, None, None, np.float32) for name in NAMES]
+    architecture = device_named("cuda")[1].architecture
+    with ThreadPoolExecutor() as pool:
+        texts = [text_of(follower_of(*given[:5]), np.dtype(given[5])) for given in wanted]
+        list(pool.map(lambda text: compile_source(text, architecture, fine=True), texts))
+
+
+FLOATS = ["Constant", "Curvature", "Region", "Manipulability", "ConditionBound", "ErrorNorm"]
+NAMES = sorted({name for name, _ in SINGULAR.values()})
+
+
+def both(*given: Any, **options: Any) -> tuple[Array, Array]:
+    """On the CPU and on the GPU."""
+    return supple.step(*given, **options), supple.step(*given, **options, device="cuda")
+
+
+@pytest.mark.parametrize("name", ALL_STEPS)
+def test_every_step_and_rule_in_double(name: str) -> None:
+    q, twist = some("panda", 3000)
+    expected, found = both(robot("panda"), q, twist, step=ALL_STEPS[name])
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_rules_in_float(name: str) -> None:
+    """What is left of the task is as good as in double, to the rounding of floats."""
+    q, twist = (x.astype(np.float32) for x in some("panda", 3000))
+    arm, step = robot("panda"), DLS(RULES[name])
+    expected = supple.step(arm, q.astype(float), twist.astype(float), step=step)
+    found = supple.step(arm, q, twist, step=step, device="cuda")
+    assert found.dtype == np.float32
+    J = arm.jacobian(q.astype(float))
+    moved = np.einsum("kij,kj->ki", J, found - expected)
+    size = np.linalg.norm(twist, axis=1) + np.linalg.norm(expected, axis=1)
+    assert (np.linalg.norm(moved, axis=1) <= 2e-4 * size + 1e-6).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("where", SINGULAR)
+def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
+    where: str, dtype: type
+) -> None:
+    name, at = SINGULAR[where]
+    if dtype == np.float64 and name != "panda":
+        pytest.skip("in float for every robot, in double for one")
+    arm, rng = robot(name), np.random.default_rng(3)
+    away = 10.0 ** rng.uniform(-12, 0, (5000, 1)) * rng.normal(size=(5000, arm.dof))
+    away[:100] = 0
+    twist = rng.normal(size=(5000, 6)) * 10.0 ** rng.uniform(-6, 3, (5000, 1))
+    twist[::50] = 0
+    q, asked = (at + away).astype(dtype), twist.astype(dtype)
+    found = supple.step(arm, q, asked, device="cuda")
+    hold_optimal(arm, q, asked, found, damping.Optimal.for_robot(arm).max_speed)
+
+
+def test_random_robots_keep_the_bound() -> None:
+    arm, rng = robot("panda"), np.random.default_rng(5)
+    q = arm.random(rng, 200_000).astype(np.float32)
+    q[::7] = SINGULAR["panda"][1]  # (of those some wait for others)
+    twist = (rng.normal(size=(200_000, 6)) * 10.0 ** rng.uniform(-9, 6, (200_000, 1))).astype("f4")
+    found = supple.step(arm, q, twist, device="cuda")
+    hold_optimal(arm, q, twist, found, damping.Optimal.for_robot(arm).max_speed)
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_limits(kind: str, dtype: type) -> None:
+    arm, dt = robot("panda"), 0.01
+    q, twist = (x.astype(dtype) for x in some("panda", 4000, seed=2))
+    q[::3] = np.where(np.arange(7) % 2, arm.lower, arm.upper) + 1e-2 * np.sin(q[::3])
+    qd = (0.1 * np.cos(np.arange(28000)).reshape(4000, 7)).astype(dtype)
+    bounds = limits(kind)
+    expected, found = both(arm, q, twist, limits=bounds, dt=dt, qd=qd)
+    assert np.isfinite(found).all()
+    if dtype == np.float64:
+        far = np.abs(found - expected).max(axis=1)
+        assert (far <= 1e-6).mean() > 0.999  # (a limit that acts by a hair may be another)
+    for i in range(0, 4000, 7):
+        low, high = bounds.box(q[i].astype(float), qd[i].astype(float), dt)
+        # what must move does so no faster than the norm allows
+        hurry = max(1.0, np.linalg.norm(np.clip(0, low, high)) / bounds.max_norm)
+        low, high = np.where(low > 0, low / hurry, low), np.where(high < 0, high / hurry, high)
+        # positions are rounded to floats: their limits hold to that, over dt
+        slack = 4 * np.finfo(dtype).eps * (np.abs(q[i]) + 3) / dt
+        assert ((low - slack <= found[i]) & (found[i] <= high + slack)).all()
+    assert (np.linalg.norm(found.astype(float), axis=1) <= bounds.max_norm * (1 + 1e-6)).all()
+
+
+def test_other_tasks_and_several_frames() -> None:
+    q, twist = some("panda", 500)
+    expected, found = both(robot("panda"), q, twist, PositionTask(axes="body"))
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    two = robot("y")
+    q = two.random(0, 500)
+    asked = np.random.default_rng(0).normal(size=(500, len(two.tips), 6))
+    expected, found = both(two, q, asked)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129])
+def test_batches_of_any_size(count: int) -> None:
+    q, twist = some("panda", count)
+    expected, found = both(robot("panda"), q, twist)
+    assert found.shape == (count, 7)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_angles_of_many_turns() -> None:
+    arm = robot("ur5e")
+    q, twist = some("ur5e", 300)
+    for turns, room in ((1000, 1e-7), (1_000_000, 1e-4)):
+        far = q + 2 * np.pi * turns
+        expected, found = both(arm, far, twist)
+        np.testing.assert_allclose(found, expected, rtol=room, atol=room)
+
+
+def test_numpy_that_is_not_finite_is_refused() -> None:
+    arm = robot("panda")
+    q, twist = some("panda", 300)
+    q[17, 2] = np.nan
+    with pytest.raises(InputError, match=r"q\[17\] = "):
+        supple.step(arm, q, twist, device="cuda")
+
+
+# ---- arrays in the GPU's memory ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_cupy_stays_on_the_gpu(cupy: ModuleType, dtype: type) -> None:
+    arm = robot("panda")
+    q, twist = (x.astype(dtype) for x in some("panda", 600))
+    there = cupy.asarray(q).reshape(20, 30, 7), cupy.asarray(twist).reshape(20, 30, 6)
+    found = supple.step(arm, *there)
+    assert found.shape == (20, 30, 7)
+    expected = supple.step(arm, q, twist, device="cuda")
+    assert (cupy.asarray(found).get().reshape(600, 7) == expected).all()
+    out = cupy.full((20, 30, 7), np.nan, dtype)
+    assert supple.step(arm, *there, out=out) is out
+    assert (out.get().reshape(600, 7) == expected).all()
+
+
+def test_rows_that_are_no_numbers_get_zeros(cupy: ModuleType) -> None:
+    arm = robot("panda")
+    q, twist = (x.astype(np.float32) for x in some("panda", 300))
+    whole = supple.step(arm, q, twist, device="cuda")
+    q[3, 0], q[4, 6], twist[5, 2], twist[6, 5] = np.nan, np.inf, -np.inf, np.nan
+    twist[7] = 3e38  # (its square is none)
+    found = cupy.asarray(supple.step(arm, cupy.asarray(q), cupy.asarray(twist))).get()
+    assert np.isfinite(found).all()
+    assert (found[3:7] == 0).all()
+    assert (np.linalg.norm(found[7]) <= damping.Optimal.for_robot(arm).max_speed).all()
+    assert (np.delete(found, range(3, 8), 0) == np.delete(whole, range(3, 8), 0)).all()
+
+
+def test_arrays_that_do_not_fit_are_refused(cupy: ModuleType) -> None:
+    arm = robot("panda")
+    q, twist = (cupy.asarray(x) for x in some("panda", 20))
+    with pytest.raises(InputError, match=r"twist must be .* float64 on cuda:0, as q is"):
+        supple.step(arm, q, twist.astype(cupy.float32))
+    with pytest.raises(InputError, match="float32 or float64 and C-contiguous"):
+        supple.step(arm, q.astype(cupy.float16), twist)
+    with pytest.raises(InputError, match="C-contiguous"):
+        supple.step(arm, q[:, ::-1], twist)
+    with pytest.raises(InputError, match=r"q must be up to .* \(\.\.\., 7\)"):
+        supple.step(arm, twist, twist)
+    with pytest.raises(InputError, match="out must be"):
+        supple.step(arm, q, twist, out=twist)
+
+
+def test_a_graph_of_torch_follows_what_changes(torch: ModuleType) -> None:
+    arm = robot("panda")
+    data = [tuple(x.astype(np.float32) for x in some("panda", 5000, seed)) for seed in range(3)]
+    q, twist = (torch.tensor(x, device="cuda") for x in data[0])
+    out = torch.empty_like(q)
+    supple.step(arm, q, twist, out=out)  # compiles
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        supple.step(arm, q, twist, out=out, stream=torch.cuda.current_stream())
+        q += 0.01 * out  # a control loop: where they go is in the graph, too
+    for at, asked in data:
+        q.copy_(torch.tensor(at))
+        twist.copy_(torch.tensor(asked))
+        graph.replay()
+        torch.cuda.synchronize()
+        expected = supple.step(arm, at, asked, device="cuda")
+        assert (out.cpu().numpy() == expected).all()
+        np.testing.assert_allclose(q.cpu().numpy(), at + np.float32(0.01) * expected, atol=1e-6)
+
+
+def test_a_graph_of_cupy_with_limits_in_place(cupy: ModuleType) -> None:
+    arm = robot("panda")
+    q, twist = (x.astype(np.float32) for x in some("panda", 3000))
+    there, asked, qd = cupy.asarray(q), cupy.asarray(twist), cupy.zeros((3000, 7), "f4")
+    options: dict[str, Any] = {"limits": limits("accelerating"), "dt": 0.01}
+    supple.step(arm, there, asked, qd=qd, out=qd, **options)  # compiles
+    qd[:] = 0
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        stream.begin_capture()
+        supple.step(arm, there, asked, qd=qd, out=qd, stream=stream, **options)
+        graph = stream.end_capture()
+    expected = np.zeros_like(q)
+    for _ in range(4):
+        graph.launch(stream)
+        stream.synchronize()
+        expected = supple.step(arm, q, twist, qd=expected, device="cuda", **options)
+        assert (qd.get() == expected).all()
+
+
+def test_a_graph_of_the_driver_allocates_nothing(cupy: ModuleType) -> None:
+    """A captured call is one kernel, and nothing else."""
+    arm, driver = robot("panda"), runtime.packages()[1]
+    q, twist = (cupy.asarray(x.astype(np.float32)) for x in some("panda", 1000))
+    out = cupy.empty_like(q)
+    supple.step(arm, q, twist, out=out)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+    with stream:
+        check(driver.cuStreamBeginCapture(stream.ptr, mode))
+        supple.step(arm, q, twist, out=out, stream=stream.ptr)
+        graph = check(driver.cuStreamEndCapture(stream.ptr))
+    answer = driver.cuGraphGetNodes(graph, 100)
+    assert int(answer[0]) == 0
+    assert answer[2] == 1
+    check(driver.cuGraphDestroy(graph))

@@ -1,0 +1,69 @@
+"""Every kind of task and every damping rule on a GPU: what is found is as on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from gpu_kernels import CASES
+from supple import PoseTask, PostureTask, Status, solve
+from supple.motion.layout import lay_out
+from targets import reached
+
+pytestmark = pytest.mark.cuda
+
+COUNTS = [200, 11_000]  # a warp for each, and a thread for each
+Array = np.ndarray
+
+
+def errors(robot: supple.Robot, tasks: tuple[Any, ...], q: Array, targets: Any) -> Array:
+    """The largest position and rotation errors of all tasks (2, B), by the CPU's kernel."""
+    layout = lay_out(robot, tasks)
+    e = layout.error(q, layout.targets(targets)) / layout.weights
+    worst, first = np.zeros((2, len(q))), 0
+    for task in tasks:
+        kinds = np.array([c >= 3 for c in task.on(robot).picked])
+        own = e[:, first : first + len(kinds)]
+        first += len(kinds)
+        for kind in range(2):
+            worst[kind] = np.maximum(worst[kind], np.linalg.norm(own[:, kinds == kind], axis=1))
+    return worst
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", CASES)
+def test_as_on_the_cpu(name: str, count: int) -> None:
+    robot, tasks, rule = CASES[name]
+    targets = reached(robot, tasks, robot.random(3, count))
+    found = solve(robot, targets, tasks=tasks, damping=rule, device="cuda")
+    few = solve(robot, [one[:200] for one in targets], tasks=tasks, damping=rule)
+    assert (found.status[:200] == few.status).mean() >= 0.995
+    assert found.success.mean() >= few.success.mean() - 0.002
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+    far, turned = errors(robot, tasks, found.q, targets)
+    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.rotation_error, turned, rtol=1e-6, atol=1e-9)
+    assert (np.maximum(far, turned)[found.success] <= 1e-6 + 1e-12).all()
+    # the same bits again, in another order
+    back = [one[::-1] for one in targets]
+    again = solve(robot, back, tasks=tasks, damping=rule, device="cuda")
+    assert (again.q[::-1] == found.q).all()
+    assert (again.status[::-1] == found.status).all()
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_posture_is_kept_near(count: int) -> None:
+    robot = supple.load("panda")
+    T, rest = robot.fk(robot.random(4, count)), robot.neutral()
+    tasks = [PoseTask(), PostureTask()]
+    found = solve(robot, [T, rest], tasks=tasks, device="cuda")
+    few, plain = solve(robot, [T[:200], rest], tasks=tasks), solve(robot, T[:200])
+    assert (found.status == Status.CONVERGED).all()
+    far, near, free = (np.linalg.norm(x.q[:200] - rest, axis=1) for x in (found, few, plain))
+    assert far.mean() <= 1.05 * near.mean() < free.mean()
+    # on the same branch no small move brings it nearer, as on the CPU
+    assert np.mean(far <= near + 1e-3) >= 0.6
+    assert (errors(robot, (PoseTask(),), found.q, [T]) <= 1e-6 + 1e-12).all()

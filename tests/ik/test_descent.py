@@ -1,0 +1,152 @@
+"""Laws of the descent: any damping rule, on lanes and in double; no joint moves farther at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from rules import key
+from supple import DLS, InputError, Linearization, PoseTask, Status, damping, solve
+from supple.ik.problem import search_of
+from supple.motion.damping import RULES, KernelRule, Region
+from targets import hold
+
+PANDA = supple.load("panda")
+TARGET = PANDA.fk(PANDA.neutral() + 0.1)
+Array = np.ndarray
+
+
+def rules(robot: supple.Robot) -> list[KernelRule]:
+    """Every rule that the kernel has, as it comes, and one that gives way along a direction."""
+    own = Region.for_robot(robot)
+    away = Region(100 * own.lambda2_max, 10 * own.size, direction=(1, 1, 0, 0, 0, 2))
+    newton = damping.Optimal(0.8, newton=True)
+    return [*(rule.for_robot(robot) for rule in RULES), damping.Optimal(0.3), newton, away]
+
+
+def descended(
+    robot: supple.Robot, T: Array, q: Array, rule: KernelRule, max_step: float
+) -> tuple[Array, int]:
+    """The descent from q as it is written down: DLS of the joints that may move, kept inside."""
+    before, iterations = None, 0
+    while True:
+        lin = PoseTask().linearize(robot, q, T)
+        if max(np.linalg.norm(lin.e[:3]), np.linalg.norm(lin.e[3:])) <= 1e-6:
+            return q, iterations
+        wish = lin.J.T @ lin.e
+        held = ((q <= robot.lower) & (wish < 0)) | ((q >= robot.upper) & (wish > 0))
+        free = Linearization(np.where(held, 0, lin.J), lin.e, before=before)
+        dq = np.where(held, 0, DLS(rule, "svd")(free))  # (LAPACK's zeros are not quite)
+        before = Linearization(free.J, free.e)
+        dq *= min(1.0, max_step / np.abs(dq).max())
+        q, iterations = np.clip(q + dq, robot.lower, robot.upper), iterations + 1
+        assert iterations < 2000
+
+
+@pytest.mark.parametrize("max_step", [None, 0.02])
+@pytest.mark.parametrize("rule", rules(PANDA), ids=key)
+def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | None) -> None:
+    ends, away = PANDA.random(21, 12), np.random.default_rng(3).normal(size=(12, 7))
+    ends[6:, 3] = PANDA.upper[3]  # towards a limit, and some from it
+    begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
+    compared = 0
+    for T, q0 in zip(PANDA.fk(ends), begin, strict=True):
+        found = solve(PANDA, T, q0=q0, prefer="fast", damping=rule, max_step=max_step)
+        hold(PANDA, T, found)
+        if found.restarts:  # it got nowhere from there
+            continue
+        q, iterations = descended(PANDA, T, q0, rule, max_step or 1.0)
+        compared += 1
+        np.testing.assert_allclose(found.q, q, rtol=0, atol=1e-8)
+        assert found.iterations == iterations
+    assert compared >= (4 if isinstance(rule, Region) and rule.direction else 8)
+
+
+@pytest.mark.parametrize("rule", rules(PANDA), ids=key)
+def test_every_rule_finds_answers_on_every_lane(rule: KernelRule, isa: str) -> None:
+    T = PANDA.fk(PANDA.random(22, 150))
+    found = solve(PANDA, T, damping=rule)
+    hold(PANDA, T, found)
+    assert found.success.mean() >= 0.98
+
+
+@pytest.mark.parametrize("rule", rules(PANDA), ids=key)
+def test_what_a_rule_remembers_is_of_its_own_start(rule: KernelRule) -> None:
+    T = PANDA.fk(PANDA.random(23, 80))
+    whole = solve(PANDA, T, damping=rule, threads=1)
+    order = np.random.default_rng(0).permutation(80)
+    mixed = solve(PANDA, T[order], damping=rule, threads=2)
+    assert (mixed.q == whole.q[order]).all()
+    assert (mixed.iterations == whole.iterations[order]).all()
+    for i in (0, 17):
+        assert (solve(PANDA, T[i : i + 1], damping=rule).q[0] == whole.q[i]).all()
+        assert (solve(PANDA, T[i], damping=rule).q == solve(PANDA, T[i], damping=rule).q).all()
+
+
+@pytest.mark.parametrize("rule", rules(PANDA), ids=key)
+def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
+    T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # stretched out: rank 5
+    T[1:, 2, 3] += 0.05, 4.0
+    for found in (
+        solve(PANDA, T, damping=rule, max_starts=8),
+        solve(PANDA, T, q0=np.zeros(7), damping=rule, max_starts=8),
+    ):
+        hold(PANDA, T, found)
+        assert found.status[2] == Status.UNREACHABLE
+
+
+def test_the_default_is_the_norm_of_the_error() -> None:
+    # λ² = 0.005 reach ‖e‖, the reach being that of the frames from their middle.
+    robot = PANDA
+    rule = search_of(robot, None).rule
+    assert isinstance(rule, damping.ErrorNorm)
+    T = robot.fk(robot.random(24, 100))
+    plain, same = solve(robot, T), solve(robot, T, damping=rule)
+    assert (plain.q == same.q).all()
+    assert 0.5 < rule.gain / damping.ErrorNorm.for_robot(robot).gain < 2
+
+
+@pytest.mark.parametrize("max_step", [1e-3, 0.05, 0.3, 10.0])
+def test_no_joint_moves_farther_in_an_iteration(max_step: float) -> None:
+    begin = PANDA.random(25, 20)
+    near = np.clip(begin + 0.2 * np.sin(np.arange(7)), PANDA.lower, PANDA.upper)
+    for T, q0 in zip(PANDA.fk(near), begin, strict=True):
+        found = solve(PANDA, T, q0=q0, prefer="fast", max_step=max_step)
+        assert found.success
+        if not found.restarts:
+            assert np.abs(found.q - q0).max() <= found.iterations * max_step * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("max_step", [0.02, 0.2])
+def test_short_steps_solve_as_well(max_step: float) -> None:
+    T = PANDA.fk(PANDA.random(26, 100))
+    found = solve(PANDA, T, max_step=max_step)
+    assert found.success.all()
+    hold(PANDA, T, found)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"damping": 0.1}, r"rule of supple.damping; given: 0\.1"),
+        ({"damping": lambda lin: 0.1}, "CONTRIBUTING.md"),
+        ({"damping": []}, "rule of supple.damping"),
+        ({"damping": DLS(damping.Constant(0.1))}, "rule of supple.damping"),
+        ({"damping": damping.Constant}, "rule of supple.damping"),
+        ({"damping": Region(0.1, 0.1, direction=(1, 0, 0))}, "6 entries"),
+        ({"max_step": 0.0}, "max_step"),
+        ({"max_step": -1.0}, "max_step"),
+        ({"max_step": np.nan}, "max_step"),
+        ({"max_step": "far"}, "max_step"),
+        ({"max_step": np.ones(2)}, "max_step"),
+    ],
+)
+@pytest.mark.parametrize("batch", [False, True])
+def test_bad_options_are_refused(options: dict[str, Any], says: str, batch: bool) -> None:
+    with pytest.raises(InputError, match=says):
+        solve(PANDA, TARGET[None] if batch else TARGET, **options)
+    with pytest.raises(InputError, match=says):
+        solve(PANDA, [TARGET], tasks=["panda_link8"], **options)

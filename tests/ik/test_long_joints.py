@@ -1,0 +1,106 @@
+"""Prismatic joints of any length, limited or not, are solved.
+
+The robot is a mobile manipulator: a base that slides along x and y and turns, under a six-joint arm
+of about a metre. Targets come from forward kinematics, so each of them has a solution.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from supple import PositionTask, Robot, Status, solve
+from targets import hold
+
+AXES = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
+PLACES = ("0 0 .3", "0 0 .2", "0 0 .4", ".4 0 0", ".1 0 0", ".1 0 0")
+
+
+def joint(name: str, kind: str, parent: str, rest: str) -> str:
+    return (
+        f'<link name="{name}"/><joint name="{name}" type="{kind}"><parent link="{parent}"/>'
+        f'<child link="{name}"/>{rest}</joint>'
+    )
+
+
+def mobile(limit: float | None, turn_first: bool = False) -> Robot:
+    """The robot with base joints limited to ±limit [m]; the base may turn before it slides."""
+    slide = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}" velocity="1"/>'
+    kinds = [("x", "prismatic", "1 0 0"), ("y", "prismatic", "0 1 0")]
+    turn = ("turn", "continuous", "0 0 1")
+    text, parent = '<robot name="mobile"><link name="world"/>', "world"
+    for name, kind, axis in [turn, *kinds] if turn_first else [*kinds, turn]:
+        rest = f'<axis xyz="{axis}"/>' + (slide if kind == "prismatic" else "")
+        text += joint(name, kind, parent, rest)
+        parent = name
+    for i, (axis, place) in enumerate(zip(AXES, PLACES, strict=True)):
+        rest = f'<origin xyz="{place}"/><axis xyz="{axis}"/><limit lower="-2.5" upper="2.5"/>'
+        text += joint(f"arm{i}", "revolute", parent, rest)
+        parent = f"arm{i}"
+    return supple.urdf(text + "</robot>")
+
+
+@pytest.mark.parametrize("turn_first", [False, True], ids=["slides first", "turns first"])
+@pytest.mark.parametrize("limit", [3.0, 100.0, 1000.0, 1e4])
+def test_limited_bases(limit: float, turn_first: bool) -> None:
+    robot = mobile(limit, turn_first)
+    T = robot.fk(robot.random(0, 2000))
+    found = solve(robot, T)
+    assert np.all(found.success), (~found.success).sum()
+    hold(robot, T, found)
+
+
+@pytest.mark.parametrize("far", [1.0, 100.0, 1e4, 1e6])
+def test_unlimited_bases(far: float) -> None:
+    robot = mobile(None)
+    q = robot.random(0, 2000)
+    q[:, :2] *= far
+    T = robot.fk(q)
+    for start in (None, robot.neutral()):
+        found = solve(robot, T, q0=start)
+        assert np.all(found.success), (~found.success).sum()
+        hold(robot, T, found)
+
+
+def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
+    """At 100,000 km a float resolves metres and a double 10 nm, a hundredth of the tolerance."""
+    robot = mobile(None)
+    q = robot.random(0, 20_000)
+    q[:, :2] *= 1e8
+    found = solve(robot, robot.fk(q), max_starts=32)
+    assert np.all(found.success), (~found.success).sum()
+
+
+def test_one_far_target_alone() -> None:
+    robot = mobile(None)
+    q = robot.neutral()
+    q[:2] = 3e3, -2e5
+    assert solve(robot, robot.fk(q)).success
+
+
+@pytest.mark.parametrize("limit", [None, 1e3])
+def test_a_slider(limit: float | None) -> None:
+    rest = "" if limit is None else f'<limit lower="{-limit}" upper="{limit}"/>'
+    robot = supple.urdf(
+        f'<robot name="slider"><link name="a"/>{joint("b", "prismatic", "a", rest)}</robot>'
+    )
+    assert solve(robot, [1e3, 0, 0], tasks=PositionTask()).success
+    beyond = solve(robot, [2e3, 0, 0], tasks=PositionTask())
+    assert (beyond.status == Status.CONVERGED) == (limit is None)
+    np.testing.assert_allclose(beyond.q, [2e3 if limit is None else limit], atol=1e-6)
+
+
+def test_a_joint_with_room_for_hundreds_of_turns() -> None:
+    links = '<link name="a"/>'
+    parent = "a"
+    for i, (axis, place) in enumerate(zip(AXES, PLACES, strict=True)):
+        rest = f'<origin xyz="{place}"/><axis xyz="{axis}"/><limit lower="-1000" upper="1000"/>'
+        links += joint(f"j{i}", "revolute", parent, rest)
+        parent = f"j{i}"
+    robot = supple.urdf(f'<robot name="winding">{links}</robot>')
+    T = robot.fk(robot.random(1, 2000))
+    found = solve(robot, T)
+    assert np.all(found.success), (~found.success).sum()
+    assert np.abs(found.q).max() < 4 * np.pi, "wound up without need"
+    hold(robot, T, found)

@@ -1,0 +1,356 @@
+"""The edges of solve: what is asked of a criterion, when time begins, what may stand where."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import signal
+import sys
+import threading
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from supple import InputError, PoseTask, PositionTask, Status, solve
+from supple.ik import position
+from supple.ik.problem import search_of
+
+PANDA = supple.load("panda")
+TARGET = PANDA.fk(PANDA.neutral() + 0.1)
+FAR = TARGET.copy()
+FAR[:3, 3] += 5
+
+
+class Asked:
+    """A criterion that remembers what it was asked about."""
+
+    def __init__(self) -> None:
+        self.q: list[np.ndarray] = []
+
+    def __call__(self, q: np.ndarray) -> float:
+        self.q.append(q)
+        return float(np.abs(q).sum())
+
+
+# ---- which answer --------------------------------------------------------------------------------
+
+
+def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
+    """Of each target about none or several different answers; the least of them is taken."""
+    T = PANDA.fk(PANDA.random(0, 30))
+    T[::3] = FAR
+    asked = Asked()
+    found = solve(PANDA, T, prefer=asked)
+    met = found.success
+    assert set(np.flatnonzero(~met)) == set(range(0, 30, 3))
+    at = PANDA.fk(np.array(asked.q))
+    total = 0
+    for target, q, good in zip(T, found.q, met, strict=True):
+        own = [x for x, T in zip(asked.q, at, strict=True) if np.allclose(T, target, atol=1e-5)]
+        assert bool(own) == good
+        total += len(own)
+        if good:
+            assert 1 < len({x.tobytes() for x in own}) == len(own) <= 8
+            assert np.abs(q).sum() == min(np.abs(x).sum() for x in own)
+    assert total == len(asked.q)
+
+
+def test_a_criterion_is_not_asked_when_time_is_up() -> None:
+    asked = Asked()
+    found = solve(PANDA, np.repeat(FAR[None], 10_000, axis=0), prefer=asked, timeout=0.0)
+    assert (found.status == Status.TIMEOUT).all()
+    assert not asked.q
+
+
+def test_each_target_of_a_batch_is_compared_as_if_alone() -> None:
+    q0 = PANDA.random(5, 12)
+    T = PANDA.fk(PANDA.random(6, 12))
+    for start, target in zip(q0, T, strict=True):
+        every = solve(PANDA, target, q0=start, prefer="nearest", solutions=6)
+        moves = np.abs(every.q - start).max(axis=1)
+        assert (np.diff(moves) >= 0).all()
+    alone = [solve(PANDA, t, q0=s, prefer="limits").q for s, t in zip(q0, T, strict=True)]
+    np.testing.assert_array_equal(solve(PANDA, T, q0=q0, prefer="limits").q, alone)
+
+
+def test_several_answers_say_that_they_are_of_one_target() -> None:
+    every = solve(PANDA, TARGET, solutions=5)
+    first, *lines = str(every).splitlines()
+    assert first == "5 answers to one target"
+    assert len(lines) == len(every.q) == 5
+    assert all(line.startswith("  converged in ") for line in lines)
+    assert "targets" not in str(every)
+    assert isinstance(every, supple.Solution)
+    first, *lines = str(solve(PANDA, TARGET, solutions=60)).splitlines()
+    assert lines[-1] == f"  and {int(first.split()[0]) - 20} more"
+    none, away = str(solve(PANDA, FAR, solutions=5)).splitlines()
+    assert none == "0 answers to one target"
+    assert away.startswith("  unreachable: ")
+
+
+# ---- the short way -------------------------------------------------------------------------------
+
+
+def test_it_is_a_function_to_everyone_who_asks() -> None:
+    assert inspect.isfunction(solve)
+    assert str(solve.__doc__).startswith("Find configurations")
+    assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "tasks"]
+    assert pickle.loads(pickle.dumps(solve)) is solve
+    assert copy.deepcopy(solve) is solve
+    assert "solve" in repr(solve)
+
+
+def test_a_method_of_a_class_is_bound() -> None:
+    class Arm(supple.Robot):
+        reach = solve
+
+    assert Arm.reach is solve
+    assert inspect.ismethod(solve.__get__(PANDA))
+    assert (solve.__get__(PANDA)(TARGET).q == solve(PANDA, TARGET).q).all()
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [
+        {},
+        {"q0": PANDA.neutral()},
+        {"q0": PANDA.neutral(), "prefer": "fast"},
+        {"q0": PANDA.neutral(), "prefer": "nearest"},
+        {"position_tolerance": 1e-4, "rotation_tolerance": 1e-3},
+        {"tasks": "panda_link8"},
+        {"max_starts": 3},
+        {"timeout": 10.0},
+        {"timeout": None, "prefer": None, "q0": None, "tasks": None},
+        {"position_tolerance": np.float64(1e-3), "rotation_tolerance": 1, "timeout": 10},
+        {"damping": supple.damping.ErrorNorm(0.02)},
+        {"device": "cpu", "precision": "mixed", "stream": None},
+        {"threads": 2, "solutions": 1, "explain": False, "progress": None, "max_step": None},
+    ],
+    ids=str,
+)
+def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> None:
+    """What is not an array of float64 goes the long way."""
+    for T in PANDA.fk(PANDA.random(31, 20)):
+        short, long = solve(PANDA, T.copy(), **usual), solve(PANDA, T.tolist(), **usual)
+        assert short.status == long.status
+        assert (short.q == long.q).all()
+        assert tuple(short[2:]) == tuple(long[2:])
+
+
+def test_ctrl_c_is_not_lost_while_a_table_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, pressed = position.search_of, []
+
+    def interrupted(*given: Any) -> Any:
+        if not pressed:
+            pressed.append(True)
+            raise KeyboardInterrupt
+        return known(*given)
+
+    monkeypatch.setattr(position, "search_of", interrupted)
+    robot = supple.load("panda")
+    with pytest.raises(KeyboardInterrupt):
+        solve(robot, TARGET.copy())
+    assert solve(robot, TARGET.copy()).success
+
+
+def test_many_robots_take_turns() -> None:
+    robots = [supple.load(name) for name in ("panda", "ur5e", "iiwa14", "puma560")] * 2
+    first = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
+    again = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
+    for one, other in zip(first, again, strict=True):
+        assert (one.q == other.q).all()
+
+
+@pytest.mark.parametrize("tasks", [None, "panda_hand", [PositionTask()], (PositionTask(),)])
+def test_a_call_keeps_nothing(tasks: Any) -> None:
+    target = TARGET[:3, 3].copy() if isinstance(tasks, list | tuple) else TARGET.copy()
+
+    def held() -> list[int]:
+        kernel = search_of(PANDA, tasks).kernel
+        given = (PANDA, kernel, target, solve) if tasks is None else (PANDA, kernel, tasks, target)
+        return [sys.getrefcount(x) for x in given]
+
+    solve(PANDA, target, tasks=tasks)
+    before = held()
+    for _ in range(50):
+        found = solve(PANDA, target, tasks=tasks)
+    own = sys.getrefcount(found.q)
+    assert held() == before
+    assert own == 2
+
+
+def test_a_list_of_tasks_may_change() -> None:
+    tasks: list[Any] = [supple.PositionTask()]
+    assert solve(PANDA, TARGET[:3, 3].copy(), tasks=tasks).success
+    tasks[:] = [supple.PoseTask()]
+    found = solve(PANDA, TARGET.copy(), tasks=tasks)
+    assert np.allclose(PANDA.fk(found.q), TARGET, atol=1e-5)
+
+
+# ---- time ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [FAR, FAR.tolist(), FAR[None]], ids=["fast", "list", "batch"])
+def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done before the search takes of the time: all of it, here."""
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.05)
+        return known(*given)
+
+    known = position.search_of
+    assert np.all(solve(PANDA, target, timeout=10.0).status == Status.UNREACHABLE)
+    monkeypatch.setattr(position, "search_of", slow)
+    found = solve(supple.load("panda"), target, timeout=0.04)  # (of PANDA it is known)
+    assert np.all(np.asarray(found.status) == Status.TIMEOUT)
+    assert np.max(found.iterations) <= 10
+
+
+@pytest.mark.parametrize("timeout", [np.inf, np.float32("inf"), 1e300, 10**400, 1e10], ids=range(5))
+@pytest.mark.parametrize("target", [TARGET, TARGET[None]], ids=["one", "batch"])
+def test_a_time_without_end(target: np.ndarray, timeout: Any) -> None:
+    found = solve(PANDA, target, timeout=timeout)
+    np.testing.assert_array_equal(found.q, solve(PANDA, target).q)
+    assert np.all(found.success)
+
+
+def test_short_steps_let_others_run() -> None:
+    """With such steps one target takes a second, and other threads go on."""
+    ended = threading.Event()
+    start = PANDA.neutral()
+
+    def work() -> None:
+        solve(PANDA, FAR, q0=start, max_step=1e-9)
+        ended.set()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    ticks = 0
+    while not ended.is_set():
+        ticks += 1
+        time.sleep(1e-3)
+    worker.join()
+    assert ticks > 10
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+def test_short_steps_can_be_stopped() -> None:
+    """A signal that is only seen at the end is seen once, however often it came."""
+
+    class RungError(Exception):
+        pass
+
+    rings = 0
+
+    def ring(*_: Any) -> None:
+        nonlocal rings
+        rings += 1
+        if rings == 3:
+            raise RungError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        with pytest.raises(RungError):
+            solve(PANDA, FAR, q0=PANDA.neutral(), max_step=1e-9)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_short_steps_end_where_they_always_did() -> None:
+    for q0 in (None, PANDA.neutral()):
+        found = solve(PANDA, TARGET, q0=q0, max_step=1.0)  # as it is if left out
+        plain = solve(PANDA, TARGET, q0=q0)
+        assert found.q.tobytes() == plain.q.tobytes()
+        assert found[1:] == plain[1:]
+
+
+# ---- what may stand where ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"threads": 0}, "threads"),
+        ({"threads": -1}, "threads"),
+        ({"threads": "2"}, "threads"),
+        ({"progress": 3}, "progress must be a function, or None; given: 3"),
+        ({"timeout": np.nan}, "timeout"),
+        ({"timeout": -np.inf}, "timeout"),
+        ({"timeout": "1"}, "timeout"),
+        ({"timeout": True}, "timeout"),
+        ({"max_starts": 10**12}, "max_starts must be a whole number from 1 to 2147483647"),
+        ({"max_starts": 2**31}, "max_starts"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("target", [TARGET, TARGET[None], TARGET.tolist()], ids=["1", "B", "list"])
+def test_one_and_many_refuse_the_same(target: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        solve(PANDA, target, **options)
+    assert np.all(solve(PANDA, target, threads=1, progress=print, max_starts=2**31 - 1).success)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "says"),
+    [
+        (TARGET, {"q0": [1e10] * 7}, r"^q0 must be finite, and within 1e9; given: 1e\+10 in it$"),
+        (np.eye(4) + 5e10 * np.eye(4, k=3), {"q0": np.zeros(7)}, r"^target must .* 5e\+10 in it$"),
+        (TARGET, {"solutions": 10**9}, "solutions must be a whole number from 1 to 100000; given"),
+    ],
+    ids=["q0", "target", "solutions"],
+)
+def test_what_is_wrong_is_shown(target: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        solve(PANDA, target, **options)
+
+
+@pytest.mark.parametrize("target", [TARGET, TARGET[None], [TARGET]], ids=["one", "batch", "list"])
+def test_complex_numbers_are_refused_without_a_warning(target: Any) -> None:
+    given = [x + 0j for x in target] if isinstance(target, list) else target + 0j
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match="complex"):
+            solve(PANDA, given, tasks=[PoseTask()] if isinstance(given, list) else None)
+        with pytest.raises(InputError, match="base must be a pose"):
+            PANDA.with_base(np.eye(4) + 0j)
+
+
+# ---- poses of several frames, as fk returns them -------------------------------------------------
+
+
+@pytest.mark.parametrize("lead", [(), (6,), (2, 3)], ids=str)
+def test_poses_of_several_frames_are_taken_as_fk_returns_them(lead: tuple[int, ...]) -> None:
+    robot = supple.load("y")
+    T = robot.fk(robot.random(3, *lead))
+    k = len(robot.tips)
+    assert T.shape == (*lead, k, 4, 4)
+    found = solve(robot, T)
+    listed = solve(robot, [np.ascontiguousarray(T[..., i, :, :]) for i in range(k)])
+    assert found.q.shape == (*lead, robot.dof)
+    assert found.q.tobytes() == listed.q.tobytes()
+    assert np.all(found.success)
+    np.testing.assert_allclose(robot.fk(found.q), T, atol=2e-6)
+    turned = robot.tips[::-1]
+    found = solve(robot, robot.fk(robot.random(3, *lead), turned), tasks=turned)
+    assert np.all(found.success)
+    np.testing.assert_allclose(robot.fk(found.q), T, atol=2e-6)
+
+
+def test_other_arrays_for_several_tasks_are_refused() -> None:
+    robot = supple.load("y")
+    T = robot.fk(robot.random(3, 5))
+    for wrong in (T[:, 0], T[:, :1], T[0, 0], np.concatenate([T, T], axis=1)):
+        with pytest.raises(InputError, match=r"an array of shape \(..., 2, 4, 4\); given: shape"):
+            solve(robot, wrong)
+    tasks = [PositionTask(tip) for tip in robot.tips]
+    with pytest.raises(InputError, match=r"one for each of 2 tasks; given: shape"):
+        solve(robot, T, tasks=tasks)
+    with pytest.raises(InputError, match="complex128"):
+        solve(robot, T + 0j)

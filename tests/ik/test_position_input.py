@@ -1,0 +1,331 @@
+"""What comes in wrong is refused by name; time, Ctrl-C and memory are kept."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from supple import InputError, Status, UnknownNameError, _core, solve
+
+PANDA = supple.load("panda")
+TARGET = PANDA.fk(PANDA.neutral() + 0.1)
+SCALED, LAST = TARGET.copy(), TARGET.copy()
+SCALED[:3, :3] *= 1.1
+LAST[3, 0] = 1.0
+MIRROR = TARGET @ np.diag([1, 1, -1, 1])
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "says"),
+    [
+        (np.full((4, 4), np.nan), {}, "finite"),
+        (TARGET * [[1], [1], [np.inf], [1]], {}, "finite"),
+        (np.eye(3), {}, r"shape \(3, 3\)"),
+        (SCALED, {}, "off by"),
+        (LAST, {}, "off by"),
+        (MIRROR, {}, "det -1"),
+        ("here", {}, "here"),
+        (None, {}, "None"),
+        (TARGET + 1e300 * np.eye(4)[:, 3:] @ np.eye(4)[3:], {}, "off by"),
+        (np.block([[np.eye(3), np.full((3, 1), 1e200)], [np.eye(4)[3:]]]), {}, "within 1e9"),
+        (TARGET, {"q0": np.full(7, np.nan)}, "finite"),
+        (TARGET, {"q0": np.zeros(6)}, r"shape \(6,\)"),
+        (TARGET, {"q0": np.zeros((3, 7))}, "batch axes"),
+        (TARGET, {"position_tolerance": 0.0}, "position_tolerance"),
+        (TARGET, {"rotation_tolerance": np.nan}, "rotation_tolerance"),
+        (TARGET, {"position_tolerance": "small"}, "position_tolerance"),
+        (TARGET, {"max_starts": 0}, "max_starts"),
+        (TARGET, {"max_starts": 1.5}, "max_starts"),
+        (TARGET, {"timeout": -1.0}, "timeout"),
+        (TARGET, {"solutions": 0}, "solutions"),
+        (TARGET, {"prefer": 3}, "prefer"),
+        (TARGET, {"prefer": "nearest"}, "needs q0"),
+        (TARGET, {"prefer": lambda q: "good"}, "prefer must return"),
+        (np.stack([TARGET, TARGET]), {"solutions": 2}, "one target"),
+        (np.stack([TARGET, SCALED]), {}, "off by"),
+        (np.stack([TARGET, TARGET]), {"threads": 0}, "threads"),
+        (TARGET, {"tasks": ["panda_link8", "panda_link4"]}, "sequence"),
+        ([TARGET], {"tasks": ["panda_link8", "panda_link4"]}, "2 tasks"),
+    ],
+)
+def test_bad_input_is_refused(target: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        solve(PANDA, target, **options)
+
+
+def test_unknown_names_are_listed() -> None:
+    with pytest.raises(UnknownNameError, match="manipulability"):
+        solve(PANDA, TARGET, prefer="manipulable")
+    with pytest.raises(UnknownNameError, match="panda_link8"):
+        solve(PANDA, TARGET, tasks="panda_link9")
+    with pytest.raises(InputError, match="Robot"):
+        solve("panda", TARGET)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("prefer", [None, "limits"])
+def test_rows_that_are_not_finite_do_not_spoil_a_batch(prefer: Any) -> None:
+    T = PANDA.fk(PANDA.random(1, 40))
+    clean = solve(PANDA, T, prefer=prefer)
+    T[3, 0, 0], T[17, 1, 3] = np.nan, -np.inf
+    found = solve(PANDA, T, prefer=prefer)
+    bad = np.isin(np.arange(40), (3, 17))
+    assert (found.status[bad] == Status.NONFINITE_INPUT).all()
+    assert (found.q[bad] == PANDA.neutral()).all()
+    assert np.isinf(found.position_error[bad]).all()
+    assert (found.q[~bad] == clean.q[~bad]).all()
+    assert found.success[~bad].all()
+    q0 = PANDA.random(2, 40)
+    q0[5] = np.nan
+    near = solve(PANDA, T, q0=q0)
+    assert set(np.flatnonzero(near.status == Status.NONFINITE_INPUT)) == {3, 5, 17}
+    assert np.isfinite(near.q).all()
+
+
+def test_float32_and_lists_are_taken() -> None:
+    exact = solve(PANDA, TARGET)
+    assert (solve(PANDA, TARGET.tolist()).q == exact.q).all()
+    assert (solve(PANDA, np.asfortranarray(TARGET)).q == exact.q).all()
+    single = solve(PANDA, TARGET[None].astype(np.float32))
+    assert single.success.all()
+    assert single.q.dtype == np.float64
+    near = solve(PANDA, TARGET, q0=PANDA.neutral().astype(np.float32))
+    assert near.success
+
+
+def test_a_start_outside_the_limits_is_put_inside() -> None:
+    found = solve(PANDA, TARGET, q0=np.full(7, 50.0))
+    assert found.success
+    assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
+    q0 = PANDA.neutral()
+    q0[1] = PANDA.upper[1] + 0.1
+    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # which would meet the target
+    assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
+
+
+def test_what_a_solution_says() -> None:
+    found = solve(PANDA, TARGET)
+    assert str(found).startswith("converged in ")
+    far = TARGET.copy()
+    far[0, 3] += 3
+    beyond = solve(PANDA, far)
+    assert beyond.status is Status.UNREACHABLE
+    assert not beyond.success
+    assert beyond.restarts > 0
+    assert str(beyond).startswith("unreachable: the closest pose found is ")
+    many = solve(PANDA, np.stack([TARGET, far, np.full((4, 4), np.nan)]))
+    for word in ("3 targets", "1 converged", "1 unreachable", "1 nonfinite_input"):
+        assert word in str(many)
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.q == found.q).all()
+    with pytest.raises(AttributeError):
+        found.q = 0  # type: ignore[misc]
+
+
+# ---- time ----------------------------------------------------------------------------------------
+
+
+def test_no_time_at_all() -> None:
+    far = TARGET.copy()
+    far[:3, 3] += 5
+    one = solve(PANDA, far, timeout=0.0)
+    assert one.status is Status.TIMEOUT
+    assert np.isfinite(one.q).all()
+    assert np.isfinite(one.position_error)
+    assert "timeout" in str(one)
+    many = solve(PANDA, np.repeat(far[None], 500, axis=0), timeout=0.0)
+    assert (many.status == Status.TIMEOUT).all()
+    assert np.isfinite(many.q).all()
+    assert ((PANDA.lower <= many.q) & (many.q <= PANDA.upper)).all()
+    outside = {"q0": PANDA.upper + 1.0, "prefer": "fast", "timeout": 0.0}
+    assert (solve(PANDA, np.repeat(far[None], 500, axis=0), **outside).q <= PANDA.upper).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], threads: int) -> None:
+    # Without any time all that is done is done after the end: a look at it every few iterations.
+    T = PANDA.fk(PANDA.random(7, 3000))
+    T[::2, :3, 3] += 5
+    T[[10, 2000], 0, 0] = np.nan  # of those that are begun, and of those that are not
+    found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
+    assert set(found.status.tolist()) <= {Status.TIMEOUT, Status.CONVERGED, Status.NONFINITE_INPUT}
+    assert (found.status[[10, 2000]] == Status.NONFINITE_INPUT).all()
+    assert found.iterations.max() <= 10
+    assert found.restarts.min() >= 0
+    looked_at = np.isfinite(found.position_error)  # the lanes of each thread, of each piece
+    assert looked_at.sum() <= 2 * threads * 16
+    assert (found.iterations[~looked_at] == 0).all()
+    rest = options.get("q0", PANDA.neutral())
+    assert (found.q[~looked_at] == rest).all()
+    for target in T[:4]:
+        one = solve(PANDA, target, timeout=0.0, **options)
+        assert one.iterations <= 10
+
+
+@pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
+def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
+    """A start may then take thousands of iterations: it is stopped in the midst of them."""
+    far = TARGET.copy()
+    far[:3, 3] += 5
+    found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)
+    assert found.status is Status.TIMEOUT
+    assert found.iterations <= 40
+
+
+def test_time_is_kept() -> None:
+    far = np.repeat(TARGET[None], 20_000, axis=0)
+    far[:, :3, 3] += 5
+    found = solve(PANDA, far, timeout=0.05)  # all of them take ten seconds and more
+    assert (found.status == Status.TIMEOUT).any()
+    assert set(found.status.tolist()) <= {Status.TIMEOUT, Status.UNREACHABLE}
+    assert np.isfinite(found.q).all()
+
+
+def test_progress_is_told_and_may_stop() -> None:
+    far = np.repeat(TARGET[None], 1500, axis=0)  # a second or so: on a fast machine less
+    far[:, :3, 3] += 5
+    calls: list[tuple[int, int]] = []
+    solve(PANDA, far, progress=lambda done, count: calls.append((done, count)), threads=1)
+    assert calls[-1] == (1500, 1500)
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert len(calls) > 1
+
+    class StopError(Exception):
+        pass
+
+    def stop(done: int, count: int) -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        solve(PANDA, far, progress=stop)
+    chosen: list[int] = []
+    solve(PANDA, far[:5], prefer="limits", progress=lambda done, _: chosen.append(done))
+    assert chosen == [5]
+
+
+def test_ctrl_c_stops_a_batch() -> None:
+    code = """
+        import signal, numpy as np, supple
+        # A job in the background begins with SIGINT ignored, and so do its children.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        robot = supple.load("panda")
+        T = np.repeat(robot.fk(robot.neutral())[None], 200_000, axis=0)
+        T[:, :3, 3] += 5
+        print("ready", flush=True)
+        try:
+            supple.solve(robot, T)
+        except KeyboardInterrupt:
+            print("stopped", supple.solve(robot, robot.fk(robot.random(0))).success)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)  # the whole batch takes minutes
+    finally:
+        process.kill()
+        process.wait()
+    assert out == "stopped True\n"
+    assert process.returncode == 0
+
+
+def test_the_interpreter_runs_meanwhile() -> None:
+    far = np.repeat(TARGET[None], 400, axis=0)
+    far[:, :3, 3] += 5
+    ended = threading.Event()
+    worker = threading.Thread(target=lambda: (solve(PANDA, far, threads=1), ended.set()))
+    worker.start()
+    ticks = 0
+    while not ended.is_set():
+        ticks += 1
+        time.sleep(1e-3)
+    worker.join()
+    assert ticks > 10
+
+
+def test_threads_may_ask_for_different_tolerances_at_once() -> None:
+    T = PANDA.fk(PANDA.random(3, 3000))
+    results: dict[float, supple.Solution] = {}
+
+    def work(tolerance: float) -> None:
+        results[tolerance] = solve(PANDA, T, position_tolerance=tolerance, threads=1)
+
+    workers = [threading.Thread(target=work, args=(t,)) for t in (1e-2, 1e-8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for tolerance, found in results.items():
+        assert (found.q == solve(PANDA, T, position_tolerance=tolerance).q).all()
+    assert results[1e-8].position_error.max() <= 1e-8
+
+
+def test_memory_does_not_grow() -> None:
+    code = """
+        import resource, numpy as np, supple
+        robot = supple.load("panda")
+        T = robot.fk(robot.random(0, 2000))
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(3):
+            supple.solve(robot, T)
+            supple.solve(robot, T[0])
+        before = peak()
+        for _ in range(20):
+            supple.solve(robot, T)
+        for i in range(2000):
+            supple.solve(robot, T[i], q0=np.zeros(7))
+        assert peak() - before < 4000, peak() - before  # [kB]
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_targets_become_the_same_numbers_either_way() -> None:
+    T = PANDA.fk(PANDA.random(4, 3, 50))
+    rng = np.random.default_rng(0)
+    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as files and other programs have them
+    exact = supple.PoseTask().targets(PANDA, T)
+    made = _core.pose_numbers(T, 1)
+    assert made is not None
+    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both orthonormal to that
+    R = made[..., :9].reshape(3, 50, 3, 3)
+    np.testing.assert_allclose(
+        R @ R.swapaxes(-1, -2), np.broadcast_to(np.eye(3), R.shape), atol=1e-14
+    )
+    for other in (T.astype(np.float32), T.tolist(), T[..., :3], np.stack([SCALED]), MIRROR, None):
+        assert _core.pose_numbers(other, 1) is None
+
+
+def test_a_robot_far_from_the_origin_and_one_of_other_size() -> None:
+    away = np.eye(4)
+    away[:3, 3] = 100.0, -50.0, 3.0
+    robot = PANDA.with_base(away)
+    T = robot.fk(robot.random(5, 200))
+    assert solve(robot, T).success.all()
+    crane = supple.dh([(2.0, np.pi / 2, 5.0, 0.0), (20.0, 0.0, 0.0, 0.0), (15.0, 0.0, 0.0, 0.0)])
+    at = crane.fk(crane.random(6, 200))[:, :3, 3]
+    assert solve(crane, at, tasks=supple.PositionTask()).success.all()
+
+
+def test_a_robot_without_limits() -> None:
+    robot = supple.load("y")
+    assert not np.isfinite(robot.upper).all()
+    tasks = [supple.PositionTask(tip) for tip in robot.tips]
+    T = robot.fk(robot.random(7, 50))
+    found = solve(robot, [T[:, k, :3, 3] for k in range(len(tasks))], tasks=tasks)
+    assert np.isfinite(found.q).all()
+    assert found.success.all()

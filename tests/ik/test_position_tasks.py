@@ -1,0 +1,166 @@
+"""Every kind of task is solved: rows, axes, bases, several frames, a secondary posture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from supple import (
+    InputError,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    solve,
+)
+from supple.ik.problem import _spread, search_of
+from supple.ik.subproblems import parts_of
+from supple.motion.layout import lay_out
+from targets import PANDA, reached
+
+
+def residual(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray, targets: list) -> float:
+    """The largest error of a row, by the formulas in Python."""
+    worst = 0.0
+    for task, target in zip(tasks, targets, strict=True):
+        for one, goal in zip(q, target, strict=True):
+            lin = task.linearize(robot, one, goal)
+            worst = max(worst, float(np.abs(lin.e / np.array(task.on(robot).weights)).max()))
+    return worst
+
+
+@pytest.mark.parametrize("kind", PANDA)
+def test_every_kind_of_task(kind: str) -> None:
+    robot, tasks = supple.load("panda"), PANDA[kind]
+    frames = set(robot.frames)
+    assert {task.frame for task in tasks} <= frames
+    targets = reached(robot, tasks, robot.random(1, 100))
+    found = solve(robot, targets, tasks=tasks)
+    assert found.success.all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
+    assert residual(robot, tasks, found.q, targets) <= 1e-6
+    for i in range(5):
+        one = solve(robot, [target[i] for target in targets], tasks=tasks)
+        assert one.success
+        assert residual(robot, tasks, one.q[None], [t[i : i + 1] for t in targets]) <= 1e-6
+
+
+@pytest.mark.parametrize("kind", PANDA)
+def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
+    robot, tasks = supple.load("panda"), PANDA[kind]
+    layout = lay_out(robot, tasks)
+    q = robot.random(2, 50)
+    assert np.abs(layout.error(q, layout.reached(q))).max() < 1e-12
+
+
+@pytest.mark.parametrize("kind", PANDA)
+def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
+    """Near an entry, the search begins where a step of Newton's method from there has led."""
+    robot, tasks = supple.load("panda"), PANDA[kind]
+    (part,) = parts_of(search_of(robot, tasks))  # (some joints may move none of them)
+    low, span, stride = _spread(part.search.layout.robot)
+    entries = np.tile(robot.neutral(), (200, 1))
+    entries[:, part.joints] = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
+    q = np.clip(
+        entries + np.random.default_rng(0).uniform(-0.05, 0.05, entries.shape),
+        robot.lower,
+        robot.upper,
+    )
+    targets = reached(robot, tasks, q)
+    listed = solve(robot, targets, tasks=tasks)
+    begun = solve(robot, targets, tasks=tasks, q0=entries, prefer="fast", max_starts=1)
+    assert listed.success.all()
+    assert np.mean(listed.iterations < begun.iterations) > 0.4  # (few other entries are as good)
+
+
+@pytest.mark.parametrize("name", ["y", "double_y"])
+def test_all_ends_of_a_tree(name: str) -> None:
+    robot = supple.load(name)
+    tasks = tuple(PositionTask(tip) for tip in robot.tips)
+    targets = reached(robot, tasks, robot.random(3, 200))
+    found = solve(robot, targets, tasks=tasks)
+    assert found.success.mean() >= 0.99
+    assert (
+        residual(robot, tasks, found.q[found.success], [t[found.success] for t in targets]) <= 1e-6
+    )
+
+
+@pytest.mark.parametrize("far", [0, 1])
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> None:
+    """As it is, whatever the task weighs."""
+    robot = supple.load("y")
+    tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
+    targets = reached(robot, tasks, robot.random(4, 10))
+    targets[far] += 9.0
+    found = solve(robot, targets, tasks=tasks)
+    assert not found.success.any()
+    off = [
+        np.linalg.norm(robot.fk(found.q, tip)[:, :3, 3] - goal, axis=1)
+        for tip, goal in zip(robot.tips, targets, strict=True)
+    ]
+    np.testing.assert_allclose(found.position_error, np.max(off, axis=0), rtol=1e-9)
+
+
+def test_four_limbs_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> None:
+    robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
+    assert robot.dof == 29
+    frames = [
+        "left_ankle_roll_link",
+        "right_ankle_roll_link",
+        "left_wrist_yaw_link",
+        "right_wrist_yaw_link",
+    ]
+    tasks = tuple(PoseTask(frame) for frame in frames)
+    targets = reached(robot, tasks, robot.random(4, 40))
+    found = solve(robot, targets, tasks=tasks)
+    assert found.success.mean() >= 0.95
+    assert (
+        residual(robot, tasks, found.q[found.success], [t[found.success] for t in targets]) <= 1e-6
+    )
+
+
+# ---- a secondary posture -------------------------------------------------------------------------
+
+
+def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
+    robot = supple.load("panda")
+    pose, rest = PoseTask(), robot.neutral()
+    T = robot.fk(robot.random(5, 60))
+    plain = solve(robot, T)
+    drawn = solve(robot, [T, rest], tasks=[pose, PostureTask()])
+    assert drawn.success.all()
+    assert residual(robot, (pose,), drawn.q, [T]) <= 1e-6
+    far = np.linalg.norm(plain.q - rest, axis=1), np.linalg.norm(drawn.q - rest, axis=1)
+    assert far[1].mean() < far[0].mean()
+    # Stationary: no motion that leaves the task alone, and is free to go, leads nearer.
+    for q in drawn.q:
+        free = (q > robot.lower + 1e-9) & (q < robot.upper - 1e-9)
+        J = robot.jacobian(q)[:, free]
+        nullspace = np.linalg.svd(J)[2][6:]
+        if np.linalg.svd(J, compute_uv=False)[-1] > 0.05 and len(nullspace):
+            assert np.abs(nullspace @ (rest - q)[free]).max() < 1e-2
+
+
+def test_a_posture_of_one_joint_in_any_order_and_one_at_a_time() -> None:
+    robot = supple.load("panda")
+    name = robot.joint_names[2]
+    T = robot.fk(robot.random(6, 20))
+    tasks = [PostureTask([name]), PositionTask()]
+    batch = solve(robot, [[0.3], T[:, :3, 3]], tasks=tasks)
+    assert batch.success.all()
+    assert np.median(np.abs(batch.q[:, 2] - 0.3)) < 1e-3
+    for target in T[:5]:
+        one = solve(robot, [[0.3], target[:3, 3]], tasks=tasks)
+        assert one.success
+        assert np.abs(robot.fk(one.q)[:3, 3] - target[:3, 3]).max() <= 1e-6
+
+
+def test_a_posture_alone_is_refused() -> None:
+    robot = supple.load("panda")
+    with pytest.raises(InputError, match="no PostureTask"):
+        solve(robot, robot.neutral(), tasks=PostureTask())

@@ -1,0 +1,105 @@
+"""What `solve` and `step` remember never answers another question, nor keeps a call from ending."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from supple import AxisTask, PositionTask, Status, solve
+from supple.ik.problem import search_of
+
+PANDA = supple.load("panda")
+T = PANDA.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
+
+
+class Several(Sequence):  # type: ignore[type-arg]
+    """Tasks that may change, in an object that can be a key."""
+
+    def __init__(self, *tasks: Any) -> None:
+        self.tasks = list(tasks)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.tasks[i]
+
+    def __setitem__(self, i: int, task: Any) -> None:
+        self.tasks[i] = task
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+@pytest.mark.parametrize("kind", [list, collections.UserList, Several])
+@pytest.mark.parametrize(
+    "threads", [None, 1, np.int64(1)], ids=["usual", "direct", "through Python"]
+)
+def test_tasks_that_changed_are_solved_as_they_are(kind: Any, threads: Any) -> None:
+    p, z = T[:3, 3].copy(), T[:3, 2].copy()
+    tasks = (
+        kind(PositionTask(), AxisTask()) if kind is Several else kind([PositionTask(), AxisTask()])
+    )
+    for axis, column in (((0, 0, 1), 2), ((1, 0, 0), 0), ((0, 1, 0), 1)):
+        tasks[1] = AxisTask(axis=axis)
+        found = solve(PANDA, [p, z], tasks=tasks, threads=threads)
+        assert found.success
+        np.testing.assert_allclose(PANDA.fk(found.q)[:3, column], z, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [list, collections.UserList, Several])
+def test_steps_of_tasks_that_changed(kind: Any) -> None:
+    q = PANDA.neutral()
+    tasks = kind("panda_hand") if kind is Several else kind(["panda_hand"])
+    twist = np.ones((1, 6))
+    first = supple.step(PANDA, q, twist, tasks=tasks)
+    tasks[0] = "panda_link4"
+    second = supple.step(PANDA, q, twist, tasks=tasks)
+    np.testing.assert_array_equal(second, supple.step(PANDA, q, twist[0], tasks="panda_link4"))
+    assert not np.array_equal(first, second)
+
+
+def fresh(name: str = "double_y") -> tuple[supple.Robot, Any]:
+    """A robot for which nothing has been made yet, and targets of it."""
+    robot = supple.load(name).with_base(np.eye(4))
+    search_of.__globals__["_search"].cache_clear()
+    return robot, list(robot.fk(robot.neutral() + 0.05))
+
+
+def test_a_first_call_without_time_does_not_make_the_table() -> None:
+    robot, target = fresh()
+    found = solve(robot, target, timeout=0.0)
+    assert found.status == Status.TIMEOUT
+    assert np.isfinite(found.q).all()
+    assert search_of(robot, None).kernel.seeds == 0
+    batch = solve(robot, np.array(target)[None], timeout=0.0)
+    assert batch.status[0] == Status.TIMEOUT
+    assert search_of(robot, None).kernel.seeds == 0
+    solve(robot, target)
+    assert search_of(robot, None).kernel.seeds == 2048
+
+
+def test_short_calls_make_the_table_little_by_little() -> None:
+    """Each has half of its time for the table, and solves without it meanwhile."""
+    robot, target = fresh()
+    solve(robot, target, timeout=1e-4)  # the table takes far longer on any machine
+    assert search_of(robot, None).kernel.seeds == 0
+    for _ in range(10_000):
+        found = solve(robot, target, timeout=1e-3)
+        assert found.status in (Status.CONVERGED, Status.TIMEOUT)
+        if search_of(robot, None).kernel.seeds:
+            break
+    assert search_of(robot, None).kernel.seeds == 2048
+    assert solve(robot, target).success
+
+
+def test_a_search_without_the_table_finds_answers() -> None:
+    robot, _ = fresh("panda")
+    T = robot.fk(robot.random(0, 50))
+    while not (found := solve(robot, T[0], timeout=2e-4)).success:
+        assert found.status == Status.TIMEOUT
+    far = T[0].copy()
+    far[0, 3] += 3.0
+    assert solve(robot, far, timeout=2e-4).status in (Status.UNREACHABLE, Status.TIMEOUT)

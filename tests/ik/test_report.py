@@ -1,0 +1,106 @@
+"""What explain tells is true: singular values, damping, limits that block, starts that failed."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import supple
+from supple import InputError, PoseTask, PositionTask, Status, Story, damping, solve
+from targets import boundary
+
+PANDA = supple.load("panda")
+T = PANDA.fk(PANDA.random(41, 30))
+
+
+def told(target: np.ndarray, **options: object) -> tuple[supple.Solution, Story]:
+    found = solve(PANDA, target, explain=True, **options)  # type: ignore[arg-type]
+    assert found.story is not None
+    return found, found.story
+
+
+RULES = [None, damping.Constant(1e-3), damping.SpeedBound.for_robot(PANDA)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("start", [False, True])
+def test_the_story_is_of_the_same_answer(rule: damping.KernelRule | None, start: bool) -> None:
+    q0 = PANDA.neutral() if start else None
+    for target in T[:8]:
+        plain = solve(PANDA, target, q0=q0, damping=rule)
+        found, story = told(target, q0=q0, damping=rule)
+        assert plain.story is None
+        assert (found.q == plain.q).all()
+        assert story.iterations == plain.iterations
+        assert story.starts >= plain.restarts + 1
+        sigma = np.linalg.svd(PANDA.jacobian(found.q), compute_uv=False)
+        assert story.sigma_min == pytest.approx(sigma[-1], rel=1e-9)
+        lin = PoseTask().linearize(PANDA, found.q, target)
+        if rule is not None:
+            assert story.lambda2 == pytest.approx(rule(lin), rel=1e-6)
+        assert 0 <= story.failed <= story.starts
+        assert (story.best_failed is None) == (story.failed == 0)
+        assert story.blocking == ()
+        assert story.seconds > 0
+        text = str(story)
+        assert "singular value" in text
+        assert f"{story.iterations} iterations" in text
+
+
+def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
+    for far in (0.3, 2.0):
+        target = T[0].copy()
+        target[2, 3] += far
+        found, story = told(target, max_starts=40)
+        assert found.status is Status.UNREACHABLE
+        assert 16 <= story.failed <= story.starts <= 40
+        assert story.best_failed is not None
+        # The closest pose is found from the best of them: it is no farther, in the norm.
+        assert np.hypot(*story.best_failed) >= 0.999 * np.hypot(
+            found.position_error, found.rotation_error
+        )
+        assert "failed" in str(story)
+
+
+def test_a_limit_that_blocks_is_named() -> None:
+    # A planar arm of two joints whose elbow may not bend past 1 rad, asked for what takes 2.
+    robot = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)], limits=[(-3, 3), (0.2, 1.0)])
+    free = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)])
+    hand = PositionTask(rows=("x", "y"))
+    for bend, end in ((2.0, "upper"), (0.0, "lower")):
+        goal = free.fk([0.4, bend])[:3, 3]
+        found = solve(robot, goal, tasks=hand, explain=True)
+        assert found.status is Status.UNREACHABLE
+        assert found.story is not None
+        assert found.story.blocking == ((robot.joint_names[1], end),)
+        assert f"{robot.joint_names[1]} blocks at its {end} limit" in str(found.story)
+    # Straight ahead and out of reach nothing blocks.
+    found = solve(free, [3.0, 0.0, 0.0], tasks=hand, explain=True)
+    assert found.story is not None
+    assert found.story.at_limit == ()
+
+
+def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:
+    q, T0, _ = boundary(PANDA, 3)
+    for at, target in zip(q, T0, strict=True):
+        found, story = told(target, q0=at)
+        assert found.success
+        assert story.sigma_min < 1e-3
+        assert ("lost: " in str(story)) or ("hardest: " in str(story))
+
+
+def test_what_it_is_not_of() -> None:
+    with pytest.raises(InputError, match="one target"):
+        solve(PANDA, T, explain=True)
+    with pytest.raises(InputError, match="one solution"):
+        solve(PANDA, T[0], explain=True, solutions=3)
+
+
+def test_it_is_plain_data() -> None:
+    found, story = told(T[0], prefer="limits")
+    again = pickle.loads(pickle.dumps(found))
+    assert again.story == story
+    with pytest.raises(AttributeError):
+        story.failed = 0  # type: ignore[misc]

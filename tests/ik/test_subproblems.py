@@ -1,0 +1,311 @@
+"""Laws of the parts of a search: what shares no joint is solved apart, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import supple
+from calls import mimicking
+from several_arms import HEAD, arms, far_of, hold, somewhere
+from supple import AxisTask, PoseTask, PositionTask, Status, solve
+from supple.ik import position
+from supple.ik.problem import Search, search_of
+from supple.ik.subproblems import Part, parts_of
+from targets import apart
+from trees import Tree, trees
+
+
+def of(robot: supple.Robot, *tasks: supple.Task) -> tuple[Search, tuple[Part, ...]]:
+    search = search_of(robot, tasks)
+    return search, parts_of(search)
+
+
+def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
+    return [part.joints.tolist() for part in of(robot, *tasks)[1]]
+
+
+@given(trees(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
+    """Every task is in one part, no joint in two, and a part's rows move with its joints alone."""
+    frames = st.sampled_from(tree.frames)
+    axes = st.sampled_from([None, "world", "body", *tree.frames])
+    base = st.none() | frames
+    tasks = tuple(
+        PoseTask(data.draw(frames), base=data.draw(base), axes=data.draw(axes))
+        for _ in range(data.draw(st.integers(1, 3)))
+    )
+    search, parts = of(tree.robot, *tasks)
+    numbers = np.concatenate([part.numbers for part in parts])
+    assert sorted(numbers) == list(range(search.layout.kernel.targets))
+    held = [j for part in parts for j in part.joints]
+    assert len(set(held)) == len(held)
+    q = np.stack([tree.q, tree.q + tree.qd])
+    J = search.layout.jacobian(q)
+    goals = search.layout.reached(q[::-1])
+    for part in parts:
+        k = sorted({int(x) // 12 for x in part.numbers})
+        rows = np.concatenate([np.arange(6 * i, 6 * i + 6) for i in k])
+        assert not np.delete(J[:, rows], part.joints, axis=2).any()
+        # rows and errors of the part alone are those of the whole
+        own = part.search.layout
+        near = tree.rounding * 1e3
+        alone = q[:, part.joints]
+        np.testing.assert_allclose(
+            own.jacobian(alone), J[:, rows][:, :, part.joints], rtol=0, atol=near
+        )
+        np.testing.assert_allclose(
+            own.reached(alone), search.layout.reached(q)[:, part.numbers], rtol=0, atol=near
+        )
+        np.testing.assert_allclose(
+            own.error(alone, goals[:, part.numbers]),
+            search.layout.error(q, goals)[:, rows],
+            rtol=0,
+            atol=1e-6,
+        )
+
+
+def test_arms_on_a_stand_are_apart_and_on_a_lift_are_not() -> None:
+    stand, lift = arms("ur5e", "panda"), arms("ur5e", "panda", lift=True)
+    tasks = tuple(PoseTask(tip) for tip in stand.tips)
+    assert joints(stand, *tasks) == [[*range(1, 7)], [*range(7, 14)]]
+    assert joints(stand, *tasks[::-1]) == [[*range(7, 14)], [*range(1, 7)]]
+    assert joints(stand, tasks[1]) == [[*range(7, 14)]]
+    assert joints(lift, *tasks) == [[0, *range(2, 15)]]
+    assert stand.joint_names[0] == HEAD
+
+
+def test_one_arm_is_the_search_itself() -> None:
+    for robot in (supple.load("panda"), mimicking()):
+        search = search_of(robot, None)
+        (part,) = parts_of(search)
+        assert part.search is search
+        assert part.joints.tolist() == list(range(robot.dof))
+
+
+def test_relative_to_a_base_that_moves() -> None:
+    """What carries both does not matter; a base couples, and so do axes of another frame."""
+    lift = arms("ur5e", "panda", lift=True)
+    one, two = lift.tips
+    assert joints(lift, PoseTask(one, base=two)) == [[*range(2, 15)]]
+    assert joints(lift, PoseTask(one, base="stand")) == [[*range(2, 8)]]
+    assert joints(lift, PoseTask(one, base="stand", axes=two)) == [[0, *range(2, 15)]]
+    tasks = (PoseTask(one, base="stand"), PositionTask(two, base="stand"))
+    assert joints(lift, *tasks) == [[*range(2, 8)], [*range(8, 15)]]
+
+
+def test_tasks_that_nothing_moves_are_kept() -> None:
+    stand = arms("ur5e", "panda")
+    one, two = stand.tips
+    still = PositionTask("0: " + supple.load("ur5e").description.root)
+    _, parts = of(stand, PoseTask(one), still, AxisTask(two))
+    assert [part.search.layout.tasks for part in parts] == [
+        (PoseTask(one), still),
+        (AxisTask(two),),
+    ]
+    (whole,) = of(stand, still)[1]
+    assert whole.search.layout.robot is stand
+
+
+def test_what_looks_at_the_whole_is_not_divided() -> None:
+    stand = arms("ur5e", "panda")
+    tasks = tuple(PoseTask(tip) for tip in stand.tips)
+    rule = supple.damping.Region(0.1, 0.1, direction=[1.0] * 12)
+    assert len(parts_of(search_of(stand, tasks, rule))) == 1
+    for joints in (None, stand.joint_names[1:3]):  # of all, and of one arm
+        posture = (*tasks, supple.PostureTask(joints=joints))
+        assert len(parts_of(search_of(stand, posture))) == 1
+
+
+def test_rule_and_step_go_with_the_parts() -> None:
+    stand = arms("ur5e", "panda")
+    tasks = tuple(PoseTask(tip) for tip in stand.tips)
+    rule = supple.damping.Constant(0.02)
+    for part in parts_of(search_of(stand, tasks, rule, 0.2)):
+        assert part.search.given == (rule, 0.2)
+        assert part.search.rule is rule
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_mimics_join_what_they_move(count: int) -> None:
+    """A joint that follows another couples the frames that both carry."""
+    robot = mimicking()
+    tasks = [PositionTask(tip) for tip in robot.tips][:count]
+    (held,) = joints(robot, *tasks)
+    moving = np.abs(robot.jacobian(robot.random(0, 20), list(robot.tips)[:count])).max((0, 1, 2))
+    assert held == np.nonzero(moving)[0].tolist()
+
+
+# ---- part by part on the CPU ---------------------------------------------------------------------
+
+WAYS = ["a batch", "one by one", "one by one, explained"]
+
+
+def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supple.Solution:
+    """All of some targets; of single calls the answers of all."""
+    if way == "a batch":
+        return solve(robot, T, threads=2, **more)
+    q0, each = more.pop("q0", None), []
+    for i in range(len(T[0])):
+        own = {} if q0 is None else {"q0": q0[i]}
+        each.append(solve(robot, [one[i] for one in T], explain=way == WAYS[2], **own, **more))
+    parts = zip(*(one[:6] for one in each), strict=True)
+    return supple.Solution(*map(np.array, parts))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_arm_does_what_it_does_alone(way: str) -> None:
+    """The same bits; the work of both. What no task moves is as near to zero as it gets."""
+    robot = arms("ur5e", "panda")
+    T = somewhere(robot, 40)
+    found = ask(robot, T, way)
+    assert found.status.tolist() == [Status.CONVERGED] * 40
+    hold(robot, T, found)
+    assert (found.q[:, 0] == robot.lower[0]).all()
+    effort = np.zeros((2, 40))
+    for k, tip in enumerate(robot.tips):
+        own = [name.startswith(f"{k}: ") for name in robot.joint_names]
+        still = [name for name, moves in zip(robot.joint_names, own, strict=True) if not moves]
+        alone = ask(robot.freeze(still), [T[k]], way, tasks=[PoseTask(tip)])
+        assert (alone.q == found.q[:, own]).all()
+        effort += alone.iterations, alone.restarts
+    assert (effort == (found.iterations, found.restarts)).all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("arm", [0, 1])
+def test_one_out_of_reach(arm: int, way: str) -> None:
+    """The whole is unreachable, whichever arm is, with what remains; the other arm is there."""
+    robot = arms("ur5e", "panda")
+    T = somewhere(robot, 10)
+    T[arm][7, 0, 3] += 5
+    found = ask(robot, T, way)
+    assert ((found.status == Status.UNREACHABLE) == (np.arange(10) == 7)).all()
+    hold(robot, T, found)
+    far = far_of(robot, found.q, T)
+    assert (far[:, 1 - arm] <= 1e-6 + 1e-12).all()
+    assert far[0, arm, 7] > 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("prefer", ["fast", "nearest"])
+def test_from_a_start(way: str, prefer: str) -> None:
+    """Arms end near it; joints that no task moves stay there, inside their limits."""
+    robot = arms("ur5e", "panda")
+    q = 0.9 * robot.random(6, 20)
+    T = [robot.fk(q, tip) for tip in robot.tips]
+    q0 = q + 0.03
+    q0[1, 0] = 7.0  # beyond its limit
+    found = ask(robot, T, way, q0=q0, prefer=prefer)
+    assert robot.joint_names[0] == HEAD
+    assert (found.q[:, 0] == np.clip(q0[:, 0], robot.lower[0], robot.upper[0])).all()
+    assert found.status.tolist() == [Status.CONVERGED] * 20
+    hold(robot, T, found)
+    if prefer == "nearest":
+        assert np.abs(found.q - q0)[:, 1:].max() < 0.3
+
+
+def test_what_is_not_finite() -> None:
+    robot = arms("ur5e", "panda")
+    T, q0 = somewhere(robot, 12), robot.random(4, 12)
+    T[0][3, 0, 3] = np.nan
+    T[1][5, 1, 3] = 1e12
+    q0[8, 0] = np.nan  # of the head
+    q0[9, 4] = np.inf
+    found = solve(robot, T, q0=q0, prefer="fast")
+    bad = np.isin(np.arange(12), (3, 5, 8, 9))
+    assert ((found.status == Status.NONFINITE_INPUT) == bad).all()
+    assert (found.status[~bad] == Status.CONVERGED).all()
+    assert (found.q[bad] == robot.neutral()).all()
+    assert not found.iterations[bad].any()
+    assert not found.restarts[bad].any()
+    assert np.isinf(found.position_error[bad]).all()
+    for i in (3, 8, 9):
+        with pytest.raises(supple.InputError, match="finite"):
+            solve(robot, [one[i] for one in T], q0=q0[i])
+
+
+def test_when_time_is_up() -> None:
+    robot = arms("ur5e", "panda")
+    T = somewhere(robot, 5)
+    assert (solve(robot, T, timeout=0).status == Status.TIMEOUT).all()
+    one = solve(robot, [each[0] for each in T], timeout=0)
+    assert one.status is Status.TIMEOUT
+    assert np.isfinite(one.q).all()
+
+
+def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = arms("ur5e", "panda")
+    T = somewhere(robot, 40)
+    same = solve(robot, T)
+    clock = iter([1e3] * 4 + [0.0] * 6)  # of two parts of five pieces
+    monkeypatch.setattr(position, "_PIECES", (8, 8))
+    monkeypatch.setattr(position, "_left", lambda ends: next(clock))
+    found = solve(robot, T, timeout=1e3)
+    assert (found.status[:16] == Status.CONVERGED).all()
+    assert (found.status[16:] == Status.TIMEOUT).all()
+    assert (found.q[:16] == same.q[:16]).all()
+
+
+def test_parts_share_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two parts the first gets half of it, the second all that is left then."""
+    robot = arms("ur5e", "panda")
+    times: list[float] = []
+
+    def many(*given: Any, **how: Any) -> Any:
+        times.append(1 / given[-1])
+        return solves(*given, **how)
+
+    solves = position._Call._many
+    monkeypatch.setattr(position._Call, "_many", many)
+    assert solve(robot, somewhere(robot, 5), timeout=10.0).success.all()
+    assert times == [1 / 2, 1.0]
+
+
+def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = arms("ur5e", "panda")
+    monkeypatch.setattr(position, "_PIECES", (1000, 1000))
+    told: list[tuple[int, int]] = []
+    solve(robot, somewhere(robot, 3000), progress=lambda *now: told.append(now))
+    done = [now for now, _ in told]
+    assert {total for _, total in told} == {3000}
+    assert done == sorted(done)
+    assert done[-1] == 3000
+    assert 500 in done  # one of two parts of a thousand
+
+
+def test_several_answers_are_of_the_whole() -> None:
+    robot = arms("ur5e", "planar3")
+    T = [one[0] for one in somewhere(robot, 1)]
+    found = solve(robot, T, solutions=5)
+    assert len(found.q) > 1
+    hold(robot, [np.stack([one] * len(found.q)) for one in T], found)
+    best = solve(robot, T, prefer="limits")
+    assert best.status is Status.CONVERGED
+
+
+def test_an_empty_batch() -> None:
+    robot = arms("ur5e", "panda")
+    assert solve(robot, np.empty((0, 2, 4, 4))).q.shape == (0, robot.dof)
+
+
+def test_hands_and_feet_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> None:
+    robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
+    ends = [f"{s}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for s in ("left", "right")]
+    parts = parts_of(search_of(robot, ends))
+    assert [(len(part.joints), part.search.primary) for part in parts] == [(17, 12), (6, 6), (6, 6)]
+    T = robot.fk(robot.random(14, 300), ends)
+    found = solve(robot, T, tasks=ends)
+    assert found.success.mean() >= 0.995
+    far, off = apart(robot.fk(found.q, ends), T)
+    np.testing.assert_allclose(far.max(axis=1), found.position_error, rtol=1e-6, atol=1e-12)
+    assert (far[found.success] <= 1e-6 + 1e-12).all()
+    assert (off[found.success] <= 1e-6 + 1e-12).all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()

@@ -1,0 +1,235 @@
+"""Targets that jump, move, or go out of reach and come back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loops import Array, moved, pose_of, robot, run, somewhere, turned
+from supple import Limits, PoseTask, PositionTask, Pseudoinverse, Servo, track
+
+AT = {
+    "panda": np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6]),
+    "ur5e": np.array([0.3, -1.5, 1.8, -0.9, 1.3, 0.2]),
+    "puma560": np.array([0.2, 0.3, 0.4, 0.3, 0.8, -0.4]),
+    "stanford": np.array([0.2, 0.7, 0.6, 0.3, 0.8, -0.4]),
+}
+PLANE = PositionTask(rows=("x", "y"))
+
+
+def distance(name: str, q: Array, target: Array) -> float:
+    return float(np.abs(pose_of(name, q) - target).max())
+
+
+def turns(qd: Array) -> int:
+    """How often the joint that does it most turns back while it is fast."""
+    fast = np.where(np.abs(qd) > 1e-3 * np.abs(qd).max(), np.sign(qd), 0.0)
+    return max(int((np.diff(column[column != 0]) != 0).sum()) for column in fast.T)
+
+
+@pytest.mark.parametrize("name", AT)
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_target_that_jumps(name: str, order: int) -> None:
+    """Speeds and accelerations hold through every jump, and every target is reached."""
+    arm, dt = robot(name), 0.01
+    limits = Limits.of(arm, max_norm=1.5, max_acceleration=20.0)
+    servo = Servo(arm, dt=dt, limits=limits, order=order)
+    q, before = AT[name], np.zeros(arm.dof)
+    for k in range(4):
+        target = pose_of(name, AT[name] + 0.3 * np.cos(np.arange(arm.dof) + 2 * k))
+        q_all, qd = run(servo, q, 600, target=target)
+        q = q_all[-1]
+        speeds = np.vstack([before, qd])
+        assert (np.linalg.norm(qd, axis=1) <= 1.5).all()
+        assert (np.abs(np.diff(speeds, axis=0)) <= 20 * dt + 1e-12).all()
+        assert distance(name, q, target) < 1e-6
+        assert turns(qd) <= 5  # some swing out, none shakes: in 600 steps
+        before = qd[-1]
+
+
+def reach() -> float:
+    return float(np.linalg.norm(pose_of("planar2", np.zeros(2))[:2, 3]))
+
+
+@pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
+@pytest.mark.parametrize("dt", [0.002, 0.02])
+def test_a_planar_arm_stretches_towards_what_it_cannot_reach(beyond: float, dt: float) -> None:
+    """Straight towards the target, at rest, without chatter; then back with no error."""
+    arm = robot("planar2")
+    servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
+    angle = 0.7
+    far = beyond * reach() * np.array([math.cos(angle), math.sin(angle), 0.0])
+    q, qd = run(servo, np.array([0.1, 1.2]), round(12 / dt), target=far)
+    assert turns(qd) <= 1
+    at = pose_of("planar2", q[-1])[:3, 3]
+    closest = far / max(beyond, 1.0)
+    # at the very edge the way there is only as fast as a square root
+    np.testing.assert_allclose(at, closest, atol=1e-6 if beyond > 1.01 else 1e-3)
+    if beyond > 1.01:
+        assert np.abs(qd[-1]).max() < 1e-4
+    near = 0.6 * reach() * np.array([math.cos(0.9), math.sin(0.9), 0.0])
+    q, qd = run(servo, q[-1], round(12 / dt), target=near)
+    np.testing.assert_allclose(pose_of("planar2", q[-1])[:3, 3], near, atol=1e-9)
+
+
+def test_the_undamped_step_does_shake_there() -> None:
+    """So that the test above could fail."""
+    arm = robot("planar2")
+    servo = Servo(arm, PLANE, dt=0.02, step=Pseudoinverse(), limits=Limits.of(arm, max_norm=2.0))
+    _, qd = run(servo, np.array([0.1, 1.2]), 600, target=np.array([1.5 * reach(), 0.0, 0.0]))
+    assert turns(qd) > 50
+
+
+def stationary(name: str, q: Array, target: Array) -> float:
+    """How steep ½‖e‖² still is there, [m or rad per rad], relative to ‖e‖."""
+    lin = PoseTask().linearize(robot(name), q, target)
+    return float(np.linalg.norm(lin.J.T @ lin.e) / np.linalg.norm(lin.e))
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
+def test_out_of_reach_and_back(name: str) -> None:
+    """At rest where no small motion comes closer; no chatter; then the error goes to zero."""
+    arm, q0 = robot(name), AT[name]
+    free = Limits(*(end(arm) for end in (_lower, _upper, _speed, _speed)), max_norm=2.0)
+    servo = Servo(arm, dt=0.01, limits=free)
+    home = pose_of(name, q0)
+    far = moved(home, home[:3, 3] / np.linalg.norm(home[:3, 3]) * 1.5)
+    q, qd = run(servo, q0, 3000, target=far)
+    assert (np.linalg.norm(qd, axis=1) <= 2.0).all()
+    assert turns(qd) <= 3
+    assert np.linalg.norm(qd[-1]) < 1e-3
+    assert stationary(name, q[-1], far) < 1e-4
+    # No neighbour is closer: a fine search around.
+    rng = np.random.default_rng(3)
+
+    def far_off(at: Array) -> float:
+        return float(np.linalg.norm(PoseTask().linearize(arm, at, far).e))
+
+    here = far_off(q[-1])
+    for size in (1e-3, 1e-2, 0.1):
+        for _ in range(40):
+            assert far_off(q[-1] + size * rng.normal(size=arm.dof)) > here - 1e-5
+    q, qd = run(servo, q[-1], 3000, target=home)
+    assert (np.linalg.norm(qd, axis=1) <= 2.0).all()
+    assert distance(name, q[-1], home) < 1e-6
+
+
+def _lower(arm: Any) -> Array:
+    return np.full(arm.dof, -math.inf)
+
+
+def _upper(arm: Any) -> Array:
+    return np.full(arm.dof, math.inf)
+
+
+_speed = _upper
+
+
+# ---- targets that move -------------------------------------------------------------------------
+
+
+def circle(name: str) -> Any:
+    """A pose that goes around and rocks: (pose, twist) of time."""
+    T = pose_of(name, AT[name])
+    axis = np.array([0.36, -0.48, 0.8])
+
+    def pose(t: float) -> Array:
+        at = 0.1 * np.array([math.cos(2 * t) - 1, math.sin(2 * t), 0.5 * math.sin(t)])
+        return moved(turned(T, axis, 0.3 * math.sin(1.5 * t)), at)
+
+    def twist(t: float) -> Array:
+        v = 0.1 * np.array([-2 * math.sin(2 * t), 2 * math.cos(2 * t), 0.5 * math.cos(t)])
+        return np.concatenate([v, 0.3 * 1.5 * math.cos(1.5 * t) * axis])
+
+    return pose, twist
+
+
+def worst(name: str, dt: float, **more: Any) -> float:
+    pose, twist = circle(name)
+    arm = robot(name)
+    if more.pop("exact", False):
+        more["velocity"] = twist
+    result = track(arm, AT[name], target=pose, dt=dt, duration=2.0, limits=Limits.none(arm), **more)
+    return float(np.linalg.norm(result.error[len(result) // 2 :], axis=1).max())
+
+
+@pytest.mark.parametrize("name", AT)
+def test_tracking_is_of_second_order_where_each_step_makes_good_the_last(name: str) -> None:
+    """With gain 1/dt every step's own error is what is left: halving dt quarters it.
+
+    A step's error is of order dt². A fixed gain takes away the share gain dt of what there is, so
+    with it the error is of first order.
+    """
+    coarse, fine = (worst(name, dt, gain=1 / dt, step=Pseudoinverse()) for dt in (0.02, 0.01))
+    assert 3.5 < coarse / fine < 4.5
+    coarse, fine = (worst(name, dt, gain=10.0) for dt in (0.01, 0.005))
+    assert 1.7 < coarse / fine < 2.5
+
+
+@pytest.mark.parametrize("name", AT)
+def test_feed_forward_is_worth_it(name: str) -> None:
+    """Without it the target is followed at a distance of speed/gain."""
+    without = worst(name, 0.005, feedforward=False, gain=10.0)
+    differences = worst(name, 0.005, gain=10.0)
+    exact = worst(name, 0.005, gain=10.0, exact=True)
+    assert differences < 0.1 * without
+    assert exact < 0.1 * without
+    assert 0.01 < without < 0.1
+
+
+@pytest.mark.parametrize("gain", [0.0, 1.0, 10.0, 50.0])
+@pytest.mark.parametrize("dt", [0.001, 0.02])
+def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
+    """The error to a target that stands still falls by (1 - gain dt) in every step."""
+    arm, q0 = robot("panda"), AT["panda"]
+    target = moved(pose_of("panda", q0), np.array([1e-4, -2e-4, 1e-4]))
+    steps = 20
+    result = track(
+        arm, q0, target=lambda t: target, dt=dt, duration=steps * dt, gain=gain,
+        limits=Limits.none(arm),
+    )  # fmt: skip
+    errors = np.linalg.norm(result.error, axis=1)
+    expected = np.sqrt(6e-8) * (1 - gain * dt) ** np.arange(1, steps + 1)
+    np.testing.assert_allclose(errors, expected, rtol=1e-2, atol=1e-7)
+
+
+def test_times_that_are_not_even() -> None:
+    """Speeds are those of each interval; the same path is followed as with even times."""
+    pose, twist = circle("ur5e")
+    arm = robot("ur5e")
+    rng = np.random.default_rng(8)
+    t = np.concatenate([[0.0], np.cumsum(rng.uniform(0.002, 0.01, 300))])
+    result = track(arm, AT["ur5e"], target=pose, times=t, limits=Limits.none(arm))
+    np.testing.assert_array_equal(result.t, t)
+    np.testing.assert_allclose(
+        np.diff(result.q, axis=0), result.qd * np.diff(t)[:, None], rtol=0, atol=1e-14
+    )
+    assert np.linalg.norm(result.error, axis=1).max() < 2e-3
+    given = track(
+        arm, AT["ur5e"], target=[pose(x) for x in t], velocity=[twist(x) for x in t], times=t,
+        limits=Limits.none(arm),
+    )  # fmt: skip
+    assert np.linalg.norm(given.error, axis=1).max() < 3e-3
+
+
+def test_a_twist_alone_moves_the_frame_along() -> None:
+    """Resolved rate without a target: after a second the frame is where the twist leads."""
+    arm, q0 = robot("panda"), AT["panda"]
+    v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])
+    result = track(arm, q0, velocity=lambda t: v, dt=1e-3, duration=1.0)
+    goal = moved(pose_of("panda", q0), v[:3])
+    assert distance("panda", result.q[-1], goal) < 1e-4
+    assert not result.error.any()
+
+
+def test_a_target_half_a_turn_away() -> None:
+    arm = robot("ur5e")
+    q0 = somewhere("ur5e")
+    half = turned(pose_of("ur5e", q0), np.array([0.0, 0.0, 1.0]), math.pi)
+    servo = Servo(arm, dt=0.01, limits=Limits.of(arm, max_norm=2.0))
+    q, qd = run(servo, q0, 400, target=half)
+    assert np.isfinite(q).all()
+    assert (np.linalg.norm(qd, axis=1) <= 2.0).all()

@@ -1,0 +1,170 @@
+"""Joints with room for whole turns: the nearest one is taken, and turns are no other answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from calls import mimicking
+from supple import PoseTask, PositionTask, PostureTask, Robot, Status, solve
+from supple.describe import Description, Joint, Mimic
+from targets import boundary, hold
+
+Array = np.ndarray
+TURN = 2 * np.pi
+
+
+def nearer_by_turns(robot: Robot, q: Array, q0: Array) -> Array:
+    """Where a coordinate would come nearer to q0 by whole turns that stay inside the limits."""
+    nearer = np.zeros(np.broadcast_shapes(q.shape, q0.shape), dtype=bool)
+    for k in range(-8, 9):
+        turned = q + k * TURN
+        inside = (robot.lower <= turned) & (turned <= robot.upper) & ~robot.prismatic
+        nearer |= inside & (np.abs(turned - q0) < np.abs(q - q0) - 1e-9)
+    return nearer
+
+
+@pytest.mark.parametrize("name", ["ur5e", "puma560"])
+def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
+    robot = supple.load(name)
+    assert (robot.upper - robot.lower >= TURN).any()
+    T, q0 = robot.fk(robot.random(31, 150)), robot.random(32, 150)
+    q0[::3] = robot.upper  # where there is only one way to turn, and beyond it
+    q0[1::3] = robot.lower - 1.0
+    batch = solve(robot, T, q0=q0)
+    assert batch.success.all()
+    hold(robot, T, batch)
+    assert not nearer_by_turns(robot, batch.q, q0).any()
+    for target, start, q in zip(T[:20], q0, batch.q, strict=False):
+        assert (solve(robot, target, q0=start).q == q).all()
+        chosen = solve(robot, target, q0=start, prefer="nearest", solutions=4)
+        assert not nearer_by_turns(robot, chosen.q, start).any()
+    fast = solve(robot, T, q0=q0, prefer="fast")
+    assert nearer_by_turns(robot, fast.q, q0).any()  # so that this could fail
+
+
+def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
+    robot = supple.load("ur5e")
+    _, _, T5 = boundary(robot, 20)
+    q0 = robot.random(33, 20)
+    found = solve(robot, T5, q0=q0)
+    assert (found.status == Status.UNREACHABLE).all()
+    hold(robot, T5, found)
+    assert not nearer_by_turns(robot, found.q, q0).any()
+
+
+@pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
+@pytest.mark.parametrize("one", [False, True])
+def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
+    """The shortest way to the posture, not to the start."""
+    robot = supple.load("ur5e")
+    T, rest = robot.fk(robot.random(34, 60)), robot.random(35)
+    tasks = [PoseTask(), PostureTask()]
+    if one:
+        q = np.array([solve(robot, [target, rest], tasks=tasks, q0=q0).q for target in T])
+    else:
+        q = solve(robot, [T, rest], tasks=tasks, q0=q0).q
+    assert not nearer_by_turns(robot, q, rest).any()
+
+
+def test_turns_are_no_other_answers() -> None:
+    # Six joints, three of whose axes are parallel: eight postures at most.
+    robot = supple.load("ur5e")
+    counts = []
+    q = robot.random(36, 30)
+    q[20:, 0] = np.pi  # half a turn from the middle: rounding decides which way
+    for target in robot.fk(q):
+        found = solve(robot, target, solutions=40)
+        hold(robot, target, found)
+        away = found.q[:, None] - found.q[None]
+        away -= TURN * np.round(away / TURN)
+        other = ~np.eye(len(found.q), dtype=bool)
+        assert (np.abs(away).max(axis=-1)[other] > 0.01).all()
+        middle = (robot.lower + robot.upper) / 2
+        assert not nearer_by_turns(robot, found.q, middle).any()
+        counts.append(len(found.q))
+    assert max(counts) == 8
+
+
+def test_a_joint_without_limits_stays_near() -> None:
+    robot = supple.load("y")  # joints without limits
+    assert np.isinf(robot.upper).any()
+    q0 = robot.random(37) + 40.0
+    tasks = [PositionTask(tip) for tip in robot.tips]
+    goals = [T[:3, 3] for T in robot.fk(robot.random(38))]
+    found = solve(robot, goals, tasks=tasks, q0=q0)
+    assert found.success
+    assert np.abs(found.q - q0).max() <= np.pi + 1e-9
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
+    """So far from zero an angle is rounded by more than the tolerance: no turns then."""
+    robot, hand = geared(None), PositionTask("tip")
+    p, q0 = robot.fk(robot.random(40, 20))[:, :3, 3].copy(), np.array([1e8, -1e8])
+    tolerance = 1e-9
+    if batch:
+        q = solve(robot, p, tasks=hand, q0=q0, position_tolerance=tolerance).q
+    else:
+        each = [solve(robot, one, tasks=hand, q0=q0, position_tolerance=tolerance) for one in p]
+        assert all(found.success for found in each)
+        q = np.array([found.q for found in each])
+    assert np.linalg.norm(robot.fk(q)[:, :3, 3] - p, axis=1).max() <= tolerance * (1 + 1e-6)
+
+
+def test_a_long_slide_has_no_turns() -> None:
+    """The closest point of a slide of 40 m, asked for from its end."""
+    joint = Joint("slide", "prismatic", "base", "tip", axis=(1, 0, 0), lower=-20.0, upper=20.0)
+    robot = Robot(Description("slide", (joint,)))
+    target = np.array([5.0, 1.0, 0.0])
+    found = solve(robot, target, tasks=PositionTask("tip"), q0=np.array([-19.0]))
+    assert found.status is Status.UNREACHABLE
+    np.testing.assert_allclose(found.q, [5.0], atol=1e-6)
+
+
+def geared(ratio: float | None) -> Robot:
+    """Two links of a planar arm without limits; the second joint turns with the first, or not."""
+    along = np.eye(4)
+    along[0, 3] = 1.0
+    joints = (
+        Joint("shoulder", "continuous", "base", "upper", axis=(0, 0, 1)),
+        Joint(
+            "elbow", "continuous", "upper", "fore", origin=along, axis=(0, 0, 1),
+            mimic=None if ratio is None else Mimic("shoulder", ratio, 0.2),
+        ),
+        Joint("hand", "fixed", "fore", "tip", origin=along),
+    )  # fmt: skip
+    return Robot(Description("geared", joints))
+
+
+@pytest.mark.parametrize("ratio", [2.0, -1.0, 0.5, 1 / 3])
+def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
+    robot = geared(ratio)
+    for target in robot.fk(np.linspace(-3, 3, 7)[:, None]):
+        found = solve(robot, target[:3, 3], tasks=PositionTask("tip"), q0=[60.0], max_starts=64)
+        if found.success:
+            np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
+    if ratio == round(ratio):
+        assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
+    # The closest pose is a stationary one, which turns of the mimic alone would leave.
+    far = np.array([9.0, 4.0, 0.0])
+    found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_starts=64)
+    assert found.status is Status.UNREACHABLE
+    off = robot.fk(found.q)[:3, 3] - far
+    assert abs(robot.jacobian(found.q)[:3, 0] @ off) < 1e-4
+
+
+def test_robots_with_mimics_and_slides() -> None:
+    robot = mimicking()
+    assert robot.prismatic.any()
+    tasks = [PositionTask(tip) for tip in robot.tips]
+    T = robot.fk(robot.random(39, 100))
+    goals = [T[:, k, :3, 3] for k in range(len(tasks))]
+    near = robot.random(39, 100) + 0.01
+    found = solve(robot, goals, tasks=tasks, q0=near)
+    assert found.success.all()
+    for k in range(len(tasks)):
+        assert np.abs(robot.fk(found.q)[:, k, :3, 3] - goals[k]).max() <= 1e-6
+    assert np.abs(found.q - near).max() < 1.0
+    assert solve(robot, goals, tasks=tasks).success.mean() > 0.9

@@ -1,0 +1,128 @@
+"""A target that has a solution is not called unreachable, and batches agree with single calls."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import supple
+from supple import Robot, Status, solve
+from targets import hold
+
+ARMS = ("panda", "youbot", "iiwa14", "ur5e", "puma560")
+
+
+def corners(robot: Robot, most: int = 256) -> np.ndarray:
+    """Configurations with every joint at a limit, at most so many of them."""
+    ends = np.stack([robot.lower, robot.upper])
+    which = np.array(list(itertools.product((0, 1), repeat=robot.dof)))
+    every = ends[which, np.arange(robot.dof)]
+    return every[np.random.default_rng(0).permutation(len(every))[:most]]
+
+
+def tasks_of(robot: Robot) -> supple.PoseTask:
+    return supple.PoseTask(robot.tips[0])
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_targets_with_all_joints_at_limits_are_met(name: str) -> None:
+    robot = supple.load(name)
+    T = robot.fk(corners(robot), robot.tips[0])
+    found = solve(robot, T, tasks=tasks_of(robot))
+    assert np.all(found.success), (~found.success).sum()
+    hold(robot, T, found)
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
+    robot = supple.load(name)
+    q, share = robot.random(1, 4000), np.random.default_rng(5).random((4000, robot.dof))
+    q = np.where(share < 1 / 3, robot.lower, np.where(share < 2 / 3, robot.upper, q))
+    T = robot.fk(q, robot.tips[0])
+    for start in (None, robot.lower):
+        found = solve(robot, T, tasks=tasks_of(robot), q0=start)
+        assert np.all(found.success), (~found.success).sum()
+
+
+def swapped(robot: Robot, count: int) -> np.ndarray:
+    """Poses with the positions of others: many of these orientations are impossible there."""
+    T = robot.fk(robot.random(3, count))
+    T[:, :3, 3] = T[np.random.default_rng(0).permutation(count), :3, 3]
+    return T
+
+
+def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
+    """The same bits, whether it is met or not."""
+    robot = supple.load("panda")
+    T = np.concatenate([swapped(robot, 100), robot.fk(corners(robot, 128))])
+    batch = solve(robot, T)
+    hard = np.flatnonzero(batch.restarts >= 16)
+    assert 10 < np.sum(batch.success[hard]) < len(hard) - 10
+    for i in hard:
+        alone = solve(robot, T[i])
+        assert alone.status == batch.status[i]
+        np.testing.assert_array_equal(alone.q, batch.q[i])
+
+
+def test_max_starts_is_how_long_the_search_goes_on() -> None:
+    """What is not out of reach for sure is searched for as long as the caller says."""
+    robot = supple.load("panda")
+    T = swapped(robot, 100)
+    T = T[np.flatnonzero(solve(robot, T).status == Status.UNREACHABLE)[0]]
+    for count in (1, 2, 3, 8, 20, 300):
+        found = solve(robot, T, max_starts=count)
+        assert found.status == Status.UNREACHABLE
+        assert found.restarts == count - 1
+        assert np.isfinite(found.q).all()
+    assert solve(robot, T).restarts >= 255
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_few_starts_read_nothing_but_the_arguments(count: int) -> None:
+    """Lanes without a start of their own do not look at memory beside q0."""
+    robot = supple.load("panda")
+    T = robot.fk(robot.random(5, 64))
+    memory = np.full((66, robot.dof), np.nan)
+    q0 = memory[1:-1]  # contiguous, so it is not copied
+    q0[:] = robot.random(3, 64)
+    first = solve(robot, T, q0=q0, max_starts=count)
+    memory[0] = robot.random(99)
+    memory[-1] = robot.random(98)
+    again = solve(robot, T, q0=q0, max_starts=count)
+    order = np.random.default_rng(0).permutation(64)
+    mixed = solve(robot, T[order], q0=q0[order], max_starts=count)
+    for other, own in ((again, slice(None)), (mixed, order)):
+        np.testing.assert_array_equal(other.q, first.q[own])
+        np.testing.assert_array_equal(other.status, first.status[own])
+        np.testing.assert_array_equal(other.position_error, first.position_error[own])
+
+
+GUARDED = """
+import ctypes, mmap
+import numpy as np, supple
+robot = supple.load("panda")
+count, n, page = 64, robot.dof, mmap.PAGESIZE
+memory = mmap.mmap(-1, 4 * page)
+base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+protect = ctypes.CDLL(None, use_errno=True).mprotect
+protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+assert protect(base, page, 0) == 0  # nothing before q0 can be read
+q0 = np.frombuffer(memory, np.float64, count * n, page).reshape(count, n)
+q0[:] = robot.random(3, count)
+T = robot.fk(robot.random(5, count))
+for starts in (1, 4, 8):
+    supple.solve(robot, T, q0=q0, max_starts=starts)
+print("fine")
+"""
+
+
+def test_memory_before_q0_is_not_read() -> None:
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-c", GUARDED], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "fine\n", done.stderr

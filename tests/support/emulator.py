@@ -1,0 +1,151 @@
+"""A GPU that is a CPU, for tests without one: the same texts, compiled by g++ (emulator.hpp)."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from supple.gpu import arrays
+from supple.ik.gpu import position, subproblems, targets
+
+_HEADER = Path(__file__).with_name("emulator.hpp")
+_OPTIONS = ("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
+_TYPES = {  # of the kernels' arguments
+    "look_up": ("Request",),
+    "search": ("Request",),
+    "finish": ("Request",),
+    "explore": ("Request", "int"),
+    "suit": ("Request",),
+    "read": ("View", "int", "double*", "int", "int"),
+    "begin": ("double*", "int", "double*", "Answers", "int"),
+    "split": ("double*", "double*", "int*", "int", "int", "int"),
+    "merge": ("Answers", "Answers", "int*", "int"),
+}
+_NEXT = "\0"  # between texts that are linked
+
+
+class Memory:
+    """A piece of memory, filled with what nobody should read."""
+
+    def __init__(self, machine: Machine, size: int) -> None:
+        self._bytes = np.full(size + 256, 0xAB, np.uint8)
+        self.pointer = -(-self._bytes.ctypes.data // 256) * 256
+        self.machine, self.stream = machine, 0
+
+
+class Machine:
+    """What `supple.gpu.runtime.Machine` does, on the CPU."""
+
+    number, processors = 0, 2
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def use(self) -> None: ...
+
+    def wait(self, stream: int) -> None: ...
+
+    def stream(self) -> int:
+        return 0
+
+    def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+        """Compile the text of some kernels, if they have not been before."""
+        made_of = (_HEADER.read_bytes(), " ".join(_OPTIONS).encode(), code)
+        path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
+        if not path.with_suffix(".so").exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Other processes may compile the same: each under names of its own until it is whole.
+            own = path.with_name(f"{path.name}.{os.getpid()}")
+            texts = code.decode().replace('extern "C" ', "").split(_NEXT)
+
+            def compiled(i: int) -> str:
+                calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", texts[i])]
+                lines = [f'#include "{_HEADER}"', "#define read read_", texts[i], *calls]
+                file = own.with_name(f"{own.name}_{i}.cpp")
+                file.write_text("\n".join(lines))
+                made = str(file.with_suffix(".o"))
+                subprocess.run(["g++", *_OPTIONS, "-c", str(file), "-o", made], check=True)
+                return made
+
+            with ThreadPoolExecutor() as pool:
+                objects = list(pool.map(compiled, range(len(texts))))
+            subprocess.run(["g++", "-shared", *objects, "-o", str(own)], check=True)
+            own.replace(path.with_suffix(".so"))
+            for leftover in self._folder.glob(f"{own.name}_*"):
+                leftover.unlink()
+        loaded = ctypes.CDLL(str(path.with_suffix(".so")))
+        return {name: getattr(loaded, f"emulated_{name}") for name in names}
+
+    def allocate(self, size: int, stream: int) -> Memory:
+        return Memory(self, size)
+
+    def zero(self, pointer: int, size: int, stream: int) -> None:
+        ctypes.memset(pointer, 0, size)
+
+    def upload(self, pointer: int, source: Any, stream: int) -> None:
+        ctypes.memmove(pointer, source.ctypes.data, source.nbytes)
+
+    def download(self, target: Any, pointer: int, stream: int) -> None:
+        ctypes.memmove(target.ctypes.data, pointer, target.nbytes)
+
+    def launch(self, kernel: Any, blocks: int, threads: int, stream: int, *arguments: Any) -> None:
+        each = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
+        kernel(blocks, threads, each)
+
+
+def _entry(name: str) -> str:
+    given = ", ".join(f"*static_cast<{t}*>(given[{i}])" for i, t in enumerate(_TYPES[name]))
+    return (
+        f'extern "C" __attribute__((visibility("default"))) void emulated_{name}(int blocks, '
+        "int threads, void** all) {\n  using namespace supple;\n"
+        f"  emulated::launch(blocks, threads, [](void** given) {{ {name}({given}); }}, all);\n}}"
+    )
+
+
+class There:
+    """A NumPy array that says it is in a GPU's memory."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__cuda_array_interface__: dict[str, Any] = {}
+
+
+def _seen(given: Any, *_: Any, **__: Any) -> arrays.Seen:
+    own = given.array
+    steps = tuple(step // own.itemsize for step in own.strides)
+    return arrays.Seen(own.ctypes.data, own.shape, own.dtype, 0, own, steps, own.flags.c_contiguous)
+
+
+def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let device="cuda" be the emulated one."""
+    if not shutil.which("g++") or not sys.platform.startswith("linux"):
+        pytest.skip("no g++ here, or no Linux")
+    machine = Machine(folder)
+
+    class Info:
+        architecture = "emulated"
+
+    def no_compiler(text: str, architecture: str) -> bytes:
+        return text.encode()
+
+    def no_linker(texts: list[str], architecture: str) -> bytes:
+        return _NEXT.join(texts).encode()
+
+    for module in (position, subproblems):
+        patch.setattr(module, "machine", lambda number: machine)
+    patch.setattr(position, "compile_linked", no_linker)
+    patch.setattr(position, "device_named", lambda name: (0, Info))
+    patch.setattr(targets, "seen", _seen)
+    for module in (subproblems, targets):
+        patch.setattr(module, "compile_source", no_compiler)

@@ -1,0 +1,81 @@
+"""Robots, tasks and rules that the tests of the GPU ask for: compiled at once, on all cores."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import supple
+from supple import AxisTask, PoseTask, PositionTask, PostureTask
+from supple.describe import Description, Joint, Mimic
+from supple.gpu.runtime import compile_source
+from supple.ik.gpu.position import texts
+from supple.ik.problem import search_of
+from supple.motion.damping import RULES
+from targets import PANDA
+
+PLANAR = PositionTask(rows=("x", "y"))
+ARMS = ("panda", "ur5e", "iiwa14", "puma560", "stanford")
+
+
+@lru_cache(maxsize=1)
+def tree() -> supple.Robot:
+    """Two arms on a column that slides; a joint of each follows another."""
+
+    def joint(name: str, kind: Any, parent: str, axis: Any, **more: Any) -> Joint:
+        origin = np.eye(4)
+        origin[:3, 3] = 0.3, 0.0, 0.1
+        limits = {"lower": -0.4, "upper": 0.4} if kind == "prismatic" else {}
+        limits = {"lower": -2.5, "upper": 2.5} if kind == "revolute" else limits
+        return Joint(name, kind, parent, f"{name}_link", origin, np.array(axis), **limits, **more)
+
+    x, y, z = np.eye(3)
+    joints = [joint("column", "prismatic", "base", z)]
+    for side in ("left", "right"):
+        parent = "column_link"
+        for i, (kind, axis) in enumerate((("revolute", z), ("revolute", y), ("revolute", x))):
+            joints.append(joint(f"{side}{i}", kind, parent, axis))
+            parent = f"{side}{i}_link"
+        joints.append(joint(f"{side}_follower", "continuous", parent, y, mimic=Mimic(f"{side}1")))
+        joints.append(joint(f"{side}_slide", "prismatic", f"{side}_follower_link", x))
+    return supple.Robot(Description("tree", tuple(joints)))
+
+
+LEFT, RIGHT = "left_slide_link", "right_slide_link"
+TREE = {
+    "two arms": (PositionTask(LEFT), PositionTask(RIGHT)),
+    "one in the other's hand": (PositionTask(LEFT, base=RIGHT), AxisTask(RIGHT)),
+    "a mimic that turns": (PoseTask(LEFT, rows=("x", "y", "z", "ry")),),
+}
+
+
+def cases() -> dict[str, tuple[supple.Robot, tuple[Any, ...], Any]]:
+    """A robot, its tasks and a damping rule, each by a name."""
+    planar, panda = supple.load("planar3"), supple.load("panda")
+    rules = {
+        rule.__name__: (planar, (PLANAR,), rule.for_robot(planar, rows=("x", "y")))
+        for rule in RULES
+    }
+    tasks = {f"panda: {name}": (panda, each, None) for name, each in PANDA.items()}
+    return rules | tasks | {name: (tree(), each, None) for name, each in TREE.items()}
+
+
+CASES = cases()
+
+
+def compile_all(architecture: str) -> None:
+    """What most tests compile, into the folder that SUPPLE_CACHE_DIR names.
+
+    That is the search of all cases and arms, and several answers of arms.
+    """
+    every = [*CASES.values(), *((supple.load(name), None, None) for name in ARMS)]
+    posture = (PoseTask(), PostureTask())
+    made = [texts(search_of(*case)) for case in every]
+    for name, tasks in [*((name, None) for name in ARMS[:4]), ("panda", posture)]:
+        made.append(texts(search_of(supple.load(name), tasks), several=True))
+    apart = {text: len(files) > 1 for one in made for files in one.values() for text in files}
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda text: compile_source(text, architecture, apart=apart[text]), apart))

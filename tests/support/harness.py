@@ -1,0 +1,282 @@
+"""Call the kernel's lanes on arrays: kernel/harness*.cpp, compiled for each instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import supple._core
+from numpy.typing import NDArray
+
+from supple.motion.redundancy import SecondaryKernel
+from supple.motion.step import Kernel
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent / "kernel"
+FLAGS = shlex.split(
+    "-std=c++20 -O2 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror -fPIC -shared"
+)
+WIDTHS = (1, 2, 4, 8, 16)
+# Whether fma is fused; on an architecture that isa.txt does not name it may be either.
+FUSED = {"baseline": False, "avx2": True, "avx512": True, "neon": True}
+
+Array = NDArray[np.floating]
+
+
+def instruction_sets() -> dict[str, list[str]]:
+    """The compiler flags of each instruction set that this build has and this machine can run."""
+    machine = platform.machine().lower()
+    names = {"amd64": "x86_64", "x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+    flags = {}
+    for line in (ROOT / "src/core/kernels/isa.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            architecture, isa, *words = line.split()
+            if architecture == names.get(machine, "other"):
+                flags[isa] = words
+    return {isa: flags[isa] for isa in supple._core.isas()}
+
+
+@cache
+def compiled(isa: str, source: str = "harness.cpp") -> ctypes.CDLL:
+    """Return the library of one instruction set, cached by a hash of its sources."""
+    compiler = shlex.split(os.environ.get("CXX", "g++"))
+    command = [*compiler, *FLAGS, *instruction_sets()[isa], f"-DSUPPLE_ISA={isa}"]
+    digest = hashlib.sha256(shlex.join(command).encode())
+    digest.update(subprocess.check_output([*compiler, "--version"]))
+    headers = [*HERE.glob("*.hpp"), *(ROOT / "include/supple").rglob("*.hpp")]
+    for path in (HERE / source, *sorted(headers)):
+        digest.update(path.read_bytes())
+    library = ROOT / "build/harness" / f"{isa}-{digest.hexdigest()[:16]}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        # A name of its own until it is whole: several test processes may be here at once.
+        partial = library.with_suffix(f".{os.getpid()}")
+        subprocess.run(
+            [*command, "-I", str(ROOT / "include"), str(HERE / source), "-o", str(partial)],
+            check=True,
+        )
+        partial.replace(library)
+    return ctypes.CDLL(str(library))
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One lane type of one instruction set; its methods run the kernel on arrays."""
+
+    isa: str
+    dtype: np.dtype
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.isa}-f{8 * self.dtype.itemsize}x{self.width}"
+
+    @property
+    def eps(self) -> float:
+        """The distance from 1 to the next number."""
+        return float(np.finfo(self.dtype).eps)
+
+    @property
+    def scalar(self) -> Lane:
+        """The same precision and instruction set, one number at a time."""
+        return Lane(self.isa, self.dtype, 1)
+
+    def map(self, function: str, *rows: object) -> Array:
+        """A function of lab.cpp on numbers: rows of equal length in, rows out."""
+        x = np.ascontiguousarray(np.stack(np.broadcast_arrays(*rows)), self.dtype)
+        y = np.empty((OUT_ROWS[function], x.shape[1]), self.dtype)
+        self._call(function, x.shape[1], x, y)
+        return y
+
+    def cholesky(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
+        """The factor (c, n, n), x (c, n) of A x = b, and where the rank is full (c,)."""
+        count, n, _ = a.shape
+        out = self._empty((count, n, n), (count, n), (count,))
+        self._call("cholesky", count, n, self._in(a), self._in(b), *out)
+        return out[0], out[1], out[2] == 1
+
+    def qr(self, a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """The packed R (c, m, n), Q (c, m, m), Q^T b (c, m), least-squares x (c, n), full (c,)."""
+        count, m, n = a.shape
+        out = self._empty((count, m, n), (count, m, m), (count, m), (count, n), (count,))
+        self._call("qr", count, m, n, self._in(a), self._in(b), *out)
+        return out[0], out[1], out[2], out[3], out[4] == 1
+
+    def svd(self, a: Array, *, six_rows: bool = False) -> tuple[Array, Array, Array]:
+        """U (c, m, k), sigma (c, k), V (c, n, k). With six_rows, m = 6 is known when compiling."""
+        count, m, n = a.shape
+        k = min(m, n)
+        out = self._empty((count, m, k), (count, k), (count, n, k))
+        if six_rows:
+            self._call("svd_of_six_rows", count, n, self._in(a), *out)
+        else:
+            self._call("svd", count, m, n, self._in(a), *out)
+        return out[0], out[1], out[2]
+
+    def singular_values(self, a: Array) -> Array:
+        """Sigma (c, k), without U and V."""
+        count, m, n = a.shape
+        (sigma,) = self._empty((count, min(m, n)))
+        self._call("singular_values", count, m, n, self._in(a), sigma)
+        return sigma
+
+    def secondary(self, how: SecondaryKernel, J: Array, e: Array, v: Array) -> tuple[Array, Array]:
+        """q̇ (c, n) and lambda2 (c,) of a step with a criterion, v (c, n) = -gain ∇h."""
+        count, m, n = J.shape
+        numbers = np.array([how.form, how.alpha1, how.max_speed, *_numbers(how.step)], float)
+        out = self._empty((count, n), (count,))
+        arrays = (numbers, *map(self._in, (J, e, v)), *out)
+        self._call("secondary", count, m, n, *arrays, source="harness_redundancy.cpp")
+        return out[0], out[1]
+
+    def priority(self, how: Sequence[Kernel], rows: Sequence[int], J: Array, e: Array) -> Array:
+        """q̇ (c, n) of tasks with so many rows each of J (c, m, n) and e (c, m)."""
+        count, m, n = J.shape
+        numbers = np.array([_numbers(step) for step in how], float)
+        (dq,) = self._empty((count, n))
+        arrays = (np.array(rows, np.intc), numbers, self._in(J), self._in(e), dq)
+        self._call("priority", count, m, n, len(rows), *arrays, source="harness_redundancy.cpp")
+        return dq
+
+    def limited(
+        self, J: Array, x0: Array, low: Array, high: Array, lambda2: Array, bound: Array
+    ) -> tuple[Array, ...]:
+        """x (c, n), side (c, n) and the damping used (c,) of steps put inside boxes and bounds."""
+        count, m, n = J.shape
+        numbers = np.stack([lambda2, bound], axis=-1)
+        out = self._empty((count, n), (count, n), (count,))
+        arrays = (*map(self._in, (J, x0, low, high, numbers)), *out)
+        self._call("limited", count, m, n, *arrays, source="harness_limits.cpp")
+        return tuple(out)
+
+    def bounded(
+        self, J: Array, e: Array, low: Array, high: Array, lambda2: Array, bound: Array
+    ) -> tuple[Array, ...]:
+        """The same for e (c, m) by the quick way, and where it holds (c,); x is zero elsewhere."""
+        count, m, n = J.shape
+        numbers = np.stack([lambda2, bound], axis=-1)
+        out = self._empty((count, n), (count, n), (count,), (count,))
+        arrays = (*map(self._in, (J, e, low, high, numbers)), *out)
+        self._call("bounded", count, m, n, *arrays, source="harness_limits.cpp")
+        return tuple(out)
+
+    def least_direction(self, J: Array) -> tuple[Array, Array]:
+        """The exact û (c, m) and σ̂ (c,)."""
+        count, m, n = J.shape
+        u, sigma = self._empty((count, m), (count,))
+        self._call("least_direction", count, m, n, self._in(J), u, sigma)
+        return u, sigma
+
+    def update_least_direction(
+        self, J: Array, u: Array, lambda2: Array, alpha2: Array
+    ) -> tuple[Array, Array]:
+        """û (c, m) and σ̂ (c,) after one inverse iteration."""
+        count, m, n = J.shape
+        turned = self._in(u).copy()
+        (sigma,) = self._empty((count,))
+        damping = self._in(np.stack([lambda2, alpha2], axis=-1))
+        self._call("update_least_direction", count, m, n, self._in(J), damping, turned, sigma)
+        return turned, sigma
+
+    def filtered_step(
+        self, J: Array, e: Array, u: Array, max_gain: float, printed: bool
+    ) -> tuple[Array, Array, Array, Array]:
+        """q̇ (c, n), û (c, m), σ̂ (c,), lambda2 (c,)."""
+        count, m, n = J.shape
+        turned = self._in(u).copy()
+        sigma, dq, lambda2 = self._empty((count,), (count, n), (count,))
+        how = self._in(np.array([max_gain, printed]))
+        arrays = (how, self._in(J), self._in(e), turned, sigma, dq, lambda2)
+        self._call("filtered_step", count, m, n, *arrays)
+        return dq, turned, sigma, lambda2
+
+    def clamp_adaptively(
+        self, e: Array, distance: Array, max_error: float, group: int
+    ) -> tuple[Array, Array]:
+        """The errors (c, m) brought nearer, and the distances (c, k) to remember."""
+        count, m = e.shape
+        nearer, now = self._in(e).copy(), self._in(distance).copy()
+        self._call(
+            "clamp_adaptively", count, m, group, self._in(np.array([max_error])), nearer, now
+        )
+        return nearer, now
+
+    def optimal(
+        self, J: Array, e: Array, bound: float, start: object = 0.0, *, sized: bool = False
+    ) -> tuple[Array, Array, Array, Array]:
+        """q̇ (c, n), λ² (c,), where they hold (c,) and Newton steps (c,), for ‖q̇‖ <= bound.
+
+        With `sized`, (m, n) = (6, 7) is known when compiling.
+        """
+        count, m, n = J.shape
+        numbers = [self._in(np.broadcast_to(x, (count,))) for x in (bound, start)]
+        out = self._empty((count, n), (count,), (count,), (count,))
+        name, sizes = ("optimal_of_6x7", ()) if sized else ("optimal", (m, n))
+        self._call(name, count, *sizes, self._in(J), self._in(e), *numbers, *out)
+        return out[0], out[1], out[2] == 1, out[3]
+
+    def _in(self, a: Array) -> Array:
+        return np.ascontiguousarray(a, self.dtype)
+
+    def _empty(self, *shapes: tuple[int, ...]) -> list[Array]:
+        return [np.zeros(shape, self.dtype) for shape in shapes]
+
+    def _call(
+        self, function: str, count: int, *arguments: int | Array, source: str = "harness.cpp"
+    ) -> None:
+        name = f"{function}_f{8 * self.dtype.itemsize}x{self.width}"
+        converted = [
+            ctypes.c_int(a) if isinstance(a, int) else ctypes.c_void_p(a.ctypes.data)
+            for a in arguments
+        ]
+        getattr(compiled(self.isa, source), name)(ctypes.c_long(count), *converted)
+
+
+def _numbers(step: Kernel) -> list[float]:
+    """A step and its damping rule as harness_redundancy.cpp reads them."""
+    rule, parameters = step.rule.kernel
+    clamps = (step.group, step.max_error, step.error_group, step.max_angle)
+    return [step.method, step.parameter, *clamps, rule, *parameters, *[0.0] * (4 - len(parameters))]
+
+
+# How many rows a function of lab.cpp returns.
+OUT_ROWS = {
+    "arithmetic": 5,
+    "fused": 1,
+    "root": 1,
+    "signs": 2,
+    "extremes": 2,
+    "exponent": 1,
+    "comparisons": 6,
+    "selection": 1,
+    "masks": 5,
+    "finiteness": 1,
+    "circle": 2,
+    "angle": 1,
+    "rotation_vector": 3,
+    "rotation": 9,
+}
+
+PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
+LANES = [
+    Lane(isa, dtype, width)
+    for isa in instruction_sets()
+    for dtype in PRECISIONS
+    for width in WIDTHS
+]
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays are equal bit for bit, any NaN being like any other."""
+    a, b = np.asarray(a), np.asarray(b)
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    same = (a.view(unsigned) == b.view(unsigned)) | (np.isnan(a) & np.isnan(b))
+    return a.dtype == b.dtype and a.shape == b.shape and bool(np.all(same))

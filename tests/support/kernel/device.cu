@@ -1,0 +1,231 @@
+// Every header and every main function of the kernel in device code: compiled, never run, by
+// tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare
+// names: it knows no folders, and tells files apart (#pragma once) by name alone.
+#include "supple/box.hpp"
+#include "supple/damping.hpp"
+#include "supple/elementary.hpp"
+#include "supple/filtering.hpp"
+#include "supple/kinematics.hpp"
+#include "supple/lane.hpp"
+#include "supple/limits.hpp"
+#include "supple/linalg.hpp"
+#include "supple/optimal.hpp"
+#include "supple/ik/reachability.hpp"
+#include "supple/redundancy.hpp"
+#include "supple/robot.hpp"
+#include "supple/se3.hpp"
+#include "supple/servo.hpp"
+#include "supple/ik/iterate.hpp"
+#include "supple/ik/restarts.hpp"
+#include "supple/step.hpp"
+#include "supple/ik/postprocess.hpp"
+#include "supple/task.hpp"
+#include "supple/velocity.hpp"
+
+namespace supple {
+
+constexpr int rows = 6, columns = 7;
+
+// A pose, a Jacobian (6, n) and the rates of one frame for each thread.
+template <class T>
+__global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J, T* drift) {
+  Pose<T> joint_poses[columns];
+  const int n = chain.coordinates, i = blockIdx.x * blockDim.x + threadIdx.x;
+  forward(chain, q + i * n, joint_poses);
+  const Frame<T>& frame = chain.frame[0];
+  const Pose<T> at = frame_pose(frame, joint_poses);
+  pose[3 * i] = at.p.x;
+  pose[3 * i + 1] = at.p.y;
+  pose[3 * i + 2] = at.p.z;
+  jacobian(chain, frame, joint_poses, at.p, [&](int column, const Twist<T>& twist, bool first) {
+    T* const to = J + 6 * n * i + column;
+    to[0] = (first ? T(0) : to[0]) + twist.v.x;
+    to[n] = (first ? T(0) : to[n]) + twist.v.y;
+    to[5 * n] = (first ? T(0) : to[5 * n]) + into(at.R, twist.w).z;
+  });
+  const Rates<T> rate = rates(chain, frame, joint_poses, at.p, qd + i * n);
+  drift[2 * i] = dot(rate.a, rate.v);
+  drift[2 * i + 1] = dot(rate.b, rate.w);
+}
+
+// A = U diag(sigma) V^T and the singular values alone, with sizes known and unknown when compiling.
+template <class T>
+__global__ void spectrum(int m, int n, const T* a, T* u, T* sigma, T* v, T* alone) {
+  T work[rows * columns], copy[rows * columns];
+  for (int i = 0; i < m * n; ++i) copy[i] = a[i];
+  if (m == rows) {
+    svd(Fixed<rows>{}, Fixed<columns>{}, a, u, sigma, v, work);
+  } else {
+    svd(m, n, a, u, sigma, v, work);
+  }
+  singular_values(m, n, copy, alone, work);
+}
+
+// The least-squares solution of A x = b, by QR and by the normal equations.
+template <class T>
+__global__ void least_squares(const T* a, const T* b, T* x, T* y, bool* full) {
+  T factor[columns * rows], tau[rows], right[columns], normal[rows * rows];
+  for (int i = 0; i < columns * rows; ++i) factor[i] = a[i];
+  for (int i = 0; i < columns; ++i) right[i] = b[i];
+  for (int i = 0; i < rows; ++i) {
+    y[i] = T(0);
+    for (int k = 0; k < columns; ++k) y[i] = fma(a[k * rows + i], b[k], y[i]);
+    for (int j = 0; j < rows; ++j) {
+      normal[i * rows + j] = T(0);
+      for (int k = 0; k < columns; ++k) {
+        normal[i * rows + j] = fma(a[k * rows + i], a[k * rows + j], normal[i * rows + j]);
+      }
+    }
+  }
+  qr(columns, rows, factor, tau);
+  full[0] = qr_solve(columns, rows, factor, tau, right);
+  qr_times(columns, rows, factor, tau, right);
+  for (int i = 0; i < columns; ++i) x[i] = right[i];
+  full[1] = cholesky(Fixed<rows>{}, normal);
+  cholesky_solve(Fixed<rows>{}, normal, y);
+}
+
+// Any step with any damping rule, chosen at run time.
+template <class T>
+__global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2) {
+  T scratch[4 * (rows + columns) * (rows + columns) + rows + columns];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  lambda2[i] = step(how, rows, columns, J + rows * columns * i, e + rows * i, T(-1), T(0),
+                    dq + columns * i, scratch);
+}
+
+// A step inside a box, by the exact way and by scaling; the box of a joint.
+template <class T>
+__global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* side, T* lambda2) {
+  T scratch[4 * (rows + columns) * (rows + columns)], low[columns], high[columns];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int j = 0; j < columns; ++j) joint_box(limit, q[j], dq[j], T(0.01), low[j], high[j]);
+  lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, side, scratch);
+  scale_into_box(columns, low, high, T(1), dq, side);
+}
+
+// J, e, J̇q̇ and a commanded velocity of any task.
+template <class T>
+__global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* target, T* J, T* rows) {
+  Pose<T> joint_poses[columns];
+  forward(chain, q, joint_poses);
+  task_jacobian(chain, task, joint_poses, J);
+  task_error(chain, task, joint_poses, q, target, rows);
+  task_drift(chain, task, joint_poses, q, rows + task.rows);
+  task_command(chain, task, joint_poses, target, rows + 2 * task.rows);
+  task_reached(chain, task, joint_poses, J + task.rows * chain.coordinates);
+  task_from_base(chain, task, joint_poses, joint_poses[0].p, joint_poses[0].R.x, rows);
+  const Vec3<T> turn = log(exp(Vec3<T>{q[0], q[1], q[2]}));
+  rows[3 * task.rows] = dot(turn, turn);
+}
+
+// A step with a criterion, and two tasks in order of priority. (Sizes known only when run: it
+// compiles a little faster than unrolled.)
+template <class T>
+__global__ void redundant(Redundancy<T> how, int m, int n, const int* split, const T* J, const T* e,
+                          const T* v, T* dq) {
+  T scratch[8 * (rows + columns + 8) * (rows + columns)];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const Step<T> both[2] = {how.step, how.step};
+  secondary(how, m, n, J + m * n * i, e + m * i, v + n * i, T(-1), T(0), dq + 2 * n * i, scratch);
+  priority(both, 2, split, n, J + m * n * i, e + m * i, T(-1), T(0), dq + 2 * n * i + n, scratch);
+}
+
+// A filtered step for each thread, with the direction it remembers; exact at the start.
+template <class T>
+__global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T* sigma, T* dq,
+                                  T* distance) {
+  T scratch[4 * (rows + columns) * (rows + columns)], near[rows];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const T* const own = J + rows * columns * i;
+  if (sigma[i] < T(0)) least_direction(rows, columns, own, u + rows * i, sigma[i], scratch);
+  for (int k = 0; k < rows; ++k) near[k] = e[rows * i + k];
+  clamp_error_adaptively(rows, 3, T(1), distance + 2 * i, near);
+  filtered_step(how, rows, columns, own, near, u + rows * i, sigma[i], dq + columns * i, scratch);
+  update_least_direction(rows, columns, own, T(0), T(0), u + rows * i, sigma[i], scratch);
+}
+
+// One start's descent towards a target, and towards the closest pose. (Sizes known only when run,
+// as above. Of servo.hpp and velocity.hpp nothing is instantiated: all that they call is, and it
+// takes minutes. For one robot it takes seconds: tests/gpu/test_gpu_compile.py.)
+template <class T>
+__global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;
+  Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
+  Rest<T> rest = rest_from(quest, at, work + descent_work(quest));
+  measure(quest, at);
+  float before = huge_cost;
+  for (int k = 1; !arrived(quest, at) && !given_up(0, k, quest.pace, at.cost, before); ++k) {
+    descend(quest, quest.rows, n, at);
+    measure(quest, at);
+    if (approach(quest, at, rest, at.cost, at.cost)) break;
+  }
+  errors[2 * i] = at.position;
+  errors[2 * i + 1] = at.rotation;
+}
+
+// Whether a target is out of reach: the least of what remains of e.
+template <class T>
+__global__ void one_climb(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* least) {
+  Descent<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
+  measure(quest, at);
+  T along[rows], number[12];
+  for (int r = 0; r < rows; ++r) along[r] = e[r];
+  const Length<T> length = keep_positions(quest, along, number);
+  Rest<T> rest = rest_from(quest, at, work + descent_work(quest));
+  for (int i = 0; i < climb_iterations; ++i) {
+    measure(quest, at);
+    const T value = remains(quest, at, along, length.part);
+    if (approach(quest, at, rest, value, at.cost, true)) break;
+  }
+  const T far = sqrt(length.whole);
+  *least =
+      out_of_reach(float(rest.value / length.whole), float(far), 1, 1) ? rest.value : number[9];
+}
+
+// A solution with its joints turned back, and drawn towards zero.
+__global__ void suited(Quest<double> quest, double* q, double* target, double* J, double* e,
+                       double* work, const double* turn) {
+  Descent<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
+  const int n = quest.chain.coordinates;
+  for (int j = 0; j < n; ++j) {
+    q[j] =
+        nearest_turn(q[j], difference(turn[j], q[j], 0), turn[j], quest.lower[j], quest.upper[j]);
+  }
+  measure(quest, at);
+  double pull[5 * columns];
+  const auto arrive = [&] {
+    measure(quest, at);
+    return bool(arrived(quest, at));
+  };
+  const auto ready = [] { return true; };
+  polish(quest, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, ready, arrive);
+}
+
+template <class T>
+__global__ void numbers(const T* x, T* y) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  T s, c;
+  sincos(x[i], s, c);
+  const T angle = atan2(s, c);
+  y[i] =
+      select(finite(angle), copysign(max(abs(angle), sqrt(c * c)), min(s, c)), power_of_two(x[i]));
+}
+
+#define INSTANTIATE(T)                                                                           \
+  template __global__ void kinematics<T>(Chain<T>, const T*, const T*, T*, T*, T*);              \
+  template __global__ void spectrum<T>(int, int, const T*, T*, T*, T*, T*);                      \
+  template __global__ void least_squares<T>(const T*, const T*, T*, T*, bool*);                  \
+  template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);                     \
+  template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);           \
+  template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
+  template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*);  \
+  template __global__ void one_start<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
+  template __global__ void one_climb<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
+  template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
+                                        const T*, T*);                                           \
+  template __global__ void numbers<T>(const T*, T*);
+INSTANTIATE(double)
+INSTANTIATE(float)
+
+}  // namespace supple

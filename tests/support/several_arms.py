@@ -1,0 +1,55 @@
+"""Robots of several arms, whose tasks fall into parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+import supple
+from supple import Status
+from supple.describe import Description, Joint
+from targets import apart
+
+HEAD = "head_turn"  # a joint that no arm's task moves
+
+
+def arms(*names: str, lift: bool = False) -> supple.Robot:
+    """Arms side by side on a stand, with a head; on a lift that carries all of them, or not."""
+    up = Joint("lift", "prismatic", "floor", "stand", lower=0.0, upper=0.3)
+    joints = [up] if lift else []
+    joints.append(Joint(HEAD, "revolute", "stand", "head", lower=0.2, upper=1.0))
+    tips = []
+    for i, name in enumerate(names):
+        arm = supple.load(name).description
+        at = np.eye(4)
+        at[1, 3] = 0.6 * i
+        joints.append(Joint(f"{i}: mount", "fixed", "stand", f"{i}: {arm.root}", origin=at))
+        joints += [
+            replace(j, name=f"{i}: {j.name}", parent=f"{i}: {j.parent}", child=f"{i}: {j.child}")
+            for j in arm.joints
+        ]
+        parents = {joint.parent for joint in arm.joints}
+        tips.append(f"{i}: {next(link for link in arm.links if link not in parents)}")
+    return supple.Robot(Description("arms", tuple(joints), tips=tuple(tips)))
+
+
+def somewhere(robot: supple.Robot, count: int) -> list[np.ndarray]:
+    q = robot.random(21, count)
+    return [robot.fk(q, tip) for tip in robot.tips]
+
+
+def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarray:
+    """The errors (2, tasks, B) of all end frames."""
+    return np.stack([apart(robot.fk(q, t), one) for t, one in zip(robot.tips, T, strict=True)], 1)
+
+
+def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.Solution) -> None:
+    """What is told of all frames together is true."""
+    far, off = far_of(robot, found.q, T).max(axis=1)
+    np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
+    good = found.status == Status.CONVERGED
+    assert (far[good] <= 1e-6 + 1e-12).all()
+    assert (off[good] <= 1e-6 + 1e-12).all()
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
