@@ -19,7 +19,7 @@ import measure
 import supple as sp
 from gpu import Stopwatch
 from supple.control.gpu_velocity import GpuFollower, follower_on
-from supple.control.velocity import follower_of
+from supple.control.velocity import velocity_ik
 from supple.gpu import runtime
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -109,7 +109,7 @@ def device_time(gpu: GpuFollower, given: Numbers, dtype: Any) -> float:
 def row(what: str, kind: str, robot: str, count: int, dtype: Any, **options: Any) -> str:
     """A line of the table."""
     arm = sp.load(robot)
-    follower = follower_of(arm, None, options.get("step"), *_limits(arm, options))
+    follower = velocity_ik(arm, None, options.get("step"), *_limits(arm, options))
     took = device_time(follower_on(follower, "cuda"), data(kind, robot, count), dtype)
     name = np.dtype(dtype).name
     rate = f"{count / took / 1e6:.2f}"
@@ -171,7 +171,7 @@ def main() -> None:
     }
     for name, step in steps.items():
         lines.append(row(name, "servoing", "panda", million, f32, step=step))
-    follower = follower_on(follower_of(panda, None, None, None, None), "cuda")
+    follower = follower_on(velocity_ik(panda, None, None, None, None), "cuda")
     best = 10 * million / device_time(follower, data("servoing", "panda", 10 * million), f32) * 1e3
     version = runtime.check(driver.cuDriverGetVersion())
     text = "\n".join(

@@ -22,11 +22,11 @@ ARCHITECTURE = "sm_90"
 # Uses every constant of a robot in both precisions; the kernels themselves take far longer.
 _TOUCH = """
 namespace supple {
-static_assert(Given<float>::quest.chain.joints == Given<double>::quest.chain.joints);
+static_assert(RobotConstants<float>::ik.chain.joints == RobotConstants<double>::ik.chain.joints);
 template <class T>
 __device__ double touched(int j) {
-  const auto& quest = Given<T>::quest;
-  return double(quest.chain.joint[j].position[0]) + quest.lower[j] + quest.weight[j];
+  const auto& ik = RobotConstants<T>::ik;
+  return double(ik.chain.joint[j].position[0]) + ik.lower[j] + ik.weight[j];
 }
 }  // namespace supple
 extern "C" __global__ void touch(double* sum, int j) {

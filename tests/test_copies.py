@@ -56,7 +56,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.PostureTask(("panda_joint1",)),
     sp.Priority((DLS, sp.Pseudoinverse())),
     sp.Pseudoinverse(),
-    sp.Remembering(sp.AdaptiveClampError(DLS)),
+    sp.StatefulStep(sp.AdaptiveClampError(DLS)),
     sp.explain(LINEAR, DLS),
     PANDA,
     PANDA.freeze(["panda_joint1"]),
@@ -135,7 +135,7 @@ def same(one: Any, other: Any) -> bool:
         return same(one.description, other.description) and same(one.base, other.base)
     if is_dataclass(one):
         return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
-    if isinstance(one, sp.Remembering):
+    if isinstance(one, sp.StatefulStep):
         return same(one.inner, other.inner) and same(one.memory, other.memory)
     return bool(one == other)
 
@@ -160,7 +160,7 @@ def test_a_copy_holds_the_same(one: object, way: str) -> None:
 
 
 def test_a_memory_travels_along() -> None:
-    step = sp.Remembering(sp.AdaptiveClampError(DLS))
+    step = sp.StatefulStep(sp.AdaptiveClampError(DLS))
     step(LINEAR)
     other = pickle.loads(pickle.dumps(step))
     assert np.array_equal(step(LINEAR), other(LINEAR))

@@ -83,7 +83,7 @@ class Singularity:
 
 def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
     """The bilinear form of J̇q̇ along u, from its quadratic one."""
-    both, first, second = robot.drift(np.tile(q, (3, 1)), np.array([a + b, a, b])) @ u
+    both, first, second = robot.bias_acceleration(np.tile(q, (3, 1)), np.array([a + b, a, b])) @ u
     return float(both - first - second) / 2
 
 

@@ -23,8 +23,9 @@ inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 // x0 (n) minimises ‖J d‖² + λ²‖d‖². `pull` (n) is the gradient there, over λ² or not, zero for
 // entries that are free and where it is nothing but rounding errors.
 template <class L>
-SUPPLE_LARGE void fill_in(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
-                          const L* x0, const L* side, L* d, L* pull, L* scratch) {
+SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& lambda2, const L* low,
+                                           const L* high, const L* x0, const L* side, L* d, L* pull,
+                                           L* scratch) {
   using T = scalar_t<L>;
   L *A = scratch, *z = A + m * m, *right = z + m, *stacked = right + m, *b = stacked + (m + n) * n,
     *tau = b + m + n;
@@ -103,8 +104,9 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 // cost falls in every round: go towards the minimiser of the free entries as far as the box allows,
 // and let go of one entry at a time (Stark & Parker 1995).
 template <class L>
-SUPPLE_LARGE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
-                          L* x, L* side, L* scratch, bool guessed = false) {
+SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
+                                    const L* high, L* x, L* side, L* scratch,
+                                    bool guessed = false) {
   using T = scalar_t<L>;
   mask_t<L> open = L(0) != L(0);
   for (int j = 0; j < n; ++j) {
@@ -128,7 +130,7 @@ SUPPLE_LARGE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* l
   const auto lets_go = [&](int j) { return (low[j] < high[j]) & (side[j] * pull[j] > L(0)); };
 
   for (int round = 0; round < block_rounds; ++round) {
-    fill_in(m, n, J, used, low, high, x0, side, d, pull, rest);
+    solve_free_set(m, n, J, used, low, high, x0, side, d, pull, rest);
     mask_t<L> wrong = L(0) != L(0);
     for (int j = 0; j < n; ++j) {
       const L end = beyond(j);
@@ -147,7 +149,7 @@ SUPPLE_LARGE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* l
     side[j] = select(open, end, side[j]);
   }
   for (int round = 0; round < 10 * n + 40 && any(open); ++round) {
-    fill_in(m, n, J, used, low, high, x0, side, d, pull, rest);
+    solve_free_set(m, n, J, used, low, high, x0, side, d, pull, rest);
     L part(1), first(-1), strongest(0), leaving(-1);
     for (int j = 0; j < n; ++j) {
       const L end = beyond(j), number(static_cast<T>(j));
@@ -178,8 +180,8 @@ SUPPLE_LARGE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* l
 // x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step, damped more.
 // `A` (m m) and `z` (m) are working memory.
 template <class L>
-SUPPLE_FN void damp_more(int m, int n, const L* J, const L& lambda2, const L& delta2, const L* x0,
-                         L* x, L* A, L* z) {
+SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
+                                const L* x0, L* x, L* A, L* z) {
   const L both = lambda2 + delta2;
   for (int i = 0; i < m; ++i) {
     for (int k = 0; k <= i; ++k) A[i * m + k] = dot(n, J + i * n, J + k * n);
@@ -205,8 +207,8 @@ SUPPLE_FN constexpr int limited_scratch(int m, int n) {
 // as it takes. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the bound is
 // taken. Where the box itself is farther from zero than the bound, the box holds.
 template <class L>
-SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low, const L* high,
-                            const L& bound, L* x, L* side, L* scratch) {
+SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low,
+                                      const L* high, const L& bound, L* x, L* side, L* scratch) {
   using T = scalar_t<L>;
   L* const x0 = scratch;
   L *best = x0 + n, *sides = best + n, *A = sides + n, *z = A + m * m, *rest = z + m;
@@ -227,7 +229,7 @@ SUPPLE_LARGE L limited_step(int m, int n, const L* J, const L& lambda2, const L*
   for (int j = 0; j < n; ++j) best[j] = select(open, min(max(L(0), low[j]), high[j]), x[j]);
   open = open & (dot(n, best, best) < bound * bound);
   for (int round = 0; round < 80 && any(open); ++round) {
-    damp_more(m, n, J, lambda2, delta2, x0, x, A, z);
+    increase_damping(m, n, J, lambda2, delta2, x0, x, A, z);
     const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, sides, rest, true);
     size = sqrt(dot(n, x, x));
     const mask_t<L> enough = open & (size <= bound);
@@ -267,9 +269,9 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
 // at least λ². `side` is read as a guess and written, `used` is the damping. Returns where x is
 // right.
 template <class L, class M, class N>
-SUPPLE_LARGE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
-                                    const L* low, const L* high, const L& bound, L* x, L* side,
-                                    L* used, L* scratch) {
+SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
+                                              const L* low, const L* high, const L& bound, L* x,
+                                              L* side, L* used, L* scratch) {
   using T = scalar_t<L>;
   L *freed = scratch, *A = freed + m * n, *left = A + m * m, *z = left + m, *diagonal = z + m,
     *y = diagonal + m, *rest = y + n;

@@ -170,8 +170,8 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
 // One filtered step. û (m) and σ̂ are the memory: û is read, both are written. Returns λ². Lanes of
 // scratch: filter_scratch.
 template <class L, class T>
-SUPPLE_LARGE L filtered_step(const Filter<T>& how, int m, int n, const L* J, const L* error, L* u,
-                             L& sigma, L* dq, L* scratch) {
+SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
+                                       const L* error, L* u, L& sigma, L* dq, L* scratch) {
   constexpr T none = 1 / (Number<T>::epsilon * Number<T>::epsilon);
   const LeastProblem<L> p = least_problem(m, n, J, scratch);
   const int k = p.k;

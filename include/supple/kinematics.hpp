@@ -95,10 +95,10 @@ SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<L>* joint_poses) {
 // Of a lone number, joints are lanes: the same bits, sooner.
 template <class T>
 SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
-  constexpr int W = width<Abreast<T>>;
+  constexpr int W = width<Unrolled<T>>;
   for (int first = 0; first < chain.joints; first += W) {
     const int some = chain.joints - first < W ? chain.joints - first : W;
-    Abreast<T> d(T(0)), s, c;
+    Unrolled<T> d(T(0)), s, c;
     for (int i = 0; i < some; ++i) reinterpret_cast<T*>(&d)[i] = joint_poses[first + i].p.z;
     sincos_in_reach(d, s, c);
     for (int i = 0; i < some; ++i) {
@@ -111,7 +111,7 @@ SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
 // The first pass of `forward`: displacements and their sines, in a loop where joints do not wait
 // for each other. They are kept where the pose will be: p = (cosine, sine, displacement).
 template <class L, class T>
-SUPPLE_APART void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
+SUPPLE_NOINLINE_HOST void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   mask_t<L> near = L(0) == L(0);
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     const L d = displacement(chain.joint[j], q);

@@ -25,8 +25,8 @@
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
 // (static: in files that are linked, one of each that is not would be compiled for other files)
 #define SUPPLE_FN static __host__ __device__ inline
-#define SUPPLE_APART static __host__ __device__ inline
-#define SUPPLE_LARGE static __host__ __device__ __noinline__
+#define SUPPLE_NOINLINE_HOST static __host__ __device__ inline
+#define SUPPLE_NOINLINE_DEVICE static __host__ __device__ __noinline__
 // A loop that is unrolled on a GPU however long it gets, if its length is known when compiling: an
 // array stays in registers only if all its indices are known.
 #define SUPPLE_UNROLL _Pragma("unroll")
@@ -35,18 +35,18 @@
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
 // Never inlined on a CPU: a loop that needs all the registers for its constants.
-#define SUPPLE_APART __attribute__((noinline))
+#define SUPPLE_NOINLINE_HOST __attribute__((noinline))
 // Never inlined on a GPU, where everything else is: it would be compiled again for every use.
-#define SUPPLE_LARGE inline
+#define SUPPLE_NOINLINE_DEVICE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__
 // A short loop of known length that is straight code on a CPU. (A GPU's compiler sees to that.)
 #if defined(__CUDACC__)
-#define SUPPLE_STRAIGHT
+#define SUPPLE_UNROLL_HOST
 #elif defined(__clang__)
-#define SUPPLE_STRAIGHT _Pragma("unroll")
+#define SUPPLE_UNROLL_HOST _Pragma("unroll")
 #else
-#define SUPPLE_STRAIGHT _Pragma("GCC unroll 8")
+#define SUPPLE_UNROLL_HOST _Pragma("GCC unroll 8")
 #endif
 
 #if defined(__SSE2__) && !defined(__CUDACC__)
@@ -424,12 +424,12 @@ using Pack = typename PackOf<T, W>::Type;
 
 // What a lone number's kinematics can do several of at a time.
 template <class T>
-using Abreast = Pack<T, 8>;
+using Unrolled = Pack<T, 8>;
 
 #else
 
 template <class T>
-using Abreast = T;
+using Unrolled = T;
 
 #endif  // !__CUDACC__
 

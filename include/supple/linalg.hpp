@@ -52,13 +52,14 @@ SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT
 // The same of a size that is known.
 template <class L, int M, int N>
 SUPPLE_FN void gram(Fixed<M>, Fixed<N>, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
-  SUPPLE_STRAIGHT for (int i = 0; i < M; ++i) {
+  SUPPLE_UNROLL_HOST for (int i = 0; i < M; ++i) {
     L sum[M];
-    SUPPLE_STRAIGHT for (int j = 0; j <= i; ++j) sum[j] = a[i * N] * a[j * N];
-    SUPPLE_STRAIGHT for (int k = 1; k < N; ++k) {
-      SUPPLE_STRAIGHT for (int j = 0; j <= i; ++j) sum[j] = fma(a[i * N + k], a[j * N + k], sum[j]);
+    SUPPLE_UNROLL_HOST for (int j = 0; j <= i; ++j) sum[j] = a[i * N] * a[j * N];
+    SUPPLE_UNROLL_HOST for (int k = 1; k < N; ++k) {
+      SUPPLE_UNROLL_HOST for (int j = 0; j <= i; ++j) sum[j] =
+          fma(a[i * N + k], a[j * N + k], sum[j]);
     }
-    SUPPLE_STRAIGHT for (int j = 0; j <= i; ++j) product[i * M + j] = sum[j];
+    SUPPLE_UNROLL_HOST for (int j = 0; j <= i; ++j) product[i * M + j] = sum[j];
   }
 }
 
@@ -130,23 +131,24 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
 template <class L, class N, class Invert>
 SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert&& inverse_of) {
   const int n = size;
-  SUPPLE_STRAIGHT for (int k = 0; k < n; ++k) {
+  SUPPLE_UNROLL_HOST for (int k = 0; k < n; ++k) {
     const L inverse = inverse_of(k, a[k * n + k]);
     a[k * n + k] = inverse;
-    SUPPLE_STRAIGHT for (int i = k + 1; i < n; ++i) {  // a column of L, above the diagonal of L D
+    SUPPLE_UNROLL_HOST for (int i = k + 1; i < n;
+                            ++i) {  // a column of L, above the diagonal of L D
       a[k * n + i] = a[i * n + k];
       a[i * n + k] = a[i * n + k] * inverse;
     }
-    SUPPLE_STRAIGHT for (int i = k + 1; i < n; ++i) {
-      SUPPLE_STRAIGHT for (int j = k + 1; j <= i; ++j) {
+    SUPPLE_UNROLL_HOST for (int i = k + 1; i < n; ++i) {
+      SUPPLE_UNROLL_HOST for (int j = k + 1; j <= i; ++j) {
         a[i * n + j] = fma(-a[k * n + i], a[j * n + k], a[i * n + j]);
       }
       x[i] = fma(-a[i * n + k], x[k], x[i]);
     }
   }
-  SUPPLE_STRAIGHT for (int i = 0; i < n; ++i) x[i] = x[i] * a[i * n + i];
-  SUPPLE_STRAIGHT for (int j = n - 1; j > 0; --j) {
-    SUPPLE_STRAIGHT for (int i = 0; i < j; ++i) x[i] = fma(-a[j * n + i], x[j], x[i]);
+  SUPPLE_UNROLL_HOST for (int i = 0; i < n; ++i) x[i] = x[i] * a[i * n + i];
+  SUPPLE_UNROLL_HOST for (int j = n - 1; j > 0; --j) {
+    SUPPLE_UNROLL_HOST for (int i = 0; i < j; ++i) x[i] = fma(-a[j * n + i], x[j], x[i]);
   }
 }
 
@@ -157,7 +159,7 @@ SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
                          L* SUPPLE_RESTRICT floor) {
   using T = scalar_t<L>;
   const int n = size;
-  SUPPLE_STRAIGHT for (int i = 0; i < n; ++i) {
+  SUPPLE_UNROLL_HOST for (int i = 0; i < n; ++i) {
     floor[i] = a[i * n + i] * L(T(n) * Number<T>::epsilon);
   }
   ldl_by(size, a, x, [&](int k, const L& pivot) {
@@ -179,7 +181,7 @@ SUPPLE_FN void convex_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, 
 // v_j^T. A column that is already zero needs no reflector (tau = 0): Q is orthogonal and Q R = A at
 // any rank.
 template <class L, class M, class N>
-SUPPLE_LARGE void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
+SUPPLE_NOINLINE_DEVICE void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT tau) {
   const L unscale = scale_to_range(m * n, a);
   for (int j = 0; j < m && j < n; ++j) {
     L below(0);
@@ -254,7 +256,7 @@ SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
 // `list`) becomes, where `missing`, a unit vector orthogonal to the others before it. Starts from
 // the coordinate axis farthest from their span, projected twice (once is not enough near the span).
 template <class L>
-SUPPLE_LARGE void complete(int i, int n, L* list, const mask_t<L>& missing) {
+SUPPLE_NOINLINE_DEVICE void complete(int i, int n, L* list, const mask_t<L>& missing) {
   L best(-1), pick(0);
   for (int k = 0; k < n; ++k) {
     L rest(1);
@@ -387,8 +389,9 @@ SUPPLE_FN void svd_rows_here(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRI
   }
 }
 template <class L>
-SUPPLE_LARGE void svd_rows(int k, int n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
-                           L* SUPPLE_RESTRICT turned, bool whole = true) {
+SUPPLE_NOINLINE_DEVICE void svd_rows(int k, int n, L* SUPPLE_RESTRICT rows,
+                                     L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT turned,
+                                     bool whole = true) {
   svd_rows_here(k, n, rows, sigma, turned, whole);
 }
 template <class L, class K, class N>

@@ -250,9 +250,9 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
 
 // The same with the usual shapes known when compiling, which changes no bit of the result.
 template <class L>
-SUPPLE_LARGE mask_t<L> optimal_step_of_any_size(int m, int n, const L* J, const L* e,
-                                                const L& bound, const L& start, L* dq, L* lambda2,
-                                                L* scratch) {
+SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_of_any_size(int m, int n, const L* J, const L* e,
+                                                          const L& bound, const L& start, L* dq,
+                                                          L* lambda2, L* scratch) {
   const Fixed<3> three{};
   const Fixed<6> six{};
   const Fixed<7> seven{};

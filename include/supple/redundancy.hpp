@@ -40,7 +40,7 @@ SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
 // x <- what is left of it beside `count` orthonormal rows, some of which may be zero; twice, for
 // what rounding has left the first time. `along` (count), if given, adds up what was taken away.
 template <class L>
-SUPPLE_FN void take_away(int count, int n, const L* rows, L* x, L* along = nullptr) {
+SUPPLE_FN void project_out(int count, int n, const L* rows, L* x, L* along = nullptr) {
   for (int i = 0; along && i < count; ++i) along[i] = L(0);
   for (int twice = 0; twice < 2; ++twice) {
     for (int i = 0; i < count; ++i) {
@@ -126,8 +126,9 @@ SUPPLE_FN L bounded(const Split<L>& split, const L& weight, const L& bound, bool
 
 // One step with a criterion. `before` and `change` are those of a Spectrum. Returns λ².
 template <class L, class T>
-SUPPLE_LARGE L secondary(const Redundancy<T>& how, int m, int n, const L* J, const L* e, const L* v,
-                         const L& before, const L& change, L* dq, L* scratch) {
+SUPPLE_NOINLINE_DEVICE L secondary(const Redundancy<T>& how, int m, int n, const L* J, const L* e,
+                                   const L* v, const L& before, const L& change, L* dq,
+                                   L* scratch) {
   const int k = m < n ? m : n;
   const auto take = [&scratch](int count) {
     L* piece = scratch;
@@ -151,7 +152,7 @@ SUPPLE_LARGE L secondary(const Redundancy<T>& how, int m, int n, const L* J, con
     for (int j = 0; j < n; ++j) right[i * n + j] = select(counts, right[i * n + j], L(0));
   }
   for (int j = 0; j < n; ++j) free[j] = v[j];
-  take_away(k, n, right, free, beta);
+  project_out(k, n, right, free, beta);
   if (how.form == Secondary::null_space) {
     lambda2 = step(how.step, m, n, J, e, before, change, dq, scratch);
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + free[j];
@@ -180,8 +181,9 @@ SUPPLE_LARGE L secondary(const Redundancy<T>& how, int m, int n, const L* J, con
 // basis of all their rows. `before` and `change` are those of the first level; the others have
 // none. `redundancy_scratch` of all rows. Returns the largest λ² of all levels.
 template <class L, class T>
-SUPPLE_LARGE L priority(const Step<T>* how, int levels, const int* rows, int n, const L* J,
-                        const L* e, const L& before, const L& change, L* dq, L* scratch) {
+SUPPLE_NOINLINE_DEVICE L priority(const Step<T>* how, int levels, const int* rows, int n,
+                                  const L* J, const L* e, const L& before, const L& change, L* dq,
+                                  L* scratch) {
   const auto take = [&scratch](int count) {
     L* piece = scratch;
     scratch += count;
@@ -202,7 +204,7 @@ SUPPLE_LARGE L priority(const Step<T>* how, int levels, const int* rows, int n, 
     const int m = rows[level], k = m < n ? m : n;
     for (int i = 0; i < m; ++i) {
       for (int j = 0; j < n; ++j) left[i * n + j] = J[i * n + j];
-      take_away(count, n, taken, left + i * n);
+      project_out(count, n, taken, left + i * n);
     }
     factor(m, n, left, u, sigma, right);
     // What projecting has left of a row that is taken is noise, relative to the whole J.
@@ -225,12 +227,12 @@ SUPPLE_LARGE L priority(const Step<T>* how, int levels, const int* rows, int n, 
     const L lambda2 = step(how[level], m, n, left, error, level ? L(-1) : before,
                            level ? L(0) : change, moved, scratch);
     damping = max(damping, lambda2);
-    take_away(count, n, taken, moved);
+    project_out(count, n, taken, moved);
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + moved[j];
     for (int r = 0; r < k; ++r) {
       L* const row = taken + count * n;
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
-      take_away(count, n, taken, row);
+      project_out(count, n, taken, row);
       const L size = length(n, row);
       const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else noise after all, or not there
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));

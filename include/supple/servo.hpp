@@ -16,7 +16,7 @@
 
 namespace supple {
 
-enum class Decision : int {
+enum class ControlMode : int {
   step,       // of all rows together
   secondary,  // the same, and what a criterion asks for
   priority,   // a step for each task, the most important first
@@ -29,7 +29,7 @@ struct Servo {
   int tasks, rows;  // rows of all tasks
   const Task<T>* task;
   const int* task_rows;  // (tasks,)
-  Decision decision;
+  ControlMode decision;
   const Step<T>* step;         // (tasks,) for priority, else one
   Redundancy<T> redundancy;    // for secondary
   Filter<T> filter;            // for filtered
@@ -48,7 +48,7 @@ struct Servo {
 // What is asked of the tasks, side by side; null where nothing is. A target that starts with NaN is
 // none.
 template <class L>
-struct Wish {
+struct Command {
   const L *target, *velocity, *acceleration;
 };
 
@@ -92,7 +92,8 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
 // acceleration the step is what comes nearest to -rest_gain q̇, so that motion that the task does
 // not see comes to rest: e is what that leaves to be done.
 template <class L, class T>
-SUPPLE_FN void look(const Servo<T>& servo, const Wish<L>& wish, ServoState<L>& state, L* scratch) {
+SUPPLE_FN void look(const Servo<T>& servo, const Command<L>& wish, ServoState<L>& state,
+                    L* scratch) {
   const int n = servo.chain.coordinates;
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(scratch);
   L* rows = scratch + 12 * servo.chain.joints;
@@ -145,7 +146,7 @@ SUPPLE_FN void look(const Servo<T>& servo, const Wish<L>& wish, ServoState<L>& s
 // Returns how many rows it has.
 template <class L, class T>
 SUPPLE_FN int as_seen(const Servo<T>& servo, const L* J, L* seen) {
-  const int m = servo.decision == Decision::priority ? servo.task_rows[0] : servo.rows;
+  const int m = servo.decision == ControlMode::priority ? servo.task_rows[0] : servo.rows;
   scale_jacobian(*servo.step, m, servo.chain.coordinates, J, seen);
   return m;
 }
@@ -156,7 +157,7 @@ SUPPLE_FN bool plainly_damped(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
   const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
                       how.method == Method::damped_qr || how.method == Method::damped_quick;
-  return servo.decision == Decision::step && damped && !servo.second && !how.task_scale &&
+  return servo.decision == ControlMode::step && damped && !servo.second && !how.task_scale &&
          !how.joint_scale && !how.direction && !(how.max_error < Number<T>::huge) &&
          !(how.max_angle < Number<T>::huge);
 }
@@ -176,19 +177,19 @@ SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
     change = sqrt(change);
   }
   switch (servo.decision) {
-    case Decision::step:
+    case ControlMode::step:
       state.lambda2 =
           step(*servo.step, m, n, J, e, state.before, change, state.dq, scratch, state.lambda2);
       break;
-    case Decision::secondary:
+    case ControlMode::secondary:
       state.lambda2 =
           secondary(servo.redundancy, m, n, J, e, state.v, state.before, change, state.dq, scratch);
       break;
-    case Decision::priority:
+    case ControlMode::priority:
       state.lambda2 = priority(servo.step, servo.tasks, servo.task_rows, n, J, e, state.before,
                                change, state.dq, scratch);
       break;
-    case Decision::filtered:
+    case ControlMode::filtered:
       if (!state.begun) least_direction(m, n, J, state.u, state.sigma, scratch);
       state.lambda2 =
           filtered_step(servo.filter, m, n, J, e, state.u, state.sigma, state.dq, scratch);
@@ -205,12 +206,12 @@ inline constexpr T less_important = T(1e-2);
 template <class L, class T>
 SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  if (servo.decision == Decision::step) {
+  if (servo.decision == ControlMode::step) {
     if (!servo.step->task_scale && !servo.step->joint_scale) return J;
     scale_jacobian(*servo.step, m, n, J, weighted);
     return weighted;
   }
-  if (servo.decision != Decision::priority) return J;
+  if (servo.decision != ControlMode::priority) return J;
   T weight(1);
   for (int k = 0, i = 0; k < servo.tasks; ++k, weight *= less_important<T>) {
     for (const int end = i + servo.task_rows[k] * n; i < end; ++i) weighted[i] = J[i] * L(weight);
@@ -279,7 +280,7 @@ SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scr
   const mask_t<L> hasty = nearest > most * most;
   if (any(hasty)) slow_return(servo, n, state, most, hasty, low, high);
   state.used = state.lambda2;
-  const T* joint = servo.decision == Decision::step ? servo.step->joint_scale : nullptr;
+  const T* joint = servo.decision == ControlMode::step ? servo.step->joint_scale : nullptr;
   if (servo.scale) {
     scale_into_box(n, low, high, bound, x, state.side);
     shorten_in_box(n, low, high, bound, x);  // where joints must move, on top of the rest

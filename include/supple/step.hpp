@@ -63,9 +63,9 @@ template <class L, class M, class N>
 SUPPLE_FN void transpose_times(M rows, N columns, const L* SUPPLE_RESTRICT J,
                                const L* SUPPLE_RESTRICT x, L* SUPPLE_RESTRICT result) {
   const int m = rows, n = columns;
-  SUPPLE_STRAIGHT for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
-  SUPPLE_STRAIGHT for (int i = 1; i < m; ++i) {
-    SUPPLE_STRAIGHT for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
+  SUPPLE_UNROLL_HOST for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
+  SUPPLE_UNROLL_HOST for (int i = 1; i < m; ++i) {
+    SUPPLE_UNROLL_HOST for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
   }
 }
 
@@ -135,9 +135,9 @@ SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
 // Selectively damped least squares: each singular direction is limited by how far its joints may
 // turn before the effectors have moved more than was asked (Buss & Kim 2005).
 template <class L>
-SUPPLE_LARGE void selective_step(int m, int n, int group, const L* J, const L* u, const L* sigma,
-                                 const L* v, const L* gamma, const L& most, bool soft, L* reaches,
-                                 L* dq) {
+SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, int group, const L* J, const L* u,
+                                           const L* sigma, const L* v, const L* gamma,
+                                           const L& most, bool soft, L* reaches, L* dq) {
   const int k = m < n ? m : n;
   // How far each joint moves the effectors: the sum over effectors of the lengths of its columns.
   for (int j = 0; j < n; ++j) {
@@ -215,7 +215,8 @@ SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2,
 
 // J and e weighted by I + (w - 1) d dᵀ: `weighted` (m x n), and e in place.
 template <class L, class T>
-SUPPLE_FN void give_way(int m, int n, const T* d, const L& w, const L* J, L* weighted, L* e) {
+SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L* J, L* weighted,
+                                  L* e) {
   const L less = w - L(1);
   for (int j = 0; j < n; ++j) {
     L along(0);
@@ -266,7 +267,8 @@ SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& 
     if (how.direction && rule == Rule::region) {
       const L deep = depth(sigma[k - 1], L(how.damping.p[1]));
       L* const weighted = take(m * n);
-      give_way(m, n, how.direction, L(1) - L(1 - how.min_weight) * sqrt(deep), J, weighted, e);
+      deweight_direction(m, n, how.direction, L(1) - L(1 - how.min_weight) * sqrt(deep), J,
+                         weighted, e);
       decompose(weighted);
     }
   }
@@ -295,8 +297,9 @@ SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& 
 
 // The same where sizes are known only when it runs: compiled once.
 template <class L, class T>
-SUPPLE_LARGE L usual_step_of_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
-                                      const L& before, const L& change, L* dq, L* scratch) {
+SUPPLE_NOINLINE_DEVICE L usual_step_of_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
+                                                const L& before, const L& change, L* dq,
+                                                L* scratch) {
   return usual_step(how, m, n, J, e, before, change, dq, scratch);
 }
 template <class L, class T, int M, int N>
@@ -376,8 +379,9 @@ SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, M m, N n, const L* J, 
 
 // The same where sizes are known only when it runs: compiled once.
 template <class L, class T>
-SUPPLE_LARGE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, int m, int n, const L* J,
-                                              const L* e, L* dq, L* lambda2, L* scratch) {
+SUPPLE_NOINLINE_DEVICE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, int m, int n,
+                                                        const L* J, const L* e, L* dq, L* lambda2,
+                                                        L* scratch) {
   return quick_step(damping, m, n, J, e, dq, lambda2, scratch);
 }
 template <class L, class T, int M, int N>
@@ -409,8 +413,8 @@ SUPPLE_FN constexpr bool has_quick_way(const Step<T>& how) {
 // That way, of what `prepared` has made. Returns where it leads to the step: elsewhere dq and
 // lambda2 are not to be used.
 template <class L, class T, class M, class N>
-SUPPLE_FN mask_t<L> go_quick_way(const Step<T>& how, M m, N n, const L* J, const L* e,
-                                 const L& start, L* dq, L* lambda2, L* scratch) {
+SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L* e, const L& start,
+                              L* dq, L* lambda2, L* scratch) {
   const L bound(how.damping.p[0]);
   if (how.damping.rule == Rule::optimal) {
     return optimal_step_of_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
@@ -454,7 +458,7 @@ SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const
   J = prepared(how, m, n, J, error, e, scaled);
   L damping;
   if (has_quick_way(how)) {
-    const mask_t<L> holds = go_quick_way(how, m, n, J, e, start, dq, &damping, rest);
+    const mask_t<L> holds = fast_step(how, m, n, J, e, start, dq, &damping, rest);
     if (!all(holds)) {
       const L usual = usual_step_of_any_size(how, m, n, J, e, before, change, other, rest);
       for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);

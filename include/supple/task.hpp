@@ -213,9 +213,9 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
 template <class L, class T>
 SUPPLE_FN void task_drift(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
-                          const L* qd, L* drift) {
+                          const L* qd, L* bias_acceleration) {
   if (task.goal == Goal::posture) {
-    for (int i = 0; i < task.rows; ++i) drift[i] = L(0);
+    for (int i = 0; i < task.rows; ++i) bias_acceleration[i] = L(0);
     return;
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
@@ -235,7 +235,7 @@ SUPPLE_FN void task_drift(const Chain<T>& chain, const Task<T>& task, const Pose
   const Vec3<L> a = in_task_axes(at, rate.a - cross(spin, rate.v));
   const Vec3<L> b = in_task_axes(at, rate.b - cross(spin, rate.w));
   const L component[6] = {a.x, a.y, a.z, b.x, b.y, b.z};
-  each_row(task, [&](int i, int c, T weight) { drift[i] = component[c] * L(weight); });
+  each_row(task, [&](int i, int c, T weight) { bias_acceleration[i] = component[c] * L(weight); });
 }
 
 // The rows of a given velocity, weighted: of a frame the twist [v; w] in the axes of the rows; of

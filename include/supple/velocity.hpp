@@ -51,7 +51,7 @@ SUPPLE_FN constexpr int follow_scratch(const Servo<T>& servo) {
 template <class L, class T, class M, class N>
 SUPPLE_FN void follow(const Servo<T>& servo, M m, N n, const L* velocity, ServoState<L>& state,
                       L* looking, L* stepping, L* acting) {
-  look(servo, Wish<L>{nullptr, velocity, nullptr}, state, looking);
+  look(servo, Command<L>{nullptr, velocity, nullptr}, state, looking);
   state.lambda2 = step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, stepping);
   if (has_limits(servo)) {
     act(servo, m, n, state, acting);
@@ -106,7 +106,7 @@ SUPPLE_FN mask_t<L> follow_quickly(const Servo<T>& servo, K tasks, M m, N n, con
   place_joints(servo.chain, joint_poses);
   each(tasks, Glance<L, T>{servo, joint_poses, velocity, J, asked});
   const L* const seen = prepared(how, m, n, J, asked, e, scaled);
-  mask_t<L> right = near & go_quick_way(how, m, n, seen, e, L(0), dq, &lambda2, rest);
+  mask_t<L> right = near & fast_step(how, m, n, seen, e, L(0), dq, &lambda2, rest);
   finished(how, n, dq);
   if (has_limits(servo)) right = right & within_limits(servo, q, qd, dq);
   return right;

@@ -82,7 +82,7 @@ def dls(lam: float, *, clamped: bool = False) -> Step:
     plain = supple.ClampAngle(
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
     )
-    return supple.Remembering(supple.AdaptiveClampError(plain, D_MAX)) if clamped else plain
+    return supple.StatefulStep(supple.AdaptiveClampError(plain, D_MAX)) if clamped else plain
 
 
 def transpose() -> supple.ClampAngle:
@@ -98,7 +98,7 @@ def methods(shape: Shape) -> dict[str, Step]:
         "pinv": supple.ClampAngle(supple.TruncatedSVD(0.01), math.radians(5)),
         "dls": dls(shape.lambdas[0]),
         "dls_clamped": dls(shape.lambdas[1], clamped=True),
-        "sdls": supple.Remembering(supple.AdaptiveClampError(selective, D_MAX)),
+        "sdls": supple.StatefulStep(supple.AdaptiveClampError(selective, D_MAX)),
     }
 
 

@@ -20,8 +20,8 @@ from supple import (
     NumericalFilter,
     OrientationTask,
     PositionTask,
-    Remembering,
     Servo,
+    StatefulStep,
     damping,
 )
 
@@ -39,7 +39,7 @@ def motion() -> Array:
     axis of joint 5, backwards. Followed by the filter.
     """
     tasks = (PositionTask(), OrientationTask())
-    step = Remembering(NumericalFilter(MAX_GAIN))
+    step = StatefulStep(NumericalFilter(MAX_GAIN))
     servo = Servo(PUMA, tasks, dt=1.0, gain=GAIN, step=step, limits=Limits.none(PUMA))
     position, turned = C.poses[:, :3, 3], C.poses[0, :3, :3]
     q, still = C.start, np.zeros(3)

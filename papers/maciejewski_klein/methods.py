@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from supple.papers.style import Array
 
-from supple import DLS, Limits, NumericalFilter, Remembering, Robot, Trajectory, damping, track
+from supple import DLS, Limits, NumericalFilter, Robot, StatefulStep, Trajectory, damping, track
 
 LABELS = {
     "constant": "constant λ",
@@ -34,8 +34,8 @@ def methods(max_gain: float) -> dict[str, Any]:
     return {
         "constant": DLS(damping.Constant((1 / (2 * max_gain)) ** 2)),  # eq. (10)
         "variable": DLS(damping.SpeedBound(max_gain)),
-        "filtered_as_printed": Remembering(NumericalFilter(max_gain, printed=True)),
-        "filtered": Remembering(NumericalFilter(max_gain)),
+        "filtered_as_printed": StatefulStep(NumericalFilter(max_gain, printed=True)),
+        "filtered": StatefulStep(NumericalFilter(max_gain)),
     }
 
 

@@ -14,7 +14,7 @@ from supple.errors import (
 )
 from supple.gpu.runtime import DeviceError, DeviceInfo, devices
 from supple.ik.position import solve
-from supple.ik.report import Story
+from supple.ik.report import SolveReport
 from supple.ik.solution import Solution
 from supple.kinematics import Robot, dh, load, mjcf, pose, urdf
 from supple.motion import (
@@ -37,9 +37,9 @@ from supple.motion import (
     PostureTask,
     Priority,
     Pseudoinverse,
-    Remembering,
     Report,
     SphericalWrist,
+    StatefulStep,
     TotalSpeed,
     Transpose,
     TruncatedSVD,
@@ -80,14 +80,14 @@ __all__ = [
     "PostureTask",
     "Priority",
     "Pseudoinverse",
-    "Remembering",
     "Report",
     "Robot",
     "Servo",
     "Solution",
+    "SolveReport",
     "SphericalWrist",
+    "StatefulStep",
     "Status",
-    "Story",
     "SuppleError",
     "TotalSpeed",
     "Trajectory",

@@ -39,7 +39,7 @@ class MissingExtraError(SuppleError, ImportError):
         return (type(self), (self.extra, self.purpose), vars(self))
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """The repr of a value, shortened to fit in a sentence; its type if it has none."""
     try:
         text = repr(value)
@@ -50,7 +50,7 @@ def shown(value: object) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Names joined by commas; a long list is cut and the rest counted."""
-    each = [shown(name) for name in names]
+    each = [short_repr(name) for name in names]
     more = len(each) - _MAX_LISTED
     return ", ".join(each[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
@@ -62,9 +62,9 @@ def unknown(kind: str, given: object, available: Iterable[str]) -> UnknownNameEr
     """
     names = list(available)
     close = _nearest(given, names) if isinstance(given, str) else []
-    hint = f"; did you mean {' or '.join(shown(name) for name in close)}?" if close else "."
+    hint = f"; did you mean {' or '.join(short_repr(name) for name in close)}?" if close else "."
     there_is = f"There is: {listed(names)}." if names else f"There is no {kind} at all."
-    return UnknownNameError(f"unknown {kind} {shown(given)}{hint} {there_is}")
+    return UnknownNameError(f"unknown {kind} {short_repr(given)}{hint} {there_is}")
 
 
 def one_of(given: object, kind: str, names: Sequence[str]) -> None:

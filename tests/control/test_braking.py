@@ -40,7 +40,7 @@ def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[fl
     raise AssertionError
 
 
-class Wishes:
+class SolveArguments:
     """A step that asks for joint speeds of its own: whatever makes limits hard to keep."""
 
     def __init__(self, each: Iterator[Array]) -> None:
@@ -104,7 +104,7 @@ def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -
 def test_accelerations_hold_where_the_state_allows_it(mode: str, seed: int) -> None:
     limits, q, qd, dt, rng = problem(seed)
     limits = Limits(*(getattr(limits, name) for name in FIELDS), mode=mode)  # type: ignore[arg-type]
-    step = Wishes(wild(rng, 3 * float(limits.max_speed.max()), 2))
+    step = SolveArguments(wild(rng, 3 * float(limits.max_speed.max()), 2))
     servo = Servo(robot("planar2"), dt=dt, limits=limits, step=step)
     servo.reset(qd)
     motion, speeds, statuses = [q], [qd], []
@@ -136,7 +136,7 @@ def uneven(kind: int, dt: float, rng: np.random.Generator) -> Array:
 def test_accelerations_hold_in_uneven_steps(seed: int, kind: int) -> None:
     limits, q, qd, dt, rng = problem(seed)
     times = np.cumsum(np.r_[0.0, uneven(kind, dt / 3, rng)])
-    step = Wishes(wild(rng, 3 * float(limits.max_speed.max()), 2))
+    step = SolveArguments(wild(rng, 3 * float(limits.max_speed.max()), 2))
     motion = track(
         robot("planar2"), q, velocity=lambda t: np.zeros(6), times=times, step=step, limits=limits,
         qd0=qd,

@@ -55,7 +55,7 @@ def literal(name: str, path: Path, dt: float, steps: int, drifting: bool) -> Arr
         e = PoseTask().linearize(arm, q, path.pose(t)).e
         asked = path.acceleration(t) + RATE * (path.velocity(t) - J @ qd) + GAIN * e
         if drifting:
-            asked = asked - np.asarray(arm.drift(q, qd))
+            asked = asked - np.asarray(arm.bias_acceleration(q, qd))
         qdd = np.linalg.pinv(J) @ (asked + RATE * J @ qd) - RATE * qd
         qd = qd + dt * qdd
         q = q + dt * qd

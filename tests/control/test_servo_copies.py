@@ -24,8 +24,8 @@ from supple import (
     PositionTask,
     PostureTask,
     Priority,
-    Remembering,
     Servo,
+    StatefulStep,
     damping,
 )
 from supple.motion.criteria import RestPosture
@@ -59,7 +59,7 @@ STEPS: dict[str, Any] = {
     "own rule": DLS(own_rule),
     "own step": own_step,
     "own criterion": NullSpace(DLS(own_rule), own_criterion),
-    "remembering": Remembering(AdaptiveClampError(DLS(damping.Constant(0.01)), 0.1)),
+    "remembering": StatefulStep(AdaptiveClampError(DLS(damping.Constant(0.01)), 0.1)),
     "own in order": Priority(DLS(own_rule)),
 }
 

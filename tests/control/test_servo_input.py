@@ -23,8 +23,8 @@ from supple import (
     PositionTask,
     PostureTask,
     Priority,
-    Remembering,
     Servo,
+    StatefulStep,
     WeightedDLS,
     track,
 )
@@ -328,7 +328,7 @@ def test_a_pose_that_is_slightly_off_is_straightened() -> None:
 
 @pytest.mark.parametrize("step", [
     None, DLS(damping.Optimal(1.0)), NullSpace(DLS(damping.Constant(0.1)), RestPosture(Q)),
-    NumericalFilter(3.0), Remembering(NumericalFilter(3.0)), Priority(DLS(damping.Constant(0.1))),
+    NumericalFilter(3.0), StatefulStep(NumericalFilter(3.0)), Priority(DLS(damping.Constant(0.1))),
     Augmented(damping.Constant(0.1), [1.0]), lambda lin: lin.J.T @ lin.e,
 ], ids=str)  # fmt: skip
 def test_it_says_what_it_is_and_did(step: Any) -> None:

@@ -16,7 +16,7 @@ import pytest
 import supple
 from supple import AxisTask, PositionTask, PostureTask
 from supple.control.gpu_velocity import text_of
-from supple.control.velocity import follower_of
+from supple.control.velocity import velocity_ik
 from supple.errors import MissingExtraError
 from supple.gpu import cache
 from supple.gpu.runtime import compile_source
@@ -50,7 +50,7 @@ def searches() -> dict[str, Callable[[], Search]]:
 def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     search = searches()[what]()
-    name = re.compile(rb"_ZN6supple\d+(?:finished|come_to_rest|settle)\w+")
+    name = re.compile(rb"_ZN6supple\d+(?:finished|converge_to_minimum|settle)\w+")
     for files, kernels in KERNELS.items():
         if files == ("postprocess.cu",):
             continue
@@ -76,7 +76,7 @@ def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")
     search = search_of(arm, (PositionTask(rows=("x", "y")), PostureTask()))
     names = {"search.cu": b"search", "finish.cu": b"finish", "settle.cu": b"settle"}
-    names["closest.cu"] = b"come_to_rest"
+    names["closest.cu"] = b"converge_to_minimum"
     if "several" in ways:
         names = {"postprocess.cu": b"suit"}
     for name, made in (names | {"explore.cu": b"explore"}).items():
@@ -86,7 +86,9 @@ def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
 def test_what_reads_arrays_compiles() -> None:
     search = search_of(supple.load("planar3"), PositionTask())
     assert b"read" in compiled(search, "targets.cu")
-    assert "Given" not in source("targets.cu", search.kernel.constants())  # the same for all
+    assert "RobotConstants" not in source(
+        "targets.cu", search.kernel.constants()
+    )  # the same for all
 
 
 @pytest.mark.parametrize("what", ["optimal", "limits"])
@@ -96,7 +98,7 @@ def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if what == "limits":
         step = supple.DLS(supple.damping.Curvature(0.01))
         limits = supple.Limits.of(arm, max_norm=2.0, max_acceleration=5.0)
-    follower = follower_of(arm, None, step, limits, None if limits is None else 0.01)
+    follower = velocity_ik(arm, None, step, limits, None if limits is None else 0.01)
     text = text_of(follower, np.dtype(np.float32 if what == "optimal" else np.float64))
     try:
         code = compile_source(text, "sm_90", fine=True)
@@ -110,7 +112,9 @@ def test_every_header_is_in_the_text_once() -> None:
     assert '#include "' not in source("subproblems.cu", "")
     text = source("explore.cu", constants)
     assert '#include "' not in text
-    assert all(text.count(f"struct {name} {{") == 1 for name in ("Given", "Closest", "Quest"))
+    assert all(
+        text.count(f"struct {name} {{") == 1 for name in ("RobotConstants", "Closest", "IkProblem")
+    )
 
 
 def test_constants_have_all_bits() -> None:

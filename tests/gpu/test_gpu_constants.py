@@ -44,12 +44,13 @@ def test_every_constant_is_the_number_rounded_to_its_type() -> None:
             if np.isinf(x):  # a limit beyond 1e12 counts as none
                 sign = "-" if x < 0 else ""
                 for T in ("double", "float"):
-                    claims.append(
-                        f"static_assert(Given<{T}>::{name}[{i}] == {sign}Number<{T}>::huge);"
-                    )
+                    huge = f"{sign}Number<{T}>::huge"
+                    claims.append(f"static_assert(RobotConstants<{T}>::{name}[{i}] == {huge});")
                 continue
-            claims.append(f"static_assert(Given<double>::{name}[{i}] == {x.hex()});")
-            claims.append(f"static_assert(Given<float>::{name}[{i}] == {as_float(x).hex()});")
+            claims.append(f"static_assert(RobotConstants<double>::{name}[{i}] == {x.hex()});")
+            claims.append(
+                f"static_assert(RobotConstants<float>::{name}[{i}] == {as_float(x).hex()});"
+            )
     text = source("problem.hpp", search_of(robot, supple.PositionTask()).kernel.constants())
     claimed = "namespace supple {\n" + "\n".join(claims) + "\n}\n"
     try:

@@ -15,7 +15,7 @@ from batch_steps import STEPS, hold_optimal, some
 from loops import SINGULAR, robot
 from rules import EVERY
 from supple import DLS, InputError, Limits, PositionTask, damping
-from supple.control.velocity import follower_of
+from supple.control.velocity import velocity_ik
 from supple.gpu import runtime
 from supple.gpu.runtime import check, compile_source, device_named
 
@@ -48,7 +48,7 @@ def compiled() -> None:
     wanted += [(robot(name), None, None, None, None, np.float32) for name in NAMES]
     architecture = device_named("cuda")[1].architecture
     with ThreadPoolExecutor() as pool:
-        texts = [text_of(follower_of(*given[:5]), np.dtype(given[5])) for given in wanted]
+        texts = [text_of(velocity_ik(*given[:5]), np.dtype(given[5])) for given in wanted]
         list(pool.map(lambda text: compile_source(text, architecture, fine=True), texts))
 
 

@@ -10,7 +10,7 @@ import pytest
 import supple
 from gpu_kernels import CASES
 from supple import PoseTask, PostureTask, Status, solve
-from supple.motion.layout import lay_out
+from supple.motion.layout import compile_tasks
 from targets import reached
 
 pytestmark = pytest.mark.cuda
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 def errors(robot: supple.Robot, tasks: tuple[Any, ...], q: Array, targets: Any) -> Array:
     """The largest position and rotation errors of all tasks (2, B), by the CPU's kernel."""
-    layout = lay_out(robot, tasks)
+    layout = compile_tasks(robot, tasks)
     e = layout.error(q, layout.targets(targets)) / layout.weights
     worst, first = np.zeros((2, len(q))), 0
     for task in tasks:

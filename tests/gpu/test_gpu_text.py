@@ -20,7 +20,7 @@ from batch_steps import hold_optimal, some
 from loops import SINGULAR, robot
 from supple import DLS, Limits, damping
 from supple.control.gpu_velocity import Request, text_of
-from supple.control.velocity import follower_of
+from supple.control.velocity import velocity_ik
 
 HEAD = """
 #define __device__
@@ -57,7 +57,7 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
         pytest.skip("no C++ compiler here")
-    follower = follower_of(arm, None, *(options.get(k) for k in ("step", "limits", "dt")))
+    follower = velocity_ik(arm, None, *(options.get(k) for k in ("step", "limits", "dt")))
     (folder / "step.cpp").write_text(HEAD + text_of(follower, np.dtype(dtype)) + TAIL)
     library = folder / "step.so"
     # (a namespace of its own: of several libraries the linker would take the constants of one)

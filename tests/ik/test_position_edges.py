@@ -26,7 +26,7 @@ FAR = TARGET.copy()
 FAR[:3, 3] += 5
 
 
-class Asked:
+class Prepared:
     """A criterion that remembers what it was asked about."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
     """Of each target about none or several different answers; the least of them is taken."""
     T = PANDA.fk(PANDA.random(0, 30))
     T[::3] = FAR
-    asked = Asked()
+    asked = Prepared()
     found = solve(PANDA, T, prefer=asked)
     met = found.success
     assert set(np.flatnonzero(~met)) == set(range(0, 30, 3))
@@ -61,7 +61,7 @@ def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
 
 
 def test_a_criterion_is_not_asked_when_time_is_up() -> None:
-    asked = Asked()
+    asked = Prepared()
     found = solve(PANDA, np.repeat(FAR[None], 10_000, axis=0), prefer=asked, timeout=0.0)
     assert (found.status == Status.TIMEOUT).all()
     assert not asked.q

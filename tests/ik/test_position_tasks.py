@@ -19,7 +19,7 @@ from supple import (
 )
 from supple.ik.problem import _spread, search_of
 from supple.ik.subproblems import parts_of
-from supple.motion.layout import lay_out
+from supple.motion.layout import compile_tasks
 from targets import PANDA, reached
 
 
@@ -52,7 +52,7 @@ def test_every_kind_of_task(kind: str) -> None:
 @pytest.mark.parametrize("kind", PANDA)
 def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
-    layout = lay_out(robot, tasks)
+    layout = compile_tasks(robot, tasks)
     q = robot.random(2, 50)
     assert np.abs(layout.error(q, layout.reached(q))).max() < 1e-12
 

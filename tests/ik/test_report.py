@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, PoseTask, PositionTask, Status, Story, damping, solve
+from supple import InputError, PoseTask, PositionTask, SolveReport, Status, damping, solve
 from targets import boundary
 
 PANDA = supple.load("panda")
 T = PANDA.fk(PANDA.random(41, 30))
 
 
-def told(target: np.ndarray, **options: object) -> tuple[supple.Solution, Story]:
+def told(target: np.ndarray, **options: object) -> tuple[supple.Solution, SolveReport]:
     found = solve(PANDA, target, explain=True, **options)  # type: ignore[arg-type]
     assert found.story is not None
     return found, found.story

@@ -57,14 +57,14 @@ def test_what_is_no_array_of_coordinates(case: str) -> None:
     given, said = NOT_COORDINATES[case]
     expected = r"must be an array of real numbers of shape \(7,\) or \(\.\.\., 7\)"
     for what, call in CALLS.items():
-        if what.startswith("drift"):
+        if what.startswith("bias_acceleration"):
             continue
         with pytest.raises(supple.InputError, match=rf"^q {expected}; given: .*{said}"):
             call(given)
     with pytest.raises(supple.InputError, match=rf"^q {expected}; given: .*{said}"):
-        PANDA.drift(given, Q)  # type: ignore[arg-type]
+        PANDA.bias_acceleration(given, Q)  # type: ignore[arg-type]
     with pytest.raises(supple.InputError, match=rf"^qd {expected}; given: .*{said}"):
-        PANDA.drift(Q, given)  # type: ignore[arg-type]
+        PANDA.bias_acceleration(Q, given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_is_no_array_of_coordinates(case: str) -> None:
 def test_speeds_of_another_shape(q: tuple[int, ...], qd: tuple[int, ...]) -> None:
     said = rf"shape of q, {re.escape(str(q))}.*given: {re.escape(str(qd))}"
     with pytest.raises(supple.InputError, match=said):
-        PANDA.drift(np.zeros(q), np.zeros(qd))
+        PANDA.bias_acceleration(np.zeros(q), np.zeros(qd))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -91,20 +91,20 @@ def test_the_first_number_that_is_not_finite_is_named(
     q.reshape(-1)[-1] = q.reshape(-1)[-1] if place[-1] == 6 else np.nan  # a later one
     where = ", ".join(map(str, place))
     for what, call in CALLS.items():
-        if what.startswith("drift"):
+        if what.startswith("bias_acceleration"):
             continue
         with pytest.raises(supple.InputError, match=rf"^q must .* q\[{where}\] = {value}"):
             call(q, threads=3)
     fine = np.zeros_like(q)
     with pytest.raises(supple.InputError, match=rf"^q must be finite.* q\[{where}\] = {value}"):
-        PANDA.drift(q, fine)
+        PANDA.bias_acceleration(q, fine)
     with pytest.raises(supple.InputError, match=rf"^qd must be finite.* qd\[{where}\] = {value}"):
-        PANDA.drift(fine, q)
+        PANDA.bias_acceleration(fine, q)
 
 
 def test_a_number_that_becomes_infinite_in_single_precision_is_refused() -> None:
     with pytest.raises(supple.InputError, match=r"qd\[0\] = inf"):
-        PANDA.drift(np.zeros(7, np.float32), np.full(7, 1e300))
+        PANDA.bias_acceleration(np.zeros(7, np.float32), np.full(7, 1e300))
 
 
 @pytest.mark.parametrize("largest", [1e100, 1e300, np.finfo(np.float64).max])
@@ -140,7 +140,7 @@ def test_an_unknown_frame_is_answered_with_the_nearest() -> None:
         lambda: PANDA.fk(Q, "panda_hnad"),
         lambda: PANDA.fk(Q, ["panda_link1", "panda_hnad"]),
         lambda: PANDA.jacobian(Q, "panda_hnad"),
-        lambda: PANDA.drift(Q, Q, "panda_hnad"),
+        lambda: PANDA.bias_acceleration(Q, Q, "panda_hnad"),
         lambda: PANDA.singular_values(Q, "panda_hnad"),
         lambda: PANDA.with_frame("new", "panda_hnad", np.eye(4)),
         lambda: PANDA.with_tool(np.eye(4), parent="panda_hnad"),
@@ -156,7 +156,7 @@ def test_an_unknown_frame_for_axes() -> None:
     with pytest.raises(supple.UnknownNameError, match=said):
         PANDA.jacobian(Q, axes="wrold")
     with pytest.raises(supple.UnknownNameError, match=said):
-        PANDA.drift(Q, Q, axes="wrold")
+        PANDA.bias_acceleration(Q, Q, axes="wrold")
     with pytest.raises(supple.UnknownNameError, match=said):
         PANDA.singular_values(Q, axes="wrold")
 
@@ -254,7 +254,7 @@ def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) ->
     q, qd = robot.random(0, 5).astype(dtype), np.zeros((5, 7), dtype)
     qd[3] = speed
     with pytest.raises(supple.InputError, match=r"small enough .*given: q\[3\]"):
-        robot.drift(q, qd)
+        robot.bias_acceleration(q, qd)
 
 
 def sliding() -> supple.Robot:
@@ -269,7 +269,7 @@ def sliding() -> supple.Robot:
     return supple.Robot(Description("sliding", joints))
 
 
-@pytest.mark.parametrize("what", [name for name in calls(sliding()) if name != "drift"])
+@pytest.mark.parametrize("what", [name for name in calls(sliding()) if name != "bias_acceleration"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_no_finite_coordinate_gives_what_is_not(what: str, dtype: type) -> None:
     robot = sliding()

@@ -110,11 +110,16 @@ def test_poses_jacobians_and_drift(
         for k, frame in enumerate(frames):
             assert_close(poses[k], oracle.fk(frame), frame)
         for axes in ("world", "body"):
-            J, drift = robot.jacobian(q, frames, axes=axes), robot.drift(q, qd, frames, axes=axes)
+            J, bias_acceleration = (
+                robot.jacobian(q, frames, axes=axes),
+                robot.bias_acceleration(q, qd, frames, axes=axes),
+            )
             for k, frame in enumerate(frames):
                 what = f"{frame} in {axes} axes"
                 assert_close(J[k], oracle.jacobian(frame, axes), what, size)
-                assert_close(drift[k], oracle.drift(frame, axes), what, size)
+                assert_close(
+                    bias_acceleration[k], oracle.bias_acceleration(frame, axes), what, size
+                )
 
 
 def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
@@ -154,10 +159,13 @@ def test_single_precision_loses_a_few_roundings_per_joint(
             assert abs(T32 - T64).max() <= few
             followers = max(1.0, abs(J64).max())  # a coordinate may move several joints
             assert abs(J32 - J64).max() <= few * followers
-            drift32 = robot.drift(q, qd, frame, axes=axes)
+            drift32 = robot.bias_acceleration(q, qd, frame, axes=axes)
             assert drift32.dtype == np.float32
             total = max(1.0, np.abs(J64).sum(axis=2).max() ** 2)  # J̇q̇ is quadratic in the speeds
-            assert abs(drift32 - robot.drift(exact, speeds, frame, axes=axes)).max() <= few * total
+            assert (
+                abs(drift32 - robot.bias_acceleration(exact, speeds, frame, axes=axes)).max()
+                <= few * total
+            )
 
 
 @pytest.mark.parametrize("name", [n for n in ROBOTS if n != "shadow_hand"])

@@ -84,20 +84,22 @@ def test_a_twist_is_linear_in_the_speeds(tree: Tree) -> None:
 @given(trees(), st.data())
 def test_drift_is_the_derivative_of_the_twist(tree: Tree, data: st.DataObject) -> None:
     axes = data.draw(st.sampled_from(("world", "body", *tree.frames)))
-    drift = tree.robot.drift(tree.q, tree.qd, tree.frames, axes=axes)
+    bias_acceleration = tree.robot.bias_acceleration(tree.q, tree.qd, tree.frames, axes=axes)
     after = tree.robot.jacobian(tree.q + H * tree.qd, tree.frames, axes=axes) @ tree.qd
     before = tree.robot.jacobian(tree.q - H * tree.qd, tree.frames, axes=axes) @ tree.qd
     tolerance = difference_tolerance(tree, tree.qd, order=2)
-    assert abs(drift - (after - before) / (2 * H)).max() <= tolerance
+    assert abs(bias_acceleration - (after - before) / (2 * H)).max() <= tolerance
 
 
 @laws
 @given(trees())
 def test_drift_is_quadratic_in_the_speeds(tree: Tree) -> None:
-    drift = tree.robot.drift(tree.q, tree.qd, tree.frames)
-    assert (tree.robot.drift(tree.q, -tree.qd, tree.frames) == drift).all()
-    assert (tree.robot.drift(tree.q, 2 * tree.qd, tree.frames) == 4 * drift).all()
-    assert not tree.robot.drift(tree.q, 0 * tree.qd, tree.frames).any()
+    bias_acceleration = tree.robot.bias_acceleration(tree.q, tree.qd, tree.frames)
+    assert (tree.robot.bias_acceleration(tree.q, -tree.qd, tree.frames) == bias_acceleration).all()
+    assert (
+        tree.robot.bias_acceleration(tree.q, 2 * tree.qd, tree.frames) == 4 * bias_acceleration
+    ).all()
+    assert not tree.robot.bias_acceleration(tree.q, 0 * tree.qd, tree.frames).any()
 
 
 @laws
@@ -118,9 +120,11 @@ def test_what_a_frame_is_asked_with_does_not_matter(tree: Tree, data: st.DataObj
     robot, q = tree.robot, tree.q
     frames = data.draw(st.lists(st.sampled_from(tree.frames), min_size=1, max_size=4))
     T, J = robot.fk_jacobian(q, frames)
-    drift = robot.drift(q, tree.qd, frames)
+    bias_acceleration = robot.bias_acceleration(q, tree.qd, frames)
     size = tree.rounding * max(1.0, abs(J).max())
     for k, frame in enumerate(frames):
         assert abs(T[k] - robot.fk(q, frame)).max() <= tree.rounding
         assert abs(J[k] - robot.jacobian(q, frame)).max() <= size
-        assert abs(drift[k] - robot.drift(q, tree.qd, frame)).max() <= size * tree.speed(tree.qd)
+        assert abs(
+            bias_acceleration[k] - robot.bias_acceleration(q, tree.qd, frame)
+        ).max() <= size * tree.speed(tree.qd)

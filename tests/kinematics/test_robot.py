@@ -289,7 +289,7 @@ def test_one_name_several_names_or_none() -> None:
     q = several.random(0, 3)
     assert several.fk(q).shape == (3, 4, 4, 4)
     assert several.jacobian(q).shape == (3, 4, 6, 25)
-    assert several.drift(q, q).shape == (3, 4, 6)
+    assert several.bias_acceleration(q, q).shape == (3, 4, 6)
     assert several.singular_values(q).shape == (3, 24)
     assert several.manipulability(q).shape == (3,)
     assert (several.fk(q) == several.fk(q, several.tips)).all()

@@ -129,11 +129,11 @@ def test_a_frame_that_does_not_move_has_none(dtype: type, rng: np.random.Generat
         q = robot.random(rng, 9).astype(dtype)
         root = robot.frames[0]
         assert not robot.jacobian(q, root).any()
-        assert not robot.drift(q, np.ones_like(q), root).any()
+        assert not robot.bias_acceleration(q, np.ones_like(q), root).any()
         assert not robot.singular_values(q, root).any()
         assert not robot.manipulability(q, root).any()
         # In the axes of a frame that does move, too.
-        assert not robot.drift(q, np.ones_like(q), root, axes=robot.frames[-1]).any()
+        assert not robot.bias_acceleration(q, np.ones_like(q), root, axes=robot.frames[-1]).any()
 
 
 @pytest.mark.parametrize("distance", [1e-1, 1e-4, 1e-8, 1e-12, 1e-16, 1e-160, 5e-324, 0.0])

@@ -18,9 +18,9 @@ THREADS = 8
 def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> list[bytes]:
     """The bits of all results for one frame."""
     T, J = robot.fk_jacobian(q, frame, axes=axes, threads=2)
-    drift = robot.drift(q, q, frame, axes=axes, threads=2)
+    bias_acceleration = robot.bias_acceleration(q, q, frame, axes=axes, threads=2)
     sigma = robot.singular_values(q, frame, axes=axes, threads=2)
-    return [result.tobytes() for result in (T, J, drift, sigma)]
+    return [result.tobytes() for result in (T, J, bias_acceleration, sigma)]
 
 
 @pytest.mark.parametrize("size", [(), (100,), (1100,)], ids=str)

@@ -9,7 +9,7 @@ import supple
 from filtering_paper import repaired, resolution
 from harness import LANES, Lane, same_bits
 from spectra import SHAPES, orthonormal, samples
-from supple import LeastDirection, Linearization, NumericalFilter, Remembering
+from supple import LeastDirection, Linearization, NumericalFilter, StatefulStep
 
 Array = np.ndarray
 FILTERS = [NumericalFilter(gain, printed) for gain in (0.3, 5.0, 1e4) for printed in (False, True)]
@@ -107,7 +107,7 @@ def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
     A, B = rng.normal(size=(2, 3, 3))
     jumps = []
     for count in (400, 800, 1600, 3200):
-        step, last, jump = Remembering(NumericalFilter(4.0)), None, 0.0
+        step, last, jump = StatefulStep(NumericalFilter(4.0)), None, 0.0
         for t in np.linspace(-0.4, 0.4, count + 1):
             U, V = (np.linalg.qr(np.eye(3) + 0.3 * t * M)[0] for M in (A, B))
             dq = step(Linearization(U * [1.0, 0.6, t] @ V.T, np.array([0.5, 0.4, 0.3])))
@@ -190,7 +190,7 @@ def test_no_scale_of_numbers_breaks_it(scale: float, size: float) -> None:
 def test_remembering_is_the_steps_one_after_the_other() -> None:
     rng = np.random.default_rng(6)
     how = NumericalFilter(2.0)
-    plain, memory = Remembering(how), None
+    plain, memory = StatefulStep(how), None
     for _ in range(5):
         lin = Linearization(rng.normal(size=(3, 5)), rng.normal(size=3))
         dq, memory = how.step(lin, how.start(lin) if memory is None else memory)
@@ -211,7 +211,7 @@ def test_remembering_is_the_steps_one_after_the_other() -> None:
         lambda: NumericalFilter(1.0).step(
             Linearization(np.eye(2), np.ones(2)), LeastDirection(np.ones(3))
         ),
-        lambda: Remembering(supple.Transpose()),  # type: ignore[arg-type]
+        lambda: StatefulStep(supple.Transpose()),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_is_refused(make: object) -> None:

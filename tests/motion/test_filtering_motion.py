@@ -10,7 +10,7 @@ import numpy as np
 
 import supple
 from filtering_paper import Literal
-from supple import DLS, LeastDirection, Linearization, NumericalFilter, Remembering, damping
+from supple import DLS, LeastDirection, Linearization, NumericalFilter, StatefulStep, damping
 
 Array = np.ndarray
 Move = Callable[[Array, Array], Array]
@@ -72,7 +72,7 @@ def by(step: Callable[[Linearization], Array]) -> Move:
 
 def test_the_filter_passes_the_inner_singularity() -> None:
     """Below 4 % and 0.25, within the speed of 0.05: the paper's claim, with the repaired gain."""
-    for step in (NumericalFilter(BOUND), Remembering(NumericalFilter(BOUND))):
+    for step in (NumericalFilter(BOUND), StatefulStep(NumericalFilter(BOUND))):
         found = two_link(by(step))
         assert found.peak < 0.04
         assert found.integral < 0.25
@@ -95,7 +95,7 @@ def test_as_printed_the_filter_blocks_the_way() -> None:
     J = jacobian(start_at(SQUARE[0]))
     lin = LeastDirection.of(Linearization(J, np.zeros(2)))
     literal = two_link(Literal(lin.u, lin.sigma**2, BOUND))
-    ours = two_link(by(Remembering(NumericalFilter(BOUND, printed=True))))
+    ours = two_link(by(StatefulStep(NumericalFilter(BOUND, printed=True))))
     for found in (literal, ours):
         assert found.peak > 0.2
         assert found.integral > 5

@@ -13,7 +13,7 @@ from supple import (
     ClampError,
     Linearization,
     Pseudoinverse,
-    Remembering,
+    StatefulStep,
     WeightedDLS,
     alternate_jacobian,
     damping,
@@ -141,7 +141,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 def test_an_adaptive_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> None:
     """D_i = 0.4 + the growth of effector i's own distance; with J = I the step is the error."""
-    step = Remembering(AdaptiveClampError(Pseudoinverse(), 0.4))
+    step = StatefulStep(AdaptiveClampError(Pseudoinverse(), 0.4))
 
     def moved(*errors: tuple[float, float, float]) -> list[float]:
         return distances(step(Linearization(np.eye(6), np.ravel(errors))), 3).tolist()

@@ -12,7 +12,7 @@ from some_tasks import reached, some_tasks
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.kinematics.rotation import exp
 from supple.motion import as_tasks
-from supple.motion.layout import lay_out
+from supple.motion.layout import compile_tasks
 from trees import Tree, rotation, trees
 
 Array = np.ndarray
@@ -78,7 +78,7 @@ def test_j_is_the_derivative_of_the_error_away_from_the_target(
     assert abs(difference / (2 * H) + right_inverse(e) @ J @ qd).max() <= bent
 
 
-def carriers(robot: supple.Robot, frame: str) -> set[str]:
+def ancestors(robot: supple.Robot, frame: str) -> set[str]:
     """Names of the joints between a frame and the root."""
     described = robot.description
     links = {extra.name: extra.link for extra in described.frames}
@@ -95,7 +95,7 @@ def carriers(robot: supple.Robot, frame: str) -> set[str]:
 def test_joints_that_carry_frame_and_base_do_not_move_the_task(tree: Tree, seed: int) -> None:
     robot, rng = tree.robot, np.random.default_rng(seed)
     a, b = (str(name) for name in rng.choice(tree.frames, 2))
-    between = carriers(robot, a) ^ carriers(robot, b)
+    between = ancestors(robot, a) ^ ancestors(robot, b)
     moving = {
         joint.mimic.joint if joint.mimic else joint.name
         for joint in robot.description.joints
@@ -113,15 +113,15 @@ def test_joints_that_carry_frame_and_base_do_not_move_the_task(tree: Tree, seed:
 def test_drift_is_the_derivative_of_the_rows(tree: Tree, seed: int) -> None:
     robot, qd = tree.robot, tree.qd
     for some in some_tasks(robot, np.random.default_rng(seed)):
-        kernel = lay_out(robot, (some.task,)).kernel
+        kernel = compile_tasks(robot, (some.task,)).kernel
         rows = [
             supple.linearize(robot, some.task, tree.q + h * qd, some.target)[0] @ qd
             for h in (H, -H)
         ]
-        drift = kernel.drift(tree.q, qd, 1)
+        bias_acceleration = kernel.bias_acceleration(tree.q, qd, 1)
         within = 4 * tolerance(tree, qd, order=2)
-        assert abs(drift - (rows[0] - rows[1]) / (2 * H)).max() <= within, some
-        assert abs(kernel.drift(tree.q, -qd, 1) - drift).max() == 0
+        assert abs(bias_acceleration - (rows[0] - rows[1]) / (2 * H)).max() <= within, some
+        assert abs(kernel.bias_acceleration(tree.q, -qd, 1) - bias_acceleration).max() == 0
 
 
 # ---- e -----------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_going_where_e_says_arrives(tree: Tree, seed: int, angle: float) -> None
     a = rng.normal(size=3)
     pointing = AxisTask(frame, a, base=base)
     shall = R @ (a / np.linalg.norm(a))
-    tilted = lay_out(robot, (pointing,)).tasks[0].on(robot).turn
+    tilted = compile_tasks(robot, (pointing,)).tasks[0].on(robot).turn
     assert tilted is not None
     about = tilted @ np.append(errors(robot, pointing, tree.q, shall), 0.0)
     assert abs(T[:3, :3] @ exp(about) @ pointing.axis - shall).max() <= few

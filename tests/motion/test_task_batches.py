@@ -8,7 +8,7 @@ import pytest
 import supple
 from some_tasks import Some, some_tasks
 from supple import PoseTask, PositionTask, PostureTask
-from supple.motion.layout import lay_out
+from supple.motion.layout import compile_tasks
 from supple.motion.linearization import stacked
 
 Array = np.ndarray
@@ -32,7 +32,7 @@ def test_the_kernel_has_the_numbers_of_its_twin(robot: supple.Robot, dtype: type
     q = robot.random(4, 5).astype(dtype)
     for some in samples(robot, 6):
         J, e = supple.linearize(robot, some.task, q, some.target)
-        layout = lay_out(robot, (some.task,))
+        layout = compile_tasks(robot, (some.task,))
         velocities = np.broadcast_to(
             layout.velocities([some.velocity]), (5, layout.kernel.velocities)
         )
@@ -58,7 +58,7 @@ def test_several_tasks_are_their_rows_below_each_other(robot: supple.Robot) -> N
     q = robot.random(2)
     J, e = supple.linearize(robot, tasks, q, targets)
     whole = stacked([s.task.linearize(robot, q, s.target) for s in some])
-    assert lay_out(robot, tuple(tasks)).rows == whole.rows
+    assert compile_tasks(robot, tuple(tasks)).rows == whole.rows
     assert abs(J - whole.J).max() <= 1e-14
     assert abs(e - whole.e).max() <= 1e-13
 

@@ -22,8 +22,8 @@ def calls(robot: supple.Robot) -> dict[str, Call]:
     """Name -> f(q, threads=...)."""
     frames, other = robot.frames, robot.frames[len(robot.frames) // 2]
 
-    def drift(q: Array, threads: int | None = None, axes: str = "world") -> Array:
-        return robot.drift(q, speeds(q), axes=axes, threads=threads)
+    def bias_acceleration(q: Array, threads: int | None = None, axes: str = "world") -> Array:
+        return robot.bias_acceleration(q, speeds(q), axes=axes, threads=threads)
 
     return {
         "fk": robot.fk,
@@ -35,9 +35,13 @@ def calls(robot: supple.Robot) -> dict[str, Call]:
         "jacobian in other axes": lambda q, threads=None: robot.jacobian(
             q, axes=other, threads=threads
         ),
-        "drift": drift,
-        "drift in body axes": lambda q, threads=None: drift(q, threads, "body"),
-        "drift in other axes": lambda q, threads=None: drift(q, threads, other),
+        "bias_acceleration": bias_acceleration,
+        "bias_acceleration in body axes": lambda q, threads=None: bias_acceleration(
+            q, threads, "body"
+        ),
+        "bias_acceleration in other axes": lambda q, threads=None: bias_acceleration(
+            q, threads, other
+        ),
         "singular values": robot.singular_values,
         "singular values of positions": lambda q, threads=None: robot.singular_values(
             q, rows=("x", "y", "z"), threads=threads

@@ -22,7 +22,7 @@ from supple.ik.gpu import position, subproblems, targets
 _HEADER = Path(__file__).with_name("emulator.hpp")
 _OPTIONS = ("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
 _TYPES = {  # of the kernels' arguments
-    "look_up": ("Request",),
+    "nearest_seeds": ("Request",),
     "search": ("Request",),
     "finish": ("Request",),
     "explore": ("Request", "int"),
@@ -121,10 +121,12 @@ class There:
         self.__cuda_array_interface__: dict[str, Any] = {}
 
 
-def _seen(given: Any, *_: Any, **__: Any) -> arrays.Seen:
+def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
     own = given.array
     steps = tuple(step // own.itemsize for step in own.strides)
-    return arrays.Seen(own.ctypes.data, own.shape, own.dtype, 0, own, steps, own.flags.c_contiguous)
+    return arrays.DeviceArrayView(
+        own.ctypes.data, own.shape, own.dtype, 0, own, steps, own.flags.c_contiguous
+    )
 
 
 def install(patch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -84,7 +84,7 @@ class Pinocchio:
         )
         return J.reshape(6, -1) @ self.S
 
-    def drift(self, frame: str, axes: str) -> Array:
+    def bias_acceleration(self, frame: str, axes: str) -> Array:
         # The derivative of the body twist's components is the spatial acceleration.
         of = pin.getFrameAcceleration if axes == "body" else pin.getFrameClassicalAcceleration
         return of(self.model, self.data, self._id(frame), self.axes[axes]).vector
@@ -130,7 +130,7 @@ class Mujoco:
         J = self._six_rows(mujoco.mj_jac, frame) @ self.S
         return in_axes(self.fk(frame)[:3, :3], J) if axes == "body" else J
 
-    def drift(self, frame: str, axes: str) -> Array:
+    def bias_acceleration(self, frame: str, axes: str) -> Array:
         drift = self._six_rows(mujoco.mj_jacDot, frame) @ self.data.qvel
         if axes == "world":
             return drift

@@ -1,8 +1,8 @@
 // Position inverse kinematics on lanes: descent towards a target, inside the joint limits.
 //
 // A lane is a start: of one problem each (a batch), or all of the same problem (one target).
-// `Descent` is what the lanes do together in one iteration; who starts where, and what becomes of a
-// lane that has arrived or is stuck, is the caller's business (src/core/kernels/ik.cpp).
+// `IterateState` is what the lanes do together in one iteration; who starts where, and what becomes
+// of a lane that has arrived or is stuck, is the caller's business (src/core/kernels/ik.cpp).
 #pragma once
 
 #include "supple/linalg.hpp"
@@ -16,7 +16,7 @@ enum class Measure : int { position, rotation };
 
 // What all starts share.
 template <class T>
-struct Quest {
+struct IkProblem {
   Chain<T> chain;
   int tasks, rows, targets;  // how many tasks, their rows, and the numbers of a problem's targets
   const Task<T>* task;
@@ -26,10 +26,10 @@ struct Quest {
   const T *from, *span;    // (n,): where starts are
   const T* stride;         // (n,): from one start to the next, in shares of the span
   T position_tolerance, rotation_tolerance;
-  Step<T> step;  // what counts of it are its damping and the direction of a region
-  T stiffness;   // of Newton's method: μ = stiffness ‖e‖
-  T longest;     // no joint moves farther in one iteration [rad or m]
-  int pace;      // how many times the usual iterations a start may have: more where steps are short
+  Step<T> step;   // what counts of it are its damping and the direction of a region
+  T newton_gain;  // of Newton's method: μ = newton_gain ‖e‖
+  T longest;      // no joint moves farther in one iteration [rad or m]
+  int pace;  // how many times the usual iterations a start may have: more where steps are short
   // Above 1 for prismatic joints that are long beside the rest of the robot, or unlimited; null if
   // there are none. Steps are damped in coordinates q / joint_scale, by no more than `max_lambda2`,
   // and these joints may move as far as they like: to them the error is linear.
@@ -46,7 +46,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // Where lanes are, and what they know of it.
 template <class L>
-struct Descent {
+struct IterateState {
   L* q;                  // (n,)
   L* target;             // (targets,)
   L position, rotation;  // errors at q: the largest of all tasks [m], [rad]
@@ -61,34 +61,34 @@ struct Descent {
 
 // Whether λ² is the usual one, gain ‖e‖, which costs next to nothing.
 template <class T>
-SUPPLE_FN constexpr bool usually_damped(const Quest<T>& quest) {
-  return quest.step.damping.rule == Rule::error_norm;
+SUPPLE_FN constexpr bool usually_damped(const IkProblem<T>& ik) {
+  return ik.step.damping.rule == Rule::error_norm;
 }
 
 template <class T>
-SUPPLE_FN constexpr int descent_work(const Quest<T>& quest) {
-  const int m = quest.rows, n = quest.chain.coordinates, looking = 12 * quest.chain.joints;
-  const int going = m * m + m + n + (usually_damped(quest) ? m : step_scratch(m, n));
+SUPPLE_FN constexpr int descent_work(const IkProblem<T>& ik) {
+  const int m = ik.rows, n = ik.chain.coordinates, looking = 12 * ik.chain.joints;
+  const int going = m * m + m + n + (usually_damped(ik) ? m : step_scratch(m, n));
   return looking > going ? looking : going;
 }
 
 // e and the errors at q. The poses of the joints stay in the working memory.
 template <class L, class T>
-SUPPLE_FN void look(const Quest<T>& quest, Descent<L>& at) {
+SUPPLE_FN void look(const IkProblem<T>& ik, IterateState<L>& at) {
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(at.work);
-  forward(quest.chain, at.q, joint_poses);
+  forward(ik.chain, at.q, joint_poses);
   const L* target = at.target;
   L *e = at.e, position(0), rotation(0), cost(0);
   int row = 0;
-  SUPPLE_UNROLL for (int k = 0; k < quest.tasks; ++k) {
-    const Task<T>& task = quest.task[k];
-    task_error(quest.chain, task, joint_poses, at.q, target, e);
+  SUPPLE_UNROLL for (int k = 0; k < ik.tasks; ++k) {
+    const Task<T>& task = ik.task[k];
+    task_error(ik.chain, task, joint_poses, at.q, target, e);
     L here(0), turned(0);
     SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i, ++row) {
-      const L off = quest.weight[row] == T(1) ? e[i] : e[i] / L(quest.weight[row]);
+      const L off = ik.weight[row] == T(1) ? e[i] : e[i] / L(ik.weight[row]);
       cost = fma(e[i], e[i], cost);
-      if (quest.measure[row] == Measure::position) here = fma(off, off, here);
-      if (quest.measure[row] == Measure::rotation) turned = fma(off, off, turned);
+      if (ik.measure[row] == Measure::position) here = fma(off, off, here);
+      if (ik.measure[row] == Measure::rotation) turned = fma(off, off, turned);
     }
     position = max(position, here);
     rotation = max(rotation, turned);
@@ -102,32 +102,32 @@ SUPPLE_FN void look(const Quest<T>& quest, Descent<L>& at) {
 
 // J, right after `look`.
 template <class L, class T>
-SUPPLE_FN void differentiate(const Quest<T>& quest, Descent<L>& at) {
+SUPPLE_FN void differentiate(const IkProblem<T>& ik, IterateState<L>& at) {
   const Pose<L>* const joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
   L* J = at.J;
-  for (int k = 0; k < quest.tasks; ++k) {
-    task_jacobian(quest.chain, quest.task[k], joint_poses, J);
-    J += quest.task[k].rows * quest.chain.coordinates;
+  for (int k = 0; k < ik.tasks; ++k) {
+    task_jacobian(ik.chain, ik.task[k], joint_poses, J);
+    J += ik.task[k].rows * ik.chain.coordinates;
   }
 }
 
 // J, e and the errors at q.
 template <class L, class T>
-SUPPLE_FN void measure(const Quest<T>& quest, Descent<L>& at) {
-  look(quest, at);
-  differentiate(quest, at);
+SUPPLE_FN void measure(const IkProblem<T>& ik, IterateState<L>& at) {
+  look(ik, at);
+  differentiate(ik, at);
 }
 
 // The position tolerance at a target, `tolerance` unless long joints take it so far that floats do
 // not resolve that.
 template <class L, class T>
-SUPPLE_FN L resolved_tolerance(const Quest<T>& quest, const Descent<L>& at, T tolerance) {
+SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at, T tolerance) {
   L least(tolerance);
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (!quest.joint_scale) return least;
+    if (!ik.joint_scale) return least;
     const L* target = at.target;
-    for (int k = 0; k < quest.tasks; target += target_size(quest.task[k]), ++k) {
-      if (quest.task[k].goal != Goal::frame) continue;
+    for (int k = 0; k < ik.tasks; target += target_size(ik.task[k]), ++k) {
+      if (ik.task[k].goal != Goal::frame) continue;
       for (int c = 9; c < 12; ++c) least = max(least, abs(target[c]) * L(float_resolution));
     }
   }
@@ -135,24 +135,24 @@ SUPPLE_FN L resolved_tolerance(const Quest<T>& quest, const Descent<L>& at, T to
 }
 
 template <class L, class T>
-SUPPLE_INLINE mask_t<L> arrived(const Quest<T>& quest, const Descent<L>& at) {
-  return (at.position <= resolved_tolerance(quest, at, quest.position_tolerance)) &
-         (at.rotation <= L(quest.rotation_tolerance));
+SUPPLE_INLINE mask_t<L> arrived(const IkProblem<T>& ik, const IterateState<L>& at) {
+  return (at.position <= resolved_tolerance(ik, at, ik.position_tolerance)) &
+         (at.rotation <= L(ik.rotation_tolerance));
 }
 
 // Where a joint sits at a limit and would leave.
 template <class L, class T>
-SUPPLE_INLINE mask_t<L> held_at_limit(const Quest<T>& quest, const L& q, int j, const L& wish) {
-  return ((q <= L(quest.lower[j])) & (wish < L(0))) | ((q >= L(quest.upper[j])) & (wish > L(0)));
+SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j, const L& wish) {
+  return ((q <= L(ik.lower[j])) & (wish < L(0))) | ((q >= L(ik.upper[j])) & (wish > L(0)));
 }
 
 // The step of any other damping rule. It sees the J of the joints that are not held, and remembers
 // it if it is one of those that compare with the step before.
 template <class L, class T>
-SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, const L* e, L* dq,
-                             L* scratch) {
-  const int m = quest.rows, n = quest.chain.coordinates;
-  const Rule rule = quest.step.damping.rule;
+SUPPLE_NOINLINE_DEVICE void ruled_step(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
+                                       const L* e, L* dq, L* scratch) {
+  const int m = ik.rows, n = ik.chain.coordinates;
+  const Rule rule = ik.step.damping.rule;
   L change(0);
   if (rule == Rule::mayorga_rank) {
     for (int i = 0; i < m * n; ++i) {
@@ -162,7 +162,7 @@ SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, 
     }
     change = select(at.before >= L(0), sqrt(change), L(0));
   }
-  step(quest.step, m, n, J, e, at.before, change, dq, scratch);
+  step(ik.step, m, n, J, e, at.before, change, dq, scratch);
   for (int j = 0; j < n; ++j) {  // rounding does not take a joint that is held off its limit
     mask_t<L> moves = J[j] != L(0);
     for (int i = 1; i < m; ++i) moves = moves | (J[i * n + j] != L(0));
@@ -180,16 +180,16 @@ SUPPLE_LARGE void ruled_step(const Quest<T>& quest, Descent<L>& at, const L* J, 
 // Shortens a step so that no joint moves farther than it may in one iteration. Long prismatic
 // joints are left alone.
 template <bool long_joints = true, class L, class T>
-SUPPLE_INLINE void clamp_step(const Quest<T>& quest, int n, L* dq) {
-  if (!long_joints || !quest.joint_scale) return clamp_entries(n, L(quest.longest), dq);
+SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
+  if (!long_joints || !ik.joint_scale) return clamp_entries(n, L(ik.longest), dq);
   L size(0);
   for (int j = 0; j < n; ++j) {
-    if (quest.joint_scale[j] == T(1)) size = max(size, abs(dq[j]));
+    if (ik.joint_scale[j] == T(1)) size = max(size, abs(dq[j]));
   }
-  const mask_t<L> far = size > L(quest.longest);
-  const L factor = select(far, L(quest.longest) / select(far, size, L(1)), L(1));
+  const mask_t<L> far = size > L(ik.longest);
+  const L factor = select(far, L(ik.longest) / select(far, size, L(1)), L(1));
   for (int j = 0; j < n; ++j) {
-    if (quest.joint_scale[j] == T(1)) dq[j] = dq[j] * factor;
+    if (ik.joint_scale[j] == T(1)) dq[j] = dq[j] * factor;
   }
 }
 
@@ -201,50 +201,50 @@ SUPPLE_INLINE void clamp_step(const Quest<T>& quest, int n, L* dq) {
 // With the usual damping, long prismatic joints are scaled. Without `any_rule` it is compiled for
 // the usual damping alone, without `long_joints` for robots that have none.
 template <bool any_rule = true, bool long_joints = true, class L, class T, class M, class N>
-SUPPLE_FN void descend(const Quest<T>& quest, M m, N n, Descent<L>& at) {
+SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
-  const bool scaled = long_joints && quest.joint_scale && usually_damped(quest);
+  const bool scaled = long_joints && ik.joint_scale && usually_damped(ik);
   for (int j = 0; scaled && j < n; ++j) {
-    for (int i = 0; i < m; ++i) J[i * n + j] = J[i * n + j] * L(quest.joint_scale[j]);
+    for (int i = 0; i < m; ++i) J[i * n + j] = J[i * n + j] * L(ik.joint_scale[j]);
   }
   transpose_times(m, n, J, at.e, dq);
   for (int j = 0; j < n; ++j) {
-    const mask_t<L> held = held_at_limit(quest, at.q[j], j, dq[j]);
+    const mask_t<L> held = held_at_limit(ik, at.q[j], j, dq[j]);
     if (!any(held)) continue;
     for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), J[i * n + j]);
   }
   for (int i = 0; i < m; ++i) z[i] = at.e[i];
-  if (!any_rule || usually_damped(quest)) {
+  if (!any_rule || usually_damped(ik)) {
     gram(m, n, J, A);
-    L lambda2 = L(quest.step.damping.p[0]) * sqrt(at.cost);
-    if (scaled) lambda2 = min(lambda2, L(quest.max_lambda2));
+    L lambda2 = L(ik.step.damping.p[0]) * sqrt(at.cost);
+    if (scaled) lambda2 = min(lambda2, L(ik.max_lambda2));
     for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2;
     ldl_solve(m, A, z, dq + n);
     transpose_times(m, n, J, z, dq);
-    for (int j = 0; scaled && j < n; ++j) dq[j] = dq[j] * L(quest.joint_scale[j]);
+    for (int j = 0; scaled && j < n; ++j) dq[j] = dq[j] * L(ik.joint_scale[j]);
   } else if constexpr (any_rule) {
-    ruled_step(quest, at, J, z, dq, dq + n);
+    ruled_step(ik, at, J, z, dq, dq + n);
   }
-  clamp_step<long_joints>(quest, int(n), dq);
+  clamp_step<long_joints>(ik, int(n), dq);
   for (int j = 0; j < n; ++j) {
-    at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
+    at.q[j] = min(max(at.q[j] + dq[j], L(ik.lower[j])), L(ik.upper[j]));
   }
 }
 
 // The same for robots with long joints. (Not inlined, for the sake of all others.)
 template <class L, class T>
-SUPPLE_APART void descend_with_long_joints(const Quest<T>& quest, Descent<L>& at) {
-  descend(quest, quest.rows, quest.chain.coordinates, at);
+SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, IterateState<L>& at) {
+  descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
 // The same with the usual shapes known when compiling.
 template <class L, class T>
-SUPPLE_FN void descend(const Quest<T>& quest, Descent<L>& at) {
-  const int m = quest.rows, n = quest.chain.coordinates;
-  if (quest.joint_scale) return descend_with_long_joints(quest, at);
-  if (m == 6 && n == 7) return descend<true, false>(quest, Fixed<6>{}, Fixed<7>{}, at);
-  if (m == 6 && n == 6) return descend<true, false>(quest, Fixed<6>{}, Fixed<6>{}, at);
-  descend<true, false>(quest, m, n, at);
+SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
+  const int m = ik.rows, n = ik.chain.coordinates;
+  if (ik.joint_scale) return descend_with_long_joints(ik, at);
+  if (m == 6 && n == 7) return descend<true, false>(ik, Fixed<6>{}, Fixed<7>{}, at);
+  if (m == 6 && n == 6) return descend<true, false>(ik, Fixed<6>{}, Fixed<6>{}, at);
+  descend<true, false>(ik, m, n, at);
 }
 
 // H -= Σ eₖ ∇²xₖ: how the task curves, which makes H = JᵀJ the second derivative of ½‖e‖². Of a
@@ -256,13 +256,13 @@ SUPPLE_FN void descend(const Quest<T>& quest, Descent<L>& at) {
 // `measure`: the poses of the joints are still in its working memory. H is n x n, its lower
 // triangle.
 template <class L, class T>
-SUPPLE_FN void subtract_curvature(const Quest<T>& quest, const Descent<L>& at, L* H) {
-  const Chain<T>& chain = quest.chain;
+SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
+  const Chain<T>& chain = ik.chain;
   const int n = chain.coordinates;
   const Pose<L>* joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
   const L* e = at.e;
-  for (int k = 0; k < quest.tasks; e += quest.task[k].rows, ++k) {
-    const Task<T>& task = quest.task[k];
+  for (int k = 0; k < ik.tasks; e += ik.task[k].rows, ++k) {
+    const Task<T>& task = ik.task[k];
     if (task.goal != Goal::frame || task.base != task_world) continue;
     const TaskPoses<L> poses = task_poses(chain, task, joint_poses);
     L pull[6] = {L(0), L(0), L(0), L(0), L(0), L(0)};
@@ -296,15 +296,15 @@ SUPPLE_FN void subtract_curvature(const Quest<T>& quest, const Descent<L>& at, L
 
 SUPPLE_FN constexpr int settle_work(int n) { return 2 * n * n + 2 * n; }
 
-// One step of Newton's method on ½‖e‖² inside the limits, damped by μ = stiffness ‖e‖; where the
+// One step of Newton's method on ½‖e‖² inside the limits, damped by μ = newton_gain ‖e‖; where the
 // second derivative is not positive, of one near it that is. Joints that sit at a limit and would
 // leave stay; those that the step would take outside go to their limit, and the others make up for
 // it. With `flat` on -e·x(q) instead, for a constant e: as far along e as it gets. Right after
 // `measure`; `work` has settle_work lanes of its own.
 template <class L, class T>
-SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiffness, bool flat,
-                           L* work) {
-  const int m = quest.rows, n = quest.chain.coordinates;
+SUPPLE_FN void settle_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
+                           bool flat, L* work) {
+  const int m = ik.rows, n = ik.chain.coordinates;
   L *H = work, *C = H + n * n, *g = C + n * n, *dq = g + n;
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j <= i; ++j) {
@@ -313,14 +313,14 @@ SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiff
       H[i * n + j] = sum;
     }
   }
-  subtract_curvature(quest, at, H);
+  subtract_curvature(ik, at, H);
   transpose_times(m, n, at.J, at.e, g);
-  const auto scale = [&](int i) { return L(quest.joint_scale ? quest.joint_scale[i] : T(1)); };
-  for (int i = 0; quest.joint_scale && i < n; ++i) {
+  const auto scale = [&](int i) { return L(ik.joint_scale ? ik.joint_scale[i] : T(1)); };
+  for (int i = 0; ik.joint_scale && i < n; ++i) {
     for (int j = 0; j <= i; ++j) H[i * n + j] = H[i * n + j] * scale(i) * scale(j);
     g[i] = g[i] * scale(i);
   }
-  const L mu = stiffness * sqrt(at.cost), floor = max(mu, L(Number<T>::tiny));
+  const L mu = newton_gain * sqrt(at.cost), floor = max(mu, L(Number<T>::tiny));
   // Joint i moves by `move` where `known`: H and g of the others.
   const auto fix = [&](int i, const mask_t<L>& known, const L& move) {
     for (int j = 0; j < n; ++j) {
@@ -334,7 +334,7 @@ SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiff
   };
   for (int i = 0; i < n; ++i) {
     H[i * n + i] = H[i * n + i] + mu;
-    fix(i, held_at_limit(quest, at.q[i], i, g[i]), L(0));
+    fix(i, held_at_limit(ik, at.q[i], i, g[i]), L(0));
   }
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < n * n; ++i) C[i] = H[i];
@@ -346,21 +346,21 @@ SUPPLE_FN void settle_step(const Quest<T>& quest, Descent<L>& at, const L& stiff
     } else {
       convex_solve(n, C, dq, floor);
     }
-    for (int i = 0; quest.joint_scale && i < n; ++i) dq[i] = dq[i] * scale(i);
-    clamp_step(quest, n, dq);
+    for (int i = 0; ik.joint_scale && i < n; ++i) dq[i] = dq[i] * scale(i);
+    clamp_step(ik, n, dq);
     if (pass == 1) break;
     mask_t<L> outside = L(0) != L(0);
     for (int i = 0; i < n; ++i) {
-      const L lower = L(quest.lower[i]) - at.q[i], upper = L(quest.upper[i]) - at.q[i];
+      const L lower = L(ik.lower[i]) - at.q[i], upper = L(ik.upper[i]) - at.q[i];
       const mask_t<L> out = (dq[i] < lower) | (dq[i] > upper);
       const L move = min(max(dq[i], lower), upper);
-      fix(i, out, quest.joint_scale ? move / scale(i) : move);
+      fix(i, out, ik.joint_scale ? move / scale(i) : move);
       outside = outside | out;
     }
     if (!any(outside)) break;
   }
   for (int j = 0; j < n; ++j) {
-    at.q[j] = min(max(at.q[j] + dq[j], L(quest.lower[j])), L(quest.upper[j]));
+    at.q[j] = min(max(at.q[j] + dq[j], L(ik.lower[j])), L(ik.upper[j]));
   }
 }
 

@@ -37,14 +37,14 @@ SUPPLE_FN double nearest_turn(double q, double to, double turn, double lower, do
 // by an active set: joints that would leave are held, and one is released where its multiplier has
 // the wrong sign. Right after `differentiate`; d (n,) is in the working memory. `held` (n,) is
 // scratch.
-SUPPLE_FN double* feasible_direction(const Quest<double>& quest, Descent<double>& at,
+SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<double>& at,
                                      const double* v, double* held) {
-  const int m = quest.rows, n = quest.chain.coordinates;
+  const int m = ik.rows, n = ik.chain.coordinates;
   double *A = at.work, *z = A + m * m, *d = z + m, *scratch = d + n;
   const double* const J = at.J;
   const auto leaves = [&](int j) {
-    return (at.q[j] <= quest.lower[j] + at_limit && d[j] < 0) ||
-           (at.q[j] >= quest.upper[j] - at_limit && d[j] > 0);
+    return (at.q[j] <= ik.lower[j] + at_limit && d[j] < 0) ||
+           (at.q[j] >= ik.upper[j] - at_limit && d[j] > 0);
   };
   for (int j = 0; j < n; ++j) held[j] = 0;
   for (int pass = 0; pass < 4 * n; ++pass) {
@@ -92,9 +92,9 @@ SUPPLE_FN double* feasible_direction(const Quest<double>& quest, Descent<double>
 //
 // `work` has 5 n numbers.
 template <class Rest, class Pull, class Ready, class Arrive>
-SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* work, Rest&& rest,
-                      Pull&& pull, Ready&& ready, Arrive&& arrive) {
-  const int n = quest.chain.coordinates;
+SUPPLE_FN void polish(const IkProblem<double>& ik, IterateState<double>& at, double* work,
+                      Rest&& rest, Pull&& pull, Ready&& ready, Arrive&& arrive) {
+  const int n = ik.chain.coordinates;
   double *v = work, *kept = v + n, *held = kept + n, *before = held + n, *moved = before + n;
   double gain = 1;
   bool known = false;  // whether `before` and `moved` are those of the last move
@@ -112,7 +112,7 @@ SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* w
       whole += v[j] * v[j];
     }
     if (!ready()) return;
-    const double* const d = feasible_direction(quest, at, v, held);
+    const double* const d = feasible_direction(ik, at, v, held);
     for (int j = 0; j < n; ++j) feasible += d[j] * d[j];
     if (feasible <= polished * polished * whole) return;
     if (known) {
@@ -126,13 +126,13 @@ SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* w
     }
     double part = gain;  // of d, up to the first limit
     for (int j = 0; j < n; ++j) {
-      const double size = abs(d[j]), room = (d[j] < 0 ? quest.lower[j] : quest.upper[j]) - at.q[j];
+      const double size = abs(d[j]), room = (d[j] < 0 ? ik.lower[j] : ik.upper[j]) - at.q[j];
       if (part * size > abs(room)) part = abs(room) / size;
-      if (part * size > quest.longest) part = quest.longest / size;
+      if (part * size > ik.longest) part = ik.longest / size;
     }
     for (int j = 0; j < n; ++j) {
       before[j] = d[j];
-      at.q[j] = min(max(at.q[j] + part * d[j], quest.lower[j]), quest.upper[j]);
+      at.q[j] = min(max(at.q[j] + part * d[j], ik.lower[j]), ik.upper[j]);
     }
     const bool met = arrive();
     const double now = cost();
@@ -144,7 +144,7 @@ SUPPLE_FN void polish(const Quest<double>& quest, Descent<double>& at, double* w
       continue;
     }
     for (int j = 0; j < n; ++j) at.q[j] = kept[j];
-    measure(quest, at);
+    measure(ik, at);
     gain = 0.3 * min(gain, part);
   }
 }

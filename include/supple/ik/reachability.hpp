@@ -16,9 +16,10 @@ namespace supple {
 
 inline constexpr int climb_iterations = 8;
 inline constexpr float surely_beyond = 0.5f;  // part of the way that is left for sure ...
-inline constexpr float plainly = 4e-3f;       // ... as a part of the stiffness: a millimetre or so
-inline constexpr float surely_closest = 1e-3f;  // so much less, as a part of the stiffness, than e
-inline constexpr int enough_beyond = 64;        // starts
+inline constexpr float plainly = 4e-3f;  // ... as a part of the newton_gain: a millimetre or so
+inline constexpr float surely_closest =
+    1e-3f;                                // so much less, as a part of the newton_gain, than e
+inline constexpr int enough_beyond = 64;  // starts
 
 // How long e is: ‖e‖², and of what counts here.
 template <class T>
@@ -33,15 +34,15 @@ namespace supple::inline SUPPLE_ISA {
 // What counts of e (rows,) is left in it: the positions of frames, along the axes of the world.
 // `number` (targets,) becomes the direction of it in a target's numbers.
 template <class T>
-SUPPLE_FN Length<T> keep_positions(const Quest<T>& quest, T* e, T* number) {
+SUPPLE_FN Length<T> keep_positions(const IkProblem<T>& ik, T* e, T* number) {
   Length<T> length{T(0), T(0)};
-  for (int i = 0; i < quest.targets; ++i) number[i] = T(0);
-  for (int t = 0, row = 0, first = 0; t < quest.tasks; ++t) {
-    const Task<T>& task = quest.task[t];
+  for (int i = 0; i < ik.targets; ++i) number[i] = T(0);
+  for (int t = 0, row = 0, first = 0; t < ik.tasks; ++t) {
+    const Task<T>& task = ik.task[t];
     const bool fixed =
         task.goal == Goal::frame && task.base == task_world && task.axes == task_axes_base;
     for (int i = 0; i < task.rows; ++i, ++row) {
-      const bool counts = fixed && quest.measure[row] == Measure::position;
+      const bool counts = fixed && ik.measure[row] == Measure::position;
       length.whole += e[row] * e[row];
       if (counts) number[first + 9 + task.row[i]] = e[row] * task.weight[i];
       if (!counts) e[row] = T(0);
@@ -55,9 +56,9 @@ SUPPLE_FN Length<T> keep_positions(const Quest<T>& quest, T* e, T* number) {
 // Makes of `measure` what `approach` needs to climb along e (rows,) with `flat`. Returns the value
 // that becomes less: e·e(q).
 template <class L, class T>
-SUPPLE_FN L remains(const Quest<T>& quest, Descent<L>& at, const T* e, T length) {
+SUPPLE_FN L remains(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   L value(0);
-  for (int r = 0; r < quest.rows; ++r) {
+  for (int r = 0; r < ik.rows; ++r) {
     value = fma(at.e[r], L(e[r]), value);
     at.e[r] = L(e[r]);
   }
@@ -68,9 +69,9 @@ SUPPLE_FN L remains(const Quest<T>& quest, Descent<L>& at, const T* e, T length)
 // Whether a target is held to be out of reach after some starts. Of what is left at the
 // closest pose found, `far` = ‖e‖, this part is left at any: above 0 there is no solution, at 1
 // there is none closer.
-SUPPLE_FN bool out_of_reach(float part, float far, float stiffness, int starts) {
-  if (part < surely_beyond || part * far < plainly * stiffness) return false;
-  return (1 - part) * far <= surely_closest * stiffness || starts >= enough_beyond;
+SUPPLE_FN bool out_of_reach(float part, float far, float newton_gain, int starts) {
+  if (part < surely_beyond || part * far < plainly * newton_gain) return false;
+  return (1 - part) * far <= surely_closest * newton_gain || starts >= enough_beyond;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -20,12 +20,12 @@ inline constexpr float huge_cost = 3e38f;
 // Starts of a target, unless the caller says how many. A solution at the limits of most joints may
 // be reached by one start in 10,000, and then others come close to it. So a target is given up
 // after `usual_starts` if the best of them is still far, after `near_starts` if it is near, to this
-// part of the stiffness (6 % of the reach), and after `most_starts` if it is nearly met (0.06 %).
+// part of the newton_gain (6 % of the reach), and after `most_starts` if it is nearly met (0.06 %).
 inline constexpr int usual_starts = 256, near_starts = 1024, most_starts = 16384;
 inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
 
 // How many starts a target may have if the best so far is far from it, near to it, or nearly there.
-struct StartBudget {
+struct RestartBudget {
   int far, near, all;
 };
 
@@ -35,7 +35,7 @@ inline constexpr double waiting = 3;  // ... every so many iterations: near a si
 
 inline constexpr int rest_iterations = 24;   // to come to rest, in the numbers of the search
 inline constexpr int fine_iterations = 80;   // likewise, in double
-inline constexpr float least_stiff = 0.03f;  // part of the stiffness that at rest counts as none
+inline constexpr float least_stiff = 0.03f;  // part of the newton_gain that at rest counts as none
 
 // Solutions with joints at their limits are reached from few places. So of the seeds beyond the
 // first of these, every second one is drawn from ranges that are wider by `overhang` on either
@@ -90,14 +90,14 @@ SUPPLE_FN bool given_up(int start, int iteration, int pace, float cost, float& b
 }
 
 // As the caller says, or as usual with 0. Near a start of the caller's own it is not worth as many.
-SUPPLE_FN StartBudget start_budget(int max_starts, bool nearest) {
+SUPPLE_FN RestartBudget start_budget(int max_starts, bool nearest) {
   if (max_starts) return {max_starts, max_starts, max_starts};
   return {usual_starts, near_starts, nearest ? near_starts : most_starts};
 }
 
 // Whether a target is given up after some starts, the best of which came to rest with this cost.
-SUPPLE_FN bool exhausted(const StartBudget& budget, int starts, float cost, float stiffness) {
-  const float near = near_target * stiffness, nearly = nearly_met * stiffness;
+SUPPLE_FN bool exhausted(const RestartBudget& budget, int starts, float cost, float newton_gain) {
+  const float near = near_target * newton_gain, nearly = nearly_met * newton_gain;
   return starts >= budget.all || (starts >= budget.near && cost > nearly * nearly) ||
          (starts >= budget.far && cost > near * near);
 }
@@ -105,37 +105,38 @@ SUPPLE_FN bool exhausted(const StartBudget& budget, int starts, float cost, floa
 // Lanes that come to rest: the best so far of each.
 template <class L>
 struct Rest {
-  L *q, *work;         // (n,), and settle_work
-  L value, stiffness;  // what becomes least; how much it is damped
+  L *q, *work;           // (n,), and settle_work
+  L value, newton_gain;  // what becomes least; how much it is damped
 };
 
 template <class L, class T>
-SUPPLE_FN Rest<L> rest_from(const Quest<T>& quest, const Descent<L>& at, L* work, float stiff = 1) {
-  const int n = quest.chain.coordinates;
+SUPPLE_FN Rest<L> rest_from(const IkProblem<T>& ik, const IterateState<L>& at, L* work,
+                            float stiff = 1) {
+  const int n = ik.chain.coordinates;
   for (int j = 0; j < n; ++j) work[j] = at.q[j];
-  return {work, work + n, L(T(huge_cost)), L(T(stiff) * quest.stiffness)};
+  return {work, work + n, L(T(huge_cost)), L(T(stiff) * ik.newton_gain)};
 }
 
 // One step of Newton's method, damped more after one that made things worse: that one is taken
 // back. Right after `measure`, with what has become of the value, and the size of it that counts.
 // Returns where lanes have come to rest.
 template <class L, class T>
-SUPPLE_FN mask_t<L> approach(const Quest<T>& quest, Descent<L>& at, Rest<L>& rest, const L& value,
-                             const L& size, bool flat = false) {
+SUPPLE_FN mask_t<L> approach(const IkProblem<T>& ik, IterateState<L>& at, Rest<L>& rest,
+                             const L& value, const L& size, bool flat = false) {
   constexpr bool fine = sizeof(T) == sizeof(double);
   const L little = size * L(T(fine ? 1e-11 : 1e-5)), noise = size * L(T(fine ? 1e-9 : 1e-6));
-  const int n = quest.chain.coordinates;
+  const int n = ik.chain.coordinates;
   const mask_t<L> better = value < rest.value;
   const mask_t<L> done = ((abs(rest.value - value) < little) &
-                          (rest.stiffness <= L(T(least_stiff) * quest.stiffness))) |
-                         (rest.stiffness >= L(T(1e4) * quest.stiffness));
+                          (rest.newton_gain <= L(T(least_stiff) * ik.newton_gain))) |
+                         (rest.newton_gain >= L(T(1e4) * ik.newton_gain));
   for (int j = 0; j < n; ++j) rest.q[j] = select(better, at.q[j], rest.q[j]);
   rest.value = select(better, value, rest.value + noise);
-  settle_step(quest, at, rest.stiffness, flat, rest.work);
+  settle_step(ik, at, rest.newton_gain, flat, rest.work);
   // (J and e are not those of rest.q where it got worse: no step from there yet)
   for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], rest.q[j]);
-  rest.stiffness = select(better, max(rest.stiffness * L(T(0.3)), L(T(1e-3) * quest.stiffness)),
-                          rest.stiffness * L(T(16)));
+  rest.newton_gain = select(better, max(rest.newton_gain * L(T(0.3)), L(T(1e-3) * ik.newton_gain)),
+                            rest.newton_gain * L(T(16)));
   return done;
 }
 

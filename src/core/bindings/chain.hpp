@@ -91,12 +91,13 @@ inline OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& moti
 
 // What one call of a chain shall compute.
 struct Wanted {
-  bool poses = false, jacobian = false, drift = false, sigma = false, manipulability = false;
+  bool poses = false, jacobian = false, bias_acceleration = false, sigma = false,
+       manipulability = false;
 };
 
 // Arrays to write into, where given; afterwards the results.
 struct Outputs {
-  nb::object poses{}, jacobian{}, drift{}, sigma{}, manipulability{};
+  nb::object poses{}, jacobian{}, bias_acceleration{}, sigma{}, manipulability{};
 };
 
 class PyChain {
@@ -166,14 +167,14 @@ class PyChain {
     };
     result(wanted.poses, out.poses, {4, 4}, {f, 4, 4});
     result(wanted.jacobian, out.jacobian, {6, n}, {f, 6, n});
-    result(wanted.drift, out.drift, {6}, {f, 6});
+    result(wanted.bias_acceleration, out.bias_acceleration, {6}, {f, 6});
     result(wanted.sigma, out.sigma, {sigmas}, {sigmas});
     result(wanted.manipulability, out.manipulability, {}, {});
     if (wanted.poses && wanted.jacobian && overlap(out.poses, out.jacobian)) {
       call("refuse_shared_out");
     }
     std::unique_ptr<Batch> speed;
-    if (wanted.drift) speed = std::make_unique<Batch>(paired(q, qd, n));
+    if (wanted.bias_acceleration) speed = std::make_unique<Batch>(paired(q, qd, n));
 
     const Request<T> request{q.count(),
                              f,
@@ -182,7 +183,7 @@ class PyChain {
                              speed ? speed->data<T>() : nullptr,
                              data_of<T>(out.poses),
                              data_of<T>(out.jacobian),
-                             data_of<T>(out.drift),
+                             data_of<T>(out.bias_acceleration),
                              data_of<T>(out.sigma),
                              data_of<T>(out.manipulability),
                              rows_.data(),

@@ -28,15 +28,15 @@ inline long long nanoseconds(double seconds) { return (long long)(std::min(secon
 
 // When to come to an end. The thread that made it also lets Python look for Ctrl-C, and tells it
 // how far things are.
-class Watch {
+class Deadline {
  public:
   // Until a time by `now`; 0: for ever.
-  Watch(long long deadline, std::ptrdiff_t count, nb::handle progress)
+  Deadline(long long deadline, std::ptrdiff_t count, nb::handle progress)
       : deadline_(deadline), count_(count), progress_(progress) {}
 
   std::atomic<std::ptrdiff_t> next{0};
 
-  static bool stop(void* watch) { return static_cast<Watch*>(watch)->look(); }
+  static bool stop(void* watch) { return static_cast<Deadline*>(watch)->look(); }
 
   // How far it is; an exception of Python's is thrown.
   void tell(std::ptrdiff_t done) {

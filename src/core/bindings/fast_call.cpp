@@ -22,7 +22,7 @@ namespace {
 using namespace nb::literals;
 
 // What a call says, beside the robot and the target.
-struct Wishes {
+struct SolveArguments {
   PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
   double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
   long max_starts = 0;  // the usual number
@@ -32,7 +32,7 @@ struct Wishes {
 // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
 // restarts, None), a tuple of its own type; null without an error if an argument is not what this
 // takes as it is: arrays of float64, bounds above zero.
-PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long began,
+PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& wish, long long began,
               PyTypeObject* kind, PyObject* statuses) {
   const int n = solver.coordinates();
   const double* const start = wish.q0 == Py_None ? nullptr : plain(wish.q0, n);
@@ -84,16 +84,16 @@ PyObject* one(PySolver& solver, PyObject* target, const Wishes& wish, long long 
 
 // ---- the object ---------------------------------------------------------------------------------
 
-struct Known {
+struct CachedSolver {
   PyObject *robot, *tasks, *damping, *solver;
 };
 
 // What it holds is counted by hand: it is an object of Python's own kind, which nanobind's are not.
-struct Direct {
+struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *whole, *kernel_of, *kind, *statuses, *task;
-  Known known[4];  // what was called for, the last ones
+  CachedSolver known[4];  // what was called for, the last ones
   int last;
 };
 
@@ -120,54 +120,59 @@ bool says(PyObject* given, const char* word) {
   return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
 }
 
-bool is_none(PyObject* given, Wishes&) { return given == Py_None; }
+bool is_none(PyObject* given, SolveArguments&) { return given == Py_None; }
 
 // The arguments by their names, the commonest first, and whether one has a value that is known
 // here. (Names in a call are interned, so that comparing pointers will do.)
 struct Argument {
   const char* text;
-  bool (*take)(PyObject* given, Wishes& wish);
+  bool (*take)(PyObject* given, SolveArguments& wish);
   PyObject* name = nullptr;
 };
 Argument arguments[] = {
-    {"q0", [](PyObject* given, Wishes& wish) { return (wish.q0 = given) != nullptr; }},
+    {"q0", [](PyObject* given, SolveArguments& wish) { return (wish.q0 = given) != nullptr; }},
     {"position_tolerance",
-     [](PyObject* given, Wishes& wish) { return is_number(given, wish.position); }},
+     [](PyObject* given, SolveArguments& wish) { return is_number(given, wish.position); }},
     {"rotation_tolerance",
-     [](PyObject* given, Wishes& wish) { return is_number(given, wish.rotation); }},
-    {"tasks", [](PyObject* given, Wishes& wish) { return (wish.tasks = given) != nullptr; }},
+     [](PyObject* given, SolveArguments& wish) { return is_number(given, wish.rotation); }},
+    {"tasks",
+     [](PyObject* given, SolveArguments& wish) { return (wish.tasks = given) != nullptr; }},
     {"prefer",
-     [](PyObject* given, Wishes& wish) {
+     [](PyObject* given, SolveArguments& wish) {
        wish.fast = says(given, "fast");
        wish.nearest = says(given, "nearest");
        return wish.fast || wish.nearest || given == Py_None;
      }},
-    {"timeout", [](PyObject* given,
-                   Wishes& wish) { return given == Py_None || is_number(given, wish.timeout); }},
+    {"timeout",
+     [](PyObject* given, SolveArguments& wish) {
+       return given == Py_None || is_number(given, wish.timeout);
+     }},
     {"max_starts",
-     [](PyObject* given, Wishes& wish) {
+     [](PyObject* given, SolveArguments& wish) {
        return given == Py_None || is_count(given, wish.max_starts);
      }},
-    {"damping", [](PyObject* given, Wishes& wish) { return (wish.damping = given) != nullptr; }},
+    {"damping",
+     [](PyObject* given, SolveArguments& wish) { return (wish.damping = given) != nullptr; }},
     {"threads",  // (one target has one)
-     [](PyObject* given, Wishes&) {
+     [](PyObject* given, SolveArguments&) {
        long threads;
        return given == Py_None || is_count(given, threads);
      }},
     {"solutions",
-     [](PyObject* given, Wishes&) {
+     [](PyObject* given, SolveArguments&) {
        long solutions;
        return is_count(given, solutions) && solutions == 1;
      }},
-    {"explain", [](PyObject* given, Wishes&) { return given == Py_False; }},
-    {"device", [](PyObject* given, Wishes&) { return given == Py_None || says(given, "cpu"); }},
-    {"precision", [](PyObject* given, Wishes&) { return says(given, "mixed"); }},
+    {"explain", [](PyObject* given, SolveArguments&) { return given == Py_False; }},
+    {"device",
+     [](PyObject* given, SolveArguments&) { return given == Py_None || says(given, "cpu"); }},
+    {"precision", [](PyObject* given, SolveArguments&) { return says(given, "mixed"); }},
     {"max_step", is_none},
     {"progress", is_none},
     {"stream", is_none},
 };
 
-bool understand(PyObject* name, PyObject* given, Wishes& wish) {
+bool understand(PyObject* name, PyObject* given, SolveArguments& wish) {
   for (const Argument& one : arguments) {
     if (one.name == name) return one.take(given, wish);
   }
@@ -176,8 +181,8 @@ bool understand(PyObject* name, PyObject* given, Wishes& wish) {
 
 // What solves the tasks of a robot; nothing if there is an error, which is not for us to say unless
 // it is Ctrl-C, or the end of the program: such a one is left set.
-nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
-  for (const Known& one : self.known) {
+nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
+  for (const CachedSolver& one : self.known) {
     if (one.robot == robot && one.tasks == tasks && one.damping == damping) {
       return nb::borrow(one.solver);
     }
@@ -195,7 +200,7 @@ nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks, PyObject* d
   const bool fixed = tasks == Py_None || is_task || PyTuple_CheckExact(tasks);
   if (!fixed) return solver;
   self.last = (self.last + 1) % int(std::size(self.known));
-  const Known before = self.known[self.last];
+  const CachedSolver before = self.known[self.last];
   self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), Py_NewRef(damping),
                            Py_NewRef(solver.ptr())};
   Py_XDECREF(before.robot);
@@ -206,8 +211,8 @@ nb::object solver_of(Direct& self, PyObject* robot, PyObject* tasks, PyObject* d
 }
 
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
-  Direct& self = *reinterpret_cast<Direct*>(object);
-  Wishes wish;
+  FastCall& self = *reinterpret_cast<FastCall*>(object);
+  SolveArguments wish;
   bool understood = PyVectorcall_NARGS(flags) == 2;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; understood && i < named; ++i) {
@@ -231,12 +236,12 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
 }
 
 template <class Visit>
-int each_held(Direct& self, Visit&& visit) {
+int each_held(FastCall& self, Visit&& visit) {
   PyObject** const held[] = {&self.whole, &self.kernel_of, &self.kind, &self.statuses, &self.task};
   for (PyObject** one : held) {
     if (const int result = visit(*one)) return result;
   }
-  for (Known& one : self.known) {
+  for (CachedSolver& one : self.known) {
     for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) {
       if (const int result = visit(*part)) return result;
     }
@@ -246,30 +251,30 @@ int each_held(Direct& self, Visit&& visit) {
 
 int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(object));
-  return each_held(*reinterpret_cast<Direct*>(object),
+  return each_held(*reinterpret_cast<FastCall*>(object),
                    [&](PyObject* one) { return one ? visit(one, arg) : 0; });
 }
 
 int clear(PyObject* object) {
-  return each_held(*reinterpret_cast<Direct*>(object), [](PyObject*& one) {
+  return each_held(*reinterpret_cast<FastCall*>(object), [](PyObject*& one) {
     Py_CLEAR(one);
     return 0;
   });
 }
 
 // What was called for, the last ones: not held beyond the end of the program.
-void forget_known(Direct& self) {
-  for (Known& one : self.known) {
+void forget_known(FastCall& self) {
+  for (CachedSolver& one : self.known) {
     for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) Py_CLEAR(*part);
   }
 }
-Direct* every[4];  // that were made
+FastCall* every[4];  // that were made
 
 void forget(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  std::replace(std::begin(every), std::end(every), reinterpret_cast<Direct*>(object),
-               static_cast<Direct*>(nullptr));
+  std::replace(std::begin(every), std::end(every), reinterpret_cast<FastCall*>(object),
+               static_cast<FastCall*>(nullptr));
   clear(object);
   type->tp_free(object);
   Py_DECREF(type);
@@ -277,13 +282,13 @@ void forget(PyObject* object) {
 
 // Whatever it is asked for, its class even, is the function's: so help, signature, annotations.
 PyObject* attribute(PyObject* object, PyObject* name) {
-  return PyObject_GetAttr(reinterpret_cast<Direct*>(object)->whole, name);
+  return PyObject_GetAttr(reinterpret_cast<FastCall*>(object)->whole, name);
 }
 PyObject* doc(PyObject* object, void*) {  // (help looks past the above)
-  return PyObject_GetAttrString(reinterpret_cast<Direct*>(object)->whole, "__doc__");
+  return PyObject_GetAttrString(reinterpret_cast<FastCall*>(object)->whole, "__doc__");
 }
 PyObject* shown(PyObject* object) {
-  return PyObject_Repr(reinterpret_cast<Direct*>(object)->whole);
+  return PyObject_Repr(reinterpret_cast<FastCall*>(object)->whole);
 }
 PyObject* bound(PyObject* object, PyObject* to, PyObject*) {
   return to && to != Py_None ? PyMethod_New(object, to) : Py_NewRef(object);
@@ -293,7 +298,7 @@ PyTypeObject* direct_type() {
   static PyTypeObject* made = nullptr;
   if (made) return made;
   static PyMemberDef members[] = {
-      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Direct, call), READONLY, nullptr}, {}};
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(FastCall, call), READONLY, nullptr}, {}};
   static PyGetSetDef gets[] = {{"__doc__", doc, nullptr, nullptr, nullptr}, {}};
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                 {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -305,7 +310,7 @@ PyTypeObject* direct_type() {
                                 {Py_tp_members, members},
                                 {Py_tp_getset, gets},
                                 {0, nullptr}};
-  static PyType_Spec spec = {"supple._core.Direct", sizeof(Direct), 0,
+  static PyType_Spec spec = {"supple._core.FastCall", sizeof(FastCall), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
                              slots};
   made = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
@@ -321,7 +326,7 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, 
   }
   nb::object made = nb::steal(type->tp_alloc(type, 0));
   if (!made.is_valid()) throw nb::python_error();
-  Direct& self = *reinterpret_cast<Direct*>(made.ptr());
+  FastCall& self = *reinterpret_cast<FastCall*>(made.ptr());
   self.call = &called;
   self.whole = whole.release().ptr();
   self.kernel_of = kernel_of.release().ptr();
@@ -343,7 +348,7 @@ void bind_call(nb::module_& m) {
   m.def(
       "forget",
       [] {
-        for (Direct* one : every) {
+        for (FastCall* one : every) {
           if (one) forget_known(*one);
         }
       },

@@ -71,7 +71,7 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   const long long deadline = std::isfinite(timeout) ? now() + nanoseconds(timeout) : 0;
   SolveRequest said{};
   said.nearest = nearest;
-  PySolver::Asked asked(solver, {position, rotation, max_starts, deadline}, said);
+  PySolver::Prepared asked(solver, {position, rotation, max_starts, deadline}, said);
   SolveRequest& request = asked.request;
   request.count = count;
   request.target = aim.data<double>();
@@ -96,9 +96,9 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   request.effort = data_of<int>(effort);
   request.found = data_of<int>(found);
   request.failed = explain ? data_of<double>(failed) : nullptr;
-  Watch watch(deadline, count, progress);
+  Deadline watch(deadline, count, progress);
   request.next = &watch.next;
-  request.stop = &Watch::stop;
+  request.stop = &Deadline::stop;
   request.watch = &watch;
   const std::size_t bytes = isa().solve->scratch(request);
   {
@@ -138,7 +138,8 @@ void bind_solve(nb::module_& m) {
                "Parts: a solver, and which coordinates and numbers of a target are its own.")
           .def_prop_ro("seeds", &PySolver::seeds,
                        "Entries of the table of starts: 0 until it is complete.")
-          .def("constants", &PySolver::constants, "Given<T>, Closest<T>: for a compiler to fold.")
+          .def("constants", &PySolver::constants,
+               "RobotConstants<T>, Closest<T>: for a compiler to fold.")
           .def("many", &many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
                "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a,
                "nearest"_a, "threads"_a, "progress"_a.none(), "explain"_a,

@@ -15,7 +15,7 @@
 namespace supple {
 namespace {
 
-constexpr double first_damping = 1 / 600.0;  // of a table's first steps, as part of the stiffness
+constexpr double first_damping = 1 / 600.0;  // of a table's first steps, as part of the newton_gain
 
 }  // namespace
 
@@ -83,7 +83,7 @@ PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Do
       feature_scale_(feature_scale.begin(), feature_scale.end()),
       kinds_(kinds),
       entries_(entries) {
-  const int n = fine_.quest.chain.coordinates, k = fine_.quest.targets;
+  const int n = fine_.ik.chain.coordinates, k = fine_.ik.targets;
   if (weights.size() != measures.size() || eased.size() != weights.size() ||
       joints.size() != std::size_t(7 * n) || damping.size() != 6 || damping[0] < 0 ||
       damping[0] > int(last_rule) || (!direction.empty() && direction.size() != measures.size()) ||
@@ -97,13 +97,13 @@ PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Do
 }
 
 std::string PySolver::constants() const {
-  return text::constants("Given", fine_.quest, feature_scale_.data()) +
-         text::constants("Closest", closest_.quest, feature_scale_.data()) +
+  return text::constants("RobotConstants", fine_.ik, feature_scale_.data()) +
+         text::constants("Closest", closest_.ik, feature_scale_.data()) +
          text::wishes(rest_, pull_, turn_);
 }
 
 nb::tuple PySolver::operations() const {
-  const Operations count = supple::operations(fine_.quest);
+  const Operations count = supple::operations(fine_.ik);
   return nb::make_tuple(count.multiplications, count.additions, count.others, count.depth);
 }
 
@@ -141,7 +141,7 @@ bool PySolver::take_one(nb::handle target, int i, double* numbers) const {
   return length > 1e-9 && length < 1e9;
 }
 
-PySolver::Asked::Asked(PySolver& solver, const Bounds& bounds, const SolveRequest& said)
+PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& said)
     : wide(solver.wide_.within(std::max(bounds.position, solver.coarse_),
                                std::max(bounds.rotation, 2e-5))),
       fine(solver.fine_.within(bounds.position, bounds.rotation)),
@@ -178,7 +178,7 @@ void PySolver::divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& par
 
 void PySolver::run(const Bounds& bounds, const SolveRequest& said) {
   if (!parts_.empty()) return run_parts(bounds, said);
-  Asked asked(*this, bounds, said);
+  Prepared asked(*this, bounds, said);
   long long deadline = bounds.deadline;
   if (deadline) {
     asked.request.stop = &past;
@@ -198,7 +198,7 @@ void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
   for (int j = 0; j < coordinates(); ++j) {
     const double x = said.q0 ? said.q0[j] : 0;
     if (!(std::abs(x) <= largest_number)) *said.outcome = Outcome::nonfinite;
-    said.q[j] = std::clamp(x, fine_.quest.lower[j], fine_.quest.upper[j]);
+    said.q[j] = std::clamp(x, fine_.ik.lower[j], fine_.ik.upper[j]);
   }
   long long left = (long long)parts_.size();
   for (const Part& part : parts_) {
@@ -252,9 +252,9 @@ void PySolver::arrange(long long deadline) {
   if (kernel != arranged_) {
     arranged_ = kernel;
     room_.reset();
-    const double lambda2 = first_damping * fine_.quest.stiffness;
+    const double lambda2 = first_damping * fine_.ik.newton_gain;
     table_ =
-        std::make_unique<StartTable>(fine_.quest, feature_scale_, entries_, kernel->lanes, lambda2);
+        std::make_unique<SeedTable>(fine_.ik, feature_scale_, entries_, kernel->lanes, lambda2);
   }
   if (table_->view().entries) return;
   long long until = 0;

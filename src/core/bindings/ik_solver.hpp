@@ -23,7 +23,7 @@ struct OwnedQuest {
   std::vector<T> weight, lower, upper, from, span, stride, joint_scale, direction;
   std::vector<Measure> measure;
   std::vector<Task<T>> task;
-  Quest<T> quest{};
+  IkProblem<T> ik{};
 
   OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
              const Doubles& joints, const Doubles& damping, const Doubles& towards,
@@ -39,47 +39,47 @@ struct OwnedQuest {
     for (std::size_t row = 0, k = 0; int(k) < primary; ++k) {
       for (int i = 0; i < task.at(k).rows; ++i) task[k].weight[i] = weight.at(row++);
     }
-    quest = {tasks.chain<T>(),
-             primary,
-             int(measures.size()),
-             tasks.targets(),
-             task.data(),
-             measure.data(),
-             weight.data(),
-             lower.data(),
-             upper.data(),
-             from.data(),
-             span.data(),
-             stride.data(),
-             T(0),
-             T(0),
-             {},
-             T(scale.at(0)),
-             T(scale.at(1)),
-             int(scale.at(2)),
-             nullptr,
-             T(scale.at(5))};
+    ik = {tasks.chain<T>(),
+          primary,
+          int(measures.size()),
+          tasks.targets(),
+          task.data(),
+          measure.data(),
+          weight.data(),
+          lower.data(),
+          upper.data(),
+          from.data(),
+          span.data(),
+          stride.data(),
+          T(0),
+          T(0),
+          {},
+          T(scale.at(0)),
+          T(scale.at(1)),
+          int(scale.at(2)),
+          nullptr,
+          T(scale.at(5))};
     const auto is_scaled = [](T x) { return x != T(1); };
     if (std::any_of(joint_scale.begin(), joint_scale.end(), is_scaled)) {
-      quest.joint_scale = joint_scale.data();
+      ik.joint_scale = joint_scale.data();
     }
     constexpr T none = std::numeric_limits<T>::infinity();
-    quest.step = {Method::damped_quick,
-                  T(0),
-                  1,
-                  none,
-                  1,
-                  none,
-                  {Rule(int(damping.at(0))), {}},
-                  nullptr,
-                  nullptr,
-                  direction.empty() ? nullptr : direction.data(),
-                  T(damping.at(5))};
-    for (int i = 0; i < 4; ++i) quest.step.damping.p[i] = T(damping.at(1 + i));
+    ik.step = {Method::damped_quick,
+               T(0),
+               1,
+               none,
+               1,
+               none,
+               {Rule(int(damping.at(0))), {}},
+               nullptr,
+               nullptr,
+               direction.empty() ? nullptr : direction.data(),
+               T(damping.at(5))};
+    for (int i = 0; i < 4; ++i) ik.step.damping.p[i] = T(damping.at(1 + i));
   }
 
-  Quest<T> within(double position, double rotation) const {
-    Quest<T> made = quest;
+  IkProblem<T> within(double position, double rotation) const {
+    IkProblem<T> made = ik;
     made.position_tolerance = T(position);
     made.rotation_tolerance = T(rotation);
     return made;
@@ -107,30 +107,29 @@ class PySolver {
   // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
   // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span, stride,
   // scale, and a whole turn, or 0 (7 n); `damping` a rule, its four parameters and the least weight
-  // of a region's `direction` (rows,), which may be empty; `scale` stiffness, the longest step, the
-  // pace and the tolerance of the search; `entries` the size of the table of starts, in which the
-  // numbers of targets are scaled. `weights` say what is closest, `eased` (rows,) are those of the
-  // search; then `scale` has the stiffness with the former, and the
-  // largest λ² of scaled joints. `kinds` is a `Kind` of target
-  // and where its numbers begin for each task, in the caller's order; empty if there is another
-  // kind.
+  // of a region's `direction` (rows,), which may be empty; `scale` newton_gain, the longest step,
+  // the pace and the tolerance of the search; `entries` the size of the table of starts, in which
+  // the numbers of targets are scaled. `weights` say what is closest, `eased` (rows,) are those of
+  // the search; then `scale` has the newton_gain with the former, and the largest λ² of scaled
+  // joints. `kinds` is a `Kind` of target and where its numbers begin for each task, in the
+  // caller's order; empty if there is another kind.
   PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
            const Doubles& eased, const Doubles& joints, const Doubles& damping,
            const Doubles& direction, const Ints& rest, const Doubles& pull, const Doubles& scale,
            const Doubles& feature_scale, int entries, const Ints& kinds);
 
   // A request with these bounds, for problems of which the caller says the rest.
-  struct Asked {
-    Asked(PySolver& solver, const Bounds& bounds, const SolveRequest& said = {});
-    Asked(const Asked&) = delete;  // it points into itself
+  struct Prepared {
+    Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& said = {});
+    Prepared(const Prepared&) = delete;  // it points into itself
 
-    Quest<float> wide;
-    Quest<double> fine, closest;
+    IkProblem<float> wide;
+    IkProblem<double> fine, closest;
     SolveRequest request{};
   };
 
-  int coordinates() const { return fine_.quest.chain.coordinates; }
-  int targets() const { return fine_.quest.targets; }
+  int coordinates() const { return fine_.ik.chain.coordinates; }
+  int targets() const { return fine_.ik.targets; }
 
   // The numbers of a target, if it is an array as the one task takes it, or of several tasks a list
   // or tuple of them.
@@ -176,7 +175,7 @@ class PySolver {
   Ints kinds_;
   int entries_;
   const SolveKernel* arranged_ = nullptr;  // for which the table and the room are
-  std::unique_ptr<StartTable> table_;
+  std::unique_ptr<SeedTable> table_;
   std::unique_ptr<Scratch> room_;  // working memory for one problem after the other
   std::vector<Part> parts_;        // if there are several, or joints that are in none
   Doubles numbers_, start_, q_;    // of a part

@@ -80,12 +80,12 @@ NB_MODULE(_core, m) {
                      "threads: int, " SUPPLE_OUT("poses") ", " SUPPLE_OUT("jacobian"),
                      "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"))
       .def(
-          "drift",
+          "bias_acceleration",
           [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
-            return c.evaluate(q, qd, threads, {.drift = true}).drift;
+            return c.evaluate(q, qd, threads, {.bias_acceleration = true}).bias_acceleration;
           },
           "q"_a.none(), "qd"_a.none(), "threads"_a,
-          SUPPLE_SIG("drift", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
+          SUPPLE_SIG("bias_acceleration", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
       .def(
           "singular_values",
           [](const PyChain& c, nb::handle q, int threads) {

@@ -22,7 +22,7 @@ class PyServo {
  public:
   // What a task is given: how many numbers a velocity has and where they begin in the kernel's, and
   // how many a target has; `whole_pose` for a pose (4, 4), 0 for what Python makes.
-  struct Given {
+  struct InputSpec {
     int velocity, at, target;
   };
   static constexpr int whole_pose = 16;
@@ -30,7 +30,7 @@ class PyServo {
   // `steps` is one step, or one for each task; `extra` the form, alpha1 and max_speed of a step
   // with a criterion, or max_gain and printed of a filter. `limits` is lower, upper, speed and
   // acceleration (4 n), `timing` dt, gain, rate_gain and rest_gain, `given` three numbers
-  // of a `Given` for each task. `convert` makes the kernel's
+  // of a `InputSpec` for each task. `convert` makes the kernel's
   // numbers of targets and velocities that are not that already; `pull` makes v of q for a
   // criterion, or is None; `own` is a step in Python, or None.
   PyServo(nb::object tasks, int decision, const std::vector<Doubles>& steps, const Doubles& extra,
@@ -50,8 +50,8 @@ class PyServo {
     for (std::size_t k = 0; k < given.size(); k += 3) {
       given_.push_back({given[k], given[k + 1], given[k + 2]});
     }
-    const bool levels = Decision(decision) == Decision::priority;
-    if (decision < 0 || decision > int(Decision::filtered) || extra.size() != 3 ||
+    const bool levels = ControlMode(decision) == ControlMode::priority;
+    if (decision < 0 || decision > int(ControlMode::filtered) || extra.size() != 3 ||
         limits.size() != std::size_t(4 * n) || timing.size() != 4 || !(timing[0] > 0) ||
         steps.size() != (levels ? rows_.size() : 1)) {
       throw nb::value_error("no such step, limits of other joints, or a step that takes no time");
@@ -67,7 +67,7 @@ class PyServo {
               m,
               all.tasks<double>().data(),
               rows_.data(),
-              Decision(decision),
+              ControlMode(decision),
               steps_.data(),
               {Secondary(int(extra[0])), extra[1], extra[2], steps_[0]},
               {extra[0], extra[1] != 0},
@@ -79,8 +79,8 @@ class PyServo {
               timing[1],
               timing[2],
               timing[3]};
-    remembers_ =
-        Decision(decision) == Decision::filtered || steps_[0].damping.rule == Rule::mayorga_rank;
+    remembers_ = ControlMode(decision) == ControlMode::filtered ||
+                 steps_[0].damping.rule == Rule::mayorga_rank;
     record_ = 7 * n + 2 * m * n + 3 * m;
     memory_.assign(2 * record_ + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
@@ -108,7 +108,7 @@ class PyServo {
     const Batch at(q, n, "q");
     if (at.leading() != 0) call("refuse_batch", q, "q", n);
     nb::object kept[3];
-    const Wish<double> wish{
+    const Command<double> wish{
         numbers(target, targets_, "target", target_, kept[0]),
         numbers(velocity, velocities_, "velocity", velocity_, kept[1]),
         numbers(acceleration, velocities_, "acceleration", acceleration_, kept[2])};
@@ -126,8 +126,8 @@ class PyServo {
       return static_cast<const double*>(
           PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
     };
-    const Wish<double> wish{known(target, targets_), known(velocity, velocities_),
-                            known(acceleration, velocities_)};
+    const Command<double> wish{known(target, targets_), known(velocity, velocities_),
+                               known(acceleration, velocities_)};
     const int n = servo_.chain.coordinates;
     run(Batch(q, n, "q"), wish, data_of<double>(result(out, n)));
   }
@@ -212,7 +212,7 @@ class PyServo {
   };
   static constexpr int scalars = 6;
 
-  void run(const Batch& at, const Wish<double>& wish, double* next) {
+  void run(const Batch& at, const Command<double>& wish, double* next) {
     const int n = servo_.chain.coordinates, m = servo_.rows;
     const ServoState<double>& last = last_->state;
     ServoState<double>& state = next_->state;
@@ -299,7 +299,7 @@ class PyServo {
   // The numbers of one task, where that is simple: whether it was.
   bool put(nb::handle given, int k, bool target, double* to) const {
     const Task<double>& task = servo_.task[k];
-    const Given& kind = given_[k];
+    const InputSpec& kind = given_[k];
     const int size = target ? target_size(task) : velocity_size(task);
     const int count = target ? kind.target : kind.velocity;
     if (given.is_none()) {
@@ -390,7 +390,7 @@ class PyServo {
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
   Ints rows_;
-  std::vector<Given> given_;
+  std::vector<InputSpec> given_;
   std::vector<double> memory_;
   Servo<double> servo_;
   Record records_[2], *last_ = records_, *next_ = records_ + 1;

@@ -129,20 +129,20 @@ nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) cons
   return nb::make_tuple(J, e, bad);
 }
 
-nb::object PyTasks::drift(nb::handle q, nb::handle qd, int threads) const {
+nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) const {
   const int n = chain<double>().coordinates;
   const Batch batch(q, n, "q"), speed = PyChain::paired(batch, qd, n);
-  const nb::object drift = batch.result({}, {rows_});
+  const nb::object bias_acceleration = batch.result({}, {rows_});
   in_precision(batch, [&]<class T>(T) {
     TaskRequest<T> request{};
     request.count = batch.count();
     request.q = batch.data<T>();
     request.qd = speed.data<T>();
-    request.drift = data_of<T>(drift);
+    request.bias_acceleration = data_of<T>(bias_acceleration);
     const std::ptrdiff_t bad = run(request, threads);
     if (bad >= 0) PyChain::refuse(batch, &speed, bad);
   });
-  return drift;
+  return bias_acceleration;
 }
 
 nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads) const {
@@ -179,8 +179,8 @@ void bind_tasks(nb::module_& m) {
            "J, e and the first row that is out of bounds, or -1.",
            SUPPLE_TASKS_SIG("linearize", "targets",
                             "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"))
-      .def("drift", &PyTasks::drift, "q"_a, "qd"_a, "threads"_a, "J̇q̇ of the rows.",
-           SUPPLE_TASKS_SIG("drift", "qd", SUPPLE_ARRAY))
+      .def("bias_acceleration", &PyTasks::bias_acceleration, "q"_a, "qd"_a, "threads"_a,
+           "J̇q̇ of the rows.", SUPPLE_TASKS_SIG("bias_acceleration", "qd", SUPPLE_ARRAY))
       .def("command", &PyTasks::command, "q"_a, "velocities"_a, "threads"_a,
            "The rows of velocities, and the first row that is out of bounds, or -1.",
            SUPPLE_TASKS_SIG("command", "velocities", "tuple[" SUPPLE_ARRAY ", int]"));

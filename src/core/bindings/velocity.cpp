@@ -38,7 +38,7 @@ class OwnedServo {
     step_ = owned_.view(tasks.rows(), int(n));
     servo_ = {chain,        int(rows_.size()),
               tasks.rows(), tasks.tasks<T>().data(),
-              rows_.data(), Decision::step,
+              rows_.data(), ControlMode::step,
               &step_,       {},
               {},           limits_.data(),
               T(bound),     scale,
@@ -98,7 +98,7 @@ class PyVelocity {
     return nb::make_tuple(std::move(result), bad);
   }
 
-  std::string constants() const { return text::constants("Given", f64_.view()); }
+  std::string constants() const { return text::constants("RobotConstants", f64_.view()); }
 
  private:
   nb::object tasks_;
@@ -118,7 +118,7 @@ void bind_velocity(nb::module_& m) {
            nb::sig("def follow(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY
                    ", before: " SUPPLE_ARRAY " | None, out: " SUPPLE_ARRAY
                    " | None, threads: int) -> tuple[" SUPPLE_ARRAY ", int]"))
-      .def("constants", &PyVelocity::constants, "Given<T>: for a compiler to fold.");
+      .def("constants", &PyVelocity::constants, "RobotConstants<T>: for a compiler to fold.");
 }
 
 }  // namespace supple

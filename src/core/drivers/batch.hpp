@@ -8,34 +8,34 @@ namespace supple::inline SUPPLE_ISA {
 namespace {
 
 // The next problem that no thread has taken and that can be solved; -1 if there is none.
-std::ptrdiff_t take(const SolveRequest& request, Room& room) {
+std::ptrdiff_t take(const SolveRequest& request, Workspace& workspace) {
   for (;;) {
     const std::ptrdiff_t problem = request.next->fetch_add(1, std::memory_order_relaxed);
     if (problem >= request.count) return -1;
     if (sound(request, problem)) return problem;
-    leave(request, problem, room, Outcome::nonfinite);
+    leave(request, problem, workspace, Outcome::nonfinite);
   }
 }
 
 // Every problem that is left: time is up. (A block at a time: there may be millions.)
-void leave_all(const SolveRequest& request, Room& room) {
+void leave_all(const SolveRequest& request, Workspace& workspace) {
   constexpr std::ptrdiff_t block = 512;
   for (std::ptrdiff_t p; (p = request.next->fetch_add(block)) < request.count;) {
     for (const std::ptrdiff_t end = std::min(p + block, request.count); p < end; ++p) {
-      leave(request, p, room, sound(request, p) ? Outcome::timeout : Outcome::nonfinite);
+      leave(request, p, workspace, sound(request, p) ? Outcome::timeout : Outcome::nonfinite);
     }
   }
 }
 
-class Batcher {
+class BatchSolver {
  public:
-  Batcher(const SolveRequest& request, Room& room) : request_(request), room_(room) {}
+  BatchSolver(const SolveRequest& request, Workspace& workspace) : request_(request), workspace_(workspace) {}
 
   void run() {
     for (int i = 0; i < lanes; ++i) {
-      room_.slot[i].problem = -1;
+      workspace_.slot[i].problem = -1;
       load(i);
-      if (room_.slot[i].fresh) begin(request_, room_, i, room_.listed[i]);
+      if (workspace_.slot[i].fresh) begin(request_, workspace_, i, workspace_.listed[i]);
     }
     for (int tick = 0; running_; ++tick) {
       iterate();
@@ -46,25 +46,25 @@ class Batcher {
  private:
   // Another problem for a lane.
   void load(int lane) {
-    Slot& slot = room_.slot[lane];
-    const std::ptrdiff_t problem = take(request_, room_);
+    LaneState& slot = workspace_.slot[lane];
+    const std::ptrdiff_t problem = take(request_, workspace_);
     running_ += (problem >= 0) - (slot.problem >= 0);
     slot = {problem, 0, 0, 0, 0, problem >= 0};
     if (problem < 0) return;
-    room_.failures[lane].clear();
-    look_up(request_, problem, room_, room_.listed[lane]);
-    aim(request_, room_, lane, problem);
+    workspace_.failures[lane].clear();
+    nearest_seeds(request_, problem, workspace_, workspace_.listed[lane]);
+    aim(request_, workspace_, lane, problem);
   }
 
   // Another start of the lane's problem, unless there have been enough: then it is solved as if
   // alone, or the closest pose is all that is left to find.
   void again(int lane) {
-    Slot& slot = room_.slot[lane];
+    LaneState& slot = workspace_.slot[lane];
     slot.fresh = true;
     ++slot.start;
     if (slot.start < std::min(hard_after, request_.max_starts)) return;
     if (slot.start < request_.max_starts) {
-      solve_alone(request_, *room_.hard, slot.problem);
+      solve_alone(request_, *workspace_.hard, slot.problem);
     } else {
       conclude(lane, slot.start);
     }
@@ -72,33 +72,33 @@ class Batcher {
   }
 
   void conclude(int lane, int starts) {
-    const Slot& slot = room_.slot[lane];
-    supple::conclude(request_, room_, slot.problem, room_.failures[lane], slot.iterations, starts,
+    const LaneState& slot = workspace_.slot[lane];
+    supple::conclude(request_, workspace_, slot.problem, workspace_.failures[lane], slot.iterations, starts,
                      true);
   }
 
   void iterate() {
-    measure(*request_.wide, room_.wide);
-    const mask_t<Wide> there = arrived(*request_.wide, room_.wide);
+    measure(*request_.wide, workspace_.wide);
+    const mask_t<Wide> there = arrived(*request_.wide, workspace_.wide);
     int arriving[lanes], many = 0;
     for (int i = 0; i < lanes; ++i) {
-      Slot& slot = room_.slot[i];
+      LaneState& slot = workspace_.slot[i];
       if (slot.problem < 0) continue;
       ++slot.iteration;
       ++slot.iterations;
       if (get(there, i)) {
         arriving[many++] = i;
-      } else if (stuck(request_, room_, i, slot)) {
-        keep(request_, room_, i, room_.failures[i]);
+      } else if (stuck(request_, workspace_, i, slot)) {
+        keep(request_, workspace_, i, workspace_.failures[i]);
         again(i);
       }
     }
     for (int first = 0; first < many; first += fine_lanes) {
       finish_some(arriving + first, std::min(many - first, fine_lanes));
     }
-    descend(*request_.wide, room_.wide);
+    descend(*request_.wide, workspace_.wide);
     for (int i = 0; i < lanes; ++i) {
-      if (room_.slot[i].fresh) begin(request_, room_, i, room_.listed[i]);
+      if (workspace_.slot[i].fresh) begin(request_, workspace_, i, workspace_.listed[i]);
     }
   }
 
@@ -107,66 +107,66 @@ class Batcher {
     const int n = request_.fine->chain.coordinates;
     for (int f = 0; f < fine_lanes; ++f) {
       const int lane = arriving[std::min(f, few - 1)];
-      put_in(request_, room_.fine, f, room_.slot[lane].problem, room_.lane_q(lane, n));
+      put_in(request_, workspace_.fine, f, workspace_.slot[lane].problem, workspace_.lane_q(lane, n));
     }
-    const mask_t<Fine> solved = finish(request_, room_.fine);
+    const mask_t<Fine> solved = finish(request_, workspace_.fine);
     bool answered[fine_lanes];
     for (int f = 0; f < few; ++f) {
-      answered[f] = get(solved, f) || singular(room_.slot[arriving[f]], f);
-      if (get(solved, f)) answer(room_.slot[arriving[f]], f);
+      answered[f] = get(solved, f) || singular(workspace_.slot[arriving[f]], f);
+      if (get(solved, f)) answer(workspace_.slot[arriving[f]], f);
     }
-    for (int f = 0; f < few; ++f) {  // (afterwards: `again` may need room.fine)
+    for (int f = 0; f < few; ++f) {  // (afterwards: `again` may need workspace.fine)
       const int lane = arriving[f];
-      if (!answered[f]) keep(request_, room_, lane, room_.failures[lane]);
+      if (!answered[f]) keep(request_, workspace_, lane, workspace_.failures[lane]);
       answered[f] ? load(lane) : again(lane);
     }
   }
 
-  void answer(const Slot& slot, int f) {
+  void answer(const LaneState& slot, int f) {
     if (!request_.rest) {
-      return record(request_, slot.problem, 0, room_.fine, f, Outcome::solved, slot.iterations,
+      return record(request_, slot.problem, 0, workspace_.fine, f, Outcome::solved, slot.iterations,
                     slot.start + 1);
     }
     take_out(slot, f);
-    measure(*request_.fine, room_.lone);
+    measure(*request_.fine, workspace_.lone);
     answer_alone(slot);
   }
 
-  void take_out(const Slot& slot, int f) {
+  void take_out(const LaneState& slot, int f) {
     for (int j = 0; j < request_.fine->chain.coordinates; ++j) {
-      room_.lone.q[j] = get(room_.fine.q[j], f);
+      workspace_.lone.q[j] = get(workspace_.fine.q[j], f);
     }
-    aim_finely(request_, room_.lone, 0, slot.problem);
+    aim_finely(request_, workspace_.lone, 0, slot.problem);
   }
 
-  void answer_alone(const Slot& slot) {
-    suit(request_, room_, slot.problem);
-    record(request_, slot.problem, 0, room_.lone, 0, Outcome::solved, slot.iterations,
+  void answer_alone(const LaneState& slot) {
+    suit(request_, workspace_, slot.problem);
+    record(request_, slot.problem, 0, workspace_.lone, 0, Outcome::solved, slot.iterations,
            slot.start + 1);
   }
 
   // One that did not arrive after all. Returns whether Newton's method got it there.
-  bool singular(const Slot& slot, int f) {
+  bool singular(const LaneState& slot, int f) {
     take_out(slot, f);
-    if (!finish_singular(request_, room_)) return false;
+    if (!finish_singular(request_, workspace_)) return false;
     answer_alone(slot);
     return true;
   }
 
   // Time is up: the best so far of the problems that are being solved.
   void stop() {
-    measure(*request_.wide, room_.wide);
+    measure(*request_.wide, workspace_.wide);
     for (int i = 0; i < lanes; ++i) {
-      const Slot& slot = room_.slot[i];
+      const LaneState& slot = workspace_.slot[i];
       if (slot.problem < 0) continue;
-      keep(request_, room_, i, room_.failures[i]);
+      keep(request_, workspace_, i, workspace_.failures[i]);
       conclude(i, slot.start + 1);
     }
-    leave_all(request_, room_);
+    leave_all(request_, workspace_);
   }
 
   const SolveRequest& request_;
-  Room& room_;
+  Workspace& workspace_;
   int running_ = 0;
 };
 

@@ -121,26 +121,25 @@ inline std::string in_struct(const char* name, const std::string& all) {
          "};\n\n}  // namespace supple\n";
 }
 
-// A struct template of some name: what `quest` says, and how much each number of a target counts
+// A struct template of some name: what `ik` says, and how much each number of a target counts
 // when starts are looked up (targets,). Tasks are no postures.
-inline std::string constants(const char* name, const Quest<double>& quest,
+inline std::string constants(const char* name, const IkProblem<double>& ik,
                              const float* feature_scale) {
-  const int n = quest.chain.coordinates;
-  std::string all = lines(quest.chain);
-  all += line("Task<T>", "task", quest.tasks, quest.task);
-  all += line("Measure", "measure", quest.rows, quest.measure);
-  all += line("T", "weight", quest.rows, quest.weight);
-  all += line("T", "lower", n, quest.lower) + line("T", "upper", n, quest.upper);
-  all += line("T", "from", n, quest.from) + line("T", "span", n, quest.span);
-  all += line("T", "stride", n, quest.stride);
-  if (quest.joint_scale) all += line("T", "joint_scale", n, quest.joint_scale);
-  all += line("T", "feature_scale", quest.targets, feature_scale);
-  all += lines(quest.step, quest.rows, n);
-  all += "  static constexpr Quest<T> quest = " +
-         braces(laid(quest.chain), quest.tasks, quest.rows, quest.targets, "task", "measure",
-                "weight", "lower", "upper", "from", "span", "stride", "T(0)", "T(0)",
-                of(quest.step), quest.stiffness, quest.longest, quest.pace,
-                quest.joint_scale ? "joint_scale" : "nullptr", quest.max_lambda2) +
+  const int n = ik.chain.coordinates;
+  std::string all = lines(ik.chain);
+  all += line("Task<T>", "task", ik.tasks, ik.task);
+  all += line("Measure", "measure", ik.rows, ik.measure);
+  all += line("T", "weight", ik.rows, ik.weight);
+  all += line("T", "lower", n, ik.lower) + line("T", "upper", n, ik.upper);
+  all += line("T", "from", n, ik.from) + line("T", "span", n, ik.span);
+  all += line("T", "stride", n, ik.stride);
+  if (ik.joint_scale) all += line("T", "joint_scale", n, ik.joint_scale);
+  all += line("T", "feature_scale", ik.targets, feature_scale);
+  all += lines(ik.step, ik.rows, n);
+  all += "  static constexpr IkProblem<T> ik = " +
+         braces(laid(ik.chain), ik.tasks, ik.rows, ik.targets, "task", "measure", "weight", "lower",
+                "upper", "from", "span", "stride", "T(0)", "T(0)", of(ik.step), ik.newton_gain,
+                ik.longest, ik.pace, ik.joint_scale ? "joint_scale" : "nullptr", ik.max_lambda2) +
          ";\n";
   return in_struct(name, all);
 }
@@ -155,7 +154,7 @@ inline std::string constants(const char* name, const Servo<double>& servo) {
   all += line("Step<T>", "step", 1, servo.step);
   all += "  static constexpr Servo<T> servo = " +
          braces(laid(servo.chain), servo.tasks, servo.rows, "task", "task_rows",
-                of("Decision", servo.decision), "step", "{}", "{}", "limit", servo.bound,
+                of("ControlMode", servo.decision), "step", "{}", "{}", "limit", servo.bound,
                 servo.scale, servo.second, servo.dt, servo.gain, servo.rate_gain, servo.rest_gain) +
          ";\n";
   return in_struct(name, all);
@@ -170,7 +169,7 @@ inline std::string wishes(std::vector<int> rest, std::vector<double> pull,
   const bool turns = std::any_of(turn.begin(), turn.end(), [](double x) { return x > 0; });
   rest.resize(turn.size(), -1);
   pull.resize(turn.size(), 0);
-  return "namespace supple {\n\nstruct Wish {\n  using T = double;\n"
+  return "namespace supple {\n\nstruct Posture {\n  using T = double;\n"
          "  static constexpr bool posture = " +
          of(posture) + ", turns = " + of(turns) + ";\n" + line("int", "rest", n, rest.data()) +
          line("T", "pull", n, pull.data()) + line("T", "turn", n, turn.data()) +

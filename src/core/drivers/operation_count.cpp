@@ -85,17 +85,17 @@ Operations operations(const Chain<double>& chain) {
   return tally;
 }
 
-Operations operations(const Quest<double>& quest) {
-  const int m = quest.rows, n = quest.chain.coordinates;
-  std::vector<Counted> q(n), target(quest.targets, Counted(0)), J(m * n), e(m), J_before(m * n),
-      work(descent_work(quest));
-  for (int j = 0; j < n; ++j) q[j] = quest.from[j] + 0.4 * quest.span[j];
-  for (int i = 0; i < quest.targets; ++i) target[i] = (i % 12) % 4 == 0;  // no turn, and along x
-  Descent<Counted> at{q.data(),    target.data(),   0, 0, 0, J.data(), e.data(),
-                      work.data(), J_before.data(), -1};
+Operations operations(const IkProblem<double>& ik) {
+  const int m = ik.rows, n = ik.chain.coordinates;
+  std::vector<Counted> q(n), target(ik.targets, Counted(0)), J(m * n), e(m), J_before(m * n),
+      work(descent_work(ik));
+  for (int j = 0; j < n; ++j) q[j] = ik.from[j] + 0.4 * ik.span[j];
+  for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // no turn, and along x
+  IterateState<Counted> at{q.data(),    target.data(),   0, 0, 0, J.data(), e.data(),
+                           work.data(), J_before.data(), -1};
   tally = {};
-  measure(quest, at);
-  descend<false>(quest, m, n, at);
+  measure(ik, at);
+  descend<false>(ik, m, n, at);
   for (const Counted& x : q) tally.depth = std::max(tally.depth, x.ready);
   return tally;
 }

@@ -15,6 +15,6 @@ struct Operations {
 Operations operations(const Chain<double>& chain);
 
 // Of one iteration of a descent by the usual damping: `measure` and `descend`.
-Operations operations(const Quest<double>& quest);
+Operations operations(const IkProblem<double>& ik);
 
 }  // namespace supple

@@ -21,9 +21,9 @@ constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
 using Row = Pack<float, Table::row>;  // joints side by side
 
 // A piece of memory cut into arrays.
-class Cut {
+class Arena {
  public:
-  explicit Cut(void* memory) : at_(static_cast<unsigned char*>(memory)), begin_(at_) {}
+  explicit Arena(void* memory) : at_(static_cast<unsigned char*>(memory)), begin_(at_) {}
   template <class L>
   L* take(int count) {
     L* const piece = reinterpret_cast<L*>(at_);
@@ -37,21 +37,21 @@ class Cut {
 };
 
 template <class L, class T>
-Descent<L> descent(const Quest<T>& quest, Cut& cut) {
-  const int n = quest.chain.coordinates, m = quest.rows;
-  Descent<L> at{};
+IterateState<L> descent(const IkProblem<T>& ik, Arena& cut) {
+  const int n = ik.chain.coordinates, m = ik.rows;
+  IterateState<L> at{};
   at.q = cut.take<L>(n);
-  at.target = cut.take<L>(quest.targets);
+  at.target = cut.take<L>(ik.targets);
   at.J = cut.take<L>(m * n);
   at.e = cut.take<L>(m);
-  at.work = cut.take<L>(descent_work(quest));
-  at.J_before = cut.take<L>(quest.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
+  at.work = cut.take<L>(descent_work(ik));
+  at.J_before = cut.take<L>(ik.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
   at.before = L(-1);
   return at;
 }
 
 // One lane of the search.
-struct Slot {
+struct LaneState {
   std::ptrdiff_t problem;  // negative: idle
   int start;               // number of the start
   int iteration;           // since then
@@ -72,7 +72,7 @@ constexpr int hard_after = 16;
 
 // What a problem's failed starts have come to: first the best of those that have come to rest, then
 // those that have not.
-struct Failures {
+struct FailedStarts {
   int count, at_rest, since;  // the last: how many since they were looked at
   float cost[kept];
   float* q;  // (kept, n)
@@ -81,31 +81,32 @@ struct Failures {
 };
 
 // The table's starts for a problem, the most promising first: q (count, n).
-struct Listed {
+struct SeedList {
   int count;
   float* q;
 };
 
 // Everything that one thread works with.
-struct Room {
-  Descent<Wide> wide, still;  // what descends; what settles
-  Descent<Fine> fine;
-  Descent<double> lone;
+struct Workspace {
+  IterateState<Wide> wide, still;  // what descends; what settles
+  IterateState<Fine> fine;
+  IterateState<double> lone;
   float* feature;  // (2, targets): of a target, scaled and as it is
   Row* row;        // (padded,)
-  Listed listed[lanes];
-  Failures failures[lanes];
-  Slot slot[lanes];
+  SeedList listed[lanes];
+  FailedStarts failures[lanes];
+  LaneState slot[lanes];
   float* one;        // (n,): q of a lane
   float* along;      // (rows + targets,)
   double* v;         // (5 n,): what `polish` works with
   Wide* still_work;  // n of the best q, and settle_work
   Fine* fine_work;   // likewise
   double* lone_work;
-  Room* hard;  // for problems of a batch that are solved as if alone; null if there is no batch
+  Workspace*
+      hard;  // for problems of a batch that are solved as if alone; null if there is no batch
 
-  std::size_t lay_out(const SolveRequest& request, void* memory) {
-    Cut cut(memory);
+  std::size_t compile_tasks(const SolveRequest& request, void* memory) {
+    Arena cut(memory);
     const int n = request.wide->chain.coordinates;
     wide = descent<Wide>(*request.wide, cut);
     still = descent<Wide>(*request.wide, cut);
@@ -129,7 +130,7 @@ struct Room {
   // Joints and targets of lanes that have no problem are zero: numbers that nobody looks at, but
   // whose sine may take long.
   void clear(const SolveRequest& request) {
-    for (Descent<Wide>* at : {&wide, &still}) {
+    for (IterateState<Wide>* at : {&wide, &still}) {
       for (int j = 0; j < request.wide->chain.coordinates; ++j) at->q[j] = Wide(0.0f);
       for (int i = 0; i < request.wide->targets; ++i) at->target[i] = Wide(0.0f);
     }
@@ -201,19 +202,20 @@ Vec3<float> turn_between(const Vec3<float>& sine, float cosine) {
 
 // The first step from an entry of the table towards a target: q (padded,) inside the limits.
 // Returns how promising it is, the less the better: by how far it goes, and how much is cut.
-float foresee(const SolveRequest& request, const float* record, const float* target, Row* q) {
-  const Quest<float>& quest = *request.wide;
+float predict_first_step(const SolveRequest& request, const float* record, const float* target,
+                         Row* q) {
+  const IkProblem<float>& ik = *request.wide;
   const Table& table = *request.table;
   const int rows = table.padded / Table::row;
   const Row* const from = reinterpret_cast<const Row*>(record);
   const Row* gain = from + rows;
-  const float* reached = record + table.padded * (1 + 6 * quest.tasks);
+  const float* reached = record + table.padded * (1 + 6 * ik.tasks);
   const auto axis = [](const float* x) { return Vec3<float>{x[0], x[1], x[2]}; };
   for (int r = 0; r < rows; ++r) q[r] = Row(0.0f);
-  for (int t = 0; t < quest.tasks; ++t) {
+  for (int t = 0; t < ik.tasks; ++t) {
     float d[6] = {};
     Vec3<float> turn;
-    if (quest.task[t].goal == Goal::axis) {
+    if (ik.task[t].goal == Goal::axis) {
       const Vec3<float> a = axis(reached), b = axis(target);
       turn = turn_between(cross(a, b), dot(a, b));
     } else {
@@ -231,8 +233,8 @@ float foresee(const SolveRequest& request, const float* record, const float* tar
     for (int c = 0; c < 6; ++c, gain += rows) {
       for (int r = 0; r < rows; ++r) q[r] = fma(gain[r], Row(d[c]), q[r]);
     }
-    reached += target_size(quest.task[t]);
-    target += target_size(quest.task[t]);
+    reached += target_size(ik.task[t]);
+    target += target_size(ik.task[t]);
   }
   const Row *lower = reinterpret_cast<const Row*>(table.limits), *upper = lower + rows;
   const Row* longest = upper + rows;
@@ -251,20 +253,21 @@ float foresee(const SolveRequest& request, const float* record, const float* tar
 // The table's entries that are nearest to a target, one for each lane (which looks at every
 // lanes-th entry). Of the nearest of these the first step is foreseen, and they start from there,
 // the most promising first.
-void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, Listed& listed) {
+void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
+                   SeedList& listed) {
   const Table& table = *request.table;
   const int k = request.wide->targets, n = request.wide->chain.coordinates;
-  float* const target = room.feature + k;
+  float* const target = workspace.feature + k;
   for (int i = 0; i < k; ++i) {
     target[i] = float(request.target[problem * k + i]);
-    room.feature[i] = target[i] * table.scale[i];
+    workspace.feature[i] = target[i] * table.scale[i];
   }
   int place[lanes + 1];
   Nearest centre, entry;
-  centre.scan(table.centre, 0, table.centres, k, room.feature);
+  centre.scan(table.centre, 0, table.centres, k, workspace.feature);
   const int several = std::min(centre.sorted(centres_scanned, place), centres_scanned);
   for (int i = 0; i < several; ++i) {
-    entry.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, room.feature);
+    entry.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, workspace.feature);
   }
   listed.count = entry.sorted(foreseen, place);
   const int first = std::min(listed.count, foreseen);
@@ -274,8 +277,8 @@ void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, Li
     for (int at = 0; at < table.size; at += 16) __builtin_prefetch(record + at);
   }
   for (int i = 0; i < first; ++i) {
-    const float here =
-        foresee(request, table.record + std::ptrdiff_t(place[i]) * table.size, target, room.row);
+    const float here = predict_first_step(
+        request, table.record + std::ptrdiff_t(place[i]) * table.size, target, workspace.row);
     int at = i;
     for (; at > 0 && before[at - 1] > here; --at) {
       before[at] = before[at - 1];
@@ -283,7 +286,7 @@ void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, Li
     }
     before[at] = here;
     for (int j = 0; j < n; ++j)
-      listed.q[at * n + j] = get(room.row[j / Table::row], j % Table::row);
+      listed.q[at * n + j] = get(workspace.row[j / Table::row], j % Table::row);
   }
   for (int i = first; i < listed.count; ++i) {
     std::copy_n(table.record + std::ptrdiff_t(place[i]) * table.size, n, listed.q + i * n);
@@ -294,63 +297,64 @@ void look_up(const SolveRequest& request, std::ptrdiff_t problem, Room& room, Li
 // evenly over all configurations, the same ones always. If an answer near the caller's start is
 // wanted, every second is one near it.
 double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start,
-                const Listed& listed, int j) {
-  const Quest<double>& quest = *request.fine;
-  const int n = quest.chain.coordinates;
+                const SeedList& listed, int j) {
+  const IkProblem<double>& ik = *request.fine;
+  const int n = ik.chain.coordinates;
   if (request.q0) {
     const double own = request.q0[problem * request.q0_stride + j];
     if (start == 0) return own;
     --start;
     if (request.nearest && start % 2 == 0) {
-      const double most = scatter < 0.25 * quest.span[j] ? scatter : 0.25 * quest.span[j];
-      return own + most * (2 * share_of(start / 2 + 1, quest.stride[j]) - 1);
+      const double most = scatter < 0.25 * ik.span[j] ? scatter : 0.25 * ik.span[j];
+      return own + most * (2 * share_of(start / 2 + 1, ik.stride[j]) - 1);
     }
     if (request.nearest) start /= 2;
   }
   if (start < listed.count) return listed.q[start * n + j];
-  const double share = seed_share(start - listed.count, request.table->entries, quest.stride[j]);
-  return quest.from[j] + share * quest.span[j];
+  const double share = seed_share(start - listed.count, request.table->entries, ik.stride[j]);
+  return ik.from[j] + share * ik.span[j];
 }
 
-void begin(const SolveRequest& request, Room& room, int lane, const Listed& listed) {
-  Slot& slot = room.slot[lane];
-  const Quest<double>& quest = *request.fine;
-  for (int j = 0; j < quest.chain.coordinates; ++j) {
+void begin(const SolveRequest& request, Workspace& workspace, int lane, const SeedList& listed) {
+  LaneState& slot = workspace.slot[lane];
+  const IkProblem<double>& ik = *request.fine;
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
     const double q = start_at(request, slot.problem, slot.start, listed, j);
-    set(room.wide.q[j], lane, float(clamped(q, quest.lower[j], quest.upper[j])));
+    set(workspace.wide.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
   }
-  set(room.wide.before, lane, -1.0f);
+  set(workspace.wide.before, lane, -1.0f);
   slot.iteration = 0;
   slot.cost = huge_cost;
   slot.fresh = false;
 }
 
-void aim(const SolveRequest& request, Room& room, int lane, std::ptrdiff_t problem) {
+void aim(const SolveRequest& request, Workspace& workspace, int lane, std::ptrdiff_t problem) {
   const int k = request.wide->targets;
   for (int i = 0; i < k; ++i) {
-    set(room.wide.target[i], lane, float(request.target[problem * k + i]));
+    set(workspace.wide.target[i], lane, float(request.target[problem * k + i]));
   }
 }
 
 template <class L>
-void aim_finely(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem) {
+void aim_finely(const SolveRequest& request, IterateState<L>& at, int lane,
+                std::ptrdiff_t problem) {
   const int k = request.fine->targets;
   for (int i = 0; i < k; ++i) set(at.target[i], lane, request.target[problem * k + i]);
   set(at.before, lane, -1.0);
 }
 
 template <class L, class T>
-void put_in(const SolveRequest& request, Descent<L>& at, int lane, std::ptrdiff_t problem,
+void put_in(const SolveRequest& request, IterateState<L>& at, int lane, std::ptrdiff_t problem,
             const T* q) {
-  const Quest<double>& quest = *request.fine;
-  for (int j = 0; j < quest.chain.coordinates; ++j) {
-    set(at.q[j], lane, clamped(double(q[j]), quest.lower[j], quest.upper[j]));
+  const IkProblem<double>& ik = *request.fine;
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
+    set(at.q[j], lane, clamped(double(q[j]), ik.lower[j], ik.upper[j]));
   }
   aim_finely(request, at, lane, problem);
 }
 
-bool stuck(const SolveRequest& request, const Room& room, int lane, Slot& slot) {
-  return given_up(slot.start, slot.iteration, request.wide->pace, get(room.wide.cost, lane),
+bool stuck(const SolveRequest& request, const Workspace& workspace, int lane, LaneState& slot) {
+  return given_up(slot.start, slot.iteration, request.wide->pace, get(workspace.wide.cost, lane),
                   slot.cost);
 }
 

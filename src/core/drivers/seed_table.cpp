@@ -29,14 +29,14 @@ struct Blocks {
 // Where an entry is, what it reaches, and what its first step is for any target.
 class Entry {
  public:
-  explicit Entry(const Quest<double>& quest)
-      : quest_(quest),
-        q_(quest.chain.coordinates),
-        target_(quest.targets),
-        J_(quest.rows * quest.chain.coordinates),
-        A_(quest.rows * quest.rows),
-        e_(quest.rows),
-        poses_(12 * quest.chain.joints) {}
+  explicit Entry(const IkProblem<double>& ik)
+      : quest_(ik),
+        q_(ik.chain.coordinates),
+        target_(ik.targets),
+        J_(ik.rows * ik.chain.coordinates),
+        A_(ik.rows * ik.rows),
+        e_(ik.rows),
+        poses_(12 * ik.chain.joints) {}
 
   void go(int number) {
     const int n = quest_.chain.coordinates;
@@ -94,7 +94,7 @@ class Entry {
 
   Pose<double>* poses() { return reinterpret_cast<Pose<double>*>(poses_.data()); }
 
-  const Quest<double>& quest_;
+  const IkProblem<double>& quest_;
   std::vector<double> q_, target_, J_, A_, e_, poses_;
 };
 
@@ -103,10 +103,10 @@ int rounded_up(int count, int step) { return (count + step - 1) / step * step; }
 }  // namespace
 
 // What is known of a table that is being made.
-struct StartTable::Draft {
-  Draft(const Quest<double>& quest, int entries, int size)
-      : entry(quest),
-        reached(std::size_t(entries) * quest.targets),
+struct SeedTable::Draft {
+  Draft(const IkProblem<double>& ik, int entries, int size)
+      : entry(ik),
+        reached(std::size_t(entries) * ik.targets),
         records(std::size_t(entries) * size),
         owner(entries) {}
 
@@ -116,28 +116,28 @@ struct StartTable::Draft {
   int written = 0, sorted = 0;          // how many entries have their record; their centre
 };
 
-StartTable::StartTable(const Quest<double>& quest, const std::vector<float>& scale, int entries,
-                       int lanes, double lambda2)
-    : scale_(scale), quest_(quest), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
-  const int n = quest.chain.coordinates, k = quest.targets;
+SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries,
+                     int lanes, double lambda2)
+    : scale_(scale), quest_(ik), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
+  const int n = ik.chain.coordinates, k = ik.targets;
   const int padded = rounded_up(n, Table::row);
-  const int size = rounded_up(padded * (1 + 6 * quest.tasks) + k, 16);
+  const int size = rounded_up(padded * (1 + 6 * ik.tasks) + k, 16);
   limits_ = std::make_unique<Scratch>(sizeof(float) * 3 * padded);
   auto* const limits = static_cast<float*>(limits_->get());
   std::fill_n(limits, 3 * padded, 0.0f);
   for (int j = 0; j < n; ++j) {
-    const bool is_long = quest.joint_scale && quest.joint_scale[j] != 1;
-    limits[j] = float(quest.lower[j]);
-    limits[padded + j] = float(quest.upper[j]);
-    limits[2 * padded + j] = is_long ? huge_cost : float(quest.longest);
+    const bool is_long = ik.joint_scale && ik.joint_scale[j] != 1;
+    limits[j] = float(ik.lower[j]);
+    limits[padded + j] = float(ik.upper[j]);
+    limits[2 * padded + j] = is_long ? huge_cost : float(ik.longest);
   }
   table_ = {0, 0, 0, padded, size, nullptr, nullptr, nullptr, nullptr, scale_.data(), limits};
-  draft_ = std::make_unique<Draft>(quest, entries, size);
+  draft_ = std::make_unique<Draft>(ik, entries, size);
 }
 
-StartTable::~StartTable() = default;
+SeedTable::~SeedTable() = default;
 
-bool StartTable::build(long long deadline) {
+bool SeedTable::build(long long deadline) {
   if (!draft_) return true;
   Draft& draft = *draft_;
   const int k = quest_.targets;
@@ -174,7 +174,7 @@ bool StartTable::build(long long deadline) {
 }
 
 // Puts the entries beside those with the same centre, in blocks.
-void StartTable::arrange(int centres) {
+void SeedTable::arrange(int centres) {
   const Draft& draft = *draft_;
   const int k = quest_.targets, size = table_.size, lanes = lanes_;
   std::vector<std::vector<int>> owned(centres);

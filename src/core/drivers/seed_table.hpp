@@ -1,4 +1,5 @@
-// A table of configurations to start from, looked up by what they reach (`look_up` in search.hpp).
+// A table of configurations to start from, looked up by what they reach (`nearest_seeds` in
+// search.hpp).
 #pragma once
 
 #include <memory>
@@ -10,14 +11,14 @@
 namespace supple {
 
 // Owns the memory of a `Table`.
-class StartTable {
+class SeedTable {
  public:
   // The first `entries` of the points that are spread evenly over all configurations, for so many
   // lanes. `scale` (targets,) says how much each number of a target counts; `lambda2` damps the
   // first step.
-  StartTable(const Quest<double>& quest, const std::vector<float>& scale, int entries, int lanes,
-             double lambda2);
-  ~StartTable();
+  SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries, int lanes,
+            double lambda2);
+  ~SeedTable();
 
   // Goes on making the entries until a time by `now` of deadline.hpp, 0: to the end. Returns
   // whether the table is complete; until then it has no entries, and the next call goes on.
@@ -30,7 +31,7 @@ class StartTable {
   void arrange(int centres);
 
   std::vector<float> scale_;
-  const Quest<double>& quest_;
+  const IkProblem<double>& quest_;
   int entries_, lanes_;
   double lambda2_;
   std::unique_ptr<Draft> draft_;  // null when the table is complete

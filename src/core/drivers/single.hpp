@@ -7,10 +7,10 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-class Single {
+class SingleSolver {
  public:
-  Single(const SolveRequest& request, Room& room, std::ptrdiff_t problem)
-      : request_(request), quest_(*request.fine), room_(room), problem_(problem) {}
+  SingleSolver(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem)
+      : request_(request), quest_(*request.fine), workspace_(workspace), problem_(problem) {}
 
   void run() {
     search();
@@ -25,15 +25,15 @@ class Single {
   void search() {
     failures().clear();
     if (request_.q0 && from_caller()) return;
-    look_up(request_, problem_, room_, room_.listed[0]);
+    nearest_seeds(request_, problem_, workspace_, workspace_.listed[0]);
     if (hurry() && !request_.q0 && from_table()) return;
     int running = 0;
     for (int i = 0; i < lanes; ++i) {
-      room_.slot[i] = {-1, 0, 0, 0, 0, false};
-      aim(request_, room_, i, problem_);
+      workspace_.slot[i] = {-1, 0, 0, 0, 0, false};
+      aim(request_, workspace_, i, problem_);
       if (next_ >= request_.max_starts) continue;  // an idle lane is never started
-      room_.slot[i] = {problem_, next_++, 0, 0, 0, false};
-      begin(request_, room_, i, room_.listed[0]);
+      workspace_.slot[i] = {problem_, next_++, 0, 0, 0, false};
+      begin(request_, workspace_, i, workspace_.listed[0]);
       ++running;
     }
     bool over = false;
@@ -43,17 +43,17 @@ class Single {
     }
     if (found_) return draw_near();
     if (over) {  // the best so far is what the lanes have now
-      measure(*request_.wide, room_.wide);
+      measure(*request_.wide, workspace_.wide);
       for (int i = 0; i < lanes; ++i) {
-        if (room_.slot[i].problem >= 0) keep(request_, room_, i, failures());
+        if (workspace_.slot[i].problem >= 0) keep(request_, workspace_, i, failures());
       }
     }
     conclude(true);
   }
 
-  Failures& failures() { return room_.failures[0]; }
+  FailedStarts& failures() { return workspace_.failures[0]; }
   bool conclude(bool last) {
-    return supple::conclude(request_, room_, problem_, failures(), iterations_, next_, last);
+    return supple::conclude(request_, workspace_, problem_, failures(), iterations_, next_, last);
   }
   bool enough() const { return found_ == (request_.nearest ? compared : request_.most); }
 
@@ -62,22 +62,22 @@ class Single {
   bool from_caller() {
     if (go_alone(request_.q0 + problem_ * request_.q0_stride, request_.nearest ? 2 : 1)) {
       const bool near = moved() <= near_start;
-      if (request_.rest) suit(request_, room_, problem_);
+      if (request_.rest) suit(request_, workspace_, problem_);
       add();
       return enough() || (request_.nearest && near);
     }
-    return request_.nearest && room_.lone.cost < near_miss && settled_near();
+    return request_.nearest && workspace_.lone.cost < near_miss && settled_near();
   }
 
   // From the table's most promising likewise: the iterations of a single number are shorter than
   // those of all lanes, and most often this is enough.
   bool from_table() {
-    const Listed& listed = room_.listed[0];
+    const SeedList& listed = workspace_.listed[0];
     const int n = quest_.chain.coordinates;
     const int some = std::min({alone, listed.count, request_.max_starts - next_});
     for (int i = 0; i < some && !stopped(request_); ++i) {
       if (!go_alone(listed.q + i * n, 1)) continue;
-      suit(request_, room_, problem_);
+      suit(request_, workspace_, problem_);
       add();
       return true;
     }
@@ -87,7 +87,7 @@ class Single {
   // Descends alone and in double, as long as the cost falls. Returns whether it arrived.
   template <class T>
   bool go_alone(const T* q, int patience) {
-    Descent<double>& at = room_.lone;
+    IterateState<double>& at = workspace_.lone;
     const int pace = patience * quest_.pace;
     put_in(request_, at, 0, problem_, q);
     ++next_;
@@ -110,7 +110,7 @@ class Single {
 
   // A start that failed, for whoever asks how near the best of them came.
   template <class L>
-  void note_failure(const Descent<L>& at, int lane) {
+  void note_failure(const IterateState<L>& at, int lane) {
     ++failed_;
     const double cost = get(at.cost, lane);
     if (!(cost < failed_cost_)) return;
@@ -121,12 +121,12 @@ class Single {
 
   // Where that has failed: Newton's method, which gets to a singular pose. Returns whether it did.
   bool settled_near() {
-    const int best = come_closest(request_, room_, problem_, nullptr);
-    if (!get(arrived(quest_, room_.fine), best)) return false;
+    const int best = find_closest(request_, workspace_, problem_, nullptr);
+    if (!get(arrived(quest_, workspace_.fine), best)) return false;
     for (int j = 0; j < quest_.chain.coordinates; ++j) {
-      room_.lone.q[j] = get(room_.fine.q[j], best);
+      workspace_.lone.q[j] = get(workspace_.fine.q[j], best);
     }
-    measure(quest_, room_.lone);
+    measure(quest_, workspace_.lone);
     add();
     return moved() <= near_start;
   }
@@ -134,42 +134,42 @@ class Single {
   // The nearest of the solutions is drawn nearer, as far as the task leaves freedom.
   void draw_near() {
     if (!request_.nearest) return;
-    put_in(request_, room_.lone, 0, problem_, request_.q + problem_ * quest_.chain.coordinates);
-    measure(quest_, room_.lone);
-    suit(request_, room_, problem_);
+    put_in(request_, workspace_.lone, 0, problem_, request_.q + problem_ * quest_.chain.coordinates);
+    measure(quest_, workspace_.lone);
+    suit(request_, workspace_, problem_);
     if (!request_.rest && !(moved() < least_move_)) return;
-    record(request_, problem_, 0, room_.lone, 0, Outcome::solved, iterations_, next_);
+    record(request_, problem_, 0, workspace_.lone, 0, Outcome::solved, iterations_, next_);
   }
 
   // The largest move of a joint from the caller's start.
   double moved() const {
     double most = 0;
     for (int j = 0; j < quest_.chain.coordinates; ++j) {
-      most = std::max(most, size(room_.lone.q[j] - request_.q0[problem_ * request_.q0_stride + j]));
+      most = std::max(most, size(workspace_.lone.q[j] - request_.q0[problem_ * request_.q0_stride + j]));
     }
     return most;
   }
 
-  // What room.lone holds is a solution, perhaps a known one.
+  // What workspace.lone holds is a solution, perhaps a known one.
   void add() {
     const int n = quest_.chain.coordinates;
-    unwind_solution(request_, room_, problem_);
+    unwind_solution(request_, workspace_, problem_);
     if (request_.nearest) {
       const double move = moved();
       if (++found_ > 1 && !(move < least_move_)) return;
       least_move_ = move;
-      return record(request_, problem_, 0, room_.lone, 0, Outcome::solved, iterations_, next_);
+      return record(request_, problem_, 0, workspace_.lone, 0, Outcome::solved, iterations_, next_);
     }
     const double* known = request_.q + problem_ * request_.most * n;
     for (int i = 0; i < found_; ++i, known += n) {
       bool same = true;
       for (int j = 0; j < n; ++j) {
         const double turn = request_.turn ? request_.turn[j] : 0;
-        same &= size(difference(turn, known[j], room_.lone.q[j])) <= apart;
+        same &= size(difference(turn, known[j], workspace_.lone.q[j])) <= apart;
       }
       if (same) return;
     }
-    record(request_, problem_, found_++, room_.lone, 0, Outcome::solved, iterations_, next_);
+    record(request_, problem_, found_++, workspace_.lone, 0, Outcome::solved, iterations_, next_);
   }
 
   // Whether the first solution is all that is wanted.
@@ -181,13 +181,13 @@ class Single {
     int best = -1;
     float least = close_;
     for (int i = 0; i < lanes; ++i) {
-      const float cost = get(room_.wide.cost, i);
-      if (cost < least && room_.slot[i].problem >= 0) best = i, least = cost;
+      const float cost = get(workspace_.wide.cost, i);
+      if (cost < least && workspace_.slot[i].problem >= 0) best = i, least = cost;
     }
     if (best < 0) return false;
     close_ = 0.1f * least;  // (next time it must be much closer)
-    Descent<double>& at = room_.lone;
-    put_in(request_, at, 0, problem_, room_.lane_q(best, quest_.chain.coordinates));
+    IterateState<double>& at = workspace_.lone;
+    put_in(request_, at, 0, problem_, workspace_.lane_q(best, quest_.chain.coordinates));
     for (double cost = 3e300;; cost = at.cost) {
       look(quest_, at);
       if (arrived(quest_, at)) break;
@@ -195,33 +195,33 @@ class Single {
       differentiate(quest_, at);
       descend(quest_, at);
     }
-    suit(request_, room_, problem_);
+    suit(request_, workspace_, problem_);
     add();
     return true;
   }
 
   // Every lane by one iteration. Returns whether time is up.
   bool iterate(int& running) {
-    measure(*request_.wide, room_.wide);
-    const mask_t<Wide> there = arrived(*request_.wide, room_.wide);
+    measure(*request_.wide, workspace_.wide);
+    const mask_t<Wide> there = arrived(*request_.wide, workspace_.wide);
     ++iterations_;
     if (hurry() && close_in()) return false;
     for (int i = 0; i < lanes && !enough(); ++i) {
-      Slot& slot = room_.slot[i];
+      LaneState& slot = workspace_.slot[i];
       if (slot.problem < 0) continue;
       ++slot.iteration;
       if (get(there, i)) {
-        put_in(request_, room_.lone, 0, problem_, room_.lane_q(i, quest_.chain.coordinates));
-        if (finish(request_, room_.lone) || finish_singular(request_, room_)) {
-          if (!request_.nearest) suit(request_, room_, problem_);
+        put_in(request_, workspace_.lone, 0, problem_, workspace_.lane_q(i, quest_.chain.coordinates));
+        if (finish(request_, workspace_.lone) || finish_singular(request_, workspace_)) {
+          if (!request_.nearest) suit(request_, workspace_, problem_);
           add();
         } else {
-          note_failure(room_.lone, 0);
-          keep(request_, room_, i, failures());
+          note_failure(workspace_.lone, 0);
+          keep(request_, workspace_, i, failures());
         }
-      } else if (stuck(request_, room_, i, slot)) {
-        note_failure(room_.wide, i);
-        keep(request_, room_, i, failures());
+      } else if (stuck(request_, workspace_, i, slot)) {
+        note_failure(workspace_.wide, i);
+        keep(request_, workspace_, i, failures());
       } else {
         continue;
       }
@@ -234,16 +234,16 @@ class Single {
       }
     }
     if (enough()) return false;
-    descend(*request_.wide, room_.wide);
+    descend(*request_.wide, workspace_.wide);
     for (int i = 0; i < lanes; ++i) {
-      if (room_.slot[i].fresh) begin(request_, room_, i, room_.listed[0]);
+      if (workspace_.slot[i].fresh) begin(request_, workspace_, i, workspace_.listed[0]);
     }
     return stopped(request_);
   }
 
   const SolveRequest& request_;
-  const Quest<double>& quest_;
-  Room& room_;
+  const IkProblem<double>& quest_;
+  Workspace& workspace_;
   std::ptrdiff_t problem_;
   int found_ = 0, next_ = 0, iterations_ = 0;
   double least_move_ = 0;
@@ -253,9 +253,9 @@ class Single {
 };
 
 // (Not inlined, so that what it calls is called from one place alone, and inlined there.)
-[[gnu::noinline]] void solve_alone(const SolveRequest& request, Room& room,
+[[gnu::noinline]] void solve_alone(const SolveRequest& request, Workspace& workspace,
                                    std::ptrdiff_t problem) {
-  Single(request, room, problem).run();
+  SingleSolver(request, workspace, problem).run();
 }
 
 }  // namespace

@@ -12,39 +12,39 @@ namespace supple::inline SUPPLE_ISA {
 namespace {
 
 std::size_t room_memory(const SolveRequest& request) {
-  Room room;
-  return (sizeof(Room) + 63) / 64 * 64 + room.lay_out(request, nullptr);
+  Workspace workspace;
+  return (sizeof(Workspace) + 63) / 64 * 64 + workspace.compile_tasks(request, nullptr);
 }
 
-Room* make_room(const SolveRequest& request, void* memory) {
-  Room* const room = new (memory) Room;
-  room->lay_out(request, static_cast<unsigned char*>(memory) + (sizeof(Room) + 63) / 64 * 64);
-  room->clear(request);
-  room->hard = nullptr;
-  return room;
+Workspace* make_workspace(const SolveRequest& request, void* memory) {
+  Workspace* const workspace = new (memory) Workspace;
+  workspace->compile_tasks(request, static_cast<unsigned char*>(memory) + (sizeof(Workspace) + 63) / 64 * 64);
+  workspace->clear(request);
+  workspace->hard = nullptr;
+  return workspace;
 }
 
-// A batch has a second room, for problems that are solved as if alone.
+// A batch has a second workspace, for problems that are solved as if alone.
 std::size_t solve_memory(const SolveRequest& request) {
   return room_memory(request) * (request.single ? 1 : 2) + 64;
 }
 
 void prepare(const SolveRequest& request, void* memory) {
-  Room* const room = make_room(request, memory);
+  Workspace* const workspace = make_workspace(request, memory);
   if (request.single) return;
-  room->hard = make_room(request, static_cast<unsigned char*>(memory) + room_memory(request));
+  workspace->hard = make_workspace(request, static_cast<unsigned char*>(memory) + room_memory(request));
 }
 
 void solve(const SolveRequest& request, void* memory) {
-  Room& room = *static_cast<Room*>(memory);
-  if (!request.single) return Batcher(request, room).run();
+  Workspace& workspace = *static_cast<Workspace*>(memory);
+  if (!request.single) return BatchSolver(request, workspace).run();
   if (request.count == 1) {
-    if (!sound(request, 0)) return leave(request, 0, room, Outcome::nonfinite);
-    return solve_alone(request, room, 0);
+    if (!sound(request, 0)) return leave(request, 0, workspace, Outcome::nonfinite);
+    return solve_alone(request, workspace, 0);
   }
-  for (std::ptrdiff_t p; (p = take(request, room)) >= 0;) {
-    solve_alone(request, room, p);
-    if (stopped(request)) return leave_all(request, room);
+  for (std::ptrdiff_t p; (p = take(request, workspace)) >= 0;) {
+    solve_alone(request, workspace, p);
+    if (stopped(request)) return leave_all(request, workspace);
   }
 }
 

@@ -24,13 +24,13 @@ inline constexpr int axes_body = -2;
 template <class T>
 struct Request {
   std::ptrdiff_t count;
-  int frames;         // how many of the chain's frames, from the first, are wanted
-  int axes;           // axes_world, axes_body or the index of a frame of the chain
-  const T* q;         // (count, coordinates)
-  const T* qd;        // (count, coordinates), for drift
-  T* poses;           // (count, frames, 4, 4)
-  T* jacobian;        // (count, frames, 6, coordinates)
-  T* drift;           // (count, frames, 6): J̇ q̇
+  int frames;            // how many of the chain's frames, from the first, are wanted
+  int axes;              // axes_world, axes_body or the index of a frame of the chain
+  const T* q;            // (count, coordinates)
+  const T* qd;           // (count, coordinates), for bias_acceleration
+  T* poses;              // (count, frames, 4, 4)
+  T* jacobian;           // (count, frames, 6, coordinates)
+  T* bias_acceleration;  // (count, frames, 6): J̇ q̇
   T* sigma;           // (count, min(rows, coordinates)): of the chosen rows of the stacked Jacobian
   T* manipulability;  // (count,): the product of the sigma
   const int* rows;    // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
@@ -85,14 +85,14 @@ struct TaskRequest {
   std::ptrdiff_t count;
   int tasks, rows, targets, velocities;  // the last three summed over all tasks
   const Task<T>* task;
-  const T* q;         // (count, coordinates)
-  const T* target;    // (count, targets), for e
-  const T* qd;        // (count, coordinates), for drift
-  const T* velocity;  // (count, velocities), for command
-  T* J;               // (count, rows, coordinates)
-  T* e;               // (count, rows)
-  T* drift;           // (count, rows)
-  T* command;         // (count, rows)
+  const T* q;            // (count, coordinates)
+  const T* target;       // (count, targets), for e
+  const T* qd;           // (count, coordinates), for bias_acceleration
+  const T* velocity;     // (count, velocities), for command
+  T* J;                  // (count, rows, coordinates)
+  T* e;                  // (count, rows)
+  T* bias_acceleration;  // (count, rows)
+  T* command;            // (count, rows)
 };
 
 template <class T>
@@ -151,9 +151,9 @@ struct FollowKernel {
 // `look` and `act`. Nothing is allocated; the working memory has `scratch` numbers.
 struct ServoKernel {
   int (*scratch)(const Servo<double>&);
-  void (*look)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
+  void (*look)(const Servo<double>&, const Command<double>&, ServoState<double>&, double* scratch);
   void (*act)(const Servo<double>&, ServoState<double>&, double* scratch);
-  void (*run)(const Servo<double>&, const Wish<double>&, ServoState<double>&, double* scratch);
+  void (*run)(const Servo<double>&, const Command<double>&, ServoState<double>&, double* scratch);
   FollowKernel<double> f64;
   FollowKernel<float> f32;
 };
@@ -179,9 +179,9 @@ struct Table {
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const Quest<float>* wide;      // of the search
-  const Quest<double>* fine;     // with the tolerances that were asked for
-  const Quest<double>* closest;  // likewise, with weights that say what is closest
+  const IkProblem<float>* wide;      // of the search
+  const IkProblem<double>* fine;     // with the tolerances that were asked for
+  const IkProblem<double>* closest;  // likewise, with weights that say what is closest
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
   const double* q0;          // where the caller wants to start; null: nowhere
@@ -191,11 +191,11 @@ struct SolveRequest {
   const int* rest;
   const double* pull;
   const Table* table;
-  const double* turn;  // (n,): a whole turn [rad], 0 for a joint without; null: none has
-  int max_starts;      // the most that a target may have
-  StartBudget budget;  // likewise, by how near the best of them came
-  bool single;         // every lane a start of the same problem, not a problem of its own
-  int most;            // solutions of each problem; more than one: `single`
+  const double* turn;    // (n,): a whole turn [rad], 0 for a joint without; null: none has
+  int max_starts;        // the most that a target may have
+  RestartBudget budget;  // likewise, by how near the best of them came
+  bool single;           // every lane a start of the same problem, not a problem of its own
+  int most;              // solutions of each problem; more than one: `single`
   bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`
   double* q;     // (count, most, n)
   Outcome* outcome;  // (count, most)

@@ -78,7 +78,7 @@ template <template <class> class Space, class L, class T, class Request>
 std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                          std::ptrdiff_t end, void* memory) {
   Space<L> space;
-  space.lay_out(chain, request, memory);
+  space.compile_tasks(chain, request, memory);
   for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
     const std::ptrdiff_t left = end - first;
     const int lanes = left < width<L> ? int(left) : width<L>;
@@ -92,7 +92,7 @@ std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptr
 template <template <class> class Space, class T, class Request>
 std::size_t workspace(const Chain<T>& chain, const Request& request) {
   Space<Pack<T, batch_width<T>>> space;
-  return space.lay_out(chain, request, nullptr);
+  return space.compile_tasks(chain, request, nullptr);
 }
 
 // On lanes of a batch; a single row on a lone number.

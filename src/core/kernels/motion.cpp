@@ -17,11 +17,11 @@ namespace {
 // The working memory of one block, cut from one piece of memory.
 template <class L>
 struct Workspace {
-  L *q, *qd, *jacobian, *stacked, *work, *sigma, *poses, *drift;
+  L *q, *qd, *jacobian, *stacked, *work, *sigma, *poses, *bias_acceleration;
   Pose<L>* joint_poses;
 
   template <class T>
-  std::size_t lay_out(const Chain<T>& chain, const Request<T>& request, void* memory) {
+  std::size_t compile_tasks(const Chain<T>& chain, const Request<T>& request, void* memory) {
     const std::size_t n = std::size_t(chain.coordinates), f = std::size_t(request.frames);
     L* const base = static_cast<L*>(memory);
     std::size_t used = 0;
@@ -32,10 +32,10 @@ struct Workspace {
     };
     const std::size_t picked = request.sigma || request.manipulability ? request.row_count * n : 0;
     q = take(n);
-    qd = take(request.drift ? n : 0);
+    qd = take(request.bias_acceleration ? n : 0);
     joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
     poses = take(16 * f);
-    drift = take(6 * f);
+    bias_acceleration = take(6 * f);
     jacobian = take(request.jacobian || picked ? 6 * f * n : 0);
     stacked = take(picked);
     work = take(picked);
@@ -86,7 +86,8 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
 // d/dt R^T v = R^T (a - w_R × v).
 template <class L, class T>
 void write_drift(const Chain<T>& chain, const Request<T>& request, const Frame<T>& frame,
-                 const Workspace<L>& space, const Vec3<L>& p, const Rotation<L>* in, L* drift) {
+                 const Workspace<L>& space, const Vec3<L>& p, const Rotation<L>* in,
+                 L* bias_acceleration) {
   Rates<L> rate = rates(chain, frame, space.joint_poses, p, space.qd);
   if (in) {
     Vec3<L> spin = rate.w;
@@ -97,8 +98,8 @@ void write_drift(const Chain<T>& chain, const Request<T>& request, const Frame<T
     rate.a = into(*in, rate.a - cross(spin, rate.v));
     rate.b = into(*in, rate.b - cross(spin, rate.w));
   }
-  put(drift, 1, rate.a);
-  put(drift + 3, 1, rate.b);
+  put(bias_acceleration, 1, rate.a);
+  put(bias_acceleration + 3, 1, rate.b);
 }
 
 // Returns where the product is finite.
@@ -129,8 +130,8 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
                 const Workspace<L>& space) {
   const int n = chain.coordinates, f = request.frames;
   load(n, lanes, request.q + first * n, space.q);
-  if (request.drift) load(n, lanes, request.qd + first * n, space.qd);
-  mask_t<L> sound = within_bounds(chain, space.q, request.drift ? space.qd : nullptr);
+  if (request.bias_acceleration) load(n, lanes, request.qd + first * n, space.qd);
+  mask_t<L> sound = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
   if (!all(sound)) return sound;
 
   forward(chain, space.q, space.joint_poses);
@@ -146,16 +147,18 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
     if (request.jacobian || request.sigma || request.manipulability) {
       write_jacobian(chain, frame, space, pose.p, in, space.jacobian + 6 * n * i);
     }
-    if (request.drift) write_drift(chain, request, frame, space, pose.p, in, space.drift + 6 * i);
+    if (request.bias_acceleration)
+      write_drift(chain, request, frame, space, pose.p, in, space.bias_acceleration + 6 * i);
   }
-  if (request.drift) {  // squares of speeds may overflow
-    for (int k = 0; k < 6 * f; ++k) sound = sound & finite(space.drift[k]);
+  if (request.bias_acceleration) {  // squares of speeds may overflow
+    for (int k = 0; k < 6 * f; ++k) sound = sound & finite(space.bias_acceleration[k]);
     if (!all(sound)) return sound;
   }
   if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
   if (request.jacobian)
     store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
-  if (request.drift) store(6 * f, lanes, space.drift, request.drift + first * 6 * f);
+  if (request.bias_acceleration)
+    store(6 * f, lanes, space.bias_acceleration, request.bias_acceleration + first * 6 * f);
   if (request.sigma || request.manipulability) {
     return write_sigma(chain, request, first, lanes, space);
   }

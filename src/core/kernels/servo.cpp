@@ -14,7 +14,7 @@ int scratch(const Servo<T>& servo) {
 }
 
 template <class T>
-void look_at(const Servo<T>& servo, const Wish<T>& wish, ServoState<T>& state, T* memory) {
+void look_at(const Servo<T>& servo, const Command<T>& wish, ServoState<T>& state, T* memory) {
   look(servo, wish, state, memory);
 }
 
@@ -25,7 +25,7 @@ void act_on(const Servo<T>& servo, ServoState<T>& state, T* memory) {
 }
 
 template <class T>
-void run(const Servo<T>& servo, const Wish<T>& wish, ServoState<T>& state, T* memory) {
+void run(const Servo<T>& servo, const Command<T>& wish, ServoState<T>& state, T* memory) {
   look(servo, wish, state, memory);
   decide(servo, state, memory);
   act_on(servo, state, memory);
@@ -38,7 +38,7 @@ struct Robots {
   ServoState<L> state;
 
   template <class T>
-  std::size_t lay_out(const Chain<T>& chain, const FollowRequest<T>& request, void* memory) {
+  std::size_t compile_tasks(const Chain<T>& chain, const FollowRequest<T>& request, void* memory) {
     const int m = request.servo->rows, n = chain.coordinates;
     L* const base = static_cast<L*>(memory);
     std::size_t used = 0;

@@ -9,11 +9,11 @@ namespace {
 // The working memory of one block, cut from one piece of memory.
 template <class L>
 struct Space {
-  L *q, *qd, *target, *velocity, *J, *e, *drift, *command;
+  L *q, *qd, *target, *velocity, *J, *e, *bias_acceleration, *command;
   Pose<L>* joint_poses;
 
   template <class T>
-  std::size_t lay_out(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
+  std::size_t compile_tasks(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
     const std::size_t n = std::size_t(chain.coordinates), m = std::size_t(request.rows);
     L* const base = static_cast<L*>(memory);
     std::size_t used = 0;
@@ -23,13 +23,13 @@ struct Space {
       return piece;
     };
     q = take(n);
-    qd = take(request.drift ? n : 0);
+    qd = take(request.bias_acceleration ? n : 0);
     target = take(request.e ? request.targets : 0);
     velocity = take(request.command ? request.velocities : 0);
     joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
     J = take(request.J ? m * n : 0);
     e = take(request.e ? m : 0);
-    drift = take(request.drift ? m : 0);
+    bias_acceleration = take(request.bias_acceleration ? m : 0);
     command = take(request.command ? m : 0);
     return used * sizeof(L);
   }
@@ -41,8 +41,8 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
                 int lanes, const Space<L>& space) {
   const int n = chain.coordinates, m = request.rows;
   load(n, lanes, request.q + first * n, space.q);
-  if (request.drift) load(n, lanes, request.qd + first * n, space.qd);
-  mask_t<L> sound = within_bounds(chain, space.q, request.drift ? space.qd : nullptr);
+  if (request.bias_acceleration) load(n, lanes, request.qd + first * n, space.qd);
+  mask_t<L> sound = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
   const auto given = [&](const T* rows, int count, L* x) {
     load(count, lanes, rows + first * count, x);
     for (int i = 0; i < count; ++i) sound = sound & finite(x[i]);
@@ -60,7 +60,8 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
     if (request.e) {
       task_error(chain, task, at, space.q, space.target + target, space.e + row);
     }
-    if (request.drift) task_drift(chain, task, at, space.qd, space.drift + row);
+    if (request.bias_acceleration)
+      task_drift(chain, task, at, space.qd, space.bias_acceleration + row);
     if (request.command) {
       task_command(chain, task, at, space.velocity + velocity, space.command + row);
     }
@@ -75,7 +76,7 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
   };
   result(space.J, m * n, request.J);
   result(space.e, m, request.e);
-  result(space.drift, m, request.drift);
+  result(space.bias_acceleration, m, request.bias_acceleration);
   result(space.command, m, request.command);
   return sound;
 }

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.motion import damping
 from supple.motion.filtering import NumericalFilter
-from supple.motion.layout import Layout
+from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.memory import Remembering
+from supple.motion.memory import StatefulStep
 from supple.motion.priority import Augmented, Priority
 from supple.motion.redundancy import SecondaryKernel, TotalSpeed, pull_at
 from supple.motion.step import DLS, Kernel, Step, damping_of, kernel_of
@@ -23,7 +23,7 @@ from supple.motion.step import DLS, Kernel, Step, damping_of, kernel_of
 AnyStep: TypeAlias = Step | Augmented | Priority
 
 
-class Decision(IntEnum):
+class ControlMode(IntEnum):
     """The kernel's name of how a control loop decides, as in `include/supple/servo.hpp`."""
 
     STEP = 0
@@ -36,7 +36,7 @@ IDLE = DLS(damping.Constant(0.0)).kernel
 
 
 @dataclass(frozen=True)
-class Plan:
+class Controller:
     """What a control loop does with a step.
 
     Attributes:
@@ -48,7 +48,7 @@ class Plan:
         max_speed: The bound on ‖q̇‖ that the step promises, which limits must not break.
     """
 
-    decision: Decision = Decision.STEP
+    decision: ControlMode = ControlMode.STEP
     steps: tuple[Kernel, ...] = (IDLE,)
     extra: tuple[float, float, float] = (0.0, 0.0, 0.0)
     pull: Callable[[Array], Array] | None = None
@@ -56,37 +56,37 @@ class Plan:
     max_speed: float = math.inf
 
 
-def plan_of(step: AnyStep, layout: Layout) -> Plan:
+def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     """In the kernel where it has all of the step, else in Python."""
     given: object = step
     if isinstance(given, damping.KernelRule):
-        raise InputError(f"step must be a step: DLS(rule) makes one; given: {shown(step)}")
+        raise InputError(f"step must be a step: DLS(rule) makes one; given: {short_repr(step)}")
     if isinstance(step, Augmented):
         step = _augmented(step, layout)
     if isinstance(step, NumericalFilter):
-        return Plan(Decision.FILTERED, extra=(step.max_gain, float(step.printed), 0.0))
+        return Controller(ControlMode.FILTERED, extra=(step.max_gain, float(step.printed), 0.0))
     try:
         plan = _in_kernel(step, layout)
     except InputError:  # a rule, or a step, of the user's own inside
-        return Plan(own=PythonStep(step, layout))
-    levels = plan.decision == Decision.PRIORITY
+        return Controller(own=PythonStep(step, layout))
+    levels = plan.decision == ControlMode.PRIORITY
     _check(step, plan.steps, layout.counts if levels else (len(layout.rows),), layout.robot.dof)
     return plan
 
 
-def _in_kernel(step: Step | Priority, layout: Layout) -> Plan:
+def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
     """The kernel's own form; InputError where it has none."""
     if isinstance(step, Priority):
-        return Plan(Decision.PRIORITY, step.kernels(len(layout.tasks)))
+        return Controller(ControlMode.PRIORITY, step.kernels(len(layout.tasks)))
     kernel = getattr(step, "kernel", None)
     if isinstance(kernel, SecondaryKernel):
         extra = (float(kernel.form), kernel.alpha1, kernel.max_speed)
         pull = pull_at(step)  # type: ignore[arg-type]
         most = kernel.max_speed if isinstance(step, TotalSpeed) else math.inf
-        return Plan(Decision.SECONDARY, (kernel.step,), extra, pull, max_speed=most)
+        return Controller(ControlMode.SECONDARY, (kernel.step,), extra, pull, max_speed=most)
     made = kernel_of(step)
     bounded = isinstance(made.rule, damping.Optimal) and not made.joint_scale
-    return Plan(steps=(made,), max_speed=made.rule.kernel[1][0] if bounded else math.inf)
+    return Controller(steps=(made,), max_speed=made.rule.kernel[1][0] if bounded else math.inf)
 
 
 def _check(step: object, kernels: Sequence[Kernel], counts: Sequence[int], n: int) -> None:
@@ -100,10 +100,10 @@ def _check(step: object, kernels: Sequence[Kernel], counts: Sequence[int], n: in
             weights = getattr(kernel, name)
             if weights and len(weights) != size:
                 what = f"weights, or a direction, for {rows} rows and {n} joints"
-                raise InputError(f"step must have {what}; given: {shown(step)}")
+                raise InputError(f"step must have {what}; given: {short_repr(step)}")
 
 
-def _augmented(step: Augmented, layout: Layout) -> Step:
+def _augmented(step: Augmented, layout: CompiledTasks) -> Step:
     """The same on stacked rows: `DLS` with weights."""
     from supple.motion.weighted import WeightedDLS
 
@@ -115,7 +115,7 @@ def _augmented(step: Augmented, layout: Layout) -> Step:
         for weight, rows in zip(step.weights, layout.counts, strict=True)
     ]
     if [len(one) for one in each] != list(layout.counts):
-        given = f"{shown(step.weights)} for tasks of {layout.counts} rows"
+        given = f"{short_repr(step.weights)} for tasks of {layout.counts} rows"
         raise InputError(
             f"Augmented: a weight must be a number, or one for each row; given: {given}"
         )
@@ -128,9 +128,9 @@ class PythonStep:
     It remembers the linearization before, and does not know the Servo, which knows it: no cycle.
     """
 
-    def __init__(self, step: AnyStep, layout: Layout) -> None:
+    def __init__(self, step: AnyStep, layout: CompiledTasks) -> None:
         if not callable(step):
-            raise InputError(f"step must be a step or a callable; given: {shown(step)}")
+            raise InputError(f"step must be a step or a callable; given: {short_repr(step)}")
         self._step, self._rows = step, layout.rows
         self._ends = np.cumsum(layout.counts)[:-1] if isinstance(step, Priority) else None
         self._before: Linearization | None = None
@@ -149,8 +149,8 @@ class PythonStep:
                 dq = np.array(np.nan)
             if dq.shape != q.shape:
                 raise InputError(
-                    f"a step must return {q.shape} finite numbers; given: {shown(made)} "
-                    f"by {shown(self._step)}"
+                    f"a step must return {q.shape} finite numbers; given: {short_repr(made)} "
+                    f"by {short_repr(self._step)}"
                 )
             lambda2 = _damping(self._step, lin)
         except BaseException:
@@ -180,11 +180,11 @@ class PythonStep:
     def before(self, linearization: Linearization | None) -> None:
         self._before = linearization
 
-    def _remembering(self) -> Iterator[Remembering[Any]]:
+    def _remembering(self) -> Iterator[StatefulStep[Any]]:
         """The steps inside that have a memory."""
         step: Any = self._step
         while step is not None:
-            if isinstance(step, Remembering):
+            if isinstance(step, StatefulStep):
                 yield step
             step = getattr(step, "step", None) or getattr(step, "inner", None)
 
@@ -199,7 +199,7 @@ class PythonStep:
 
 def _damping(step: object, lin: Linearization) -> float:
     """λ² of a step, for its limits: that of the damped step inside it, else none."""
-    while callable(getattr(step, "step", None)) and not isinstance(step, Remembering):
+    while callable(getattr(step, "step", None)) and not isinstance(step, StatefulStep):
         step = step.step  # type: ignore[attr-defined]
     rule = getattr(step, "rule", None)
     return damping_of(rule, lin) if callable(rule) else 0.0

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.control.velocity import Follower, refuse
+from supple.control.velocity import VelocityIk, refuse
 from supple.errors import InputError
-from supple.gpu.arrays import GpuArray, Seen, seen, stream_of
+from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, machine
 from supple.gpu.source import source
 from supple.kinematics.arrays import refuse_out
@@ -30,7 +30,7 @@ class Request(ctypes.Structure):
     )
 
 
-def text_of(follower: Follower, dtype: np.dtype[Any]) -> str:
+def text_of(follower: VelocityIk, dtype: np.dtype[Any]) -> str:
     """What the GPU's compiler gets for one type of numbers."""
     return source("velocity.cu", f"using Real = {_REAL[dtype]};\n{follower.kernel.constants()}")
 
@@ -38,7 +38,7 @@ def text_of(follower: Follower, dtype: np.dtype[Any]) -> str:
 class GpuFollower:
     """A step that was compiled for a GPU, for each type of numbers when it is first asked for."""
 
-    def __init__(self, follower: Follower, number: int, architecture: str) -> None:
+    def __init__(self, follower: VelocityIk, number: int, architecture: str) -> None:
         self.follower, self.architecture = follower, architecture
         self.machine = machine(number)
         self._kernels: dict[np.dtype[Any], tuple[Any, int]] = {}
@@ -95,7 +95,7 @@ class GpuFollower:
                 f"given: {at.shape} on cuda:{at.device}"
             )
 
-        def like(given: Any, name: str, *tail: int) -> Seen:
+        def like(given: Any, name: str, *tail: int) -> DeviceArrayView:
             one = seen(given, on, name, dtypes=kinds)
             if (one.shape, one.dtype, one.device) != ((*lead, *tail), at.dtype, at.device):
                 raise InputError(
@@ -136,7 +136,7 @@ def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=32)
-def follower_on(follower: Follower, device: str) -> GpuFollower:
+def follower_on(follower: VelocityIk, device: str) -> GpuFollower:
     """A step on a GPU."""
     number, info = device_named(device)
     return GpuFollower(follower, number, info.architecture)

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple.control.controller import AnyStep, plan_of
+from supple.control.controller import AnyStep, make_controller
 from supple.control.trajectory import EXCEEDS, Status
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.motion import damping
 from supple.motion.diagnostics import Held, Report, explain_taken
-from supple.motion.layout import Layout, lay_out
+from supple.motion.layout import CompiledTasks, compile_tasks
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
 from supple.motion.step import DLS
@@ -104,17 +104,21 @@ class Servo(_core.Servo):
                 default rate_gain.
         """
         if not isinstance(robot, Robot):
-            raise InputError(f"robot must be a Robot; given: {shown(robot)}")
+            raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
         self._layout, single = laid_out(robot, tasks)
         kind: object = order
         if not isinstance(kind, int) or kind not in (1, 2):
-            raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {shown(order)}")
+            raise InputError(
+                f"order must be 1 (rate) or 2 (acceleration); given: {short_repr(order)}"
+            )
         self.robot, self.tasks = robot, self._layout.tasks
         if limits is None:
             limits = Limits.of(robot)
         bounds: object = limits
         if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
-            raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
+            raise InputError(
+                f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
+            )
         self.limits = bounds
         self._dt = number(dt, "dt", above=0)
         if step is None:
@@ -126,7 +130,7 @@ class Servo(_core.Servo):
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         self._order, self._rate_gain, self._rest_gain, self._single = order, rate, rest, single
-        plan = plan_of(self.step, self._layout)
+        plan = make_controller(self.step, self._layout)
         self._own = plan.own
         self._bound = min(bounds.max_norm, plan.max_speed if order == 1 else math.inf)
         self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
@@ -167,7 +171,7 @@ class Servo(_core.Servo):
         n = self.robot.dof
         speed = np.zeros(n) if qd is None else coordinates(qd, n, "qd").astype(np.float64)
         if speed.ndim != 1 or not np.isfinite(speed).all():
-            raise InputError(f"qd must be finite, ({n},); given: {shown(qd)}")
+            raise InputError(f"qd must be finite, ({n},); given: {short_repr(qd)}")
         if self._own is not None:
             self._own.forget()
         self._reset(speed)
@@ -296,7 +300,7 @@ def _made_again(kind: type[Servo], given: dict[str, Any]) -> Servo:
     return servo
 
 
-def _curvature(layout: Layout, dt: float) -> damping.Curvature:
+def _curvature(layout: CompiledTasks, dt: float) -> damping.Curvature:
     """The default damping, for the frames that the tasks move: postures have no curvature."""
     rows = [task.on(layout.robot) for task in layout.tasks]
     moved = [one for one in rows if one.goal != Goal.POSTURE]
@@ -306,12 +310,14 @@ def _curvature(layout: Layout, dt: float) -> damping.Curvature:
     return damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
 
 
-def laid_out(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Layout, bool]:
+def laid_out(
+    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
+) -> tuple[CompiledTasks, bool]:
     """Tasks for the kernel, and whether targets come bare: one task, not a sequence of them."""
     if tasks is None:
         tips = tuple(PoseTask(tip) for tip in robot.tips)
-        return lay_out(robot, tips), len(tips) == 1
-    return lay_out(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
+        return compile_tasks(robot, tips), len(tips) == 1
+    return compile_tasks(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
 
 
 def _given(task: Task, dof: int) -> tuple[int, int, int]:
@@ -333,7 +339,7 @@ _GIVEN: dict[type[Task], tuple[int, int, int]] = {
 }
 
 
-def _converter(layout: Layout, single: bool) -> Callable[[str, Any], Array]:
+def _converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:
     """What makes the kernel's numbers of a task's targets and velocities."""
 
     def convert(name: str, given: Any) -> Array:
@@ -343,7 +349,7 @@ def _converter(layout: Layout, single: bool) -> Callable[[str, Any], Array]:
             count = len(layout.tasks)
             raise InputError(
                 f"{name} must be a sequence with one for each of {count} tasks; "
-                f"given: {shown(given)}"
+                f"given: {short_repr(given)}"
             )
         made = layout.targets(given) if name == "target" else layout.velocities(given)
         if made.ndim != 1:

@@ -11,26 +11,26 @@ from numpy.typing import ArrayLike
 from supple.control.controller import AnyStep
 from supple.control.servo import Servo, laid_out
 from supple.control.trajectory import EXCEEDS, Status, Trajectory
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, coordinates, number, real_numbers
-from supple.motion.layout import Layout
+from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.task import OrientationTask, PoseTask, Task, TaskLike
 
 _MAX_STEPS = 10_000_000
 
-Course: TypeAlias = Callable[[float], Any] | Sequence[Any] | ArrayLike | None
+Reference: TypeAlias = Callable[[float], Any] | Sequence[Any] | ArrayLike | None
 
 
 def track(
     robot: Robot,
     q0: ArrayLike,
     *,
-    target: Course = None,
-    velocity: Course = None,
-    acceleration: Course = None,
+    target: Reference = None,
+    velocity: Reference = None,
+    acceleration: Reference = None,
     tasks: TaskLike | Sequence[TaskLike] | None = None,
     dt: float | None = None,
     times: ArrayLike | None = None,
@@ -74,7 +74,7 @@ def track(
             velocity.
     """
     if not isinstance(robot, Robot):
-        raise InputError(f"robot must be a Robot; given: {shown(robot)}")
+        raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
     layout, single = laid_out(robot, tasks)
     if target is None and velocity is None and acceleration is None:
         raise InputError("track needs a target, a velocity or an acceleration; given: none")
@@ -148,7 +148,7 @@ def track(
 
 
 def _times(
-    dt: float | None, times: ArrayLike | None, duration: float | None, *courses: Course
+    dt: float | None, times: ArrayLike | None, duration: float | None, *courses: Reference
 ) -> Array:
     """Times (K + 1,), rising."""
     if times is not None:
@@ -157,7 +157,7 @@ def _times(
         expected = "times must be (K + 1,), finite and rising"
         t = as_doubles(real_numbers(times, expected))
         if t.ndim != 1 or len(t) < 2 or not np.isfinite(t).all() or not (np.diff(t) > 0).all():
-            raise InputError(f"{expected}; given: {shown(times)}")
+            raise InputError(f"{expected}; given: {short_repr(times)}")
         return t
     each = number(dt, "dt (or times instead)", above=0)
     if duration is not None:
@@ -169,12 +169,14 @@ def _times(
         if course is not None and not callable(course):
             count = len(course) + more  # type: ignore[arg-type]
             if count < 2:
-                raise InputError(f"a course must have at least one step; given: {shown(course)}")
+                raise InputError(
+                    f"a course must have at least one step; given: {short_repr(course)}"
+                )
             return each * np.arange(count, dtype=np.float64)
     raise InputError("duration or times must say how long; given: only functions of time")
 
 
-def _is_constant(course: Course, name: str, task: Task) -> bool:
+def _is_constant(course: Reference, name: str, task: Task) -> bool:
     """Whether a course of one task is the same at all times: as many axes as one of them has."""
     matrix = name == "target" and isinstance(task, PoseTask | OrientationTask)
     try:
@@ -191,15 +193,15 @@ def _listed(course: Any, name: str) -> list[Any]:
         return list(course)
     except Exception as error:  # an object's own
         what = f"{name} must be a function of time, or a sequence with one for each time"
-        raise InputError(f"{what}; given: {shown(course)}") from error
+        raise InputError(f"{what}; given: {short_repr(course)}") from error
 
 
-def _always(value: Course) -> Callable[[float], Any]:
+def _always(value: Reference) -> Callable[[float], Any]:
     return lambda time: value
 
 
 def _sampled(
-    course: Course, t: Array, count: int, name: str, layout: Layout, single: bool
+    course: Reference, t: Array, count: int, name: str, layout: CompiledTasks, single: bool
 ) -> Array | None:
     """A course as the kernel's numbers (count, k)."""
     if course is None:
@@ -214,12 +216,12 @@ def _sampled(
     make = layout.targets if name == "target" else layout.velocities
     rows = [make((one,) if single else one) for one in each]
     if any(row.ndim != 1 for row in rows):
-        raise InputError(f"each {name} must be one, not a batch; given: {shown(each[0])}")
+        raise InputError(f"each {name} must be one, not a batch; given: {short_repr(each[0])}")
     return np.array(rows)
 
 
 def _start(q0: ArrayLike, robot: Robot) -> Array:
     q = coordinates(q0, robot.dof, "q0").astype(np.float64)
     if q.ndim != 1 or not np.isfinite(q).all():
-        raise InputError(f"q0 must be finite, ({robot.dof},); given: {shown(q0)}")
+        raise InputError(f"q0 must be finite, ({robot.dof},); given: {short_repr(q0)}")
     return q

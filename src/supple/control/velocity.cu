@@ -11,10 +11,10 @@
 namespace supple {
 namespace {
 
-using Known = Given<Real>;
-constexpr int n = Known::servo.chain.coordinates;
-constexpr int m = Known::servo.rows;
-constexpr int twists = 6 * Known::servo.tasks;
+using Constants = RobotConstants<Real>;
+constexpr int n = Constants::servo.chain.coordinates;
+constexpr int m = Constants::servo.rows;
+constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // of a block
 // At least so many blocks at a time: what is small fits into that many registers.
 constexpr int blocks = sizeof(Real) == 4 && m * n <= 42 ? 5 : 2;
@@ -29,8 +29,8 @@ constexpr Servo<Real> with_step(Servo<Real> servo, const Step<Real>* step) {
   return servo;
 }
 struct Careful {
-  static constexpr Step<Real> step = careful(Known::step[0]);
-  static constexpr Servo<Real> servo = with_step(Known::servo, &step);
+  static constexpr Step<Real> step = careful(Constants::step[0]);
+  static constexpr Servo<Real> servo = with_step(Constants::servo, &step);
 };
 
 // What a call is about. (The same layout as `Request` in velocity.py.)
@@ -52,7 +52,7 @@ __device__ __forceinline__ Robot read(const Request& request, long long row) {
   robot.sound = true;
   for (int j = 0; j < n; ++j) {
     robot.q[j] = request.q[row * n + j];
-    robot.qd[j] = brakes(Known::servo) ? request.qd[row * n + j] : Real(0);
+    robot.qd[j] = brakes(Constants::servo) ? request.qd[row * n + j] : Real(0);
     robot.sound = robot.sound && finite(robot.q[j]) && finite(robot.qd[j]);
   }
   for (int i = 0; i < twists; ++i) {
@@ -70,10 +70,10 @@ __device__ __forceinline__ void write(const Request& request, long long row, con
 }
 
 __device__ __forceinline__ bool quickly(Robot& robot) {
-  Pose<Real> joint_poses[Known::servo.chain.joints];
+  Pose<Real> joint_poses[Constants::servo.chain.joints];
   Real J[m * n], scratch[quick_scratch(m, n)];
-  return follow_quickly(Known::servo, Fixed<Known::servo.tasks>{}, Fixed<m>{}, Fixed<n>{}, robot.q,
-                        robot.qd, robot.twist, robot.dq, joint_poses, J, scratch);
+  return follow_quickly(Constants::servo, Fixed<Constants::servo.tasks>{}, Fixed<m>{}, Fixed<n>{},
+                        robot.q, robot.qd, robot.twist, robot.dq, joint_poses, J, scratch);
 }
 
 __device__ __noinline__ void carefully(const Request& request, int row) {

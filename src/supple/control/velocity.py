@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple.control.controller import AnyStep, Decision, plan_of
+from supple.control.controller import AnyStep, ControlMode, make_controller
 from supple.control.servo import laid_out
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
 from supple.gpu.device import device_named, is_named
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.motion import damping
-from supple.motion.layout import Layout
+from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
 from supple.motion.step import DLS, Kernel
 from supple.motion.task import PostureTask, Task, TaskLike
@@ -90,7 +90,7 @@ def step(
         with suppress(TypeError, ValueError):  # what cannot be a key is refused below
             made = _known(*key)
     if made is None:
-        made = follower_of(*key)
+        made = velocity_ik(*key)
     if made.brakes and qd is None:
         raise InputError(
             "limits of acceleration need qd, the speeds of the step before; given: none"
@@ -100,7 +100,7 @@ def step(
         from supple.control.gpu_velocity import follower_on  # (NVIDIA's packages are optional)
 
         if threads is not None:
-            raise InputError(f"threads is for device='cpu' alone; given: {shown(threads)}")
+            raise InputError(f"threads is for device='cpu' alone; given: {short_repr(threads)}")
         gpu = follower_on(made, device_named(device))
         if there:
             return gpu.follow_there(q, twist, qd, out, stream)
@@ -108,12 +108,12 @@ def step(
     else:
         run = made.follow
     if stream is not None:
-        raise InputError(f"stream is for arrays in a GPU's memory; given: {shown(stream)}")
+        raise InputError(f"stream is for arrays in a GPU's memory; given: {short_repr(stream)}")
     return run(*made.numbers(q, twist, qd), out, thread_count(threads))
 
 
 @dataclass(frozen=True, eq=False)
-class Follower:
+class VelocityIk:
     """A step of all robots alike, ready for the kernel (`include/supple/velocity.hpp`).
 
     Attributes:
@@ -123,7 +123,7 @@ class Follower:
         kernel: The compiled form.
     """
 
-    layout: Layout
+    layout: CompiledTasks
     tasks: tuple[int, ...]
     brakes: bool
     kernel: _core.Velocity
@@ -168,56 +168,63 @@ def refuse(q: FloatArray, twist: FloatArray, qd: FloatArray | None, row: int) ->
     """Raise the error for numbers of a row of the flattened batch."""
     place = [int(i) for i in np.unravel_index(row, q.shape[:-1])] if q.ndim > 1 else ""
     given = ", ".join(
-        f"{name}{place} = {shown(one.reshape(-1, one.shape[-1])[row].tolist())}"
+        f"{name}{place} = {short_repr(one.reshape(-1, one.shape[-1])[row].tolist())}"
         for name, one in (("q", q), ("twist", twist), ("qd", qd))
         if one is not None
     )
     raise InputError(f"q, twist and qd must be finite, and such that the step is; given: {given}")
 
 
-def follower_of(
+def velocity_ik(
     robot: Robot,
     tasks: TaskLike | Sequence[TaskLike] | None,
     step: AnyStep | None,
     limits: Limits | None,
     dt: float | None,
-) -> Follower:
+) -> VelocityIk:
     """What is asked for in the kernel's form; made when first asked for.
 
     Raises:
         InputError: a step, tasks or limits that are not for a batch, or not for the robot.
     """
     if not isinstance(robot, Robot):
-        raise InputError(f"robot must be a Robot; given: {shown(robot)}")
+        raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
     layout, single = laid_out(robot, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("tasks of a batch must be of frames; given: a PostureTask")
-    plan = plan_of(DLS(damping.Optimal.for_robot(robot)) if step is None else step, layout)
-    if plan.decision != Decision.STEP or plan.own is not None:
-        raise InputError(f"a batch takes the steps that supple has; given: {shown(step)}")
+    plan = make_controller(DLS(damping.Optimal.for_robot(robot)) if step is None else step, layout)
+    if plan.decision != ControlMode.STEP or plan.own is not None:
+        raise InputError(f"a batch takes the steps that supple has; given: {short_repr(step)}")
     if limits is None:
         if dt is not None:
-            raise InputError(f"dt is for limits, of which there are none; given: {shown(dt)}")
+            raise InputError(f"dt is for limits, of which there are none; given: {short_repr(dt)}")
         return _made(layout, single, plan.steps[0], None, math.inf, 1.0)
     bounds: object = limits
     if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
-        raise InputError(f"limits must be Limits of {robot.dof} joints; given: {shown(limits)}")
+        raise InputError(
+            f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
+        )
     if dt is None:
         raise InputError("limits need dt, the length of a step [s]; given: none")
     bound = min(bounds.max_norm, plan.max_speed)
     return _made(layout, single, plan.steps[0], bounds, bound, number(dt, "dt", above=0))
 
 
-_known = lru_cache(maxsize=64)(follower_of)
+_known = lru_cache(maxsize=64)(velocity_ik)
 
 
 @lru_cache(maxsize=64)
 def _made(
-    layout: Layout, single: bool, step: Kernel, limits: Limits | None, bound: float, dt: float
-) -> Follower:
+    layout: CompiledTasks,
+    single: bool,
+    step: Kernel,
+    limits: Limits | None,
+    bound: float,
+    dt: float,
+) -> VelocityIk:
     within = Limits.none(layout.robot) if limits is None else limits
     each = (within.lower, within.upper, within.max_speed, within.max_acceleration)
-    return Follower(
+    return VelocityIk(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
         brakes=bool(np.isfinite(within.max_acceleration).any()),

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from supple.describe._source import Budget, Source, read_source
-from supple.errors import DescriptionError, shown
+from supple.errors import DescriptionError, short_repr
 
 _MAX_FILES = 1_000
 
@@ -47,7 +47,7 @@ def read_document(file: Source, budget: Budget) -> Document:
             root, inner = _read_named(element, 1, reading, budget)
             name = element.get("name", "")
             if name in current.models:
-                raise DescriptionError(f"two models are named {shown(name)}.")
+                raise DescriptionError(f"two models are named {short_repr(name)}.")
             current.models[name] = Document(root)
             todo.append((current.models[name], replace(inner, model_folder=inner.chain[-1].parent)))
     return document
@@ -85,9 +85,9 @@ def _read_named(element: Element, depth: int, by: _Read, budget: Budget) -> tupl
     # MuJoCo takes both slashes, and ".." by the letters.
     paths = [Path(os.path.normpath(folder / name.replace("\\", "/"))) for folder in folders]
     path = next((path for path in paths if os.path.exists(path)), paths[0])
-    what = f"<{element.tag}> of {shown(name)}"
+    what = f"<{element.tag}> of {short_repr(name)}"
     if path in by.chain:
-        around = " -> ".join(shown(each.name) for each in (*by.chain, path)[-12:])
+        around = " -> ".join(short_repr(each.name) for each in (*by.chain, path)[-12:])
         raise DescriptionError(f"{what}: the file is within itself: {around}.")
     budget.files += 1
     if budget.files > _MAX_FILES:

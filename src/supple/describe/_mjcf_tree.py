@@ -18,7 +18,7 @@ from supple.describe._include import Document
 from supple.describe._mjcf_values import MAIN, Values, compiler_of, defaults_of
 from supple.describe._pose import Array
 from supple.describe._source import MAX_BYTES
-from supple.errors import DescriptionError, shown, unknown
+from supple.errors import DescriptionError, short_repr, unknown
 
 MAX_DEPTH = 400
 MAX_ELEMENTS = 20_000
@@ -90,7 +90,7 @@ class _Model:
     def __init__(self, document: Document) -> None:
         root = document.root
         if root.tag != "mujoco":
-            given = f"given <{shown(root.tag)[1:-1]}>"
+            given = f"given <{short_repr(root.tag)[1:-1]}>"
             raise DescriptionError(
                 f"an attached model must be MJCF with the root <mujoco>; {given}."
             )
@@ -123,7 +123,7 @@ class _Model:
     def find(self, tag: str, name: str) -> tuple[Element, str]:
         """A body or frame by its name, and the default class of what surrounds it."""
         if (tag, name) not in self._found:
-            raise DescriptionError(f"<attach>: the model has no {tag} {shown(name)}.")
+            raise DescriptionError(f"<attach>: the model has no {tag} {short_repr(name)}.")
         return self._found[tag, name]
 
     @cached_property
@@ -313,7 +313,9 @@ class _Walk:
         if kind == "free" and body.parent != 0:
             raise values.error("is a free joint of a body that is not a child of the world")
         if sum(_COORDINATES[each.kind] for each in body.joints) + _COORDINATES[kind] > 6:
-            raise DescriptionError(f"body {shown(body.name)} has more than 6 degrees of freedom.")
+            raise DescriptionError(
+                f"body {short_repr(body.name)} has more than 6 degrees of freedom."
+            )
         lower, upper = (float(x) for x in values.numbers("range", 2, (0, 0)))
         limited = values.keyword("limited", ("true", "false", "auto"), "auto")
         if limited == "auto" and not compiler.autolimits and lower < upper:
@@ -383,5 +385,7 @@ class _Walk:
             found = {(): final}
         for each in found.values():
             if kinds[each] not in ("hinge", "slide"):
-                raise values.error(f"couples {shown(each)}, which is neither a hinge nor a slide")
+                raise values.error(
+                    f"couples {short_repr(each)}, which is neither a hinge nor a slide"
+                )
         return found

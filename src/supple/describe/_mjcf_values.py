@@ -18,7 +18,7 @@ from supple.describe._pose import (
     rotation_y,
     rotation_z,
 )
-from supple.errors import DescriptionError, shown, unknown
+from supple.errors import DescriptionError, short_repr, unknown
 
 _MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
 _TINY = 1e-14  # length below which MuJoCo takes a vector for zero
@@ -80,7 +80,7 @@ class Values:
     ) -> None:
         own = element.attrib
         name = own.get("name")
-        self.what = f"<{element.tag}>{f' {shown(name)}' if name else ''}"
+        self.what = f"<{element.tag}>{f' {short_repr(name)}' if name else ''}"
         known = _ATTRIBUTES[kind or element.tag]
         for key in own:
             if key not in known:
@@ -112,7 +112,7 @@ class Values:
         """A whole number that must be there; beyond 18 digits it is merely huge."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
-            raise self.error(f"{key}: expected a whole number, given {shown(text)}")
+            raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")
         return int(text[:19])
 
     def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
@@ -128,7 +128,7 @@ class Values:
             given = []
         if not (least or count) <= len(given) <= count:
             expected = f"expected {count} number{'s' if count > 1 else ''}"
-            raise self.error(f"{key}: {expected}, given {shown(text)}")
+            raise self.error(f"{key}: {expected}, given {short_repr(text)}")
         return np.array([*given, *numbers[len(given) :]])
 
     def pose(self, compiler: Compiler) -> Array:
@@ -181,7 +181,7 @@ class Values:
     def _unit(self, v: Array, key: str) -> Array:
         largest = float(abs(v).max())
         if largest <= _TINY:
-            raise self.error(f"{key}: expected a direction, given {shown(self.text(key))}")
+            raise self.error(f"{key}: expected a direction, given {short_repr(self.text(key))}")
         v = v / largest  # no overflow in the norm
         return np.asarray(v / np.linalg.norm(v))
 
@@ -204,7 +204,7 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
         raise values.error('has coordinate="global", which MuJoCo no longer reads either')
     eulerseq = values.text("eulerseq", "xyz")
     if not re.fullmatch("[xyzXYZ]{3}", eulerseq):
-        raise values.error(f"eulerseq: expected three of xyzXYZ, given {shown(eulerseq)}")
+        raise values.error(f"eulerseq: expected three of xyzXYZ, given {short_repr(eulerseq)}")
     return Compiler(
         degrees=values.keyword("angle", ("degree", "radian"), "degree") == "degree",
         eulerseq=eulerseq,
@@ -231,7 +231,9 @@ def defaults_of(sections: Iterable[Element]) -> Defaults:
                 inner = child.get("class", "")
                 if not inner or inner in classes:
                     problem = "a class of its own name"
-                    raise DescriptionError(f"<default>: expected {problem}, given {shown(inner)}.")
+                    raise DescriptionError(
+                        f"<default>: expected {problem}, given {short_repr(inner)}."
+                    )
                 classes[inner] = dict(classes[name])
                 todo.append((child, inner))
         # Before MuJoCo 4 the outermost class could have another name than "main".

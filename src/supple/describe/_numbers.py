@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 
 
 def real_numbers(given: object, expected: str) -> npt.NDArray[Any]:
@@ -25,9 +25,9 @@ def real_numbers(given: object, expected: str) -> npt.NDArray[Any]:
     try:
         array = np.asarray(given)
     except Exception as error:  # whatever an object's own conversion raises
-        raise InputError(f"{expected}; given: {shown(given)} ({error})") from error
+        raise InputError(f"{expected}; given: {short_repr(given)} ({error})") from error
     if array.dtype.kind not in "iuf":
-        what = "an array" if array is given else shown(given)
+        what = "an array" if array is given else short_repr(given)
         raise InputError(f"{expected}; given: {what} of type {array.dtype}")
     return array
 

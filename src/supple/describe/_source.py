@@ -12,7 +12,7 @@ from typing import TypeAlias
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from supple.errors import DescriptionError, InputError, listed, shown
+from supple.errors import DescriptionError, InputError, listed, short_repr
 
 PathOrText: TypeAlias = "str | os.PathLike[str]"
 
@@ -69,7 +69,7 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
     elif isinstance(source, str | os.PathLike):
         label, path, data = _loaded(source, budget)
     else:
-        raise InputError(f"expected a path or a text of XML, given {shown(source)}.")
+        raise InputError(f"expected a path or a text of XML, given {short_repr(source)}.")
 
     if not data.strip():
         expected = f"XML with a <{root}> element" if root else "XML"
@@ -103,7 +103,7 @@ def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, 
         problem = f"no such file: {_label(Path(source))}{_nearby(Path(source))}."
         raise DescriptionError(problem) from error
     except (OSError, TypeError, ValueError) as error:
-        problem = f"{shown(source)} cannot be read as a file: {error}."
+        problem = f"{short_repr(source)} cannot be read as a file: {error}."
         raise error if isinstance(error, DescriptionError) else DescriptionError(problem) from error
 
 
@@ -161,7 +161,7 @@ class _Checker:
 
     def _refuse_doctype(self, name: str, *_: object) -> None:
         raise self._error(
-            f"declares a document type or entity ({shown(name)}), which is refused: "
+            f"declares a document type or entity ({short_repr(name)}), which is refused: "
             "entities can expand without bound or read other files"
         )
 
@@ -169,11 +169,12 @@ class _Checker:
         if self.expected and name != self.expected:
             hint = _OTHER_ROOTS.get(name, "is it a robot file?")
             raise self._error(
-                f"has the root element <{shown(name)[1:-1]}>, expected <{self.expected}>; {hint}"
+                f"has the root element <{short_repr(name)[1:-1]}>, expected <{self.expected}>; "
+                f"{hint}"
             )
         if name.startswith("xacro:"):
             raise self._error(
-                f"has the element <{shown(name)[1:-1]}>: it is xacro; expand it first, "
+                f"has the element <{short_repr(name)[1:-1]}>: it is xacro; expand it first, "
                 "xacro arm.urdf.xacro > arm.urdf"
             )
         self.expected = ""  # it is asked of the root only

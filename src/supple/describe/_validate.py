@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from supple.describe._numbers import as_doubles, real_numbers
 from supple.describe._pose import Array
-from supple.errors import DescriptionError, InputError, listed, shown, unknown
+from supple.errors import DescriptionError, InputError, listed, short_repr, unknown
 
 if TYPE_CHECKING:
     from supple.describe.description import Frame, Joint, Mimic
@@ -28,31 +28,35 @@ def real(value: object, what: str, expected: str = "real numbers") -> Array:
     try:
         return as_doubles(real_numbers(value, what))
     except InputError as error:
-        raise DescriptionError(f"{what}: expected {expected}, given {shown(value)}.") from error
+        raise DescriptionError(
+            f"{what}: expected {expected}, given {short_repr(value)}."
+        ) from error
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
     """Every name is a non-empty string; joints are unique; kinds are known; something moves."""
     if not isinstance(robot, str):
-        raise DescriptionError(f"robot name: expected a string, given {shown(robot)}.")
+        raise DescriptionError(f"robot name: expected a string, given {short_repr(robot)}.")
     names: list[tuple[str, object]] = [
         *(("joint name", joint.name) for joint in joints),
         *(("link name", link) for joint in joints for link in (joint.parent, joint.child)),
         *(("frame name", frame.name) for frame in frames),
-        *((f"link of frame {shown(frame.name)}", frame.link) for frame in frames),
+        *((f"link of frame {short_repr(frame.name)}", frame.link) for frame in frames),
     ]
     for what, name in names:
         if not isinstance(name, str) or not name:
-            raise DescriptionError(f"{what}: expected a non-empty string, given {shown(name)}.")
+            raise DescriptionError(
+                f"{what}: expected a non-empty string, given {short_repr(name)}."
+            )
     refuse_duplicates("joint", [joint.name for joint in joints])
     for joint in joints:
         kind: object = joint.kind
         if not isinstance(kind, str) or kind not in KINDS:
             problem = unknown("kind", kind, KINDS)
-            raise DescriptionError(f"joint {shown(joint.name)}: {problem}")
+            raise DescriptionError(f"joint {short_repr(joint.name)}: {problem}")
     if not any(joint.moves for joint in joints):
         raise DescriptionError(
-            f"robot {shown(robot)} has {len(joints)} joints and none of them moves; "
+            f"robot {short_repr(robot)} has {len(joints)} joints and none of them moves; "
             "expected at least one revolute, continuous or prismatic joint."
         )
 
@@ -62,7 +66,9 @@ def refuse_duplicates(kind: str, names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DescriptionError(f"two {kind}s are named {shown(name)}; names must be unique.")
+            raise DescriptionError(
+                f"two {kind}s are named {short_repr(name)}; names must be unique."
+            )
         seen.add(name)
 
 
@@ -81,7 +87,9 @@ def in_tree_order(joints: Sequence[Joint]) -> tuple[Joint, ...]:
     for joint in joints:
         if joint.child in above:
             both = listed((above[joint.child].name, joint.name))
-            raise DescriptionError(f"link {shown(joint.child)} has two parents, by joints {both}.")
+            raise DescriptionError(
+                f"link {short_repr(joint.child)} has two parents, by joints {both}."
+            )
         above[joint.child] = joint
         below.setdefault(joint.parent, []).append(joint)
 
@@ -110,13 +118,15 @@ def _refuse_cycle(above: dict[str, Joint], link: str) -> NoReturn:
         link = above[link].parent
     links = list(path)
     cycle = [*reversed(links[links.index(link) :]), links[-1]]
-    around = " -> ".join(shown(name) for name in cycle[:12]) + (" …" if len(cycle) > 12 else "")
+    around = " -> ".join(short_repr(name) for name in cycle[:12]) + (
+        " …" if len(cycle) > 12 else ""
+    )
     raise DescriptionError(f"the links form a cycle: {around}; expected a tree with one root.")
 
 
 def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
     """Poses made exact, axes unit, limits checked; the numbers of a fixed joint do not matter."""
-    names = [f"joint {shown(joint.name)}" for joint in joints]
+    names = [f"joint {short_repr(joint.name)}" for joint in joints]
     origins = _poses(np.array([j.origin for j in joints]), [f"{name}: origin" for name in names])
     tails = _poses(np.array([j.tail for j in joints]), [f"{name}: tail" for name in names])
     fixed = np.array([not joint.moves for joint in joints])
@@ -237,20 +247,20 @@ def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:
 
 def _followed(joint: Joint, mimic: Mimic, by_name: dict[str, Joint]) -> Joint:
     """The joint that a mimic names, if it can be followed."""
-    name = f"joint {shown(joint.name)}"
+    name = f"joint {short_repr(joint.name)}"
     if not joint.moves:
-        raise DescriptionError(f"{name} is fixed and cannot mimic {shown(mimic.joint)}.")
+        raise DescriptionError(f"{name} is fixed and cannot mimic {short_repr(mimic.joint)}.")
     if mimic.joint not in by_name:
         problem = unknown("joint", mimic.joint, by_name)
-        weld = f"Correct it, or weld the follower: fixed=[{shown(joint.name)}]."
+        weld = f"Correct it, or weld the follower: fixed=[{short_repr(joint.name)}]."
         raise DescriptionError(f"{name} mimics an {problem} {weld}")
     followed = by_name[mimic.joint]
     if followed is joint:
         raise DescriptionError(f"{name} mimics itself.")
     if not followed.moves:
         raise DescriptionError(
-            f"{name} mimics {shown(mimic.joint)}, which is fixed; weld both: "
-            f"fixed=[{shown(joint.name)}]."
+            f"{name} mimics {short_repr(mimic.joint)}, which is fixed; weld both: "
+            f"fixed=[{short_repr(joint.name)}]."
         )
     return followed
 
@@ -267,8 +277,8 @@ def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
     if not (abs(mimic.multiplier) <= _HUGE and abs(mimic.offset) <= _HUGE):
         numbers = f"multiplier={mimic.multiplier:g}, offset={mimic.offset:g}"
         raise DescriptionError(
-            f"joint {shown(name)}: the mimic of {shown(mimic.joint)} must be finite and at most "
-            f"{_HUGE:g}, given {numbers}."
+            f"joint {short_repr(name)}: the mimic of {short_repr(mimic.joint)} must be finite and "
+            f"at most {_HUGE:g}, given {numbers}."
         )
     return mimic
 
@@ -279,13 +289,13 @@ def with_clean_placements(frames: Sequence[Frame], links: Sequence[str]) -> tupl
     known = set(links)
     for frame in frames:
         if frame.name in known:
-            raise DescriptionError(f"frame {shown(frame.name)} has the name of a link.")
+            raise DescriptionError(f"frame {short_repr(frame.name)} has the name of a link.")
         if frame.link not in known:
             problem = unknown("link", frame.link, links)
-            raise DescriptionError(f"frame {shown(frame.name)} is on an {problem}")
+            raise DescriptionError(f"frame {short_repr(frame.name)} is on an {problem}")
     if not frames:
         return ()
-    what = [f"frame {shown(frame.name)}: placement" for frame in frames]
+    what = [f"frame {short_repr(frame.name)}: placement" for frame in frames]
     poses = _poses(np.array([frame.placement for frame in frames]), what)
     return tuple(replace(frame, placement=T) for frame, T in zip(frames, poses, strict=True))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from supple.describe import _validate
 from supple.describe._pose import Array
-from supple.errors import DescriptionError, shown
+from supple.errors import DescriptionError, short_repr
 
 Kind: TypeAlias = Literal["revolute", "continuous", "prismatic", "fixed"]
 _Thing = TypeVar("_Thing")
@@ -38,7 +38,7 @@ def _number(value: object, what: str) -> float:
         return value
     array = _validate.real(value, what, "a number")
     if array.ndim:
-        raise DescriptionError(f"{what}: expected a number, given {shown(value)}.")
+        raise DescriptionError(f"{what}: expected a number, given {short_repr(value)}.")
     return float(array)
 
 
@@ -46,14 +46,14 @@ def _all(kind: type[_Thing], given: object, what: str) -> tuple[_Thing, ...]:
     """The things given, each of the kind."""
     expected = f"{what}: expected a sequence of {kind.__name__}"
     if isinstance(given, str):
-        raise DescriptionError(f"{expected}, given the single string {shown(given)}.")
+        raise DescriptionError(f"{expected}, given the single string {short_repr(given)}.")
     try:
         things: tuple[_Thing, ...] = tuple(given)  # type: ignore[arg-type]
     except Exception as error:  # an object's own
-        raise DescriptionError(f"{expected}, given {shown(given)}.") from error
+        raise DescriptionError(f"{expected}, given {short_repr(given)}.") from error
     for thing in things:
         if not isinstance(thing, kind):
-            raise DescriptionError(f"{expected}, given {shown(thing)} among them.")
+            raise DescriptionError(f"{expected}, given {short_repr(thing)} among them.")
     return things
 
 
@@ -68,9 +68,9 @@ class Mimic:
     def __post_init__(self) -> None:
         joint: object = self.joint
         if not isinstance(joint, str):
-            raise DescriptionError(f"mimic: expected a joint's name, given {shown(joint)}.")
+            raise DescriptionError(f"mimic: expected a joint's name, given {short_repr(joint)}.")
         for key in ("multiplier", "offset"):
-            number = _number(getattr(self, key), f"mimic of {shown(self.joint)}: {key}")
+            number = _number(getattr(self, key), f"mimic of {short_repr(self.joint)}: {key}")
             object.__setattr__(self, key, number)
 
 
@@ -116,7 +116,7 @@ class Joint(_Remade):
     mimic: Mimic | None = None
 
     def __post_init__(self) -> None:
-        what = f"joint {shown(self.name)}"
+        what = f"joint {short_repr(self.name)}"
         for key, shape in (("origin", (4, 4)), ("axis", (3,)), ("tail", (4, 4))):
             frozen = _frozen(getattr(self, key), shape, f"{what}: {key}")
             object.__setattr__(self, key, frozen)
@@ -125,7 +125,7 @@ class Joint(_Remade):
             object.__setattr__(self, key, number)
         mimic: object = self.mimic
         if not isinstance(mimic, Mimic | None):
-            problem = f"expected a Mimic or None, given {shown(mimic)}"
+            problem = f"expected a Mimic or None, given {short_repr(mimic)}"
             raise DescriptionError(f"{what}: mimic: {problem}.")
 
     @property
@@ -143,7 +143,7 @@ class Frame(_Remade):
     placement: Array = field(default_factory=_identity)
 
     def __post_init__(self) -> None:
-        what = f"frame {shown(self.name)}: placement"
+        what = f"frame {short_repr(self.name)}: placement"
         object.__setattr__(self, "placement", _frozen(self.placement, (4, 4), what))
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from supple.describe._pose import Array, rotation_x, rotation_z, translation
 from supple.describe._validate import real
 from supple.describe.description import Description, Frame, Joint, Kind
-from supple.errors import DescriptionError, one_of, shown, unknown
+from supple.errors import DescriptionError, one_of, short_repr, unknown
 
 _KINDS: dict[str, Kind] = {
     "R": "revolute",
@@ -141,7 +141,7 @@ def _limits(given: npt.ArrayLike | None, n: int) -> Array:
 def _kinds(given: str | Sequence[str] | None, n: int) -> list[Kind]:
     letters = ["revolute"] * n if given is None else _listed(given)
     if len(letters) != n:
-        raise DescriptionError(f"kinds: expected {n}, one per joint, given {shown(given)}.")
+        raise DescriptionError(f"kinds: expected {n}, one per joint, given {short_repr(given)}.")
     each: Iterable[object] = letters
     for letter in each:
         if not isinstance(letter, str) or letter not in _KINDS:
@@ -152,7 +152,7 @@ def _kinds(given: str | Sequence[str] | None, n: int) -> list[Kind]:
 def _names(what: str, given: Sequence[str] | None, default: list[str]) -> list[str]:
     names = default if given is None else _listed(given)
     if isinstance(given, str) or len(names) != len(default):
-        raise DescriptionError(f"{what}: expected {len(default)} names, given {shown(given)}.")
+        raise DescriptionError(f"{what}: expected {len(default)} names, given {short_repr(given)}.")
     return names
 
 

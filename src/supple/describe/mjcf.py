@@ -15,7 +15,7 @@ from supple.describe._source import Budget, PathOrText, read_source
 from supple.describe._validate import refuse_duplicates
 from supple.describe.description import Description, Frame, Joint, Kind, Mimic
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import DescriptionError, shown
+from supple.errors import DescriptionError, short_repr
 
 
 def mjcf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
@@ -115,8 +115,8 @@ class _Reader:
             what = "free" if joint.kind == "free" else "a ball joint"
             if name not in weld:
                 raise DescriptionError(
-                    f"joint {shown(name)} is {what}, which is more than one coordinate; "
-                    f"weld it with fixed=[{shown(name)}]."
+                    f"joint {short_repr(name)} is {what}, which is more than one coordinate; "
+                    f"weld it with fixed=[{short_repr(name)}]."
                 )
             return Joint(name, "fixed", parent, child, here)
         anchor = joint.anchor if kind != "prismatic" else np.zeros(3)
@@ -149,13 +149,13 @@ class _Reader:
                 continue
             if any(c[2:]):
                 raise DescriptionError(
-                    f"joint {shown(name)} follows {shown(two)} by a polynomial of "
+                    f"joint {short_repr(name)} follows {short_repr(two)} by a polynomial of "
                     f"higher degree {list(c)}; expected a linear one, or weld it with "
-                    f"fixed=[{shown(name)}]."
+                    f"fixed=[{short_repr(name)}]."
                 )
             if name in mimics:
-                both = f"{shown(mimics[name].joint)} and {shown(two)}"
-                raise DescriptionError(f"joint {shown(name)} follows two joints: {both}.")
+                both = f"{short_repr(mimics[name].joint)} and {short_repr(two)}"
+                raise DescriptionError(f"joint {short_repr(name)} follows two joints: {both}.")
             offset = self.refs[name] + c[0] - c[1] * self.refs[two]
             mimics[name] = Mimic(two, c[1], offset)
         return mimics

@@ -14,7 +14,7 @@ from supple.describe._source import Budget, PathOrText, read_source
 from supple.describe._validate import refuse_duplicates, refuse_roots
 from supple.describe.description import Description, Joint, Kind, Mimic
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import DescriptionError, shown, unknown
+from supple.errors import DescriptionError, short_repr, unknown
 
 _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
@@ -81,11 +81,11 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
     """One joint; floating and planar ones must be about to be welded."""
     kind = element.get("type", "")
     if kind not in _TYPES:
-        raise DescriptionError(f"joint {shown(name)}: {unknown('type', kind, _TYPES)}")
+        raise DescriptionError(f"joint {short_repr(name)}: {unknown('type', kind, _TYPES)}")
     if kind in _WELDABLE and name not in weld:
         raise DescriptionError(
-            f"joint {shown(name)} is {kind}, which is more than one coordinate; "
-            f"weld it with fixed=[{shown(name)}]."
+            f"joint {short_repr(name)} is {kind}, which is more than one coordinate; "
+            f"weld it with fixed=[{short_repr(name)}]."
         )
     origin, limit = _Part(element, "origin"), _Part(element, "limit")
     mimic = _Part(element, "mimic")
@@ -112,7 +112,7 @@ class _Part:
 
     def __init__(self, joint: Element, tag: str, required: bool = False) -> None:
         parts = joint.findall(tag)
-        self._what = f"joint {shown(joint.get('name'))}"
+        self._what = f"joint {short_repr(joint.get('name'))}"
         if len(parts) > 1:
             raise DescriptionError(f"{self._what} has {len(parts)} <{tag}> elements; expected one.")
         if required and not parts:
@@ -134,7 +134,7 @@ class _Part:
             return ()
         if len(text) > _MAX_NUMBERS:
             problem = f"{len(text)} characters are too many: at most {_MAX_NUMBERS} are read"
-            raise DescriptionError(f"{self._what} {key}: {problem}, given {shown(text)}.")
+            raise DescriptionError(f"{self._what} {key}: {problem}, given {short_repr(text)}.")
         try:
             numbers = [float(word) for word in text.split()]
         except ValueError:
@@ -142,7 +142,9 @@ class _Part:
         if "_" in text:  # 1_0 is a number in Python only
             numbers = []
         if len(numbers) != count:
-            expected = f"expected {count} number{'s' if count > 1 else ''}, given {shown(text)}"
+            expected = (
+                f"expected {count} number{'s' if count > 1 else ''}, given {short_repr(text)}"
+            )
             hint = "; expand the file with xacro first" if "${" in text else ""
             raise DescriptionError(f"{self._what} {key}: {expected}{hint}.")
         return numbers
@@ -151,7 +153,7 @@ class _Part:
         """Three finite numbers, none if the attribute is missing."""
         numbers = self.numbers(key, 3)
         if not all(math.isfinite(number) for number in numbers):
-            given = f"given {shown(self._values[key])}"
+            given = f"given {short_repr(self._values[key])}"
             raise DescriptionError(f"{self._what} {key}: expected finite numbers, {given}.")
         return numbers
 
@@ -180,7 +182,7 @@ def _check_links(links: Sequence[str], joints: Iterable[Joint]) -> None:
     for joint in joints:
         for tag, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in known:
-                what = f"joint {shown(joint.name)}: <{tag}>"
+                what = f"joint {short_repr(joint.name)}: <{tag}>"
                 raise DescriptionError(f"{what} names an {unknown('link', link, links)}")
             unconnected.pop(link, None)
         roots.pop(joint.child, None)

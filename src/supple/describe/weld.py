@@ -10,7 +10,7 @@ import numpy as np
 
 from supple.describe._pose import motion
 from supple.describe.description import Joint
-from supple.errors import DescriptionError, InputError, shown, unknown
+from supple.errors import DescriptionError, InputError, short_repr, unknown
 
 
 def names_to_weld(
@@ -23,7 +23,7 @@ def names_to_weld(
     try:
         names = (fixed,) if isinstance(fixed, str) else tuple(fixed)
     except Exception as error:  # an object's own
-        raise InputError(f"{what}: expected names of joints, given {shown(fixed)}.") from error
+        raise InputError(f"{what}: expected names of joints, given {short_repr(fixed)}.") from error
     known = frozenset(available)
     each: Iterable[object] = names
     for name in each:
@@ -50,7 +50,7 @@ def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint,
             if joint.mimic is not None and joint.name not in still:
                 value = joint.mimic.multiplier * still[name] + joint.mimic.offset
                 if not math.isfinite(value):
-                    follows = f"joint {shown(joint.name)}, which follows {shown(name)},"
+                    follows = f"joint {short_repr(joint.name)}, which follows {short_repr(name)},"
                     raise DescriptionError(f"{follows} would stand still at {value:g}.")
                 still[joint.name] = value
                 todo.append(joint.name)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.gpu.runtime import Memory, packages
 
 Kinds: TypeAlias = tuple[type[np.floating[Any]], ...]
@@ -40,7 +40,7 @@ def stream_of(given: object, arrays: tuple[object, ...]) -> int:
                 return int(getattr(given, name))
         if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
             return given
-        raise InputError(f"stream must be a CUDA stream, or its handle; given: {shown(given)}")
+        raise InputError(f"stream must be a CUDA stream, or its handle; given: {short_repr(given)}")
     for array in arrays:
         named = getattr(array, "__cuda_array_interface__", {}).get("stream")
         if named:
@@ -49,7 +49,7 @@ def stream_of(given: object, arrays: tuple[object, ...]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class DeviceArrayView:
     """An array of the caller's: its address, shape and type, and what keeps it alive."""
 
     pointer: int
@@ -68,7 +68,7 @@ def seen(
     *,
     dtypes: Sequence[type[np.generic]] = (np.float64,),
     strided: bool = False,
-) -> Seen:
+) -> DeviceArrayView:
     """Look at an array on a GPU, in order with the stream that it was written on.
 
     Raises:
@@ -76,7 +76,7 @@ def seen(
     """
     if not on_gpu(given):
         raise InputError(
-            f"{name} must be in a GPU's memory as the others are; given: {shown(given)}"
+            f"{name} must be in a GPU's memory as the others are; given: {short_repr(given)}"
         )
     core = packages()[0]
     view = core.utils.StridedMemoryView.from_any_interface(given, stream_ptr=stream or 1)
@@ -93,7 +93,7 @@ def seen(
         raise InputError(f"{name} on a GPU must be {types}{also}; given: {view.dtype}, {shape}")
     own = steps if strides is None else strides
     device = int(view.device_id)
-    return Seen(int(view.ptr), shape, np.dtype(view.dtype), device, view, own, dense)
+    return DeviceArrayView(int(view.ptr), shape, np.dtype(view.dtype), device, view, own, dense)
 
 
 @dataclass(frozen=True, eq=False)

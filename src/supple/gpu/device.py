@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, one_of, shown
+from supple.errors import InputError, one_of, short_repr
 from supple.gpu.arrays import on_gpu
 
 Precision: TypeAlias = Literal["mixed", "double"]
@@ -31,7 +31,7 @@ def device_named(given: object) -> str:
     if given is None:
         return "cuda"
     if not isinstance(given, str) or not re.fullmatch(r"cuda(:\d+)?", given):
-        raise InputError(f'device must be "cpu", "cuda" or "cuda:0"; given: {shown(given)}')
+        raise InputError(f'device must be "cpu", "cuda" or "cuda:0"; given: {short_repr(given)}')
     return given
 
 

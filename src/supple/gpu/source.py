@@ -22,7 +22,7 @@ def source(name: str, constants: str = "", rough: str = "float", several: bool =
         rough: The numbers of the search, "float" or "double".
         several: Whether answers are compared, and not the first one taken.
     """
-    ways = f"using Rough = {rough};\nconstexpr bool several = {str(several).lower()};\n"
+    ways = f"using SearchReal = {rough};\nconstexpr bool several = {str(several).lower()};\n"
     return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.ik.problem import Search
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
@@ -40,7 +40,7 @@ def each_of(
         if isinstance(target, np.ndarray) and target.shape[-3:] == (count, 4, 4):
             return [np.ascontiguousarray(_real(target[..., i, :, :])) for i in range(count)]
         expected += f", or an array of shape (..., {count}, 4, 4)"
-    given = f"shape {target.shape}" if isinstance(target, np.ndarray) else shown(target)
+    given = f"shape {target.shape}" if isinstance(target, np.ndarray) else short_repr(target)
     raise InputError(f"{expected}; given: {given}")
 
 
@@ -56,7 +56,7 @@ def start_of(q0: ArrayLike, robot: Robot, lead: tuple[int, ...]) -> Array:
     q = np.ascontiguousarray(coordinates(q0, robot.dof, "q0"), dtype=np.float64)
     if q.ndim == 1:
         if not np.isfinite(q).all():
-            raise InputError(f"q0 must be finite; given: {shown(q0)}")
+            raise InputError(f"q0 must be finite; given: {short_repr(q0)}")
         return q
     if q.shape[:-1] != lead:
         raise InputError(
@@ -93,5 +93,7 @@ def count_of(given: int, what: str, most: int) -> int:
     except TypeError:
         count = 0
     if not 0 < count <= most:
-        raise InputError(f"{what} must be a whole number from 1 to {most}; given: {shown(given)}")
+        raise InputError(
+            f"{what} must be a whole number from 1 to {most}; given: {short_repr(given)}"
+        )
     return count

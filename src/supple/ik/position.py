@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core
 from supple.control.trajectory import Status
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.gpu.device import (
     Precision,
     check_precision,
@@ -34,9 +34,9 @@ from supple.ik.arguments import (
 )
 from supple.ik.preference import Preference, checked, costs
 from supple.ik.problem import Search, search_of
-from supple.ik.report import story_of
+from supple.ik.report import make_report
 from supple.ik.solution import STATUS, Answers, Solution
-from supple.ik.subproblems import Found, Progress, divided, falls_apart, part_by_part
+from supple.ik.subproblems import Found, Progress, divided, is_separable, solve_subproblems
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.kinematics.environment import thread_count
@@ -153,7 +153,7 @@ def solve(
         }
         for name, given in refused.items():
             if given is not None:
-                raise InputError(f"{name} is for device='cpu' alone; given: {shown(given)}")
+                raise InputError(f"{name} is for device='cpu' alone; given: {short_repr(given)}")
         search = search_of(robot, tasks, damping, max_step)
         bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
         check_precision(precision, "cuda")
@@ -166,7 +166,7 @@ def solve(
         call = _Call(search, bounds, math.inf, prefer, most, 1, None, None, place)
         return _on_gpu(call, target, tasks, q0, stream)
     if stream is not None:
-        raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
+        raise InputError(f"stream is for targets in a GPU's memory; given: {short_repr(stream)}")
     if not is_named(precision, "mixed"):
         check_precision(precision, "cpu")
     began = time.perf_counter() if explain or timeout is not None else 0.0
@@ -175,7 +175,7 @@ def solve(
     if threads is not None:
         thread_count(threads)
     if progress is not None and not callable(progress):
-        raise InputError(f"progress must be a function, or None; given: {shown(progress)}")
+        raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
     bounds = _bounds(position_tolerance, rotation_tolerance, max_starts)
     if prefer is None:
         prefer = "fast" if q0 is None else "nearest"
@@ -213,13 +213,13 @@ def _on_gpu(
             raise InputError(
                 "of targets in a GPU's memory answers are not compared there but by "
                 'prefer="nearest"; solutions and other preferences take arrays of NumPy, also with '
-                f"device=; given: prefer={shown(call.prefer)}, solutions={call.solutions}"
+                f"device=; given: prefer={short_repr(call.prefer)}, solutions={call.solutions}"
             )
         given = each_on_gpu(target, len(search.layout.tasks))
         made: Solution = call.gpu().solve_there(given, q0, call.wanted(1), stream)
         return made
     if stream is not None:
-        raise InputError(f"stream is for targets in a GPU's memory; given: {shown(stream)}")
+        raise InputError(f"stream is for targets in a GPU's memory; given: {short_repr(stream)}")
     goals = search.targets(each_of(target, tasks, search))
     start = None if q0 is None else start_of(q0, search.layout.robot, goals.shape[:-1])
     return call.one(goals, start) if goals.ndim == 1 else call.batch(goals, start)
@@ -268,7 +268,7 @@ class _Call:
         if self.explain is None:
             return made
         took = time.perf_counter() - self.explain
-        told = story_of(self.search, goal, q, int(status), int(effort[0]), failed[0], took)
+        told = make_report(self.search, goal, q, int(status), int(effort[0]), failed[0], took)
         return made._replace(story=told)
 
     def batch(self, goals: Array, start: Array | None) -> Solution:
@@ -341,10 +341,10 @@ class _Call:
             return (*self.gpu().solve(goals, start, self.wanted(most)), np.empty((0, 4)))
         begin = self.search.rests(goals) if start is None else start
         many = partial(self._many, most=most, single=single)
-        if most > 1 or not falls_apart(self.search):
+        if most > 1 or not is_separable(self.search):
             return many(self.search, goals, begin, progress)
         size = _PIECES[math.isfinite(self.ends)]
-        return part_by_part(self.search, many, goals, begin, size, progress)
+        return solve_subproblems(self.search, many, goals, begin, size, progress)
 
     def _many(
         self,

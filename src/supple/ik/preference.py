@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, shown, unknown
+from supple.errors import InputError, short_repr, unknown
 from supple.ik.problem import Search
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
@@ -29,7 +29,7 @@ def checked(prefer: object, started: bool) -> None:
     if not isinstance(prefer, str):
         if callable(prefer):
             return
-        raise InputError(f"prefer must be a name or a function of q; given: {shown(prefer)}")
+        raise InputError(f"prefer must be a name or a function of q; given: {short_repr(prefer)}")
     if prefer not in NAMES:
         raise unknown("preference", prefer, NAMES)
     if prefer == "nearest" and not started:
@@ -66,5 +66,7 @@ def _own(prefer: Own, q: Array) -> float:
     except (TypeError, ValueError):
         cost = math.nan
     if math.isnan(cost):
-        raise InputError(f"prefer must return a number; given: {shown(value)} by {shown(prefer)}")
+        raise InputError(
+            f"prefer must return a number; given: {short_repr(value)} by {short_repr(prefer)}"
+        )
     return cost

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, number, real_numbers
 from supple.kinematics.robot import check_robot, may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule, Region
-from supple.motion.layout import Layout, lay_out, side_by_side
+from supple.motion.layout import CompiledTasks, compile_tasks, side_by_side
 from supple.motion.linearization import Array
 from supple.motion.task import (
     AxisTask,
@@ -85,7 +85,7 @@ class Search:
         kernel: The compiled form.
     """
 
-    layout: Layout
+    layout: CompiledTasks
     order: tuple[int, ...]
     primary: int
     rest: tuple[int, ...]
@@ -185,9 +185,9 @@ def _checked(damping: object, max_step: object) -> tuple[KernelRule | None, floa
     """
     if damping is not None and not isinstance(damping, KernelRule):
         raise InputError(
-            f"damping must be a rule of supple.damping; given: {shown(damping)}. Starts descend on "
-            "lanes of the compiled kernel, which cannot call a function: CONTRIBUTING.md says how "
-            "to add a rule to it, and a Servo takes any function"
+            f"damping must be a rule of supple.damping; given: {short_repr(damping)}. Starts "
+            "run on lanes of the compiled kernel, which cannot call a function: CONTRIBUTING.md "
+            "says how to add a rule to it, and a Servo takes any function"
         )
     return damping, None if max_step is None else number(max_step, "max_step", above=0)
 
@@ -200,7 +200,7 @@ def _search(
     if not met:
         raise InputError("tasks must have one that is no PostureTask: that alone needs no solving")
     moved = met + [i for i in range(len(tasks)) if i not in met]
-    layout = lay_out(robot, tuple(tasks[i] for i in moved))
+    layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
     rows = [task.on(robot) for task in layout.tasks]
     primary = sum(layout.counts[: len(met)])
     low, span, stride = _spread(robot)
@@ -280,7 +280,7 @@ def _scale(weights: Array, measures: Sequence[int], reach: float) -> float:
     return float(reach * max(position) if position else weights.max())
 
 
-def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: Layout) -> list[int]:
+def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -> list[int]:
     """The kind of each task's target, and where its numbers begin, in the caller's order.
 
     Empty if there is one that only Python knows.
@@ -346,7 +346,7 @@ def _ranges(robot: Robot) -> Array:
     return np.where(far, np.inf, robot.upper - np.where(far, 0.0, robot.lower))
 
 
-def _sizes(rows: Sequence[TaskRows], layout: Layout, reached: Array) -> tuple[float, float]:
+def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> tuple[float, float]:
     """How far from their middle frames get, and the largest coordinate of a position [m]."""
     ends = np.cumsum(layout.kernel.target_sizes)
     at = [reached[:, end - 3 : end] for one, end in zip(rows, ends, strict=False) if _moves(one)]
@@ -373,7 +373,7 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
 
 
 def _postures(
-    robot: Robot, rows: Sequence[TaskRows], layout: Layout
+    robot: Robot, rows: Sequence[TaskRows], layout: CompiledTasks
 ) -> tuple[list[int], list[float]]:
     """Which of a target's numbers is the rest posture of each coordinate, and its weight."""
     if not rows:

@@ -19,7 +19,7 @@ _PULL = 1e-6  # of what e could ask of a joint: what is less cannot be told from
 
 
 @dataclass(frozen=True)
-class Story:
+class SolveReport:
     """What `solve` with `explain=True` tells of an answer; `str()` of it is a few sentences.
 
     Attributes:
@@ -66,7 +66,7 @@ class Story:
         return "\n".join(lines)
 
 
-def story_of(
+def make_report(
     search: Search,
     goal: Array,
     q: Array,
@@ -74,7 +74,7 @@ def story_of(
     iterations: int,
     failed: Array,
     seconds: float,
-) -> Story:
+) -> SolveReport:
     """The story of an answer q (n,) to a target, as the kernel's numbers (k,).
 
     `failed` (4,) is how many starts there were and failed, and the errors of the best of those.
@@ -89,7 +89,7 @@ def story_of(
     report = explain(lin, DLS(search.rule))
     at_limit, blocking = _limits(search, lin, q)
     starts, count, far, off = failed.tolist()
-    return Story(
+    return SolveReport(
         report=report,
         sigma_min=lin.sigma_min,
         lambda2=report.lambda2 or 0.0,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.control.trajectory import Status
-from supple.ik.report import Story
+from supple.ik.report import SolveReport
 from supple.motion.linearization import Array
 
 STATUS = tuple(Status)  # by value
@@ -40,7 +40,7 @@ class Solution(NamedTuple):
     rotation_error: float | Array
     iterations: int | NDArray[np.int32]
     restarts: int | NDArray[np.int32]
-    story: Story | None = None
+    story: SolveReport | None = None
 
     @property
     def success(self) -> bool | NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from supple.control.trajectory import Status
 from supple.ik.arguments import LARGEST
 from supple.ik.problem import Search, search_of
 from supple.kinematics import Robot
-from supple.kinematics.robot import carriers
+from supple.kinematics.robot import ancestors
 from supple.motion.damping import Region
 from supple.motion.linearization import Array
 from supple.motion.task import Task
@@ -72,7 +72,7 @@ def parts_of(search: Search) -> tuple[Part, ...]:
 @lru_cache(maxsize=64)
 def divided(search: Search) -> _core.Solver:
     """The kernel of a search, which solves one target part by part."""
-    if falls_apart(search):
+    if is_separable(search):
         search.kernel.divide(
             [
                 (part.search.kernel, part.joints.tolist(), part.numbers.tolist())
@@ -82,12 +82,12 @@ def divided(search: Search) -> _core.Solver:
     return search.kernel
 
 
-def falls_apart(search: Search) -> bool:
+def is_separable(search: Search) -> bool:
     """Whether there is anything to divide."""
     return parts_of(search)[0].search is not search
 
 
-def part_by_part(
+def solve_subproblems(
     search: Search,
     many: Callable[..., Found],
     goals: Array,
@@ -164,11 +164,11 @@ def movers(robot: Robot, task: Task) -> frozenset[int]:
     rows = task.on(robot)
     if rows.goal == Goal.POSTURE:
         return frozenset(rows.picked)
-    frame = carriers(robot, rows.frame)
-    base = carriers(robot, rows.base) if rows.base is not None else {}
+    frame = ancestors(robot, rows.frame)
+    base = ancestors(robot, rows.base) if rows.base is not None else {}
     if rows.axes in (None, BODY):  # what carries both does not move one against the other
         return frozenset((frame | base)[j] for j in frame.keys() ^ base.keys())
-    axes = {} if rows.axes == WORLD else carriers(robot, rows.axes)
+    axes = {} if rows.axes == WORLD else ancestors(robot, rows.axes)
     return frozenset((frame | base | axes).values())
 
 

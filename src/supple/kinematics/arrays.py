@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.describe._numbers import as_doubles as as_doubles
 from supple.describe._numbers import real_numbers as real_numbers
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -77,7 +77,7 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
             raise InputError(f"{name} must be finite; given: {name}[{place}] = {values[column]}")
     place = str([int(i) for i in np.unravel_index(row, q.shape[:-1])]) if q.ndim > 1 else ""
     given = ", ".join(
-        f"{name}{place} = {shown(array.reshape(-1, array.shape[-1])[row].tolist())}"
+        f"{name}{place} = {short_repr(array.reshape(-1, array.shape[-1])[row].tolist())}"
         for name, array in (("q", q), ("qd", qd))
         if array is not None
     )
@@ -89,14 +89,14 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
 
 def refuse_batch(given: object, name: str, width: int) -> NoReturn:
     """Raise the error for a batch where one is wanted."""
-    raise InputError(f"{name} must be ({width},), not a batch; given: {shown(given)}")
+    raise InputError(f"{name} must be ({width},), not a batch; given: {short_repr(given)}")
 
 
 def refuse_overflow(given: object) -> NoReturn:
     """Raise the error for a step that numbers cannot hold."""
     raise InputError(
         "what is asked must be small enough that the step is a finite number; it is not at "
-        f"q = {shown(given)}"
+        f"q = {short_repr(given)}"
     )
 
 
@@ -117,7 +117,7 @@ def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
     )
     raise InputError(
         f"out must be a writable C-contiguous array of shape {shape}, {dtype}; "
-        f"given: {what or shown(given)}"
+        f"given: {what or short_repr(given)}"
     )
 
 
@@ -202,7 +202,7 @@ def finite_array(
         raise InputError(f"{expected}; given: an array of shape {array.shape}")
     array = as_doubles(array)
     if not np.isfinite(array).all():
-        raise InputError(f"{expected}; given: {shown(given)}")
+        raise InputError(f"{expected}; given: {short_repr(given)}")
     return array
 
 
@@ -229,7 +229,7 @@ def number(
     ends = {"above": above, "at least": least, "below": below, "at most": most}
     bounds = " and ".join(f"{name} {end:g}" for name, end in ends.items() if np.isfinite(end))
     expected = f"{what} must be a finite number{' ' * bool(bounds)}{bounds}"
-    raise InputError(f"{expected}; given: {shown(given)}")
+    raise InputError(f"{expected}; given: {short_repr(given)}")
 
 
 def number_field(owner: object, name: str, **bounds: float) -> None:
@@ -249,5 +249,7 @@ def names_of(given: str | Sequence[str], what: str) -> tuple[str, ...]:
     except Exception:  # an object's own
         names = ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f"{what} must be a name or a sequence of names; given: {shown(given)}")
+        raise InputError(
+            f"{what} must be a name or a sequence of names; given: {short_repr(given)}"
+        )
     return names

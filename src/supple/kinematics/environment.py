@@ -6,7 +6,7 @@ import operator
 import os
 
 from supple import _core
-from supple.errors import InputError, listed, shown
+from supple.errors import InputError, listed, short_repr
 
 _MOST_THREADS = 4096
 
@@ -26,7 +26,7 @@ def thread_count(given: int | None) -> int:
     except TypeError:
         count = 0
     if count < 1:
-        raise InputError(f"threads must be a whole number from 1 on; given: {shown(given)}")
+        raise InputError(f"threads must be a whole number from 1 on; given: {short_repr(given)}")
     return min(count, _MOST_THREADS)
 
 
@@ -34,7 +34,7 @@ def _default_threads(asked: str) -> int:
     if asked:
         if not asked.isdecimal() or not asked.strip("0"):
             raise InputError(
-                f"SUPPLE_THREADS must be a whole number from 1 on; given: {shown(asked)}"
+                f"SUPPLE_THREADS must be a whole number from 1 on; given: {short_repr(asked)}"
             )
         return min(int(asked), _MOST_THREADS) if len(asked) < 10 else _MOST_THREADS
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.describe import Description, Frame
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import InputError, shown, unknown
+from supple.errors import InputError, short_repr, unknown
 from supple.kinematics.arrays import FloatArray, names_of, number, pose
 from supple.kinematics.chain import AXES_BODY, AXES_WORLD, WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
@@ -75,7 +75,7 @@ class Robot:
         if not isinstance(description, Description):
             raise InputError(
                 "Robot takes a Description (supple.load, urdf, mjcf and dh make robots of names, "
-                f"files and tables); given: {shown(description)}"
+                f"files and tables); given: {short_repr(description)}"
             )
         placed = np.eye(4) if base is None else pose(base, "base")
         placed.flags.writeable = False
@@ -191,7 +191,7 @@ class Robot:
         try:
             share = np.random.default_rng(rng).random(size=(*shape, self.dof))
         except (TypeError, ValueError) as error:
-            given = f"random({shown(rng)}, {', '.join(map(shown, shape))})"
+            given = f"random({short_repr(rng)}, {', '.join(map(short_repr, shape))})"
             raise InputError(
                 f"random takes a generator or a seed and sizes from 0 on; given: {given} ({error})"
             ) from None
@@ -277,11 +277,11 @@ class Robot:
             poses, jacobian = out
         except (TypeError, ValueError):
             raise InputError(
-                f"out must be a pair of arrays (poses, jacobian); given: {shown(out)}"
+                f"out must be a pair of arrays (poses, jacobian); given: {short_repr(out)}"
             ) from None
         return found.poses_and_jacobian(q, count, poses, jacobian)
 
-    def drift(
+    def bias_acceleration(
         self,
         q: ArrayLike,
         qd: ArrayLike,
@@ -307,7 +307,7 @@ class Robot:
         References:
             Wampler 1986, eq. (51): the forward pass of Newton and Euler without its q̈ terms.
         """
-        return self._chain(frame, axes).drift(q, qd, thread_count(threads))
+        return self._chain(frame, axes).bias_acceleration(q, qd, thread_count(threads))
 
     def singular_values(
         self,
@@ -379,7 +379,7 @@ class Robot:
             if row not in ROWS:
                 raise unknown("row", row, ROWS)
         if not isinstance(axes, str):
-            raise InputError(f"axes must be the name of a frame; given: {shown(axes)}")
+            raise InputError(f"axes must be the name of a frame; given: {short_repr(axes)}")
         which = None if frame is None else names if stack else names[0]
         key = (which, axes, None if rows is None else picked)
         made = self._chains.get(key)
@@ -405,7 +405,7 @@ class Robot:
 def check_robot(given: object) -> None:
     """Refuse what is no robot."""
     if not isinstance(given, Robot):
-        raise InputError(f"robot must be a Robot; given: {shown(given)}")
+        raise InputError(f"robot must be a Robot; given: {short_repr(given)}")
 
 
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
@@ -427,7 +427,7 @@ def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
     return found
 
 
-def carriers(robot: Robot, frame: str) -> dict[int, int]:
+def ancestors(robot: Robot, frame: str) -> dict[int, int]:
     """The joints that carry a frame, each with its coordinate."""
     joints, j = robot._tree.joints, placed(robot, frame).joint
     found = {}

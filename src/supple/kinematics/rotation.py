@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import finite_array
 from supple.kinematics.arrays import pose as checked_pose
 from supple.kinematics.chain import Matrix
@@ -46,7 +46,7 @@ def pose(
 def _of_quaternion(wxyz: Matrix, given: object) -> Matrix:
     largest = np.abs(wxyz).max()
     if largest == 0:
-        raise InputError(f"a quaternion must not be zero; given: {shown(given)}")
+        raise InputError(f"a quaternion must not be zero; given: {short_repr(given)}")
     scaled = wxyz / largest  # so that squares neither overflow nor vanish
     w, x, y, z = scaled / np.linalg.norm(scaled)
     return np.array(

@@ -9,7 +9,7 @@ from supple.motion.filtering import LeastDirection, NumericalFilter
 from supple.motion.layout import linearize
 from supple.motion.limits import Limits
 from supple.motion.linearization import Linearization
-from supple.motion.memory import Remembering
+from supple.motion.memory import StatefulStep
 from supple.motion.priority import Augmented, Priority
 from supple.motion.redundancy import GradientProjection, NullSpace, TotalSpeed, Wampler
 from supple.motion.selective import SDLS
@@ -46,9 +46,9 @@ __all__ = [
     "PostureTask",
     "Priority",
     "Pseudoinverse",
-    "Remembering",
     "Report",
     "SphericalWrist",
+    "StatefulStep",
     "Task",
     "TotalSpeed",
     "Transpose",

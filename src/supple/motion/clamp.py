@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import number_field
 from supple.motion.linearization import Array, Linearization
 from supple.motion.step import Kernel, Step, a_group, kernel_of
@@ -58,7 +58,7 @@ class AdaptiveClampError:
     While a target stands still or is approached the limit is max_error, as in `ClampError`; the
     moment one runs away the effector may go as much farther as it ran, so that it does not fall
     behind. The memory is the distances (k,) of the step before; the first step knows none, and
-    clamps to max_error. A `Remembering` makes a plain step of it.
+    clamps to max_error. A `StatefulStep` makes a plain step of it.
 
     Attributes:
         inner: Any step.
@@ -87,7 +87,7 @@ class AdaptiveClampError:
         if np.shape(memory) != now.shape:
             raise InputError(
                 f"AdaptiveClampError remembers {len(now)} distances here; "
-                f"given: {shown(memory)}. `start` makes them"
+                f"given: {short_repr(memory)}. `start` makes them"
             )
         limits = self.max_error + np.maximum(0.0, now - memory)
         return self.inner(_nearer(linearization, limits, self.group)), now

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown, unknown
+from supple.errors import InputError, short_repr, unknown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, number_field, real_numbers
 from supple.kinematics.robot import FrameNames
@@ -63,7 +63,7 @@ class RestPosture(ReadOnlyArrays):
         if weight.shape not in ((), rest.shape) or (weight < 0).any():
             raise InputError(
                 f"RestPosture: weight must be a number or {rest.shape}, not negative; "
-                f"given: {shown(self.weight)}"
+                f"given: {short_repr(self.weight)}"
             )
         object.__setattr__(self, "q_rest", rest)
         object.__setattr__(self, "weight", weight)
@@ -101,13 +101,13 @@ class LimitDistance(ReadOnlyArrays):
             what = f"LimitDistance: {name} must be numbers (n,), maybe infinite"
             given = as_doubles(real_numbers(getattr(self, name), what))
             if given.ndim != 1 or np.isnan(given).any():
-                raise InputError(f"{what}; given: {shown(getattr(self, name))}")
+                raise InputError(f"{what}; given: {short_repr(getattr(self, name))}")
             given.flags.writeable = False
             object.__setattr__(self, name, given)
         if self.lower.shape != self.upper.shape or (self.lower > self.upper).any():
             raise InputError(
                 "LimitDistance: lower must be as long as upper and nowhere above it; "
-                f"given: {shown(self.lower)} and {shown(self.upper)}"
+                f"given: {short_repr(self.lower)} and {short_repr(self.upper)}"
             )
 
     @classmethod
@@ -208,7 +208,7 @@ class Clearance:
             if not shapes or not all(isinstance(shape, Shape) for shape in shapes):
                 raise InputError(
                     f"Clearance: {name} must be spheres and capsules, at least one; "
-                    f"given: {shown(given)}"
+                    f"given: {short_repr(given)}"
                 )
             object.__setattr__(self, name, shapes)
         for body in self.bodies:
@@ -265,7 +265,7 @@ class Clearance:
 def _vector(given: ArrayLike, name: str) -> Array:
     vector = numbers_of(given, name)
     if vector.ndim != 1 or len(vector) == 0:
-        raise InputError(f"{name} must be a vector (n,); given: {shown(given)}")
+        raise InputError(f"{name} must be a vector (n,); given: {short_repr(given)}")
     return vector
 
 
@@ -278,4 +278,6 @@ def _configuration(q: ArrayLike, n: int) -> Array:
 
 def _a_robot(owner: object, robot: object) -> None:
     if not isinstance(robot, Robot):
-        raise InputError(f"{type(owner).__name__}: robot must be a Robot; given: {shown(robot)}")
+        raise InputError(
+            f"{type(owner).__name__}: robot must be a Robot; given: {short_repr(robot)}"
+        )

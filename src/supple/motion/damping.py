@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number, number_field
 from supple.kinematics.robot import FrameNames
@@ -387,7 +387,7 @@ class Region(KernelRule):
         if self.direction is not None:
             d = numbers_of(self.direction, "Region: direction")
             if d.ndim != 1 or not d.any():
-                given = shown(self.direction)
+                given = short_repr(self.direction)
                 raise InputError(f"Region: direction must be a vector, not zero; given: {given}")
             d = d / np.abs(d).max()  # so that squares neither overflow nor vanish
             object.__setattr__(self, "direction", tuple((d / np.linalg.norm(d)).tolist()))
@@ -537,7 +537,9 @@ class Optimal(KernelRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.newton, bool):
-            raise InputError(f"Optimal: newton must be True or False; given: {shown(self.newton)}")
+            raise InputError(
+                f"Optimal: newton must be True or False; given: {short_repr(self.newton)}"
+            )
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
         return self.solve(linearization)[0]

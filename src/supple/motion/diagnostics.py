@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.motion.clamp import ClampError
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.memory import Remembering
+from supple.motion.memory import StatefulStep
 from supple.motion.priority import Augmented, Priority
 from supple.motion.redundancy import WITH_CRITERION, added
 from supple.motion.step import Step, damping_of
@@ -128,7 +128,7 @@ def explain(
     lin = linearization
     _check(lin)
     if step is not None and not callable(step):
-        raise InputError(f"step must be a step, or None; given: {shown(step)}")
+        raise InputError(f"step must be a step, or None; given: {short_repr(step)}")
     if null is None and isinstance(step, WITH_CRITERION):
         null = added(step, lin)
     dq = None if step is None else numbers_of(step(lin), "the step's result")
@@ -221,7 +221,7 @@ def leak(linearization: Linearization, null: ArrayLike) -> float:
     _check(linearization)
     dq = numbers_of(null, "null")
     if dq.shape != linearization.J.shape[1:]:
-        raise InputError(f"null must be {linearization.J.shape[1:]}; given: {shown(null)}")
+        raise InputError(f"null must be {linearization.J.shape[1:]}; given: {short_repr(null)}")
     largest = float(np.abs(dq).max())
     if largest == 0:
         return 0.0
@@ -231,7 +231,7 @@ def leak(linearization: Linearization, null: ArrayLike) -> float:
 
 def _check(given: object) -> None:
     if not isinstance(given, Linearization):
-        raise InputError(f"linearization must be a Linearization; given: {shown(given)}")
+        raise InputError(f"linearization must be a Linearization; given: {short_repr(given)}")
 
 
 def _lost_directions(lin: Linearization) -> Array:
@@ -272,7 +272,7 @@ def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None
     """The damping rule of a step, or of the step inside it, and what that one is given."""
     if isinstance(step, ClampError):
         return damping_inside(step.step, step.clamped(lin))
-    if isinstance(step, Remembering | Priority | Augmented):
+    if isinstance(step, StatefulStep | Priority | Augmented):
         return None, lin  # it looks at more than one linearization
     inner, rule = getattr(step, "step", None), getattr(step, "rule", None)
     if rule is None and callable(inner):
@@ -282,7 +282,7 @@ def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None
 
 def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
     said = getattr(rule, "reason", None)
-    return str(said(lin)) if callable(said) else f"{shown(rule)}: lambda2 = {lambda2:.3g}"
+    return str(said(lin)) if callable(said) else f"{short_repr(rule)}: lambda2 = {lambda2:.3g}"
 
 
 def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:

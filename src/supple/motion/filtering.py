@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 
@@ -52,7 +52,7 @@ class LeastDirection(ReadOnlyArrays):
         largest = float(np.abs(u).max()) if u.ndim == 1 and u.size else 0.0
         if largest == 0:
             raise InputError(
-                f"LeastDirection: u must be a vector, not zero; given: {shown(self.u)}"
+                f"LeastDirection: u must be a vector, not zero; given: {short_repr(self.u)}"
             )
         u = u / largest
         u = u / np.linalg.norm(u)
@@ -98,7 +98,7 @@ class NumericalFilter:
 
     Its memory is a `LeastDirection`, updated once at every step before α is chosen. Called as a
     plain step it remembers nothing and takes the exact direction by decomposition;
-    `Remembering(NumericalFilter(...))` is the plain step that remembers.
+    `StatefulStep(NumericalFilter(...))` is the plain step that remembers.
 
     Attributes:
         max_gain: The bound on ‖q̇‖/‖e‖ (θ̇max).
@@ -117,7 +117,7 @@ class NumericalFilter:
         number_field(self, "max_gain", above=0.0)
         printed: object = self.printed
         if not isinstance(printed, bool):
-            given = shown(printed)
+            given = short_repr(printed)
             raise InputError(f"NumericalFilter: printed must be True or False; given: {given}")
 
     def __call__(self, linearization: Linearization) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates
 from supple.kinematics.chain import WORLD as WORLD_JOINT
@@ -27,7 +27,7 @@ _BASE, _FRAME = -1, -2  # task_axes_base and task_axes_frame; -1 is task_world t
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class CompiledTasks:
     """Tasks of a robot, laid out for the kernel (`include/supple/task.hpp`).
 
     Attributes:
@@ -122,7 +122,7 @@ class Layout:
 
 
 @lru_cache(maxsize=64)
-def lay_out(robot: Robot, tasks: tuple[Task, ...]) -> Layout:
+def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
     """Look up every frame that some tasks name and put the tasks into the kernel's form."""
     frames: dict[tuple[str, bytes], FixedFrame] = {}
 
@@ -147,7 +147,7 @@ def lay_out(robot: Robot, tasks: tuple[Task, ...]) -> Layout:
             -1 if rows.base is None else index(rows.base),
             index(rows.axes or WORLD) if axes is None else axes,
         ]
-    return Layout(
+    return CompiledTasks(
         robot=robot,
         tasks=tasks,
         rows=tuple(name for rows in laid for name in rows.names),
@@ -185,12 +185,14 @@ def linearize(
         threads: How many to use at most; all cores if left out.
     """
     check_robot(robot)
-    layout = lay_out(robot, as_tasks(tasks))
+    layout = compile_tasks(robot, as_tasks(tasks))
     at = coordinates(q, robot.dof, "q")
     if isinstance(tasks, str | Task):
         targets = (targets,)
     elif not isinstance(targets, Sequence):
-        raise InputError(f"targets must be a sequence, one for each task; given: {shown(targets)}")
+        raise InputError(
+            f"targets must be a sequence, one for each task; given: {short_repr(targets)}"
+        )
     given = layout.targets(targets)
     try:
         wide = np.broadcast_to(given, (*at.shape[:-1], given.shape[-1]))
@@ -206,7 +208,7 @@ def linearize(
         where = [int(i) for i in np.unravel_index(bad, at.shape[:-1])] if at.ndim > 1 else ""
         raise InputError(
             "q and targets must be finite, and small enough that the result is; given: "
-            f"q{where} = {shown(at.reshape(-1, robot.dof)[bad].tolist())}"
+            f"q{where} = {short_repr(at.reshape(-1, robot.dof)[bad].tolist())}"
         )
     return J, e
 

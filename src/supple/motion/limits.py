@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, finite_array, number, real_numbers
 from supple.kinematics.robot import check_robot
@@ -62,14 +62,14 @@ class Limits(ReadOnlyArrays):
             raise InputError(f"Limits: lower must not be above upper; given: {given}")
         for name in ("max_speed", "max_acceleration"):
             if not (getattr(self, name) > 0).all():
-                given = shown(getattr(self, name).tolist())
+                given = short_repr(getattr(self, name).tolist())
                 raise InputError(f"Limits: {name} must be above 0; given: {given}")
         bound: object = self.max_norm
         if not (isinstance(bound, float) and bound == math.inf):
             number(self.max_norm, "Limits: max_norm", above=0)
         mode: object = self.mode
         if not isinstance(mode, str) or mode not in MODES:
-            raise InputError(f"Limits: mode must be one of {MODES}; given: {shown(self.mode)}")
+            raise InputError(f"Limits: mode must be one of {MODES}; given: {short_repr(self.mode)}")
 
     @classmethod
     def of(
@@ -149,7 +149,7 @@ class Limits(ReadOnlyArrays):
             raise InputError(f"J must be (m, {n}) with m >= 1; given: {matrix.shape}")
         ends = _bounds(low, n, "low"), _bounds(high, n, "high")
         if not (ends[0] <= ends[1]).all():
-            given = f"{shown(low)} and {shown(high)}"
+            given = f"{short_repr(low)} and {short_repr(high)}"
             raise InputError(f"Limits: low must not be above high; given: {given}")
         step, side, used = _core.limited(
             np.ascontiguousarray(matrix).reshape(-1),
@@ -169,6 +169,6 @@ def _bounds(given: object, n: int, name: str) -> Array:
     expected = f"Limits: {name} must be {n} numbers, not NaN"
     array = as_doubles(real_numbers(given, expected))
     if array.ndim != 1 or len(array) != n or np.isnan(array).any():
-        raise InputError(f"{expected}; given: {shown(given)}")
+        raise InputError(f"{expected}; given: {short_repr(given)}")
     array.flags.writeable = False
     return array

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, names_of, real_numbers
 from supple.motion.words import in_words
 
@@ -53,7 +53,7 @@ class Linearization(ReadOnlyArrays):
         if type(self.rows) is not tuple:
             object.__setattr__(self, "rows", names_of(self.rows, "rows"))
         if self.rows and len(self.rows) != len(e):
-            raise InputError(f"rows must name {len(e)} rows; given: {shown(self.rows)}")
+            raise InputError(f"rows must name {len(e)} rows; given: {short_repr(self.rows)}")
         q = None if self.q is None else numbers_of(self.q, "q")
         if q is not None and q.shape != J.shape[1:]:
             raise InputError(f"q must be {J.shape[1:]}, as J has columns; given: {q.shape}")
@@ -62,7 +62,7 @@ class Linearization(ReadOnlyArrays):
             shape = before.J.shape if isinstance(before, Linearization) else None
             if shape != J.shape:
                 said = f"before must be a linearization with a J of shape {J.shape}"
-                raise InputError(f"{said}; given: {shown(shape or before)}")
+                raise InputError(f"{said}; given: {short_repr(shape or before)}")
             # What came before that is not kept: a chain of them would never end.
             before = copy.copy(before)
             object.__setattr__(before, "before", None)
@@ -133,7 +133,7 @@ def numbers_of(given: ArrayLike, name: str) -> Array:
     """A copy of what was given as an array of finite numbers that cannot be written to."""
     array = as_doubles(real_numbers(given, f"{name} must be an array of numbers"))
     if not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite; given: {shown(given)}")
+        raise InputError(f"{name} must be finite; given: {short_repr(given)}")
     return _read_only(array)
 
 

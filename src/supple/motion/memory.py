@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array, Linearization
 
 Memory = TypeVar("Memory")
@@ -25,7 +25,7 @@ class StepWithMemory(Protocol[Memory]):
         ...
 
 
-class Remembering(Generic[Memory]):
+class StatefulStep(Generic[Memory]):
     """A plain step that keeps the memory of a step that has one: called, it returns q̇ (n,).
 
     Calls are the steps of one robot in their order. Not to be shared between robots or threads.
@@ -40,14 +40,14 @@ class Remembering(Generic[Memory]):
             getattr(inner, "step", None)
         ):
             raise InputError(
-                "Remembering takes a step with memory, one with `start` and `step`; "
-                f"given: {shown(inner)}"
+                "StatefulStep takes a step with memory, one with `start` and `step`; "
+                f"given: {short_repr(inner)}"
             )
         self.inner = inner
         self.memory: Memory | None = None
 
     def __repr__(self) -> str:
-        return f"Remembering({self.inner!r})"
+        return f"StatefulStep({self.inner!r})"
 
     def __call__(self, linearization: Linearization) -> Array:
         """Return q̇ (n,), and remember."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import (
@@ -49,11 +49,13 @@ class Augmented(ReadOnlyArrays):
         given: object = self.weights
         flat = isinstance(given, np.ndarray) and given.ndim == 0
         if flat or not isinstance(given, Sequence | np.ndarray) or len(given) == 0:
-            raise InputError(f"Augmented: weights must be one for each task; given: {shown(given)}")
+            raise InputError(
+                f"Augmented: weights must be one for each task; given: {short_repr(given)}"
+            )
         weights = tuple(numbers_of(weight, "Augmented: a weight") for weight in self.weights)
         if any(weight.ndim > 1 or (weight < 0).any() for weight in weights):
             what = "Augmented: weights must be numbers or vectors, not negative"
-            raise InputError(f"{what}; given: {shown(given)}")
+            raise InputError(f"{what}; given: {short_repr(given)}")
         object.__setattr__(self, "weights", weights)
 
     def __call__(self, linearizations: Sequence[Linearization]) -> Array:
@@ -94,7 +96,9 @@ class Priority:
         if several and all(callable(step) for step in several):
             object.__setattr__(self, "steps", several)
         elif not callable(given):
-            raise InputError(f"Priority: steps must be a step, or several; given: {shown(given)}")
+            raise InputError(
+                f"Priority: steps must be a step, or several; given: {short_repr(given)}"
+            )
 
     def __call__(self, linearizations: Sequence[Linearization]) -> Array:
         """Return q̇ (n,) for linearizations of the tasks, the most important first."""
@@ -145,7 +149,7 @@ def _levels(
     name = type(owner).__name__
     given: object = linearizations
     if not isinstance(given, Sequence) or not all(isinstance(x, Linearization) for x in given):
-        raise InputError(f"{name}: takes a sequence of linearizations; given: {shown(given)}")
+        raise InputError(f"{name}: takes a sequence of linearizations; given: {short_repr(given)}")
     if not given or (count is not None and len(given) != count):
         many = "at least one" if count is None else count
         raise InputError(f"{name}: takes {many} linearizations; given: {len(given)}")

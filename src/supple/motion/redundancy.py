@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.criteria import Criterion
 from supple.motion.damping import Constant, DampingRule, Optimal, Region
@@ -176,7 +176,7 @@ class Wampler(ReadOnlyArrays):
             A = numbers_of(self.A, "Wampler: A")
             square = A.ndim == 2 and A.shape[0] == A.shape[1] and np.allclose(A, A.T, 1e-12, 0)
             if not square or np.linalg.eigvalsh(A)[0] <= 0:
-                given = shown(self.A)
+                given = short_repr(self.A)
                 raise InputError(f"Wampler: A must be symmetric, positive definite; given: {given}")
             object.__setattr__(self, "A", A)
 
@@ -316,7 +316,7 @@ def pull_at(step: Secondary) -> Callable[[Array], Array]:
         if gradient.shape != q.shape:
             raise InputError(
                 f"a criterion must return a gradient {q.shape}; given: {gradient.shape} "
-                f"by {shown(step.criterion)}"
+                f"by {short_repr(step.criterion)}"
             )
         return -step.gain * gradient
 
@@ -339,4 +339,6 @@ def _check(owner: object, criterion: object) -> None:
 def a_callable(owner: object, name: str, value: object) -> None:
     """Refuse what cannot be called."""
     if not callable(value):
-        raise InputError(f"{type(owner).__name__}: {name} must be callable; given: {shown(value)}")
+        raise InputError(
+            f"{type(owner).__name__}: {name} must be callable; given: {short_repr(value)}"
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, numbers_of
 
@@ -106,7 +106,7 @@ def _taken(candidates: Array, which: NDArray[np.intp]) -> Array:
 def _point(given: object, name: str) -> Array:
     point = numbers_of(given, name)  # type: ignore[arg-type]
     if point.shape != (3,):
-        raise InputError(f"{name} must be a point (3,); given: {shown(given)}")
+        raise InputError(f"{name} must be a point (3,); given: {short_repr(given)}")
     return point
 
 
@@ -114,4 +114,4 @@ def _check(shape: Shape) -> None:
     name = type(shape).__name__
     number_field(shape, "radius", least=0.0)
     if shape.frame is not None and not isinstance(shape.frame, str):
-        raise InputError(f"{name}: frame must be a name or None; given: {shown(shape.frame)}")
+        raise InputError(f"{name}: frame must be a name or None; given: {short_repr(shape.frame)}")

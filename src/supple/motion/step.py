@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import number, number_field
 from supple.motion.damping import Constant, DampingRule, KernelRule, Region
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
@@ -175,9 +175,9 @@ class DLS:
         method: object = self.method
         if not isinstance(method, str) or method not in _SOLVERS:
             expected = f"one of {', '.join(map(repr, _SOLVERS))}"
-            raise InputError(f"DLS: method must be {expected}; given: {shown(self.method)}")
+            raise InputError(f"DLS: method must be {expected}; given: {short_repr(self.method)}")
         if not callable(self.rule):
-            raise InputError(f"DLS: rule must be a damping rule; given: {shown(self.rule)}")
+            raise InputError(f"DLS: rule must be a damping rule; given: {short_repr(self.rule)}")
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         lambda2 = damping_of(self.rule, linearization)
@@ -206,7 +206,7 @@ class DLS:
         if not isinstance(self.rule, KernelRule):
             raise InputError(
                 "a batch takes the rules of supple.damping; given: "
-                f"{shown(self.rule)}. CONTRIBUTING.md says how to add one to the kernel"
+                f"{short_repr(self.rule)}. CONTRIBUTING.md says how to add one to the kernel"
             )
         kernel = Kernel(_SOLVERS[self.method], rule=self.rule)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
@@ -232,8 +232,8 @@ def kernel_of(step: Step) -> Kernel:
     kernel = getattr(step, "kernel", None)
     if not isinstance(kernel, Kernel):
         raise InputError(
-            f"a batch takes the steps that supple has; given: {shown(step)}. CONTRIBUTING.md says "
-            "how to add one to the kernel"
+            f"a batch takes the steps that supple has; given: {short_repr(step)}. CONTRIBUTING.md "
+            "says how to add one to the kernel"
         )
     return kernel
 
@@ -244,7 +244,7 @@ def damping_of(rule: DampingRule, linearization: Linearization) -> float:
         lambda2: object = rule(linearization)
     except OverflowError:  # of a Python float's power
         lambda2 = math.inf
-    return number(lambda2, f"the lambda2 that {shown(rule)} returns", least=0.0)
+    return number(lambda2, f"the lambda2 that {short_repr(rule)} returns", least=0.0)
 
 
 def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
@@ -261,7 +261,9 @@ def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
 def finite_step(dq: Array) -> Array:
     """Refuse a step that numbers cannot hold."""
     if not np.isfinite(dq).all():
-        raise InputError(f"J and e must be such that the step is finite; given: q̇ = {shown(dq)}")
+        raise InputError(
+            f"J and e must be such that the step is finite; given: q̇ = {short_repr(dq)}"
+        )
     return np.asarray(dq, dtype=np.float64)
 
 
@@ -270,5 +272,5 @@ def a_group(owner: object, group: int) -> None:
     if type(group) is not int or group < 1:
         raise InputError(
             f"{type(owner).__name__}: group must be a number of rows, at least 1; "
-            f"given: {shown(group)}"
+            f"given: {short_repr(group)}"
         )

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown, unknown
+from supple.errors import InputError, short_repr, unknown
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, finite_array, names_of, poses, real_numbers
 from supple.kinematics.chain import z_onto
@@ -77,7 +77,7 @@ class Task:
         at = coordinates(q, robot.dof, "q").astype(np.float64)
         if at.ndim != 1 or not np.isfinite(at).all():
             raise InputError(
-                f"q must be finite, ({robot.dof},); given: {shown(q)} (supple.linearize takes "
+                f"q must be finite, ({robot.dof},); given: {short_repr(q)} (supple.linearize takes "
                 "batches)"
             )
         rows = self.on(robot)
@@ -141,7 +141,7 @@ class _MetricTask(_FrameTask):
         super().__post_init__()
         length = numbers_of(self.length, f"{type(self).__name__}: length")
         if length.shape or length <= 0:
-            given = shown(self.length)
+            given = short_repr(self.length)
             raise InputError(f"{type(self).__name__}: length must be above 0; given: {given}")
         _set(self, length=float(length))
 
@@ -339,7 +339,8 @@ def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
     each = tuple(several) if isinstance(several, Sequence) else ()
     if not each or not all(isinstance(one, str | Task) for one in each):
         raise InputError(
-            f"tasks must be a task, a frame's name, or a sequence of those; given: {shown(given)}"
+            "tasks must be a task, a frame's name, or a sequence of those; given: "
+            f"{short_repr(given)}"
         )
     return tuple(PoseTask(one) if isinstance(one, str) else one for one in each)
 
@@ -355,7 +356,7 @@ def _check_frames(task: object, *fields: str) -> None:
         given = getattr(task, field)
         if not isinstance(given, str | None):
             what = f"{type(task).__name__}: {field} must be a frame's name, or None"
-            raise InputError(f"{what}; given: {shown(given)}")
+            raise InputError(f"{what}; given: {short_repr(given)}")
 
 
 def _weight(task: object, weight: ArrayLike, count: int | None) -> Weight:
@@ -365,7 +366,7 @@ def _weight(task: object, weight: ArrayLike, count: int | None) -> Weight:
     fits = w.ndim == 0 or (w.ndim == 1 and len(w) > 0 and count in (None, len(w)))
     if not fits or (w <= 0).any():
         rows = f"{count} of them" if count else "a sequence of them"
-        raise InputError(f"{name} must be a number above 0 or {rows}; given: {shown(weight)}")
+        raise InputError(f"{name} must be a number above 0 or {rows}; given: {short_repr(weight)}")
     return float(w) if w.ndim == 0 else tuple(w.tolist())
 
 
@@ -387,7 +388,7 @@ def _unit(v: Array, name: str, given: object) -> Array:
     """Unit vectors (..., 3)."""
     largest = np.abs(v).max(axis=-1, keepdims=True)
     if not largest.all():
-        raise InputError(f"{name} must be a direction, not zero; given: {shown(given)}")
+        raise InputError(f"{name} must be a direction, not zero; given: {short_repr(given)}")
     scaled = v / largest  # so that squares neither overflow nor vanish
     return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
@@ -95,5 +95,5 @@ def _root(weight: ArrayLike | None, name: str, size: int | None = None) -> Array
             pass
     raise InputError(
         f"WeightedDLS: {name} must be numbers above 0, or a symmetric positive definite matrix; "
-        f"given: {shown(weight)}"
+        f"given: {short_repr(weight)}"
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supple.errors import InputError, shown
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.motion.damping import Constant, DampingRule
 from supple.motion.linearization import Array, Linearization
@@ -69,7 +69,7 @@ class SphericalWrist:
         if J.ndim != 3 or J.shape[-1] <= WRIST:
             raise InputError(
                 f"SphericalWrist takes one frame, moved by more than {WRIST} joints; given: "
-                f"{robot!r} and {shown(frame)}"
+                f"{robot!r} and {short_repr(frame)}"
             )
         if not (np.linalg.norm(J[:, 3:, -WRIST:], axis=1) > 0.5).all():
             raise InputError(

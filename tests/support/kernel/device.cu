@@ -28,7 +28,8 @@ constexpr int rows = 6, columns = 7;
 
 // A pose, a Jacobian (6, n) and the rates of one frame for each thread.
 template <class T>
-__global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J, T* drift) {
+__global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J,
+                           T* bias_acceleration) {
   Pose<T> joint_poses[columns];
   const int n = chain.coordinates, i = blockIdx.x * blockDim.x + threadIdx.x;
   forward(chain, q + i * n, joint_poses);
@@ -44,8 +45,8 @@ __global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* 
     to[5 * n] = (first ? T(0) : to[5 * n]) + into(at.R, twist.w).z;
   });
   const Rates<T> rate = rates(chain, frame, joint_poses, at.p, qd + i * n);
-  drift[2 * i] = dot(rate.a, rate.v);
-  drift[2 * i + 1] = dot(rate.b, rate.w);
+  bias_acceleration[2 * i] = dot(rate.a, rate.v);
+  bias_acceleration[2 * i + 1] = dot(rate.b, rate.w);
 }
 
 // A = U diag(sigma) V^T and the singular values alone, with sizes known and unknown when compiling.
@@ -149,16 +150,16 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
 // as above. Of servo.hpp and velocity.hpp nothing is instantiated: all that they call is, and it
 // takes minutes. For one robot it takes seconds: tests/gpu/test_gpu_compile.py.)
 template <class T>
-__global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* errors) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x, n = quest.chain.coordinates;
-  Descent<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
-  Rest<T> rest = rest_from(quest, at, work + descent_work(quest));
-  measure(quest, at);
+__global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x, n = ik.chain.coordinates;
+  IterateState<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
+  Rest<T> rest = rest_from(ik, at, work + descent_work(ik));
+  measure(ik, at);
   float before = huge_cost;
-  for (int k = 1; !arrived(quest, at) && !given_up(0, k, quest.pace, at.cost, before); ++k) {
-    descend(quest, quest.rows, n, at);
-    measure(quest, at);
-    if (approach(quest, at, rest, at.cost, at.cost)) break;
+  for (int k = 1; !arrived(ik, at) && !given_up(0, k, ik.pace, at.cost, before); ++k) {
+    descend(ik, ik.rows, n, at);
+    measure(ik, at);
+    if (approach(ik, at, rest, at.cost, at.cost)) break;
   }
   errors[2 * i] = at.position;
   errors[2 * i + 1] = at.rotation;
@@ -166,17 +167,17 @@ __global__ void one_start(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, 
 
 // Whether a target is out of reach: the least of what remains of e.
 template <class T>
-__global__ void one_climb(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, T* least) {
-  Descent<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
-  measure(quest, at);
+__global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* least) {
+  IterateState<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
+  measure(ik, at);
   T along[rows], number[12];
   for (int r = 0; r < rows; ++r) along[r] = e[r];
-  const Length<T> length = keep_positions(quest, along, number);
-  Rest<T> rest = rest_from(quest, at, work + descent_work(quest));
+  const Length<T> length = keep_positions(ik, along, number);
+  Rest<T> rest = rest_from(ik, at, work + descent_work(ik));
   for (int i = 0; i < climb_iterations; ++i) {
-    measure(quest, at);
-    const T value = remains(quest, at, along, length.part);
-    if (approach(quest, at, rest, value, at.cost, true)) break;
+    measure(ik, at);
+    const T value = remains(ik, at, along, length.part);
+    if (approach(ik, at, rest, value, at.cost, true)) break;
   }
   const T far = sqrt(length.whole);
   *least =
@@ -184,22 +185,21 @@ __global__ void one_climb(Quest<T> quest, T* q, T* target, T* J, T* e, T* work, 
 }
 
 // A solution with its joints turned back, and drawn towards zero.
-__global__ void suited(Quest<double> quest, double* q, double* target, double* J, double* e,
+__global__ void suited(IkProblem<double> ik, double* q, double* target, double* J, double* e,
                        double* work, const double* turn) {
-  Descent<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
-  const int n = quest.chain.coordinates;
+  IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
+  const int n = ik.chain.coordinates;
   for (int j = 0; j < n; ++j) {
-    q[j] =
-        nearest_turn(q[j], difference(turn[j], q[j], 0), turn[j], quest.lower[j], quest.upper[j]);
+    q[j] = nearest_turn(q[j], difference(turn[j], q[j], 0), turn[j], ik.lower[j], ik.upper[j]);
   }
-  measure(quest, at);
+  measure(ik, at);
   double pull[5 * columns];
   const auto arrive = [&] {
-    measure(quest, at);
-    return bool(arrived(quest, at));
+    measure(ik, at);
+    return bool(arrived(ik, at));
   };
   const auto ready = [] { return true; };
-  polish(quest, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, ready, arrive);
+  polish(ik, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, ready, arrive);
 }
 
 template <class T>
@@ -220,8 +220,8 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);           \
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
   template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*, T*);  \
-  template __global__ void one_start<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
-  template __global__ void one_climb<T>(Quest<T>, T*, T*, T*, T*, T*, T*);                       \
+  template __global__ void one_start<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
+  template __global__ void one_climb<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
                                         const T*, T*);                                           \
   template __global__ void numbers<T>(const T*, T*);

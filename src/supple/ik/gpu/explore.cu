@@ -12,8 +12,9 @@ constexpr int singular = 8;        // so many came near and not there: Newton's 
 __device__ double more(const Request& request, int problem, int start, int tried, int j) {
   if constexpr (several) {
     if (request.nearest && start % 2) {
-      const double wide = 0.25 * Given<double>::span[j], most = scatter < wide ? scatter : wide;
-      const double share = share_of(start / 2 + 1, Given<double>::stride[j]);
+      const double wide = 0.25 * RobotConstants<double>::span[j],
+                   most = scatter < wide ? scatter : wide;
+      const double share = share_of(start / 2 + 1, RobotConstants<double>::stride[j]);
       return own_start(request, problem, j) + most * (2 * share - 1);
     }
     if (request.nearest) start /= 2;
@@ -54,7 +55,8 @@ struct Answers {
       for (int i = lane; i < found; i += 32) {
         const double* const other = request.q + (problem * request.most + i) * n;
         bool same = true;
-        for (int j = 0; j < n; ++j) same &= abs(difference(Wish::turn[j], other[j], q[j])) <= apart;
+        for (int j = 0; j < n; ++j)
+          same &= abs(difference(Posture::turn[j], other[j], q[j])) <= apart;
         known |= same;
       }
       if (__any_sync(everyone, known)) continue;
@@ -80,7 +82,7 @@ __device__ void prefer_own(const Request& request, int problem, Fine& fine) {
 // Turned back to near q0, for answers to be compared.
 __device__ __noinline__ void turned_back(const Request& request, int problem, Fine& fine) {
   Start<double> own;
-  Descent<double> at = own.descent();
+  IterateState<double> at = own.descent();
   for (int j = 0; j < n; ++j) own.q[j] = fine.q[j];
   aim(request, problem, at);
   measure<large>(at);
@@ -98,31 +100,33 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
   const int most = start_budget(request.max_starts, request.nearest).all;
   const bool near_own = several && request.nearest;
   // whether a problem's own start comes first: as long as it is on its way, nothing is decided
-  const bool own_first = near_own || (several && Wish::posture && request.most == 1);
-  Start<Rough> own;
-  Descent<Rough> at = own.descent();
+  const bool own_first = near_own || (several && Posture::posture && request.most == 1);
+  Start<SearchReal> own;
+  IterateState<SearchReal> at = own.descent();
   for (int turn = first; turn < total; turn += stride) {
     const int problem = left ? request.left[turn] : turn;
     if (!sound(request, problem)) {
       if (!lane) leave(request, problem);
       continue;
     }
-    for (int i = 0; i < numbers; ++i) own.target[i] = Rough(request.target[problem * numbers + i]);
+    for (int i = 0; i < numbers; ++i)
+      own.target[i] = SearchReal(request.target[problem * numbers + i]);
     float far, before = huge_cost;
     const int entry = nearest(request, own.target, far);
-    for (int j = 0; j < n; ++j) own.q[j] = Rough(clamped(request.seeds[entry * n + j], j));
+    for (int j = 0; j < n; ++j) own.q[j] = SearchReal(clamped(request.seeds[entry * n + j], j));
     if (near_own && lane % 2) {
-      for (int j = 0; j < n; ++j) own.q[j] = Rough(clamped(more(request, problem, lane, 0, j), j));
+      for (int j = 0; j < n; ++j)
+        own.q[j] = SearchReal(clamped(more(request, problem, lane, 0, j), j));
     }
     bool mine = false;  // whether it is the problem's own start, in place of the farthest
     if (started(request)) {
       mine = lane == (near_own ? 0 : first_of(-far == least_of(-far)));
       for (int j = 0; mine && j < n; ++j) {
-        own.q[j] = Rough(clamped(own_start(request, problem, j), j));
+        own.q[j] = SearchReal(clamped(own_start(request, problem, j), j));
       }
     }
     at.before = -1;
-    Failures failures;
+    FailedStarts failures;
     failures.clear(own.q);
     Answers answers;
     int start = lane, next = 32, failed = 0, iteration = 0, iterations = 0, missed = 0;
@@ -134,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     };
     for (;;) {
       __syncwarp();
-      Rough here[n];  // what is measured
+      SearchReal here[n];  // what is measured
       for (int j = 0; j < n; ++j) here[j] = own.q[j];
       if constexpr (large) {
         iterate(at);
@@ -150,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       Fine fine;
       fine.solved = false;
       if (__any_sync(everyone, found)) {
-        Rough q[n];  // (what a call can see has no registers)
+        SearchReal q[n];  // (what a call can see has no registers)
         for (int j = 0; j < n; ++j) q[j] = here[j];
         if (found) finished(request, problem, q, fine);
         int winner = first_of(fine.solved);
@@ -209,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
         start = next + __popc(asking & ((1u << lane) - 1));
         open = start < most;
         for (int j = 0; j < n; ++j) {
-          own.q[j] = Rough(clamped(more(request, problem, start, tried, j), j));
+          own.q[j] = SearchReal(clamped(more(request, problem, start, tried, j), j));
         }
         at.before = -1;
         iteration = 0;

@@ -3,9 +3,9 @@
 
 namespace supple {
 
-__device__ void finished(const Request& request, int problem, const Rough* q, Fine& fine) {
+__device__ void finished(const Request& request, int problem, const SearchReal* q, Fine& fine) {
   Start<double> own;
-  Descent<double> at = own.descent();
+  IterateState<double> at = own.descent();
   for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
   aim(request, problem, at);
   fine.solved = arrive<false>(request, at);

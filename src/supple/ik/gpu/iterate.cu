@@ -4,10 +4,10 @@
 namespace supple {
 
 // Measures, and descends: q is then the next one, and the errors are those of the one before.
-__device__ void iterate(Descent<Rough>& at) {
+__device__ void iterate(IterateState<SearchReal>& at) {
   if constexpr (large) {
-    Start<Rough> own;
-    Descent<Rough> here = own.descent();
+    Start<SearchReal> own;
+    IterateState<SearchReal> here = own.descent();
     for (int j = 0; j < n; ++j) own.q[j] = at.q[j];
     for (int i = 0; i < numbers; ++i) own.target[i] = at.target[i];
     here.J_before = at.J_before;

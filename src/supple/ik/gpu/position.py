@@ -19,20 +19,20 @@ from supple.gpu.source import source
 from supple.ik.gpu.targets import Reader
 from supple.ik.problem import Search, turns
 from supple.ik.solution import Solution
-from supple.ik.subproblems import falls_apart, parts_of
+from supple.ik.subproblems import is_separable, parts_of
 from supple.motion.linearization import Array
 
 # The kernels of files that are compiled at the same time, and linked.
 _CALLED = ("iterate.cu", "finish.cu", "closest.cu", "settle.cu")
 KERNELS = {
-    ("search.cu", "explore.cu", *_CALLED): ("look_up", "search", "finish", "explore"),
+    ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
     ("postprocess.cu",): ("suit",),
 }
 
 _LISTED = 4  # `listed` in search.cu
 FEW = 9_000  # from so many targets on a thread for each is sooner than a warp for each
 _MOST = 1 << 23  # targets of a launch: indices are ints
-_THREADS = {"look_up": 128, "search": 128, "finish": 128, "explore": 64, "suit": 128}
+_THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "suit": 128}
 _APART = 1e-2  # `apart` in include/supple/ik/restarts.hpp
 _ALIGNED = 256  # [bytes]
 _ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # numbers of the search, their bytes
@@ -303,7 +303,7 @@ class GpuSolver:
             gpu.launch(self.kernels[name], max(1, blocks), threads, stream, request, *more)
 
         if many:
-            start("look_up", -(-count // (4 * 128)))
+            start("nearest_seeds", -(-count // (4 * 128)))
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
@@ -319,7 +319,7 @@ def solver_of(
     """A search on a GPU, compiled when first asked for."""
     number, info = device_named(device)
     how = (precision, several, number, info.architecture)
-    if not falls_apart(search):
+    if not is_separable(search):
         return GpuSolver(search, *how)
     from supple.ik.gpu.subproblems import GpuParts  # (which has a GpuSolver for each)
 

@@ -12,23 +12,23 @@ extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
   const Outcome outcome = Outcome(request.outcome[row]);
   if (outcome == Outcome::nonfinite) return;
   Start<double> own;
-  Descent<double> at = own.descent();
+  IterateState<double> at = own.descent();
   for (int j = 0; j < n; ++j) own.q[j] = request.q[row * n + j];
   aim(request, problem, at);
   measure<large>(at);
   unwind(request, problem, at);
   // (what is near q0 at once is the answer; of others the nearest is drawn nearer, if that helps)
-  const bool chosen = request.nearest && !Wish::posture && request.effort[2 * row + 1] > 0;
-  if (outcome == Outcome::solved && (chosen || Wish::posture)) {
+  const bool chosen = request.nearest && !Posture::posture && request.effort[2 * row + 1] > 0;
+  if (outcome == Outcome::solved && (chosen || Posture::posture)) {
     double work[5 * n], kept[n];
     for (int j = 0; j < n; ++j) kept[j] = own.q[j];
     const auto rest = [&](int j) {
-      return Wish::posture ? posture(request, problem, j) : own_start(request, problem, j);
+      return Posture::posture ? posture(request, problem, j) : own_start(request, problem, j);
     };
-    const auto pull = [](int j) { return Wish::posture ? Wish::pull[j] : 1.0; };
+    const auto pull = [](int j) { return Posture::posture ? Posture::pull[j] : 1.0; };
     for (int round = 0; round < polish_rounds; ++round) {
       polish(
-          Given<double>::quest, at, work, rest, pull, [] { return true; },
+          RobotConstants<double>::ik, at, work, rest, pull, [] { return true; },
           [&] { return arrive<true>(request, at); });
       // (each joint for itself: all together came nearer)
       if (!unwind(request, problem, at)) break;

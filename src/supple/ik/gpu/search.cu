@@ -1,5 +1,5 @@
-// Many problems, a thread for each: `look_up`, where to start; `search`, where a thread takes the
-// next problem when it is done with one; `finish`, in double. What is left is for explore.cu.
+// Many problems, a thread for each: `nearest_seeds`, where to start; `search`, where a thread takes
+// the next problem when it is done with one; `finish`, in double. What is left is for explore.cu.
 #include "problem.hpp"
 
 namespace supple {
@@ -18,7 +18,8 @@ __device__ __forceinline__ void look_up_some(const Request& request, int first, 
   for (int p = 0; p < at_once; ++p) {
     const int problem = ::min(first + p * stride, request.count - 1);
     for (int i = 0; i < numbers; ++i) {
-      feature[p][i] = float(request.target[problem * numbers + i]) * Given<float>::feature_scale[i];
+      feature[p][i] =
+          float(request.target[problem * numbers + i]) * RobotConstants<float>::feature_scale[i];
     }
     for (int t = 0; t < listed; ++t) best[p][t] = huge_cost, index[p][t] = t;
   }
@@ -31,7 +32,7 @@ __device__ __forceinline__ void look_up_some(const Request& request, int first, 
       far[p][0] = half.x, far[p][1] = half.y, far[p][2] = half.z, far[p][3] = half.w;
     }
     for (int i = 0; i < numbers; ++i) {
-      if (Given<float>::feature_scale[i] == 0) continue;
+      if (RobotConstants<float>::feature_scale[i] == 0) continue;
       const float4 reached = table[i * blocks + block];
       for (int p = 0; p < at_once; ++p) {
         far[p][0] = fma(reached.x, -feature[p][i], far[p][0]);
@@ -61,7 +62,7 @@ __device__ __forceinline__ void look_up_some(const Request& request, int first, 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(128) look_up(Request request) {
+extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Request request) {
   const int stride = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
   for (int i = first; i < request.count; i += at_once * stride) look_up_some(request, i, stride);
 }
@@ -78,23 +79,23 @@ __device__ int take(int* counter) {
 }
 
 // A start: the caller's own, then the table's, then those that are spread.
-__device__ void begin(const Request& request, int problem, int start, Rough* q) {
+__device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
   const double* from = nullptr;
   if (started(request) && --start < 0) {
-    for (int j = 0; j < n; ++j) q[j] = Rough(clamped(own_start(request, problem, j), j));
+    for (int j = 0; j < n; ++j) q[j] = SearchReal(clamped(own_start(request, problem, j), j));
     return;
   }
   if (start < listed) from = request.seeds + request.near[problem * listed + start] * n;
   for (int j = 0; j < n; ++j) {
-    q[j] = Rough(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
+    q[j] = SearchReal(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
   }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(128) search(Request request) {
-  Start<Rough> own;
-  Descent<Rough> at = own.descent();
+  Start<SearchReal> own;
+  IterateState<SearchReal> at = own.descent();
   int problem = -1, start = 0, iteration = 0, iterations = 0;
   float before = huge_cost;
   bool fresh = false, open = true;
@@ -106,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       open = problem < request.count;
       if (open) {
         for (int i = 0; i < numbers; ++i) {
-          own.target[i] = Rough(request.target[problem * numbers + i]);
+          own.target[i] = SearchReal(request.target[problem * numbers + i]);
         }
         start = iterations = 0;
         fresh = true;
@@ -149,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   if (!sound(request, problem)) return leave(request, problem);
   const int starts = request.effort[2 * problem + 1];
   if (starts > 0) {
-    Rough q[n];
+    SearchReal q[n];
     for (int j = 0; j < n; ++j) q[j] = request.rough[problem * n + j];
     Fine fine;
     finished(request, problem, q, fine);

@@ -20,7 +20,7 @@ __device__ double nothing() { return __longlong_as_double(0x7ff8000000000000ll);
 
 // Rotation columns, made orthonormal where they are not. Returns whether it was one, as far as
 // `few` tells. As `straight` in src/core/bindings/ik.cpp.
-__device__ bool straighten(Rotation<double>& R, double few) {
+__device__ bool orthonormalize(Rotation<double>& R, double few) {
   bool good = true;
   for (int pass = 0; pass < 3; ++pass) {
     const double xx = dot(R.x, R.x), yy = dot(R.y, R.y), zz = dot(R.z, R.z);
@@ -81,7 +81,7 @@ extern "C" __global__ void read(View view, int kind, double* to, int width, int 
       good = good && ::fabs(at(3, c) - (c == 3)) <= few;
       if (c < 3) p[c] = at(c, 3);
     }
-    good = straighten(R, few) && good;
+    good = orthonormalize(R, few) && good;
   }
   const double all[12] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z,
                           R.z.x, R.z.y, R.z.z, p[0],  p[1],  p[2]};

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from supple.errors import InputError
-from supple.gpu.arrays import Seen, seen
+from supple.gpu.arrays import DeviceArrayView, seen
 from supple.gpu.runtime import Machine, Memory, compile_source
 from supple.gpu.source import source
 from supple.ik.problem import Search
@@ -113,7 +113,7 @@ class Reader:
 
     def _looked_at(
         self, given: object, shapes: Sequence[tuple[int, ...]], stream: int, name: str
-    ) -> tuple[Seen, tuple[int, ...], tuple[int, ...]]:
+    ) -> tuple[DeviceArrayView, tuple[int, ...], tuple[int, ...]]:
         array = seen(given, stream, name, dtypes=_DTYPES, strided=True)
         for inner in shapes:
             if array.shape[-len(inner) :] == inner and len(array.shape) >= len(inner):
@@ -144,7 +144,9 @@ def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
     return KINDS[type(task)]
 
 
-def _view(array: Seen, own: tuple[int, ...], inner: tuple[int, ...], lead: tuple[int, ...]) -> View:
+def _view(
+    array: DeviceArrayView, own: tuple[int, ...], inner: tuple[int, ...], lead: tuple[int, ...]
+) -> View:
     """An array with batch axes of its own, as one with others that it is broadcast to."""
     steps = array.strides
     missing = len(lead) - len(own)

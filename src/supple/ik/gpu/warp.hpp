@@ -31,7 +31,7 @@ __device__ int least_entry(const Request& request, const float* along, bool halv
     float4 far = {0, 0, 0, 0};
     if (halves) far = table[numbers * blocks + block];
     for (int k = 0; k < numbers; ++k) {
-      if (Given<float>::feature_scale[k] == 0) continue;  // (so is what is in the table)
+      if (RobotConstants<float>::feature_scale[k] == 0) continue;  // (so is what is in the table)
       const float4 reached = table[k * blocks + block];
       far.x = fma(reached.x, along[k], far.x);
       far.y = fma(reached.y, along[k], far.y);
@@ -47,47 +47,50 @@ __device__ int least_entry(const Request& request, const float* along, bool halv
 }
 
 // The nearest of those to a target.
-__device__ int nearest(const Request& request, const Rough* target, float& best) {
+__device__ int nearest(const Request& request, const SearchReal* target, float& best) {
   float along[numbers];
-  for (int k = 0; k < numbers; ++k) along[k] = -float(target[k]) * Given<float>::feature_scale[k];
+  for (int k = 0; k < numbers; ++k)
+    along[k] = -float(target[k]) * RobotConstants<float>::feature_scale[k];
   return least_entry(request, along, true, best);
 }
 
 // Of what is left at the closest pose found, q, the part that is left at any: see
 // ik/reachability.hpp. And how much is left. Every second thread climbs from the closest pose of
 // its own, if there is one.
-__device__ float beyond(const Request& request, int problem, const Rough* q, const Rough* closest,
-                        float& far) {
-  constexpr const Quest<Rough>& quest = Given<Rough>::quest;
-  Start<Rough> own;
-  Descent<Rough> at = own.descent();
-  Rough along[rows], number[numbers];
+__device__ float beyond(const Request& request, int problem, const SearchReal* q,
+                        const SearchReal* closest, float& far) {
+  constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
+  Start<SearchReal> own;
+  IterateState<SearchReal> at = own.descent();
+  SearchReal along[rows], number[numbers];
   for (int j = 0; j < n; ++j) own.q[j] = q[j];
-  for (int i = 0; i < numbers; ++i) own.target[i] = Rough(request.target[problem * numbers + i]);
+  for (int i = 0; i < numbers; ++i)
+    own.target[i] = SearchReal(request.target[problem * numbers + i]);
   measure(at);
   for (int r = 0; r < rows; ++r) along[r] = own.e[r];
-  const Length<Rough> length = keep_positions(quest, along, number);
+  const Length<SearchReal> length = keep_positions(ik, along, number);
   far = float(sqrt(length.whole));
   if (!(length.part >= surely_beyond * length.whole)) return 0;
   float direction[numbers], best;  // (positions are not scaled in the table)
   for (int k = 0; k < numbers; ++k) direction[k] = -float(number[k]);
   const int entry = least_entry(request, direction, false, best);
   const bool near = closest && threadIdx.x % 2;
-  for (int j = 0; j < n; ++j) own.q[j] = near ? closest[j] : Rough(request.seeds[entry * n + j]);
-  come_to_rest(request, problem, own.q, along, length.part, best);
+  for (int j = 0; j < n; ++j)
+    own.q[j] = near ? closest[j] : SearchReal(request.seeds[entry * n + j]);
+  converge_to_minimum(request, problem, own.q, along, length.part, best);
   return least_of(best) / float(length.whole);
 }
 
 // What the failed starts of a warp's problem have come to: in each thread the best of its own.
-struct Failures {
-  Rough q[n], closest[n];           // since they were looked at; of all that have come to rest
+struct FailedStarts {
+  SearchReal q[n], closest[n];      // since they were looked at; of all that have come to rest
   float cost, closest_cost, least;  // of those, and the least of all threads'
 
-  __device__ void clear(const Rough* from) {
+  __device__ void clear(const SearchReal* from) {
     for (int j = 0; j < n; ++j) q[j] = closest[j] = from[j];
     cost = closest_cost = least = huge_cost;
   }
-  __device__ void keep(const Rough* from, float its_cost) {
+  __device__ void keep(const SearchReal* from, float its_cost) {
     if (!(its_cost < cost)) return;
     cost = its_cost;
     for (int j = 0; j < n; ++j) q[j] = from[j];
@@ -97,11 +100,12 @@ struct Failures {
 // Looks at what starts have come to, at the latest when they are the last ones. As `conclude` in
 // src/core/drivers/closest.hpp. Returns the thread that has an answer, in `fine`, which may be the
 // closest pose, or -1: there is none yet.
-__device__ __noinline__ int conclude(const Request& request, int problem, Failures& failures,
+__device__ __noinline__ int conclude(const Request& request, int problem, FailedStarts& failures,
                                      int starts, bool last, Fine& fine) {
   bool arriving = false;
   if (failures.cost < huge_cost) {
-    arriving = come_to_rest(request, problem, failures.q, nullptr, Rough(0), failures.cost);
+    arriving =
+        converge_to_minimum(request, problem, failures.q, nullptr, SearchReal(0), failures.cost);
     if (failures.cost < failures.closest_cost) {
       failures.closest_cost = failures.cost;
       for (int j = 0; j < n; ++j) failures.closest[j] = failures.q[j];
@@ -110,17 +114,17 @@ __device__ __noinline__ int conclude(const Request& request, int problem, Failur
   arriving = __any_sync(everyone, arriving);
   failures.least = least_of(failures.closest_cost);
   failures.cost = huge_cost;
-  const StartBudget budget = start_budget(request.max_starts, request.nearest);
-  bool over =
-      last || exhausted(budget, starts, failures.least, float(Given<Rough>::quest.stiffness));
+  const RestartBudget budget = start_budget(request.max_starts, request.nearest);
+  bool over = last || exhausted(budget, starts, failures.least,
+                                float(RobotConstants<SearchReal>::ik.newton_gain));
   if (!over && !arriving) {
     const int best = ::max(0, first_of(failures.closest_cost == failures.least));
-    Rough q[n];
+    SearchReal q[n];
     for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, failures.closest[j], best);
     float far;
     const bool known = failures.closest_cost < huge_cost;
     const float part = beyond(request, problem, q, known ? failures.closest : nullptr, far);
-    over = out_of_reach(part, far, float(Given<Rough>::quest.stiffness), starts);
+    over = out_of_reach(part, far, float(RobotConstants<SearchReal>::ik.newton_gain), starts);
   }
   if (!over && !arriving) return -1;
   double from[n];
