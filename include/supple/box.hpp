@@ -12,27 +12,27 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// How small a pivot of J_F J_Fᵀ + λ² may be for its Cholesky factor to be used, not QR; and the
-// least λ², relative to ‖J‖²: with none the entries that are left may not know where to go.
+// How small a pivot of J_F J_Fᵀ + λ² may be for its Cholesky factor to be damping_applied, not QR;
+// and the least λ², relative to ‖J‖²: with none the entries that are left may not know where to go.
 template <class T>
 inline constexpr T well_conditioned = sizeof(T) == 8 ? T(1e-4) : T(1e-2);
 template <class T>
 inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 
-// Where the other entries go when those that `side` (n) names sit at the ends of the box: d = x -
-// x0 (n) minimises ‖J d‖² + λ²‖d‖². `pull` (n) is the gradient there, over λ² or not, zero for
-// entries that are free and where it is nothing but rounding errors.
+// Where the other entries go when those that `active_set` (n) names sit at the ends of the box: d =
+// x - x0 (n) minimises ‖J d‖² + λ²‖d‖². `multiplier` (n) is the gradient there, over λ² or not,
+// zero for entries that are free and where it is nothing but rounding errors.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& lambda2, const L* low,
-                                           const L* high, const L* x0, const L* side, L* d, L* pull,
-                                           L* scratch) {
+                                           const L* high, const L* x0, const L* active_set, L* d,
+                                           L* multiplier, L* scratch) {
   using T = scalar_t<L>;
   L *A = scratch, *z = A + m * m, *right = z + m, *stacked = right + m, *b = stacked + (m + n) * n,
     *tau = b + m + n;
   L* const freed = stacked;  // J_F: the columns of the others are zero
   for (int j = 0; j < n; ++j) {
-    const mask_t<L> is_free = side[j] == L(0);
-    d[j] = select(is_free, L(0), select(side[j] < L(0), low[j], high[j]) - x0[j]);
+    const mask_t<L> is_free = active_set[j] == L(0);
+    d[j] = select(is_free, L(0), select(active_set[j] < L(0), low[j], high[j]) - x0[j]);
     for (int i = 0; i < m; ++i) freed[i * n + j] = select(is_free, J[i * n + j], L(0));
   }
   // (J_F J_Fᵀ + λ²) z = -J_A d_A,  d_F = J_Fᵀ z
@@ -43,12 +43,12 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
   cholesky(m, A);
   cholesky_solve(m, A, z);
-  mask_t<L> sound = L(0) == L(0);
+  mask_t<L> valid = L(0) == L(0);
   for (int i = 0; i < m; ++i) {
-    sound = sound & (A[i * m + i] * A[i * m + i] > b[i] * L(well_conditioned<T>));
+    valid = valid & (A[i * m + i] * A[i * m + i] > b[i] * L(well_conditioned<T>));
   }
   L scale(1), reach = sqrt(dot(m, z, z));
-  if (!all(sound)) {
+  if (!all(valid)) {
     // Too few free entries, or a singularity: [J_F; λ] d_F = [-J_A d_A; 0]
     const L lambda = sqrt(lambda2);
     L square(0);
@@ -66,12 +66,12 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {
-        rest = fma(select(side[j] == L(0), -J[i * n + j], L(0)), b[j], rest);
+        rest = fma(select(active_set[j] == L(0), -J[i * n + j], L(0)), b[j], rest);
       }
-      z[i] = select(sound, z[i], rest);
+      z[i] = select(valid, z[i], rest);
     }
-    scale = select(sound, scale, lambda2);
-    reach = select(sound, reach, sqrt(square));
+    scale = select(valid, scale, lambda2);
+    reach = select(valid, reach, sqrt(square));
   }
   for (int j = 0; j < n; ++j) {
     L along(0), column(0);
@@ -79,15 +79,15 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
       along = fma(J[i * n + j], z[i], along);
       column = fma(J[i * n + j], J[i * n + j], column);
     }
-    const mask_t<L> is_free = side[j] == L(0);
-    d[j] = select(is_free, select(sound, along, b[j]), d[j]);
+    const mask_t<L> is_free = active_set[j] == L(0);
+    d[j] = select(is_free, select(valid, along, b[j]), d[j]);
     const L gradient = fma(scale, d[j], -along);
     const L noise = L(T(64) * Number<T>::epsilon) * (scale * abs(d[j]) + sqrt(column) * reach);
-    pull[j] = select(is_free | (abs(gradient) <= noise), L(0), gradient);
+    multiplier[j] = select(is_free | (abs(gradient) <= noise), L(0), gradient);
   }
 }
 
-// Rounds in which `boxed_step` exchanges all entries on the wrong side at once.
+// Rounds in which `boxed_step` exchanges all entries on the wrong active_set at once.
 inline constexpr int block_rounds = 6;
 
 // Lanes of working memory that `boxed_step` needs.
@@ -95,61 +95,64 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
   return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
 }
 
-// The step inside a box: x (n) holds x0 and is replaced. `side` (n) is -1, 0 or 1 where an entry
-// sits at its low end, is free, or sits at its high end; it is read first if `guessed`. Returns the
-// damping that was used: λ², or the little that it takes where λ² has less.
+// The step inside a box: x (n) holds x0 and is replaced. `active_set` (n) is -1, 0 or 1 where an
+// entry sits at its low end, is free, or sits at its high end; it is read first if `guessed`.
+// Returns the damping that was damping_applied: λ², or the little that it takes where λ² has less.
 //
 // A few rounds of block pivoting first: solve for the free entries and exchange all that are on the
-// wrong side, which is enough nearly always (Júdice & Pires 1994). Then the active-set method whose
-// cost falls in every round: go towards the minimiser of the free entries as far as the box allows,
-// and let go of one entry at a time (Stark & Parker 1995).
+// wrong active_set, which is enough nearly always (Júdice & Pires 1994). Then the active-set method
+// whose cost falls in every round: go towards the minimiser of the free entries as far as the box
+// allows, and let go of one entry at a time (Stark & Parker 1995).
 template <class L>
 SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
-                                    const L* high, L* x, L* side, L* scratch,
+                                    const L* high, L* x, L* active_set, L* scratch,
                                     bool guessed = false) {
   using T = scalar_t<L>;
   mask_t<L> open = L(0) != L(0);
   for (int j = 0; j < n; ++j) {
     const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
-    side[j] = guessed ? select(out == L(0), L(0), side[j]) : out;
+    active_set[j] = guessed ? select(out == L(0), L(0), active_set[j]) : out;
     open = open | (out != L(0));
   }
   if (!any(open)) return lambda2;
-  L *d = scratch, *pull = d + n, *x0 = pull + n, *rest = x0 + n;
+  L *d = scratch, *multiplier = d + n, *x0 = multiplier + n, *rest = x0 + n;
   L square(0);
   for (int i = 0; i < m * n; ++i) square = fma(J[i], J[i], square);
   const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
-  const L used = select(open, max(lambda2, least), lambda2);
+  const L damping_applied = select(open, max(lambda2, least), lambda2);
   for (int j = 0; j < n; ++j) x0[j] = x[j];
   // To which end a free entry has gone beyond, or zero.
   const auto beyond = [&](int j) {
     const L at = x0[j] + d[j], slack = L(T(8) * Number<T>::epsilon) * (abs(x0[j]) + abs(d[j]));
     const L end = select(at < low[j] - slack, L(-1), select(at > high[j] + slack, L(1), L(0)));
-    return select(side[j] == L(0), end, L(0));
+    return select(active_set[j] == L(0), end, L(0));
   };
-  const auto lets_go = [&](int j) { return (low[j] < high[j]) & (side[j] * pull[j] > L(0)); };
+  const auto lets_go = [&](int j) {
+    return (low[j] < high[j]) & (active_set[j] * multiplier[j] > L(0));
+  };
 
   for (int round = 0; round < block_rounds; ++round) {
-    solve_free_set(m, n, J, used, low, high, x0, side, d, pull, rest);
+    solve_free_set(m, n, J, damping_applied, low, high, x0, active_set, d, multiplier, rest);
     mask_t<L> wrong = L(0) != L(0);
     for (int j = 0; j < n; ++j) {
       const L end = beyond(j);
       const mask_t<L> exchanged = open & (lets_go(j) | (end != L(0)));
-      const L at = select(side[j] < L(0), low[j], select(side[j] > L(0), high[j], x0[j] + d[j]));
+      const L at =
+          select(active_set[j] < L(0), low[j], select(active_set[j] > L(0), high[j], x0[j] + d[j]));
       x[j] = select(open, min(max(at, low[j]), high[j]), x[j]);
-      side[j] = select(exchanged, end, side[j]);
+      active_set[j] = select(exchanged, end, active_set[j]);
       wrong = wrong | exchanged;
     }
     open = open & wrong;
-    if (!any(open)) return used;
+    if (!any(open)) return damping_applied;
   }
 
   for (int j = 0; j < n; ++j) {  // from where it is, a point of the box
     const L end = select(x[j] <= low[j], L(-1), select(x[j] >= high[j], L(1), L(0)));
-    side[j] = select(open, end, side[j]);
+    active_set[j] = select(open, end, active_set[j]);
   }
   for (int round = 0; round < 10 * n + 40 && any(open); ++round) {
-    solve_free_set(m, n, J, used, low, high, x0, side, d, pull, rest);
+    solve_free_set(m, n, J, damping_applied, low, high, x0, active_set, d, multiplier, rest);
     L part(1), first(-1), strongest(0), leaving(-1);
     for (int j = 0; j < n; ++j) {
       const L end = beyond(j), number(static_cast<T>(j));
@@ -158,23 +161,24 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
       const L share = max((to - x[j]) / select(stops, way, L(1)), L(0));
       first = select(stops & (share < part), number, first);
       part = select(stops, min(part, share), part);
-      const mask_t<L> stronger = lets_go(j) & (abs(pull[j]) > strongest);
+      const mask_t<L> stronger = lets_go(j) & (abs(multiplier[j]) > strongest);
       leaving = select(stronger, number, leaving);
-      strongest = select(stronger, abs(pull[j]), strongest);
+      strongest = select(stronger, abs(multiplier[j]), strongest);
     }
     const mask_t<L> whole_way = first < L(0);
     for (int j = 0; j < n; ++j) {
-      const mask_t<L> is_free = side[j] == L(0), met = first == L(static_cast<T>(j));
+      const mask_t<L> is_free = active_set[j] == L(0), met = first == L(static_cast<T>(j));
       const L end = beyond(j), to = select(end < L(0), low[j], high[j]);
       const L at = select(whole_way, x0[j] + d[j], fma(part, x0[j] + d[j] - x[j], x[j]));
       const L inside = select(met, to, min(max(at, low[j]), high[j]));
       x[j] = select(open & is_free, inside, x[j]);
       const mask_t<L> freed = whole_way & (leaving == L(static_cast<T>(j)));
-      side[j] = select(open, select(met, end, select(freed, L(0), side[j])), side[j]);
+      active_set[j] =
+          select(open, select(met, end, select(freed, L(0), active_set[j])), active_set[j]);
     }
     open = open & !(whole_way & (leaving < L(0)));
   }
-  return used;
+  return damping_applied;
 }
 
 // x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step, damped more.
@@ -208,16 +212,17 @@ SUPPLE_FN constexpr int limited_scratch(int m, int n) {
 // taken. Where the box itself is farther from zero than the bound, the box holds.
 template <class L>
 SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low,
-                                      const L* high, const L& bound, L* x, L* side, L* scratch) {
+                                      const L* high, const L& bound, L* x, L* active_set,
+                                      L* scratch) {
   using T = scalar_t<L>;
   L* const x0 = scratch;
-  L *best = x0 + n, *sides = best + n, *A = sides + n, *z = A + m * m, *rest = z + m;
+  L *best = x0 + n, *trial_set = best + n, *A = trial_set + n, *z = A + m * m, *rest = z + m;
   for (int j = 0; j < n; ++j) x0[j] = x[j];
-  L used = boxed_step(m, n, J, lambda2, low, high, x, side, rest);
+  L damping_applied = boxed_step(m, n, J, lambda2, low, high, x, active_set, rest);
   L size = sqrt(dot(n, x, x));
   mask_t<L> open = size > bound;
-  if (!any(open)) return used;
-  for (int j = 0; j < n; ++j) sides[j] = side[j];
+  if (!any(open)) return damping_applied;
+  for (int j = 0; j < n; ++j) trial_set[j] = active_set[j];
   L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
   // below: too little damping; above: enough, infinite until found; last: what was tried before
@@ -230,13 +235,13 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   open = open & (dot(n, best, best) < bound * bound);
   for (int round = 0; round < 80 && any(open); ++round) {
     increase_damping(m, n, J, lambda2, delta2, x0, x, A, z);
-    const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, sides, rest, true);
+    const L tried = boxed_step(m, n, J, lambda2 + delta2, low, high, x, trial_set, rest, true);
     size = sqrt(dot(n, x, x));
     const mask_t<L> enough = open & (size <= bound);
-    used = select(enough, tried, used);
+    damping_applied = select(enough, tried, damping_applied);
     for (int j = 0; j < n; ++j) {
       best[j] = select(enough, x[j], best[j]);
-      side[j] = select(enough, sides[j], side[j]);
+      active_set[j] = select(enough, trial_set[j], active_set[j]);
     }
     found = found | enough;
     above = select(enough, delta2, above);
@@ -255,7 +260,7 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
     delta2 = select(ahead & (L(T(round % 8)) < L(T(7))), to, half);
   }
   for (int j = 0; j < n; ++j) x[j] = best[j];
-  return used;
+  return damping_applied;
 }
 
 // Lanes of working memory that `bounded_step` needs.
@@ -266,24 +271,24 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
 // The minimiser of ‖J x - e‖² + λ²‖x‖² inside a box and no longer than `bound`, sooner than
 // `limited_step` finds it, where a few rounds of exchanging entries are enough. With some entries
 // at the ends of the box the others are optimally damped: no more than it takes to keep the bound,
-// at least λ². `side` is read as a guess and written, `used` is the damping. Returns where x is
-// right.
+// at least λ². `active_set` is read as a guess and written, `damping_applied` is the damping.
+// Returns where x is right.
 template <class L, class M, class N>
 SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                               const L* low, const L* high, const L& bound, L* x,
-                                              L* side, L* used, L* scratch) {
+                                              L* active_set, L* damping_applied, L* scratch) {
   using T = scalar_t<L>;
   L *freed = scratch, *A = freed + m * n, *left = A + m * m, *z = left + m, *diagonal = z + m,
     *y = diagonal + m, *rest = y + n;
   const mask_t<L> no = L(0) != L(0);
   mask_t<L> right = no, open = L(0) == L(0);
-  *used = lambda2;
+  *damping_applied = lambda2;
   if (int(m) > int(n)) return no;
   for (int round = 0; round < block_rounds && any(open); ++round) {
     L room = bound * bound;
     for (int j = 0; j < n; ++j) {
-      const mask_t<L> is_free = side[j] == L(0);
-      const L end = select(side[j] < L(0), low[j], high[j]);
+      const mask_t<L> is_free = active_set[j] == L(0);
+      const L end = select(active_set[j] < L(0), low[j], high[j]);
       x[j] = select(open, select(is_free, L(0), end), x[j]);
       room = select(is_free, room, fma(-end, end, room));
       for (int i = 0; i < m; ++i) freed[i * n + j] = select(is_free, J[i * n + j], L(0));
@@ -292,7 +297,7 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
     for (int i = 0; i < m; ++i) {
       L sum = e[i];
       for (int j = 0; j < n; ++j) {
-        sum = fma(select(side[j] == L(0), L(0), -J[i * n + j]), x[j], sum);
+        sum = fma(select(active_set[j] == L(0), L(0), -J[i * n + j]), x[j], sum);
       }
       left[i] = sum;
     }
@@ -300,7 +305,7 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
     const L most = select(room > L(0), min(sqrt(select(room > L(0), room, L(1))), L(T(1e9))), L(1));
     L damping(0);
     const mask_t<L> holds =
-        optimal_step_of_any_size(m, n, freed, left, most, *used, y, &damping, rest);
+        optimal_step_any_size(m, n, freed, left, most, *damping_applied, y, &damping, rest);
     const mask_t<L> less = damping < lambda2;
     if (any(less & open)) {  // the bound does not act: λ² does
       gram(m, n, freed, A);
@@ -308,8 +313,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
       for (int i = 0; i < m; ++i) diagonal[i] = A[i * m + i];
       cholesky(m, A);
       for (int i = 0; i < m; ++i) {
-        const mask_t<L> sound = A[i * m + i] * A[i * m + i] > diagonal[i] * L(well_conditioned<T>);
-        open = open & (sound | !less);
+        const mask_t<L> valid = A[i * m + i] * A[i * m + i] > diagonal[i] * L(well_conditioned<T>);
+        open = open & (valid | !less);
       }
       cholesky_solve(m, A, z);
       for (int j = 0; j < n; ++j) {
@@ -320,22 +325,23 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
       damping = select(less, lambda2, damping);
     }
     open = open & holds;
-    *used = select(open, damping, *used);
+    *damping_applied = select(open, damping, *damping_applied);
     for (int i = 0; i < m; ++i) {
       for (int j = 0; j < n; ++j) left[i] = fma(-freed[i * n + j], y[j], left[i]);
     }
     mask_t<L> wrong = no;
     for (int j = 0; j < n; ++j) {
-      const mask_t<L> is_free = side[j] == L(0);
+      const mask_t<L> is_free = active_set[j] == L(0);
       x[j] = select(open & is_free, y[j], x[j]);
       L gradient = damping * x[j];
       for (int i = 0; i < m; ++i) gradient = fma(-J[i * n + j], left[i], gradient);
       const L slack = L(T(8) * Number<T>::epsilon) * abs(x[j]);
       const L out =
           select(x[j] < low[j] - slack, L(-1), select(x[j] > high[j] + slack, L(1), L(0)));
-      const mask_t<L> go = (side[j] != L(0)) & (low[j] < high[j]) & (side[j] * gradient > L(0));
+      const mask_t<L> go =
+          (active_set[j] != L(0)) & (low[j] < high[j]) & (active_set[j] * gradient > L(0));
       const mask_t<L> exchanged = open & (go | (is_free & (out != L(0))));
-      side[j] = select(exchanged, select(is_free, out, L(0)), side[j]);
+      active_set[j] = select(exchanged, select(is_free, out, L(0)), active_set[j]);
       wrong = wrong | exchanged;
     }
     right = right | (open & !wrong);

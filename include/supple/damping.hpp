@@ -86,7 +86,7 @@ template <class L>
 SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool plain,
                             L* iterations = nullptr) {
   using T = scalar_t<L>;
-  constexpr int most_iterations = 200;
+  constexpr int max_iterations = 200;
   constexpr T epsilon = Number<T>::epsilon, end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon;
   const L *sigma = spectrum.sigma, floor = rank_floor(sigma[0]);
   L most(0);
@@ -103,7 +103,7 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
     x = select(sigma[i] > floor, max(x, s * (c - beta * s)), x);
   }
   if (plain) x = x * L(sizeof(T) == 8 ? T(0x1p-104) : T(0x1p-32));
-  for (int k = 0; k <= most_iterations; ++k) {
+  for (int k = 0; k <= max_iterations; ++k) {
     L sum(0), slope(0);
     for (int i = 0; i < spectrum.count; ++i) {
       const mask_t<L> counts = sigma[i] > floor;
@@ -116,7 +116,7 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
     // φ/bound = √sum, its derivative -slope/√sum.
     const L length = sqrt(sum);
     open = open & (length > L(end));
-    if (!any(open) || k == most_iterations) break;
+    if (!any(open) || k == max_iterations) break;
     const L excess = (length - L(aim)) * (sum / select(open, slope, L(1)));
     x = select(open, x + excess / (plain ? select(open, length, L(1)) : L(aim)), x);
     count = select(open, count + L(1), count);

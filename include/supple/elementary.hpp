@@ -80,14 +80,14 @@ SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   const L one = L(1) - half;
   const L lost = (L(1) - one) - half;
   L cosine = one + fma(z * z, polynomial(E::cosine, z), lost);
-  turn_by_quadrants(magic_k, sine, cosine);
+  rotate_by_quadrants(magic_k, sine, cosine);
   s = sine;
   c = cosine;
 }
 
 // The same by the toolkit's own functions on CUDA.
 template <class L>
-SUPPLE_INLINE void sincos_in_reach(const L& x, L& s, L& c) {
+SUPPLE_INLINE void sincos_in_range(const L& x, L& s, L& c) {
   if constexpr (native_elementary) {
     native_sincos(x, s, c);
   } else {
@@ -96,7 +96,7 @@ SUPPLE_INLINE void sincos_in_reach(const L& x, L& s, L& c) {
 }
 
 template <class L>
-SUPPLE_INLINE mask_t<L> in_reach(const L& x) {
+SUPPLE_INLINE mask_t<L> in_range(const L& x) {
   return abs(x) <= L(Elementary<scalar_t<L>>::reach);
 }
 
@@ -107,11 +107,11 @@ SUPPLE_INLINE void sincos(const L& x, L& s, L& c) {
   if constexpr (native_elementary) {
     native_sincos(x, s, c);
   } else {
-    sincos_in_reach(x, s, c);
-    if (all(in_reach(x))) return;
+    sincos_in_range(x, s, c);
+    if (all(in_range(x))) return;
     for (int i = 0; i < width<L>; ++i) {
       T xi = get(x, i), si, ci;
-      if (in_reach(xi)) continue;
+      if (in_range(xi)) continue;
       native_sincos(xi, si, ci);
       set(s, i, si);
       set(c, i, ci);

@@ -24,7 +24,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // J of unit size, with no more rows than columns: where it has more, R of J = Q R.
 template <class L>
-struct LeastProblem {
+struct SingularProblem {
   int m, n, k;  // k = min(m, n)
   L* J;         // (k, n)
   L* gram;      // (k, k): J Jᵀ
@@ -42,9 +42,9 @@ SUPPLE_FN constexpr int filter_scratch(int m, int n) {
 
 // Lays out a problem at the beginning of `scratch`, which ends behind it.
 template <class L>
-SUPPLE_FN LeastProblem<L> least_problem(int m, int n, const L* J, L*& scratch) {
+SUPPLE_FN SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scratch) {
   using T = scalar_t<L>;
-  LeastProblem<L> p{m, n, m < n ? m : n, nullptr, nullptr, nullptr, nullptr, L(1), L(1), {}};
+  SingularProblem<L> p{m, n, m < n ? m : n, nullptr, nullptr, nullptr, nullptr, L(1), L(1), {}};
   const auto take = [&scratch](int count) {
     L* piece = scratch;
     scratch += count;
@@ -76,13 +76,13 @@ SUPPLE_FN LeastProblem<L> least_problem(int m, int n, const L* J, L*& scratch) {
 
 // x (m, overwritten) in the axes of J's rows: its first k entries.
 template <class L>
-SUPPLE_INLINE void inside(const LeastProblem<L>& p, L* x) {
+SUPPLE_INLINE void to_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m > p.n) qr_transpose_times(p.m, p.n, p.factor, p.tau, x);
 }
 
 // The way back of a vector in the range of J: x has k entries before and m after.
 template <class L>
-SUPPLE_INLINE void outside(const LeastProblem<L>& p, L* x) {
+SUPPLE_INLINE void from_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m <= p.n) return;
   for (int i = p.k; i < p.m; ++i) x[i] = L(0);
   qr_times(p.m, p.n, p.factor, p.tau, x);
@@ -90,7 +90,7 @@ SUPPLE_INLINE void outside(const LeastProblem<L>& p, L* x) {
 
 // The factor of J Jᵀ + α² û ûᵀ + shift I; û may be null.
 template <class L>
-SUPPLE_FN void filtered_factor(const LeastProblem<L>& p, const L* u, const L& alpha2,
+SUPPLE_FN void filtered_factor(const SingularProblem<L>& p, const L* u, const L& alpha2,
                                const L& shift, L* A) {
   const int k = p.k;
   for (int i = 0; i < k; ++i) {
@@ -106,7 +106,8 @@ SUPPLE_FN void filtered_factor(const LeastProblem<L>& p, const L* u, const L& al
 // One inverse iteration: û (k) <- û'/‖û'‖ with (J Jᵀ + λ² I) û' = û. Returns σ̂². Where a coordinate
 // axis makes a start that is twice as good, it is taken: û cannot be stuck across the true vector.
 template <class L>
-SUPPLE_FN L turn(const LeastProblem<L>& p, const L& lambda2, const L& alpha2, L* u, L* scratch) {
+SUPPLE_FN L inverse_iteration(const SingularProblem<L>& p, const L& lambda2, const L& alpha2, L* u,
+                              L* scratch) {
   const int k = p.k;
   L *A = scratch, *column = A + k * k, *best = column + k, *turned = best + k;
   const L shift = lambda2 + p.blur;
@@ -139,10 +140,10 @@ SUPPLE_FN L turn(const LeastProblem<L>& p, const L& lambda2, const L& alpha2, L*
 
 // The exact û (m) and σ̂, by singular value decomposition. Lanes of scratch: step_scratch.
 template <class L>
-SUPPLE_FN void least_direction(int m, int n, const L* J, L* u, L& sigma, L* scratch) {
+SUPPLE_FN void singular_direction(int m, int n, const L* J, L* u, L& sigma, L* scratch) {
   const int k = m < n ? m : n;
   L *left = scratch, *values = left + k * m, *right = values + k;
-  factor(m, n, J, left, values, right);
+  thin_svd(m, n, J, left, values, right);
   for (int i = 0; i < m; ++i) u[i] = left[(k - 1) * m + i];
   sigma = values[k - 1];
 }
@@ -152,11 +153,12 @@ SUPPLE_FN void least_direction(int m, int n, const L* J, L* u, L& sigma, L* scra
 template <class L>
 SUPPLE_FN void update_least_direction(int m, int n, const L* J, const L& lambda2, const L& alpha2,
                                       L* u, L& sigma, L* scratch) {
-  const LeastProblem<L> p = least_problem(m, n, J, scratch);
-  inside(p, u);
+  const SingularProblem<L> p = singular_problem(m, n, J, scratch);
+  to_row_space(p, u);
   const L unit = L(1) / p.scale;
-  sigma = sqrt(turn(p, lambda2 * unit * unit, alpha2 * unit * unit, u, scratch)) * p.scale;
-  outside(p, u);
+  sigma =
+      sqrt(inverse_iteration(p, lambda2 * unit * unit, alpha2 * unit * unit, u, scratch)) * p.scale;
+  from_row_space(p, u);
 }
 
 // The least λ² with  share σ/(σ² + λ²) <= 1/edge,  for this σ and all below.
@@ -173,16 +175,16 @@ template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
                                        const L* error, L* u, L& sigma, L* dq, L* scratch) {
   constexpr T none = 1 / (Number<T>::epsilon * Number<T>::epsilon);
-  const LeastProblem<L> p = least_problem(m, n, J, scratch);
+  const SingularProblem<L> p = singular_problem(m, n, J, scratch);
   const int k = p.k;
   L *e = scratch, *z = e + m, *rest = z + m;
-  inside(p, u);
-  const L sigma2 = turn(p, L(0), L(0), u, rest), root = sqrt(sigma2);
+  to_row_space(p, u);
+  const L sigma2 = inverse_iteration(p, L(0), L(0), u, rest), root = sqrt(sigma2);
 
   // A unit e, as far as it is in reach. A bound that is zero but for rounding leaves no motion.
   const L largest = largest_entry(m, error);
   for (int i = 0; i < m; ++i) e[i] = error[i] / select(largest > L(0), largest, L(1));
-  inside(p, e);
+  to_row_space(p, e);
   const L size = length(k, e), wide = L(1) / p.scale / L(how.max_gain);
   const mask_t<L> still = !((size > L(0)) & (wide < L(none)));
   const L edge = select(still, L(1), wide);
@@ -204,9 +206,9 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   const L sigma_o2 = sqrt(across2 / select(beside, z_across2, L(1))) - p.blur;
   const L gain2 =
       square(along) / max(sigma2, p.blur) + select(beside, across2 / max(sigma_o2, p.blur), L(0));
-  const mask_t<L> some = gain2 > L(0);
-  const L effective = L(1) / sqrt(select(some, gain2, L(1)));
-  const L lambda2 = select(some & !still, least_damping(effective, edge, L(1)), L(0));
+  const mask_t<L> nonzero = gain2 > L(0);
+  const L effective = L(1) / sqrt(select(nonzero, gain2, L(1)));
+  const L lambda2 = select(nonzero & !still, least_damping(effective, edge, L(1)), L(0));
   filtered_factor(p, u, alpha2, p.blur + lambda2, rest);
   for (int i = 0; i < k; ++i) z[i] = e[i];
   cholesky_solve(k, rest, z);
@@ -218,7 +220,7 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   const L back = largest * size;
   for (int j = 0; j < n; ++j) dq[j] = select(still, L(0), dq[j] / cut / p.scale * back);
   sigma = root * p.scale;
-  outside(p, u);
+  from_row_space(p, u);
   return lambda2 * p.scale * p.scale;
 }
 

@@ -14,7 +14,7 @@ namespace supple::inline SUPPLE_ISA {
 // v + R_k c for the three entries of a constant vector. Zeros are common in robots and cost
 // nothing: the test is the same for all lanes, and known when compiling where the constants are.
 template <class L, class T>
-SUPPLE_INLINE Vec3<L> moved(const Pose<L>& from, const T* c) {
+SUPPLE_INLINE Vec3<L> transform_point(const Pose<L>& from, const T* c) {
   Vec3<L> p = from.p;
   if (c[0] != 0) p = fma(from.R.x, L(c[0]), p);
   if (c[1] != 0) p = fma(from.R.y, L(c[1]), p);
@@ -34,7 +34,7 @@ SUPPLE_INLINE Rotation<L> constant_rotation(const T* c) {
 
 // R times a constant rotation given by its columns.
 template <class L, class T>
-SUPPLE_INLINE Rotation<L> turned(const Rotation<L>& R, const T* c) {
+SUPPLE_INLINE Rotation<L> times_constant(const Rotation<L>& R, const T* c) {
   return {R * constant_vector<L>(c), R * constant_vector<L>(c + 3), R * constant_vector<L>(c + 6)};
 }
 
@@ -48,7 +48,7 @@ SUPPLE_INLINE L displacement(const Joint<T>& joint, const L* q) {
 
 // (a, b) -> (a c + b s, b c - a s): turns two axes of a frame about the third.
 template <class L>
-SUPPLE_INLINE void turn(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
+SUPPLE_INLINE void rotate_axes(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
   const Vec3<L> old = a;
   a = fma(a, c, b * s);
   b = fma(b, c, old * -s);
@@ -56,22 +56,22 @@ SUPPLE_INLINE void turn(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
 
 // The pose of the parent's frame -> that of the joint's, before it moves.
 template <class L, class T>
-SUPPLE_INLINE void place(const Joint<T>& joint, Pose<L>& at) {
+SUPPLE_INLINE void place_joint(const Joint<T>& joint, Pose<L>& at) {
   const T* c = joint.rotation;
   if (joint.placement == Placement::root) {
     at.R = constant_rotation<L>(c);
     at.p = constant_vector<L>(joint.position);
     return;
   }
-  at.p = moved(at, joint.position);
+  at.p = transform_point(at, joint.position);
   if (joint.placement == Placement::general) {
-    at.R = turned(at.R, c);
+    at.R = times_constant(at.R, c);
   } else if (c[0] == T(0)) {  // a right-angle twist, the commonest
     const Vec3<L> y = at.R.y;
     at.R.y = at.R.z * L(c[1]);
     at.R.z = y * L(-c[1]);
   } else {
-    turn(at.R.y, at.R.z, L(c[0]), L(c[1]));
+    rotate_axes(at.R.y, at.R.z, L(c[0]), L(c[1]));
   }
 }
 
@@ -84,23 +84,23 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
 }
 
-// Sines and cosines of displacements that are in reach, for `turn_angles`.
+// Sines and cosines of displacements that are in reach, for `joint_sines`.
 template <class L, class T>
-SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<L>* joint_poses) {
+SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     Vec3<L>& p = joint_poses[j].p;
-    sincos_in_reach(p.z, p.y, p.x);
+    sincos_in_range(p.z, p.y, p.x);
   }
 }
 // Of a lone number, joints are lanes: the same bits, sooner.
 template <class T>
-SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
+SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   constexpr int W = width<Unrolled<T>>;
   for (int first = 0; first < chain.joints; first += W) {
     const int some = chain.joints - first < W ? chain.joints - first : W;
     Unrolled<T> d(T(0)), s, c;
     for (int i = 0; i < some; ++i) reinterpret_cast<T*>(&d)[i] = joint_poses[first + i].p.z;
-    sincos_in_reach(d, s, c);
+    sincos_in_range(d, s, c);
     for (int i = 0; i < some; ++i) {
       joint_poses[first + i].p.x = reinterpret_cast<const T*>(&c)[i];
       joint_poses[first + i].p.y = reinterpret_cast<const T*>(&s)[i];
@@ -111,12 +111,12 @@ SUPPLE_INLINE void sines_in_reach(const Chain<T>& chain, Pose<T>* joint_poses) {
 // The first pass of `forward`: displacements and their sines, in a loop where joints do not wait
 // for each other. They are kept where the pose will be: p = (cosine, sine, displacement).
 template <class L, class T>
-SUPPLE_NOINLINE_HOST void turn_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
+SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   mask_t<L> near = L(0) == L(0);
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
     const L d = displacement(chain.joint[j], q);
     joint_poses[j].p.z = d;
-    near = near & in_reach(d);
+    near = near & in_range(d);
   }
   if (native_elementary || !all(near)) {
     SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
@@ -124,7 +124,7 @@ SUPPLE_NOINLINE_HOST void turn_angles(const Chain<T>& chain, const L* q, Pose<L>
       sincos(p.z, p.y, p.x);
     }
   } else {
-    sines_in_reach(chain, joint_poses);
+    sines_in_range(chain, joint_poses);
   }
   if (!chain.phases) return;
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j)
@@ -134,12 +134,13 @@ SUPPLE_NOINLINE_HOST void turn_angles(const Chain<T>& chain, const L* q, Pose<L>
 // The same, of less code: by polynomials, without anything beyond their reach. Returns where all
 // displacements are within it; elsewhere sines are not to be used.
 template <class L, class T>
-SUPPLE_INLINE mask_t<L> turn_near_angles(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
+SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
+                                             Pose<L>* joint_poses) {
   mask_t<L> near = L(0) == L(0);
   for (int j = 0; j < chain.joints; ++j) {
     Vec3<L>& p = joint_poses[j].p;
     p.z = displacement(chain.joint[j], q);
-    near = near & in_reach(p.z);
+    near = near & in_range(p.z);
     sincos_by_polynomials(p.z, p.y, p.x);
     add_phase(chain.joint[j], p.x, p.y);
   }
@@ -156,11 +157,11 @@ SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
     const Joint<T>& joint = chain.joint[j];
     const L c = joint_poses[j].p.x, s = joint_poses[j].p.y, d = joint_poses[j].p.z;
     if (joint.parent >= 0 && joint.parent != j - 1) at = joint_poses[joint.parent];
-    place(joint, at);
+    place_joint(joint, at);
     if (joint.motion == Motion::prismatic) {
       at.p = fma(at.R.z, d, at.p);
     } else {
-      turn(at.R.x, at.R.y, c, s);
+      rotate_axes(at.R.x, at.R.y, c, s);
     }
     if (joint.branches) {
       joint_poses[j].R.x = at.R.x;
@@ -174,7 +175,7 @@ SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
 // Forward kinematics: both.
 template <class L, class T>
 SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
-  turn_angles(chain, q, joint_poses);
+  joint_sines(chain, q, joint_poses);
   place_joints(chain, joint_poses);
 }
 
@@ -185,7 +186,7 @@ SUPPLE_INLINE Pose<L> frame_pose(const Frame<T>& frame, const Pose<L>* joint_pos
     return {constant_rotation<L>(frame.rotation), constant_vector<L>(frame.position)};
   }
   const Pose<L>& at = joint_poses[frame.joint];
-  return {turned(at.R, frame.rotation), moved(at, frame.position)};
+  return {times_constant(at.R, frame.rotation), transform_point(at, frame.position)};
 }
 
 template <class L>
@@ -226,7 +227,7 @@ struct Rates {
 
 // Carries the rates of one point of a body to another, r away.
 template <class L>
-SUPPLE_INLINE Rates<L> carried(const Rates<L>& at, const Vec3<L>& r) {
+SUPPLE_INLINE Rates<L> shift_rates(const Rates<L>& at, const Vec3<L>& r) {
   const Vec3<L> u = cross(at.w, r);
   return {at.v + u, at.w, at.a + cross(at.b, r) + cross(at.w, u), at.b};
 }
@@ -244,7 +245,7 @@ SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
     const int j = chain.support[s].joint;
     const Joint<T>& joint = chain.joint[j];
     const Pose<L>& at = joint_poses[j];
-    body = carried(body, at.p - point);
+    body = shift_rates(body, at.p - point);
     point = at.p;
     const Vec3<L> z = at.R.z * (qd[joint.coordinate] * L(joint.scale));
     const Vec3<L> swept = cross(body.w, z);
@@ -256,7 +257,7 @@ SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
       body.b = body.b + swept;
     }
   }
-  return carried(body, p - point);
+  return shift_rates(body, p - point);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -187,7 +187,7 @@ SUPPLE_INLINE float power_of_two(float a) { return from_bits(bits(a) & Number<fl
 // (s, c) = sine and cosine of r -> of r + k pi/2, with k the integer in the low bits of `magic_k`,
 // the number round_magic + k.
 template <class T>
-SUPPLE_INLINE void turn_by_quadrants(T magic_k, T& s, T& c) {
+SUPPLE_INLINE void rotate_by_quadrants(T magic_k, T& s, T& c) {
   using Bits = typename Number<T>::Bits;
   constexpr int top = 8 * sizeof(T) - 2;
   const Bits k = bits(magic_k);
@@ -320,7 +320,7 @@ struct Register {
   friend SUPPLE_INLINE Register power_of_two(Register a) {
     return of(Vector(BitVector(a.v) & Number<T>::exponent));
   }
-  friend SUPPLE_INLINE void turn_by_quadrants(Register magic_k, Register& s, Register& c) {
+  friend SUPPLE_INLINE void rotate_by_quadrants(Register magic_k, Register& s, Register& c) {
     constexpr int top = 8 * sizeof(T) - 2;
     const BitVector k = BitVector(magic_k.v);
     const BitVector odd = -(k & 1);
@@ -391,9 +391,9 @@ struct Pair {
     return {copysign(a.lo, s.lo), copysign(a.hi, s.hi)};
   }
   friend SUPPLE_INLINE Pair power_of_two(P a) { return {power_of_two(a.lo), power_of_two(a.hi)}; }
-  friend SUPPLE_INLINE void turn_by_quadrants(P magic_k, Pair& s, Pair& c) {
-    turn_by_quadrants(magic_k.lo, s.lo, c.lo);
-    turn_by_quadrants(magic_k.hi, s.hi, c.hi);
+  friend SUPPLE_INLINE void rotate_by_quadrants(P magic_k, Pair& s, Pair& c) {
+    rotate_by_quadrants(magic_k.lo, s.lo, c.lo);
+    rotate_by_quadrants(magic_k.hi, s.hi, c.hi);
   }
   friend SUPPLE_INLINE T get(P a, int i) { return i < half ? get(a.lo, i) : get(a.hi, i - half); }
   friend SUPPLE_INLINE void set(Pair& a, int i, T x) {

@@ -20,7 +20,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // The largest whole number that is not above a, where it is exact (below 2^51; in float 2^22).
 template <class L>
-SUPPLE_INLINE L whole(const L& a) {
+SUPPLE_INLINE L floor_small(const L& a) {
   const L magic(Number<scalar_t<L>>::round_magic), nearest = (a + magic) - magic;
   return select(nearest > a, nearest - L(1), nearest);
 }
@@ -35,7 +35,7 @@ SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& spa
   const L steps = room / (brake * dt);
   // the largest k with k (k + 1)/2 <= steps; where rounding takes one too many or too few the two
   // formulas meet, so it does not matter
-  const L k = whole((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
+  const L k = floor_small((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
   span = (k + L(T(1))) * dt;
   return room / span + brake * k * L(T(0.5));
 }
@@ -60,7 +60,7 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
   // k more steps of length h cost a h² (k r + k (k - 1)/2), r = span/h
   const L h(later[count - 1]), r = span / h, one(1), half(T(0.5));
   const L steps = left / (acceleration * h * h), b = r - half;
-  const L most_steps = whole(sqrt(fma(b, b, steps + steps)) - b);
+  const L most_steps = floor_small(sqrt(fma(b, b, steps + steps)) - b);
   const L k = select(open, max(most_steps, L(0)), L(0));
   const L before = span;
   span = fma(k, h, before);
@@ -68,8 +68,8 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
 }
 
 // How far rounding may take a joint that brakes for its limit past it, relative to its position: in
-// double the accumulated error of some thousand steps of a control loop, where `act` puts the joint
-// back at the limit; in float that of one step.
+// double the accumulated error of nonzero thousand steps of a control loop, where `act` puts the
+// joint back at the limit; in float that of one step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
@@ -131,9 +131,10 @@ inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 
 // Scales x as a whole so that it lies in the box, where the box holds zero, and is no longer than
 // `bound`; entries whose box does not hold zero (a joint that must come back) are put into it.
-// Keeps the direction of motion. `side` tells which entries it was that needed it.
+// Keeps the direction of motion. `active_set` tells which entries it was that needed it.
 template <class L>
-SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x, L* side) {
+SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x,
+                              L* active_set) {
   const L size = sqrt(dot(n, x, x));
   const L most = bound * L(just_below<scalar_t<L>>);
   L factor = select(size > most, most / select(size > most, size, L(1)), L(1));
@@ -141,14 +142,14 @@ SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound
     const mask_t<L> holds = (low[j] <= L(0)) & (high[j] >= L(0));
     const L edge = abs(select(x[j] > L(0), high[j], low[j])), far = abs(x[j]);
     const mask_t<L> out = holds & (far > edge);
-    side[j] = select(out, edge / select(out, far, L(1)), L(1));
-    factor = min(factor, side[j]);
+    active_set[j] = select(out, edge / select(out, far, L(1)), L(1));
+    factor = min(factor, active_set[j]);
   }
   for (int j = 0; j < n; ++j) {
     const L scaled = x[j] * factor, put = min(max(scaled, low[j]), high[j]);
-    const mask_t<L> acted = ((side[j] < L(1)) & (side[j] <= factor)) | (put != scaled);
+    const mask_t<L> acted = ((active_set[j] < L(1)) & (active_set[j] <= factor)) | (put != scaled);
     const L end = select(low[j] > L(0), L(-1), select(high[j] < L(0), L(1), copysign(L(1), x[j])));
-    side[j] = select(acted, end, L(0));
+    active_set[j] = select(acted, end, L(0));
     x[j] = put;
   }
 }

@@ -212,7 +212,7 @@ SUPPLE_NOINLINE_DEVICE void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRIC
 
 // b <- H_j b for one reflector of `qr`; b has m entries.
 template <class L, class M, class N>
-SUPPLE_INLINE void reflect(M m, N n, const L* a, const L* tau, int j, L* b) {
+SUPPLE_INLINE void apply_reflector(M m, N n, const L* a, const L* tau, int j, L* b) {
   L sum = b[j];
   for (int i = j + 1; i < m; ++i) sum = fma(a[i * n + j], b[i], sum);
   sum = sum * tau[j];
@@ -223,13 +223,13 @@ SUPPLE_INLINE void reflect(M m, N n, const L* a, const L* tau, int j, L* b) {
 // b <- Q^T b.
 template <class L, class M, class N>
 SUPPLE_FN void qr_transpose_times(M m, N n, const L* a, const L* tau, L* b) {
-  for (int j = 0; j < m && j < n; ++j) reflect(m, n, a, tau, j, b);
+  for (int j = 0; j < m && j < n; ++j) apply_reflector(m, n, a, tau, j, b);
 }
 
 // b <- Q b.
 template <class L, class M, class N>
 SUPPLE_FN void qr_times(M m, N n, const L* a, const L* tau, L* b) {
-  for (int j = (m < n ? int(m) : int(n)) - 1; j >= 0; --j) reflect(m, n, a, tau, j, b);
+  for (int j = (m < n ? int(m) : int(n)) - 1; j >= 0; --j) apply_reflector(m, n, a, tau, j, b);
 }
 
 // The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, x is
@@ -256,7 +256,7 @@ SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
 // `list`) becomes, where `missing`, a unit vector orthogonal to the others before it. Starts from
 // the coordinate axis farthest from their span, projected twice (once is not enough near the span).
 template <class L>
-SUPPLE_NOINLINE_DEVICE void complete(int i, int n, L* list, const mask_t<L>& missing) {
+SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L>& missing) {
   L best(-1), pick(0);
   for (int k = 0; k < n; ++k) {
     L rest(1);
@@ -292,7 +292,7 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
     yy = fma(y[k], y[k], yy);
     xy = fma(x[k], y[k], xy);
   }
-  // Orthogonal to working precision: what remains is the rounding of a sum of n products.
+  // Orthogonal to working precision: what error_along is the rounding of a sum of n products.
   const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
   const mask_t<L> skew = abs(xy) > L(tolerance) * sqrt(xx) * sqrt(yy);
   const mask_t<L> turn = skew | (yy > xx);
@@ -355,18 +355,18 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
 // V^T. With turned = nullptr only sigma is wanted and rows is left as working space. Rows of V^T
 // whose sigma is zero are zero unless they are wanted `whole`.
 template <class L, class K, class N>
-SUPPLE_FN void svd_rows_here(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
-                             L* SUPPLE_RESTRICT turned, bool whole) {
+SUPPLE_FN void svd_rows_inline(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
+                               L* SUPPLE_RESTRICT turned, bool whole) {
   using T = scalar_t<L>;
-  constexpr int most_sweeps = 60, usual_sweeps = 4;
+  constexpr int max_sweeps = 60, typical_sweeps = 4;
   const L unscale = scale_to_range(k * n, rows);
   const int r = turned ? int(k) : 0;
   for (int i = 0; i < r; ++i) {
     for (int j = 0; j < r; ++j) turned[i * k + j] = L(T(i == j));
   }
   for (int i = 0; i < k; ++i) sigma[i] = L(0);
-  for (int sweep = 0; sweep < most_sweeps; ++sweep) {
-    if (sweep >= usual_sweeps) drop_vanished(k, n, rows, sigma);
+  for (int sweep = 0; sweep < max_sweeps; ++sweep) {
+    if (sweep >= typical_sweeps) drop_vanished(k, n, rows, sigma);
     bool turning = false;
     SUPPLE_UNROLL for (int i = 0; i < k - 1; ++i) {
       SUPPLE_UNROLL for (int j = i + 1; j < k; ++j) {
@@ -385,19 +385,19 @@ SUPPLE_FN void svd_rows_here(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRI
     // A null row has no direction: any orthogonal one will do.
     const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
     for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
-    if (whole && any(missing)) complete(i, n, rows, missing);
+    if (whole && any(missing)) complete_basis(i, n, rows, missing);
   }
 }
 template <class L>
 SUPPLE_NOINLINE_DEVICE void svd_rows(int k, int n, L* SUPPLE_RESTRICT rows,
                                      L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT turned,
                                      bool whole = true) {
-  svd_rows_here(k, n, rows, sigma, turned, whole);
+  svd_rows_inline(k, n, rows, sigma, turned, whole);
 }
 template <class L, class K, class N>
 SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
                         L* SUPPLE_RESTRICT turned, bool whole = true) {
-  svd_rows_here(k, n, rows, sigma, turned, whole);
+  svd_rows_inline(k, n, rows, sigma, turned, whole);
 }
 
 // A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, downwards), v (n x

@@ -31,20 +31,20 @@ SUPPLE_INLINE void each(Fixed<N> n, const F& f) {
 
 // H = I - tau v vᵀ with H x = (result, 0, ..): v takes the place of x. Where x is zero, so is tau.
 template <class L>
-SUPPLE_INLINE L reflector(int count, int stride, L* x, L& tau) {
+SUPPLE_INLINE L make_householder(int count, int stride, L* x, L& tau) {
   L sum = x[0] * x[0];
   for (int i = 1; i < count; ++i) sum = fma(x[i * stride], x[i * stride], sum);
-  const mask_t<L> some = sum >= L(Number<scalar_t<L>>::tiny);
+  const mask_t<L> nonzero = sum >= L(Number<scalar_t<L>>::tiny);
   const L norm = sqrt(sum), reach = copysign(norm, x[0]);
-  tau = select(some, L(1) / fma(abs(x[0]), norm, sum), L(0));
+  tau = select(nonzero, L(1) / fma(abs(x[0]), norm, sum), L(0));
   x[0] = x[0] + reach;
-  return select(some, -reach, L(0));
+  return select(nonzero, -reach, L(0));
 }
 
 // to <- H x for that H; `to` may be x.
 template <class L>
-SUPPLE_INLINE void reflect(int count, const L* SUPPLE_RESTRICT v, int v_stride, const L& tau,
-                           const L* x, L* to, int stride) {
+SUPPLE_INLINE void apply_householder(int count, const L* SUPPLE_RESTRICT v, int v_stride,
+                                     const L& tau, const L* x, L* to, int stride) {
   L along = v[0] * x[0];
   for (int i = 1; i < count; ++i) along = fma(v[i * v_stride], x[i * stride], along);
   along = along * tau;
@@ -65,17 +65,18 @@ struct Reduction {
   SUPPLE_INLINE void operator()(I i) const {
     L* const v = a + i * n + i;
     if (i + 1 < n) {
-      alpha[i] = reflector(n - i, 1, v, tau[i]);
-      for (int r = 1; r < m - i; ++r) reflect(n - i, v, 1, tau[i], v + r * n, v + r * n, 1);
+      alpha[i] = make_householder(n - i, 1, v, tau[i]);
+      for (int r = 1; r < m - i; ++r)
+        apply_householder(n - i, v, 1, tau[i], v + r * n, v + r * n, 1);
     } else {
       alpha[i] = *v;
       tau[i] = L(0);
     }
     L *const below = v + n, scale;
     if (i + 2 < m) {
-      beta[i + 1] = reflector(m - i - 1, n, below, scale);
+      beta[i + 1] = make_householder(m - i - 1, n, below, scale);
       for (int j = 1; j < n - i; ++j) {
-        reflect(m - i - 1, below, n, scale, below + j, below + j, n);
+        apply_householder(m - i - 1, below, n, scale, below + j, below + j, n);
       }
     } else if (i + 1 < m) {
       beta[i + 1] = *below;
@@ -94,7 +95,7 @@ struct Expansion {
   template <class I>
   SUPPLE_INLINE void operator()(I k) const {
     const int i = m - 1 - k;
-    reflect(n - i, a + i * n + i, 1, tau[i], y + i, y + i, 1);
+    apply_householder(n - i, a + i * n + i, 1, tau[i], y + i, y + i, 1);
   }
 };
 
@@ -155,7 +156,7 @@ template <class L, class M, class N>
 SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
   using T = scalar_t<L>;
-  constexpr int most_iterations = 60;
+  constexpr int max_iterations = 60;
   constexpr T epsilon = Number<T>::epsilon;
   // As in optimal_lambda2: ends a little under the bound, aims a little lower.
   constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
@@ -175,17 +176,17 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
     largest = max(largest, abs(e[i]));
   }
   L scale;
-  beta[0] = reflector(m, 1, x, scale);
-  for (int j = 0; j < n; ++j) reflect(m, x, 1, scale, J + j, a + j, n);
+  beta[0] = make_householder(m, 1, x, scale);
+  for (int j = 0; j < n; ++j) apply_householder(m, x, 1, scale, J + j, a + j, n);
   each(m, Reduction<L, M, N>{m, n, a, alpha, beta, tau});
 
   // Relative to a power of two near B's largest singular value, and to the bound.
   L size(0);
   for (int i = 0; i < m; ++i) size = size + abs(alpha[i]) + (i ? abs(beta[i]) : L(0));
-  mask_t<L> sound = (size >= L(shortest)) & (size <= L(longest));
-  sound =
-      sound & (abs(beta[0]) <= L(longest)) & ((abs(beta[0]) >= L(shortest)) | (largest == L(0)));
-  const L unit = select(sound, power_of_two(size * L(T(1) / T(int(m)))), L(1));
+  mask_t<L> valid = (size >= L(shortest)) & (size <= L(longest));
+  valid =
+      valid & (abs(beta[0]) <= L(longest)) & ((abs(beta[0]) >= L(shortest)) | (largest == L(0)));
+  const L unit = select(valid, power_of_two(size * L(T(1) / T(int(m)))), L(1));
   const L shrink = L(1) / unit;
   L frobenius(0);
   for (int i = 0; i < m; ++i) {
@@ -197,11 +198,11 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   }
 
   Secular<L> at = secular(m, alpha2, beta2, c, L(0), y, leading);
-  sound =
-      sound & (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
+  valid =
+      valid & (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
   // Newton's step and Jensen's inequality from below; Cauchy's from above.
   L length = sqrt(at.square), found(0), count(0), unit2 = unit * unit;
-  mask_t<L> open = sound & (length > L(end));
+  mask_t<L> open = valid & (length > L(end));
   if (any(open)) {
     const auto newton = [&] {
       return (length - L(aim)) * (at.square / (L(aim) * select(open, at.slope, L(1))));
@@ -224,7 +225,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
       unit2 = unit2 / less;
     }
     count = select(open, L(1), L(0));
-    for (int k = 1; k < most_iterations; ++k) {
+    for (int k = 1; k < max_iterations; ++k) {
       at = secular(m, alpha2, beta2, c, found, y, leading);
       length = sqrt(at.square);
       const mask_t<L> under = length > L(end);
@@ -234,25 +235,25 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
       found = select(open, max(found + newton(), lower), found);
       count = select(open, count + L(1), count);
     }
-    sound = sound & !open;
+    valid = valid & !open;
   }
   if (iterations) *iterations = count;
   *lambda2 = found * unit2;
-  sound = sound & finite(*lambda2);
+  valid = valid & finite(*lambda2);
 
   // q̇ = V y
   for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);
   each(m, Expansion<L, M, N>{m, n, a, tau, dq});
-  sound = sound & (dot(n, dq, dq) <= L(1 - 8 * epsilon));
+  valid = valid & (dot(n, dq, dq) <= L(1 - 8 * epsilon));
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * bound;
-  return sound;
+  return valid;
 }
 
 // The same with the usual shapes known when compiling, which changes no bit of the result.
 template <class L>
-SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_of_any_size(int m, int n, const L* J, const L* e,
-                                                          const L& bound, const L& start, L* dq,
-                                                          L* lambda2, L* scratch) {
+SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
+                                                       const L& bound, const L& start, L* dq,
+                                                       L* lambda2, L* scratch) {
   const Fixed<3> three{};
   const Fixed<6> six{};
   const Fixed<7> seven{};
@@ -263,9 +264,9 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_of_any_size(int m, int n, const L*
   return optimal_step(m, n, J, e, bound, start, dq, lambda2, scratch);
 }
 template <class L, int M, int N>
-SUPPLE_INLINE mask_t<L> optimal_step_of_any_size(Fixed<M> m, Fixed<N> n, const L* J, const L* e,
-                                                 const L& bound, const L& start, L* dq, L* lambda2,
-                                                 L* scratch) {
+SUPPLE_INLINE mask_t<L> optimal_step_any_size(Fixed<M> m, Fixed<N> n, const L* J, const L* e,
+                                              const L& bound, const L& start, L* dq, L* lambda2,
+                                              L* scratch) {
   return optimal_step(m, n, J, e, bound, start, dq, lambda2, scratch);
 }
 

@@ -37,7 +37,7 @@ SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
   return step_scratch(m, n) + (m + n) * (m + n + 8);
 }
 
-// x <- what is left of it beside `count` orthonormal rows, some of which may be zero; twice, for
+// x <- what is left of it beside `count` orthonormal rows, nonzero of which may be zero; twice, for
 // what rounding has left the first time. `along` (count), if given, adds up what was taken away.
 template <class L>
 SUPPLE_FN void project_out(int count, int n, const L* rows, L* x, L* along = nullptr) {
@@ -53,7 +53,7 @@ SUPPLE_FN void project_out(int count, int n, const L* rows, L* x, L* along = nul
 
 // v in the axes of J's decomposition: q̇ = Σ cᵢ vᵢ + share free.
 template <class L>
-struct Split {
+struct Decomposition {
   int count;           // of singular values: min(m, n)
   const L* sigma;      // (count,), zero where it is zero to working precision
   const L* gamma;      // (count,): uᵢᵀe
@@ -66,9 +66,9 @@ struct Split {
 
 // c and the share of the damped projections, with λ² given. α1² <= λ²; negative: no weight.
 template <class L>
-SUPPLE_FN L damped_projection(const Split<L>& split, const L& lambda2, const L& weight) {
-  const mask_t<L> some = lambda2 > L(0);
-  const L whole = select(some, weight / select(some, lambda2, L(1)), L(0));
+SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, const L& weight) {
+  const mask_t<L> nonzero = lambda2 > L(0);
+  const L whole = select(nonzero, weight / select(nonzero, lambda2, L(1)), L(0));
   const L share = select(weight < L(0), L(1), whole);
   for (int i = 0; i < split.count; ++i) {
     const L sigma = split.sigma[i], gamma = split.gamma[i], size = fma(sigma, sigma, lambda2);
@@ -84,8 +84,8 @@ SUPPLE_FN L damped_projection(const Split<L>& split, const L& lambda2, const L& 
 // bounded damped step: with gᵢ = σᵢγᵢ + α1²βᵢ and `least` what λ² is anyway, q̇ has the components
 // g/(σ² + least + x), so the spectrum is √(σ² + least) and g over that, and x the optimal damping.
 template <class L>
-SUPPLE_FN L bounded(const Split<L>& split, const L& weight, const L& bound, bool switched,
-                    L& lambda2) {
+SUPPLE_FN L bounded_projection(const Decomposition<L>& split, const L& weight, const L& bound,
+                               bool switched, L& lambda2) {
   using T = scalar_t<L>;
   constexpr T epsilon = Number<T>::epsilon;
   const int count = split.count;
@@ -126,9 +126,9 @@ SUPPLE_FN L bounded(const Split<L>& split, const L& weight, const L& bound, bool
 
 // One step with a criterion. `before` and `change` are those of a Spectrum. Returns λ².
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE L secondary(const Redundancy<T>& how, int m, int n, const L* J, const L* e,
-                                   const L* v, const L& before, const L& change, L* dq,
-                                   L* scratch) {
+SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, const L* J,
+                                        const L* e, const L* v, const L& before, const L& change,
+                                        L* dq, L* scratch) {
   const int k = m < n ? m : n;
   const auto take = [&scratch](int count) {
     L* piece = scratch;
@@ -137,7 +137,7 @@ SUPPLE_NOINLINE_DEVICE L secondary(const Redundancy<T>& how, int m, int n, const
   };
   L *u = take(k * m), *right = take(k * n), *sigma = take(k), *gamma = take(k), *beta = take(k);
   L *free = take(n), *c = take(k), *sigmas = take(k + 1), *gammas = take(k + 1);
-  factor(m, n, J, u, sigma, right);
+  thin_svd(m, n, J, u, sigma, right);
   L lambda2(0), share(1);
   for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
   if (how.form == Secondary::projection || how.form == Secondary::weighted_projection) {
@@ -158,7 +158,7 @@ SUPPLE_NOINLINE_DEVICE L secondary(const Redundancy<T>& how, int m, int n, const
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + free[j];
     return lambda2;
   }
-  const Split<L> split{k, sigma, gamma, beta, free, length(n, free), c, sigmas, gammas};
+  const Decomposition<L> split{k, sigma, gamma, beta, free, length(n, free), c, sigmas, gammas};
   const L weight(how.alpha1 * how.alpha1);
   if (how.form == Secondary::projection) {
     share = damped_projection(split, lambda2, L(-1));
@@ -167,7 +167,7 @@ SUPPLE_NOINLINE_DEVICE L secondary(const Redundancy<T>& how, int m, int n, const
     share = damped_projection(split, lambda2, weight);
   } else {
     const bool switched = how.form == Secondary::total_speed_switched;
-    share = bounded(split, weight, L(how.max_speed), switched, lambda2);
+    share = bounded_projection(split, weight, L(how.max_speed), switched, lambda2);
   }
   for (int j = 0; j < n; ++j) dq[j] = share * free[j];
   for (int i = 0; i < k; ++i) {
@@ -181,9 +181,9 @@ SUPPLE_NOINLINE_DEVICE L secondary(const Redundancy<T>& how, int m, int n, const
 // basis of all their rows. `before` and `change` are those of the first level; the others have
 // none. `redundancy_scratch` of all rows. Returns the largest λ² of all levels.
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE L priority(const Step<T>* how, int levels, const int* rows, int n,
-                                  const L* J, const L* e, const L& before, const L& change, L* dq,
-                                  L* scratch) {
+SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
+                                       const L* J, const L* e, const L& before, const L& change,
+                                       L* dq, L* scratch) {
   const auto take = [&scratch](int count) {
     L* piece = scratch;
     scratch += count;
@@ -206,7 +206,7 @@ SUPPLE_NOINLINE_DEVICE L priority(const Step<T>* how, int levels, const int* row
       for (int j = 0; j < n; ++j) left[i * n + j] = J[i * n + j];
       project_out(count, n, taken, left + i * n);
     }
-    factor(m, n, left, u, sigma, right);
+    thin_svd(m, n, left, u, sigma, right);
     // What projecting has left of a row that is taken is noise, relative to the whole J.
     const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
     for (int i = 0; i < m; ++i) error[i] = e[i];

@@ -88,10 +88,10 @@ SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   const mask_t<L> behind = w < L(0);
   w = abs(w);
   const L square = dot(v, v), size = sqrt(square);
-  const mask_t<L> some = square > L(Number<T>::tiny);
+  const mask_t<L> nonzero = square > L(Number<T>::tiny);
   // angle/|v|, which tends to 2/w where v vanishes (w is the largest there)
   const L angle = atan2(size, w) * L(2);
-  const L scale = select(some, angle, L(2)) / select(some, size, max(w, one));
+  const L scale = select(nonzero, angle, L(2)) / select(nonzero, size, max(w, one));
   return v * select(behind, -scale, scale);
 }
 
@@ -101,10 +101,10 @@ template <class L>
 SUPPLE_FN Rotation<L> exp(const Vec3<L>& r) {
   using T = scalar_t<L>;
   const L square = dot(r, r), half = sqrt(square) * L(T(0.5));
-  const mask_t<L> some = square > L(Number<T>::tiny);
+  const mask_t<L> nonzero = square > L(Number<T>::tiny);
   L s, c;
   sincos(half, s, c);
-  const L k = select(some, s / select(some, half, L(1)), L(1));
+  const L k = select(nonzero, s / select(nonzero, half, L(1)), L(1));
   const L odd = k * c, even = k * k * L(T(0.5)), rest = fma(-even, square, L(1));
   const Vec3<L> t = r * even, u = r * odd;
   return {{fma(t.x, r.x, rest), fma(t.x, r.y, u.z), fma(t.x, r.z, -u.y)},

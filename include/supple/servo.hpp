@@ -1,6 +1,6 @@
 // One step of a control loop: from where the joints are to where they go in the next dt.
 //
-//   look     kinematics and tasks: J, and what is asked of J q̇ (of J q̈ in resolved acceleration)
+//   look     kinematics and tasks: J, and what is desired of J q̇ (of J q̈ in resolved acceleration)
 //   decide   a step: q̇ or q̈ and its damping
 //   act      limits, and the new q
 //
@@ -29,24 +29,25 @@ struct Servo {
   int tasks, rows;  // rows of all tasks
   const Task<T>* task;
   const int* task_rows;  // (tasks,)
-  ControlMode decision;
+  ControlMode mode;
   const Step<T>* step;         // (tasks,) for priority, else one
   Redundancy<T> redundancy;    // for secondary
   Filter<T> filter;            // for filtered
   const JointLimit<T>* limit;  // (n,)
   T bound;                     // on ‖q̇‖
-  bool scale;                  // keep the direction of motion at limits
-  bool second;                 // resolved acceleration, else resolved rate
+  bool keep_direction;         // keep the direction of motion at limits
+  bool acceleration_level;     // resolved acceleration, else resolved rate
   T dt;                        // [s]
   T gain;                      // of the error: [1/s], or [1/s²] in resolved acceleration
   T rate_gain;                 // of the velocity's error in resolved acceleration [1/s]
   T rest_gain;                 // by which motion that the task does not see dies away there [1/s]
-  const T* later = nullptr;    // (laters,): lengths of the steps after the next one [s]; the last
-  int laters = 0;              // repeats. None: all are dt
+  const T* later =
+      nullptr;          // (later_count,): lengths of the steps after the next one [s]; the last
+  int later_count = 0;  // repeats. None: all are dt
 };
 
-// What is asked of the tasks, side by side; null where nothing is. A target that starts with NaN is
-// none.
+// What is desired of the tasks, active_set by active_set; null where nothing is. A target that
+// starts with NaN is none.
 template <class L>
 struct Command {
   const L *target, *velocity, *acceleration;
@@ -55,22 +56,22 @@ struct Command {
 // What a control loop remembers, and what it did last.
 template <class L>
 struct ServoState {
-  L* q;         // (n,): where the joints are, then where they go
-  L* qd;        // (n,): how fast they went, then how fast they go
-  L* J;         // (rows, n), weighted
-  L* asked;     // (rows,): of J q̇ or J q̈, weighted
-  L* e;         // (rows,): the same; in resolved acceleration, beside motion that dies away
-  L* dq;        // (n,): the step, q̇ or q̈, before limits
-  L* side;      // (n,): -1, 0, 1 where a limit acts
-  L* J_before;  // (rows, n), as the rule saw it
-  L* v;         // (n,): what a criterion asks for, given from outside
-  L* u;         // (rows,): the direction that J moves least, for filtering
-  L sigma;      // and its singular value, negative at the start
-  L lambda2;    // of the step
-  L used;       // inside the limits
-  L held;       // 1 if limits changed the step, else 0
-  L before;     // manipulability one step before, negative if there was none
-  bool begun;   // J_before is one
+  L* q;               // (n,): where the joints are, then where they go
+  L* qd;              // (n,): how fast they went, then how fast they go
+  L* J;               // (rows, n), weighted
+  L* desired;         // (rows,): of J q̇ or J q̈, weighted
+  L* e;               // (rows,): the same; in resolved acceleration, beside motion that dies away
+  L* dq;              // (n,): the step, q̇ or q̈, before limits
+  L* active_set;      // (n,): -1, 0, 1 where a limit acts
+  L* J_before;        // (rows, n), as the rule saw it
+  L* v;               // (n,): what a criterion asks for, given from outside
+  L* u;               // (rows,): the direction that J moves least, for filtering
+  L sigma;            // and its singular value, negative at the start
+  L lambda2;          // of the step
+  L damping_applied;  // inside the limits
+  L limited;          // 1 if limits changed the step, else 0
+  L before;           // manipulability one step before, negative if there was none
+  bool has_previous;  // J_before is one
 };
 
 }  // namespace supple
@@ -88,20 +89,21 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   return most;
 }
 
-// Kinematics and tasks: state.J, state.asked and state.e of the q and q̇ that are there. In resolved
-// acceleration the step is what comes nearest to -rest_gain q̇, so that motion that the task does
-// not see comes to rest: e is what that leaves to be done.
+// Kinematics and tasks: state.J, state.desired and state.e of the q and q̇ that are there. In
+// resolved acceleration the step is what comes nearest to -rest_gain q̇, so that motion that the
+// task does not see comes to rest: e is what that leaves to be done.
 template <class L, class T>
-SUPPLE_FN void look(const Servo<T>& servo, const Command<L>& wish, ServoState<L>& state,
-                    L* scratch) {
+SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
+                              ServoState<L>& state, L* scratch) {
   const int n = servo.chain.coordinates;
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(scratch);
   L* rows = scratch + 12 * servo.chain.joints;
   forward(servo.chain, state.q, joint_poses);
-  const L *target = wish.target, *velocity = wish.velocity, *acceleration = wish.acceleration;
-  L *J = state.J, *e = state.asked;
+  const L *target = command.target, *velocity = command.velocity,
+          *acceleration = command.acceleration;
+  L *J = state.J, *e = state.desired;
   // A velocity that is not given is zero, unless accelerations are all there is.
-  const bool rates = wish.velocity || wish.target || !wish.acceleration;
+  const bool rates = command.velocity || command.target || !command.acceleration;
   for (int k = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
     task_jacobian(servo.chain, task, joint_poses, J);
@@ -109,25 +111,25 @@ SUPPLE_FN void look(const Servo<T>& servo, const Command<L>& wish, ServoState<L>
     const auto add = [&](T gain) {
       for (int i = 0; i < task.rows; ++i) e[i] = fma(rows[i], L(gain), e[i]);
     };
-    if (wish.velocity) {
+    if (command.velocity) {
       task_command(servo.chain, task, joint_poses, velocity, rows);
-      add(servo.second ? servo.rate_gain : T(1));
+      add(servo.acceleration_level ? servo.rate_gain : T(1));
       velocity += velocity_size(task);
     }
-    if (wish.target) {
+    if (command.target) {
       task_error(servo.chain, task, joint_poses, state.q, target, rows);
       const mask_t<L> given = target[0] == target[0];
       for (int i = 0; i < task.rows; ++i) rows[i] = select(given, rows[i], L(0));
       add(servo.gain);
       target += target_size(task);
     }
-    if (servo.second) {
+    if (servo.acceleration_level) {
       for (int i = 0; i < task.rows; ++i) {
         if (rates) e[i] = fma(L(-servo.rate_gain), dot(n, J + i * n, state.qd), e[i]);
       }
-      task_drift(servo.chain, task, joint_poses, state.qd, rows);
+      task_bias_acceleration(servo.chain, task, joint_poses, state.qd, rows);
       add(T(-1));
-      if (wish.acceleration) {
+      if (command.acceleration) {
         task_command(servo.chain, task, joint_poses, acceleration, rows);
         add(T(1));
         acceleration += velocity_size(task);
@@ -137,60 +139,61 @@ SUPPLE_FN void look(const Servo<T>& servo, const Command<L>& wish, ServoState<L>
     e += task.rows;
   }
   for (int i = 0; i < servo.rows; ++i) {
-    const L resting = servo.second ? L(servo.rest_gain) * dot(n, state.J + i * n, state.qd) : L(0);
-    state.e[i] = state.asked[i] + resting;
+    const L rest_rate =
+        servo.acceleration_level ? L(servo.rest_gain) * dot(n, state.J + i * n, state.qd) : L(0);
+    state.e[i] = state.desired[i] + rest_rate;
   }
 }
 
 // J as the rule of the step sees it, of the first step where there are several: with its weights.
 // Returns how many rows it has.
 template <class L, class T>
-SUPPLE_FN int as_seen(const Servo<T>& servo, const L* J, L* seen) {
-  const int m = servo.decision == ControlMode::priority ? servo.task_rows[0] : servo.rows;
+SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
+  const int m = servo.mode == ControlMode::priority ? servo.task_rows[0] : servo.rows;
   scale_jacobian(*servo.step, m, servo.chain.coordinates, J, seen);
   return m;
 }
 
 // Whether the step is the minimiser of ‖J q̇ - e‖² + λ²‖q̇‖², for J and e as they are.
 template <class T>
-SUPPLE_FN bool plainly_damped(const Servo<T>& servo) {
+SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
   const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
                       how.method == Method::damped_qr || how.method == Method::damped_quick;
-  return servo.decision == ControlMode::step && damped && !servo.second && !how.task_scale &&
-         !how.joint_scale && !how.direction && !(how.max_error < Number<T>::huge) &&
-         !(how.max_angle < Number<T>::huge);
+  return servo.mode == ControlMode::step && damped && !servo.acceleration_level &&
+         !how.task_scale && !how.joint_scale && !how.direction &&
+         !(how.max_error < Number<T>::huge) && !(how.max_angle < Number<T>::huge);
 }
 
 // A step of the kernel's: state.dq and state.lambda2.
 template <class L, class T>
-SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
+SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   const L *J = state.J, *e = state.e;
   L change(0);
-  if (servo.step->damping.rule == Rule::mayorga_rank && state.begun) {
-    const int seen = as_seen(servo, J, scratch) * n;
+  if (servo.step->damping.rule == Rule::mayorga_rank && state.has_previous) {
+    const int seen = weighted_jacobian(servo, J, scratch) * n;
     for (int i = 0; i < seen; ++i) {
       const L moved = scratch[i] - state.J_before[i];
       change = fma(moved, moved, change);
     }
     change = sqrt(change);
   }
-  switch (servo.decision) {
+  switch (servo.mode) {
     case ControlMode::step:
       state.lambda2 =
           step(*servo.step, m, n, J, e, state.before, change, state.dq, scratch, state.lambda2);
       break;
     case ControlMode::secondary:
-      state.lambda2 =
-          secondary(servo.redundancy, m, n, J, e, state.v, state.before, change, state.dq, scratch);
+      state.lambda2 = redundant_step(servo.redundancy, m, n, J, e, state.v, state.before, change,
+                                     state.dq, scratch);
       break;
     case ControlMode::priority:
-      state.lambda2 = priority(servo.step, servo.tasks, servo.task_rows, n, J, e, state.before,
-                               change, state.dq, scratch);
+      state.lambda2 = priority_step(servo.step, servo.tasks, servo.task_rows, n, J, e, state.before,
+                                    change, state.dq, scratch);
       break;
     case ControlMode::filtered:
-      if (!state.begun) least_direction(m, n, J, state.u, state.sigma, scratch);
+      if (!state.has_previous) singular_direction(m, n, J, state.u, state.sigma, scratch);
       state.lambda2 =
           filtered_step(servo.filter, m, n, J, e, state.u, state.sigma, state.dq, scratch);
       break;
@@ -199,21 +202,21 @@ SUPPLE_FN void decide(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
 
 // How much less a task counts than the one before it, where limits make them compete.
 template <class T>
-inline constexpr T less_important = T(1e-2);
+inline constexpr T priority_weight = T(1e-2);
 
 // J in whose sense a step loses least at its limits: with the weights of the step, and for tasks in
 // order of priority the lower ones counting less.
 template <class L, class T>
-SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
+SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  if (servo.decision == ControlMode::step) {
+  if (servo.mode == ControlMode::step) {
     if (!servo.step->task_scale && !servo.step->joint_scale) return J;
     scale_jacobian(*servo.step, m, n, J, weighted);
     return weighted;
   }
-  if (servo.decision != ControlMode::priority) return J;
+  if (servo.mode != ControlMode::priority) return J;
   T weight(1);
-  for (int k = 0, i = 0; k < servo.tasks; ++k, weight *= less_important<T>) {
+  for (int k = 0, i = 0; k < servo.tasks; ++k, weight *= priority_weight<T>) {
     for (const int end = i + servo.task_rows[k] * n; i < end; ++i) weighted[i] = J[i] * L(weight);
   }
   return weighted;
@@ -224,7 +227,7 @@ SUPPLE_FN const L* in_measure(const Servo<T>& servo, const L* J, L* weighted) {
 // too fast as well, the norm holds and accelerations give way.
 template <class L, class T, class N>
 SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
-                           const mask_t<L>& hasty, L* low, L* high) {
+                           const mask_t<L>& exceeds, L* low, L* high) {
   const L zero(0);
   // The least speed that a joint may have, where its limits make it come back.
   const auto least = [&](int j) {
@@ -244,15 +247,15 @@ SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& stat
   }
   // ‖p + t d‖ = most
   const L room = max(most * most - pp, zero), half = max(pd, zero);
-  const mask_t<L> some = hasty & (room > zero);
+  const mask_t<L> slows = exceeds & (room > zero);
   const L t =
-      select(some, room / select(some, half + sqrt(fma(half, half, dd * room)), L(1)), zero);
-  const mask_t<L> too_fast = hasty & !(room > zero);
+      select(slows, room / select(slows, half + sqrt(fma(half, half, dd * room)), L(1)), zero);
+  const mask_t<L> too_fast = exceeds & !(room > zero);
   const L slower = select(too_fast, most / sqrt(select(too_fast, pp, L(1))), L(1));
   for (int j = 0; j < n; ++j) {
     const L p = least(j), near = max(low[j], min(high[j], zero));
     const L to = fma(t, near - p, p) * slower;
-    const mask_t<L> down = hasty & (high[j] < zero), up = hasty & (low[j] > zero);
+    const mask_t<L> down = exceeds & (high[j] < zero), up = exceeds & (low[j] > zero);
     high[j] = select(down, to, high[j]);
     low[j] = select(up, to, low[j]);
     low[j] = select(down, min(low[j], high[j]), low[j]);
@@ -262,27 +265,27 @@ SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& stat
 
 // Limits: state.dq -> state.qd and state.q, for m rows and n coordinates.
 template <class L, class T, class M, class N>
-SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
+SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
   L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *weighted = x0 + n,
     *rest = weighted + m * n;
-  const L dt(servo.dt), bound(servo.bound), resting(servo.rest_gain);
+  const L dt(servo.dt), bound(servo.bound), rest_rate(servo.rest_gain);
   L nearest(0);
   for (int j = 0; j < n; ++j) {
     joint_box(servo.limit[j], state.q[j], state.qd[j], dt, low[j], high[j], servo.later,
-              servo.laters);
-    const L speed = state.qd[j], change = fma(-resting, speed, state.dq[j]);
-    x0[j] = x[j] = servo.second ? fma(change, dt, speed) : state.dq[j];
+              servo.later_count);
+    const L speed = state.qd[j], change = fma(-rest_rate, speed, state.dq[j]);
+    x0[j] = x[j] = servo.acceleration_level ? fma(change, dt, speed) : state.dq[j];
     const L near = max(low[j], min(high[j], L(0)));
     nearest = fma(near, near, nearest);
   }
   // What must move (a joint outside its limits) does not make the whole too fast.
   const L most = bound * L(just_below<T>);
-  const mask_t<L> hasty = nearest > most * most;
-  if (any(hasty)) slow_return(servo, n, state, most, hasty, low, high);
-  state.used = state.lambda2;
-  const T* joint = servo.decision == ControlMode::step ? servo.step->joint_scale : nullptr;
-  if (servo.scale) {
-    scale_into_box(n, low, high, bound, x, state.side);
+  const mask_t<L> exceeds = nearest > most * most;
+  if (any(exceeds)) slow_return(servo, n, state, most, exceeds, low, high);
+  state.damping_applied = state.lambda2;
+  const T* joint = servo.mode == ControlMode::step ? servo.step->joint_scale : nullptr;
+  if (servo.keep_direction) {
+    scale_into_box(n, low, high, bound, x, state.active_set);
     shorten_in_box(n, low, high, bound, x);  // where joints must move, on top of the rest
   } else if (joint) {
     // In the joints' own units, q̇ = scale y; then no farther from the box's nearest point to zero
@@ -290,8 +293,9 @@ SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scr
     for (int j = 0; j < n; ++j) {
       low[j] = low[j] / L(joint[j]), high[j] = high[j] / L(joint[j]), x[j] = x[j] / L(joint[j]);
     }
-    const L* const J = in_measure(servo, state.J, weighted);
-    state.used = boxed_step(m, n, J, state.lambda2, low, high, x, state.side, rest);
+    const L* const J = limit_metric(servo, state.J, weighted);
+    state.damping_applied =
+        boxed_step(m, n, J, state.lambda2, low, high, x, state.active_set, rest);
     for (int j = 0; j < n; ++j) {
       low[j] = low[j] * L(joint[j]), high[j] = high[j] * L(joint[j]), x[j] = x[j] * L(joint[j]);
     }
@@ -303,37 +307,39 @@ SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scr
       const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
       fits = fits & (out == L(0));
       // which are held is not known of a step that is too long: it may fit when it is shorter
-      state.side[j] = select(shorter, out, L(0));
+      state.active_set[j] = select(shorter, out, L(0));
     }
-    if (!all(fits) && plainly_damped(servo)) {
+    if (!all(fits) && is_plain_dls(servo)) {
       // Optimal damping is no damping but for its bound, which limits may already see to.
       const bool optimal = servo.step->damping.rule == Rule::optimal ||
                            servo.step->damping.rule == Rule::optimal_newton;
-      L used, *y = weighted;
-      const mask_t<L> right = bounded_step(m, n, state.J, state.e, optimal ? L(0) : state.lambda2,
-                                           low, high, bound, y, state.side, &used, rest);
+      L damping_applied, *y = weighted;
+      const mask_t<L> right =
+          bounded_step(m, n, state.J, state.e, optimal ? L(0) : state.lambda2, low, high, bound, y,
+                       state.active_set, &damping_applied, rest);
       for (int j = 0; j < n; ++j) x[j] = select(right & !fits, y[j], x[j]);
-      state.used = select(right & !fits, used, state.used);
+      state.damping_applied = select(right & !fits, damping_applied, state.damping_applied);
       fits = fits | right;
     }
     if (!all(fits)) {
       L* const y = rest;
       for (int j = 0; j < n; ++j) y[j] = x[j];
-      const L* const J = in_measure(servo, state.J, weighted);
-      L *side = y + n, *more = side + n;
-      const L used = limited_step(m, n, J, state.lambda2, low, high, bound, y, side, more);
+      const L* const J = limit_metric(servo, state.J, weighted);
+      L *active_set = y + n, *more = active_set + n;
+      const L damping_applied =
+          limited_step(m, n, J, state.lambda2, low, high, bound, y, active_set, more);
       for (int j = 0; j < n; ++j) {
         x[j] = select(fits, x[j], y[j]);
-        state.side[j] = select(fits, state.side[j], side[j]);
+        state.active_set[j] = select(fits, state.active_set[j], active_set[j]);
       }
-      state.used = select(fits, state.used, used);
+      state.damping_applied = select(fits, state.damping_applied, damping_applied);
     }
   }
-  state.held = L(0);
+  state.limited = L(0);
   for (int j = 0; j < n; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
     const L noise = L(T(64) * Number<T>::epsilon) * abs(x0[j]);
-    state.held = select(abs(x[j] - x0[j]) > noise, L(1), state.held);
+    state.limited = select(abs(x[j] - x0[j]) > noise, L(1), state.limited);
     const L lower(limit.lower), upper(limit.upper), q = state.q[j], next = fma(x[j], dt, q);
     // Rounding takes no joint past a limit that it has not passed.
     const L not_above = select(q <= upper, min(next, upper), next);
@@ -343,23 +349,23 @@ SUPPLE_FN void act(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scr
 }
 
 template <class L, class T>
-SUPPLE_FN void act(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
-  act(servo, servo.rows, servo.chain.coordinates, state, scratch);
+SUPPLE_FN void advance(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
+  advance(servo, servo.rows, servo.chain.coordinates, state, scratch);
 }
 
 // What the next step compares with.
 template <class L, class T>
-SUPPLE_FN void remember(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
+SUPPLE_FN void store_history(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   const Rule rule = servo.step->damping.rule;
-  if (rule == Rule::mayorga_rank) as_seen(servo, state.J, state.J_before);
+  if (rule == Rule::mayorga_rank) weighted_jacobian(servo, state.J, state.J_before);
   if (rule == Rule::manipulability_rate) {
     L *copy = scratch, *sigma = copy + m * n, *work = sigma + m + n;
-    const int rows = as_seen(servo, state.J, copy);
+    const int rows = weighted_jacobian(servo, state.J, copy);
     singular_values(rows, n, copy, sigma, work);
     state.before = manipulability(rows < n ? rows : n, sigma);
   }
-  state.begun = true;
+  state.has_previous = true;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

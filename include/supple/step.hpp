@@ -46,7 +46,7 @@ namespace supple::inline SUPPLE_ISA {
 // J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n). Where σᵢ
 // is zero, one of them is, too, unless they are wanted `whole`.
 template <class L, class M, class N>
-SUPPLE_FN void factor(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
+SUPPLE_FN void thin_svd(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
   if (int(m) <= int(n)) {
     for (int i = 0; i < m * n; ++i) v[i] = J[i];
     svd_rows(m, n, v, sigma, u, whole);
@@ -127,8 +127,8 @@ SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
     along = fma(e[i], back, along);
     square = fma(back, back, square);
   }
-  const mask_t<L> some = length(n, dq) > rank_floor(length(m * n, J)) * length(m, e);
-  const L alpha = select(some, along / select(some, square, L(1)), L(0));
+  const mask_t<L> nonzero = length(n, dq) > rank_floor(length(m * n, J)) * length(m, e);
+  const L alpha = select(nonzero, along / select(nonzero, square, L(1)), L(0));
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * alpha;
 }
 
@@ -150,8 +150,8 @@ SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, int group, const L* J, 
   }
   for (int i = 0; i < k; ++i) {
     const L *ui = u + i * m, *vi = v + i * n;
-    const mask_t<L> some = sigma[i] > rank_floor(sigma[0]);
-    const L inverse = select(some, L(1) / select(some, sigma[i], L(1)), L(0));
+    const mask_t<L> nonzero = sigma[i] > rank_floor(sigma[0]);
+    const L inverse = select(nonzero, L(1) / select(nonzero, sigma[i], L(1)), L(0));
     L asked(0), moved(0);
     for (int first = 0; first < m; first += group) {
       asked = asked + length(m - first < group ? m - first : group, ui + first);
@@ -232,8 +232,8 @@ SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L*
 
 // Any step but the quick optimal one. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
 template <class L, class T, class M, class N>
-SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& before,
-                       const L& change, L* dq, L* scratch) {
+SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& before,
+                         const L& change, L* dq, L* scratch) {
   if (how.method == Method::transpose) {
     transpose_step(m, n, J, e, dq);
     return L(0);
@@ -253,7 +253,7 @@ SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& 
                       (rule == Rule::error || rule == Rule::error_norm ||
                        (rule == Rule::constant && how.damping.p[0] > 0));
   const auto decompose = [&](const L* A) {
-    factor(m, n, A, u, sigma, v, false);
+    thin_svd(m, n, A, u, sigma, v, false);
     for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
   };
   if (direct) {
@@ -286,9 +286,9 @@ SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& 
         max(rank_floor(sigma[0]), how.method == Method::truncated ? sigma[0] * L(how.p) : L(0));
     for (int j = 0; j < n; ++j) dq[j] = L(0);
     for (int i = 0; i < k; ++i) {
-      const mask_t<L> some = sigma[i] > floor;
-      const L safe = select(some, sigma[i], L(1));  // (its square might vanish)
-      const L along = select(some, gamma[i] / (safe + damping / safe), L(0));
+      const mask_t<L> nonzero = sigma[i] > floor;
+      const L safe = select(nonzero, sigma[i], L(1));  // (its square might vanish)
+      const L along = select(nonzero, gamma[i] / (safe + damping / safe), L(0));
       for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
     }
   }
@@ -297,29 +297,29 @@ SUPPLE_FN L usual_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& 
 
 // The same where sizes are known only when it runs: compiled once.
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE L usual_step_of_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
-                                                const L& before, const L& change, L* dq,
-                                                L* scratch) {
-  return usual_step(how, m, n, J, e, before, change, dq, scratch);
+SUPPLE_NOINLINE_DEVICE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
+                                               const L& before, const L& change, L* dq,
+                                               L* scratch) {
+  return general_step(how, m, n, J, e, before, change, dq, scratch);
 }
 template <class L, class T, int M, int N>
-SUPPLE_INLINE L usual_step_of_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n, const L* J, L* e,
-                                       const L& before, const L& change, L* dq, L* scratch) {
-  return usual_step(how, m, n, J, e, before, change, dq, scratch);
+SUPPLE_INLINE L general_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n, const L* J, L* e,
+                                      const L& before, const L& change, L* dq, L* scratch) {
+  return general_step(how, m, n, J, e, before, change, dq, scratch);
 }
 
 // How small a pivot of a Gram matrix may be, relative to the largest entry, for its Cholesky factor
 // to serve instead of an SVD. (Relative to its own row would not do: one that is nothing but
 // rounding errors, as those out of the plane of a planar arm, counts as zero.)
 template <class T>
-inline constexpr T quick_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
+inline constexpr T fast_path_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
 
 // A (m x m, its lower triangle; destroyed) is positive definite, with something to spare.
 template <class L>
-SUPPLE_FN mask_t<L> clearly_positive(int m, L* A) {
+SUPPLE_FN mask_t<L> is_well_conditioned(int m, L* A) {
   L largest(0);
   for (int i = 0; i < m; ++i) largest = max(largest, A[i * m + i]);
-  const L floor = largest * L(quick_pivot<scalar_t<L>>);
+  const L floor = largest * L(fast_path_pivot<scalar_t<L>>);
   mask_t<L> clearly = cholesky(m, A);
   for (int i = 0; i < m; ++i) clearly = clearly & (A[i * m + i] * A[i * m + i] > floor);
   return clearly;
@@ -329,8 +329,8 @@ SUPPLE_FN mask_t<L> clearly_positive(int m, L* A) {
 // them, or is zero because the least of them is far enough from zero, which a Cholesky factor
 // tells, too. Returns where that was so, and J Jᵀ + λ² well conditioned; m <= n.
 template <class L, class T, class M, class N>
-SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, M m, N n, const L* J, const L* e, L* dq,
-                               L* lambda2, L* scratch) {
+SUPPLE_FN mask_t<L> fast_damped_step(const Damping<T>& damping, M m, N n, const L* J, const L* e,
+                                     L* dq, L* lambda2, L* scratch) {
   L *A = scratch, *shifted = A + m * m, *z = shifted + m * m;
   mask_t<L> holds = L(0) == L(0);
   L least(0);  // the square of the singular value above which λ² is zero
@@ -364,14 +364,14 @@ SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, M m, N n, const L* J, 
       for (int j = 0; j <= i; ++j) shifted[i * m + j] = A[i * m + j];
       shifted[i * m + i] = shifted[i * m + i] - least;
     }
-    holds = clearly_positive(m, shifted);
+    holds = is_well_conditioned(m, shifted);
     if (!any(holds)) return holds;
   }
   for (int i = 0; i < m; ++i) {
     A[i * m + i] = A[i * m + i] + *lambda2;
     z[i] = e[i];
   }
-  holds = holds & clearly_positive(m, A);
+  holds = holds & is_well_conditioned(m, A);
   cholesky_solve(m, A, z);
   transpose_times(m, n, J, z, dq);
   return holds;
@@ -379,16 +379,16 @@ SUPPLE_FN mask_t<L> quick_step(const Damping<T>& damping, M m, N n, const L* J, 
 
 // The same where sizes are known only when it runs: compiled once.
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, int m, int n,
-                                                        const L* J, const L* e, L* dq, L* lambda2,
-                                                        L* scratch) {
-  return quick_step(damping, m, n, J, e, dq, lambda2, scratch);
+SUPPLE_NOINLINE_DEVICE mask_t<L> fast_damped_step_any_size(const Damping<T>& damping, int m, int n,
+                                                           const L* J, const L* e, L* dq,
+                                                           L* lambda2, L* scratch) {
+  return fast_damped_step(damping, m, n, J, e, dq, lambda2, scratch);
 }
 template <class L, class T, int M, int N>
-SUPPLE_INLINE mask_t<L> quick_step_of_any_size(const Damping<T>& damping, Fixed<M> m, Fixed<N> n,
-                                               const L* J, const L* e, L* dq, L* lambda2,
-                                               L* scratch) {
-  return quick_step(damping, m, n, J, e, dq, lambda2, scratch);
+SUPPLE_INLINE mask_t<L> fast_damped_step_any_size(const Damping<T>& damping, Fixed<M> m, Fixed<N> n,
+                                                  const L* J, const L* e, L* dq, L* lambda2,
+                                                  L* scratch) {
+  return fast_damped_step(damping, m, n, J, e, dq, lambda2, scratch);
 }
 
 // J with its rows and columns scaled as a step says.
@@ -405,7 +405,7 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
 
 // Whether there is a way to a step that takes no singular values.
 template <class T>
-SUPPLE_FN constexpr bool has_quick_way(const Step<T>& how) {
+SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
   const bool optimal = how.damping.rule == Rule::optimal;
   return how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal);
 }
@@ -417,16 +417,16 @@ SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L*
                               L* dq, L* lambda2, L* scratch) {
   const L bound(how.damping.p[0]);
   if (how.damping.rule == Rule::optimal) {
-    return optimal_step_of_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
+    return optimal_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
   }
   if (how.direction) return L(0) != L(0);
-  return quick_step_of_any_size(how.damping, m, n, J, e, dq, lambda2, scratch);
+  return fast_damped_step_any_size(how.damping, m, n, J, e, dq, lambda2, scratch);
 }
 
 // What a step is taken of: e (m), shortened and weighted, and J, or `scaled` (m x n).
 template <class L, class T>
-SUPPLE_FN const L* prepared(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
-                            L* scaled) {
+SUPPLE_FN const L* apply_weights(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
+                                 L* scaled) {
   for (int i = 0; i < m; ++i) e[i] = error[i];
   if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
   if (how.task_scale) {
@@ -439,7 +439,7 @@ SUPPLE_FN const L* prepared(const Step<T>& how, int m, int n, const L* J, const 
 
 // And what is made of it in the end.
 template <class L, class T>
-SUPPLE_FN void finished(const Step<T>& how, int n, L* dq) {
+SUPPLE_FN void unweight(const Step<T>& how, int n, L* dq) {
   if (how.joint_scale) {
     for (int j = 0; j < n; ++j) dq[j] = dq[j] * L(how.joint_scale[j]);
   }
@@ -455,19 +455,19 @@ template <class L, class T, class M, class N>
 SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const L& before,
                  const L& change, L* dq, L* scratch, const L& start = L(0)) {
   L *e = scratch, *other = e + m, *scaled = other + n, *rest = scaled + m * n;
-  J = prepared(how, m, n, J, error, e, scaled);
+  J = apply_weights(how, m, n, J, error, e, scaled);
   L damping;
-  if (has_quick_way(how)) {
+  if (has_fast_path(how)) {
     const mask_t<L> holds = fast_step(how, m, n, J, e, start, dq, &damping, rest);
     if (!all(holds)) {
-      const L usual = usual_step_of_any_size(how, m, n, J, e, before, change, other, rest);
+      const L usual = general_step_any_size(how, m, n, J, e, before, change, other, rest);
       for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);
       damping = select(holds, damping, usual);
     }
   } else {
-    damping = usual_step_of_any_size(how, m, n, J, e, before, change, dq, rest);
+    damping = general_step_any_size(how, m, n, J, e, before, change, dq, rest);
   }
-  finished(how, n, dq);
+  unweight(how, n, dq);
   return damping;
 }
 

@@ -212,8 +212,9 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
 //   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)        a_b of the base's point at the frame's origin
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
 template <class L, class T>
-SUPPLE_FN void task_drift(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
-                          const L* qd, L* bias_acceleration) {
+SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task,
+                                      const Pose<L>* joint_poses, const L* qd,
+                                      L* bias_acceleration) {
   if (task.goal == Goal::posture) {
     for (int i = 0; i < task.rows; ++i) bias_acceleration[i] = L(0);
     return;

@@ -1,6 +1,6 @@
 // Joint speeds for a velocity of the tasks, inside limits: one robot of many, nothing remembered.
 //
-//   look     kinematics and tasks: J, and what is asked of J q̇
+//   look     kinematics and tasks: J, and what is desired of J q̇
 //   step     q̇ and its damping
 //   act      limits, if there are any
 //
@@ -18,43 +18,43 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   constexpr T none = Number<T>::huge;
-  bool some = servo.bound < none;
+  bool limited = servo.bound < none;
   for (int j = 0; j < servo.chain.coordinates; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
-    some = some || limit.lower > -none || limit.upper < none || limit.speed < none ||
-           limit.acceleration < none;
+    limited = limited || limit.lower > -none || limit.upper < none || limit.speed < none ||
+              limit.acceleration < none;
   }
-  return some;
+  return limited;
 }
 
 // Whether how fast the joints went makes a difference.
 template <class T>
 SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
-  bool some = false;
+  bool limited = false;
   for (int j = 0; j < servo.chain.coordinates; ++j) {
-    some = some || servo.limit[j].acceleration < Number<T>::huge;
+    limited = limited || servo.limit[j].acceleration < Number<T>::huge;
   }
-  return some;
+  return limited;
 }
 
 // Lanes of working memory that `follow` needs, in each of its three places.
 template <class T>
-SUPPLE_FN constexpr int follow_scratch(const Servo<T>& servo) {
+SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates, one = step_scratch(m, n);
   const int other = servo_scratch(servo);
   return one > other ? one : other;
 }
 
-// q̇ that follows `velocity`, the tasks' side by side: state.qd, from state.q and, if joints brake,
-// the state.qd of before. Resolved rate, and a step of all rows, m, together. The three pieces of
-// working memory may be one; where they are not, a GPU has the second in registers.
+// q̇ that follows `velocity`, the tasks' active_set by active_set: state.qd, from state.q and, if
+// joints brake, the state.qd of before. Resolved rate, and a step of all rows, m, together. The
+// three pieces of working memory may be one; where they are not, a GPU has the second in registers.
 template <class L, class T, class M, class N>
-SUPPLE_FN void follow(const Servo<T>& servo, M m, N n, const L* velocity, ServoState<L>& state,
-                      L* looking, L* stepping, L* acting) {
-  look(servo, Command<L>{nullptr, velocity, nullptr}, state, looking);
-  state.lambda2 = step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, stepping);
+SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* velocity,
+                                ServoState<L>& state, L* task_work, L* step_work, L* limit_work) {
+  evaluate_tasks(servo, Command<L>{nullptr, velocity, nullptr}, state, task_work);
+  state.lambda2 = step(*servo.step, m, n, state.J, state.e, L(-1), L(0), state.dq, step_work);
   if (has_limits(servo)) {
-    act(servo, m, n, state, acting);
+    advance(servo, m, n, state, limit_work);
   } else {
     for (int j = 0; j < n; ++j) state.qd[j] = state.dq[j];
   }
@@ -64,7 +64,7 @@ SUPPLE_FN void follow(const Servo<T>& servo, M m, N n, const L* velocity, ServoS
 template <class L, class T>
 SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd, const L* dq) {
   const int n = servo.chain.coordinates;
-  const L most = L(servo.bound * (servo.scale ? just_below<T> : T(1)));
+  const L most = L(servo.bound * (servo.keep_direction ? just_below<T> : T(1)));
   mask_t<L> inside = dot(n, dq, dq) <= most * most;
   for (int j = 0; j < n; ++j) {
     L low, high;
@@ -74,9 +74,9 @@ SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd
   return inside;
 }
 
-// J and what is asked of one of the tasks, whose number is known when compiling.
+// J and what is desired of one of the tasks, whose number is known when compiling.
 template <class L, class T>
-struct Glance {
+struct TaskRows {
   const Servo<T>& servo;
   const Pose<L>* joint_poses;
   const L* velocity;
@@ -96,24 +96,23 @@ struct Glance {
 // rows in all. Of sizes known when compiling everything stays in registers. Returns where dq (n) is
 // right: where no singular values are needed, no limit acts, and angles are no thousands of turns.
 template <class L, class T, class K, class M, class N>
-SUPPLE_FN mask_t<L> follow_quickly(const Servo<T>& servo, K tasks, M m, N n, const L* q,
-                                   const L* qd, const L* velocity, L* dq, Pose<L>* joint_poses,
-                                   L* J, L* scratch) {
+SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const L* q, const L* qd,
+                                 const L* velocity, L* dq, Pose<L>* joint_poses, L* J, L* scratch) {
   const Step<T>& how = *servo.step;
-  if (!has_quick_way(how)) return L(0) != L(0);
-  L *asked = scratch, *e = asked + m, *scaled = e + m, *rest = scaled + m * n, lambda2;
-  const mask_t<L> near = turn_near_angles(servo.chain, q, joint_poses);
+  if (!has_fast_path(how)) return L(0) != L(0);
+  L *desired = scratch, *e = desired + m, *scaled = e + m, *rest = scaled + m * n, lambda2;
+  const mask_t<L> near = joint_sines_in_range(servo.chain, q, joint_poses);
   place_joints(servo.chain, joint_poses);
-  each(tasks, Glance<L, T>{servo, joint_poses, velocity, J, asked});
-  const L* const seen = prepared(how, m, n, J, asked, e, scaled);
+  each(tasks, TaskRows<L, T>{servo, joint_poses, velocity, J, desired});
+  const L* const seen = apply_weights(how, m, n, J, desired, e, scaled);
   mask_t<L> right = near & fast_step(how, m, n, seen, e, L(0), dq, &lambda2, rest);
-  finished(how, n, dq);
+  unweight(how, n, dq);
   if (has_limits(servo)) right = right & within_limits(servo, q, qd, dq);
   return right;
 }
 
-// Lanes of working memory that `follow_quickly` needs.
-SUPPLE_FN constexpr int quick_scratch(int m, int n) {
+// Lanes of working memory that `resolve_fast` needs.
+SUPPLE_FN constexpr int fast_scratch(int m, int n) {
   const int one = optimal_scratch(m, n), other = 2 * m * m + m;
   return 2 * m + m * n + (one > other ? one : other);
 }

@@ -50,7 +50,7 @@ def searches() -> dict[str, Callable[[], Search]]:
 def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
     search = searches()[what]()
-    name = re.compile(rb"_ZN6supple\d+(?:finished|converge_to_minimum|settle)\w+")
+    name = re.compile(rb"_ZN6supple\d+(?:polish_start|converge_to_minimum|settle)\w+")
     for files, kernels in KERNELS.items():
         if files == ("postprocess.cu",):
             continue
@@ -60,7 +60,7 @@ def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
         # what is called across files has one name, by which it is linked
         called = {file: set(name.findall(code)) for file, code in codes.items()}
-        assert called["search.cu"] == called["finish.cu"]
+        assert called["search.cu"] == called["polish.cu"]
         assert called["explore.cu"] == set().union(*called.values())
         assert len(called["explore.cu"]) == 3
 
@@ -75,10 +75,10 @@ def test_kernels_of_any_robot_compile(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")
     search = search_of(arm, (PositionTask(rows=("x", "y")), PostureTask()))
-    names = {"search.cu": b"search", "finish.cu": b"finish", "settle.cu": b"settle"}
+    names = {"search.cu": b"search", "polish.cu": b"polish_start", "settle.cu": b"settle"}
     names["closest.cu"] = b"converge_to_minimum"
     if "several" in ways:
-        names = {"postprocess.cu": b"suit"}
+        names = {"postprocess.cu": b"postprocess"}
     for name, made in (names | {"explore.cu": b"explore"}).items():
         assert made in compiled(search, name, apart=True, **ways)
 

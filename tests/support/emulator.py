@@ -26,7 +26,7 @@ _TYPES = {  # of the kernels' arguments
     "search": ("Request",),
     "finish": ("Request",),
     "explore": ("Request", "int"),
-    "suit": ("Request",),
+    "postprocess": ("Request",),
     "read": ("View", "int", "double*", "int", "int"),
     "begin": ("double*", "int", "double*", "Answers", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),

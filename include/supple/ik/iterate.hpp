@@ -2,7 +2,7 @@
 //
 // A lane is a start: of one problem each (a batch), or all of the same problem (one target).
 // `IterateState` is what the lanes do together in one iteration; who starts where, and what becomes
-// of a lane that has arrived or is stuck, is the caller's business (src/core/kernels/ik.cpp).
+// of a lane that has converged or is stuck, is the caller's business (src/core/kernels/ik.cpp).
 #pragma once
 
 #include "supple/linalg.hpp"
@@ -20,16 +20,17 @@ struct IkProblem {
   Chain<T> chain;
   int tasks, rows, targets;  // how many tasks, their rows, and the numbers of a problem's targets
   const Task<T>* task;
-  const Measure* measure;  // (rows,)
-  const T* weight;         // (rows,)
-  const T *lower, *upper;  // (n,): limits, infinite where there are none
-  const T *from, *span;    // (n,): where starts are
-  const T* stride;         // (n,): from one start to the next, in shares of the span
+  const Measure* measure;            // (rows,)
+  const T* weight;                   // (rows,)
+  const T *lower, *upper;            // (n,): limits, infinite where there are none
+  const T *seed_lower, *seed_range;  // (n,): where starts are
+  const T* sequence_step;            // (n,): from one start to the next, in shares of the span
   T position_tolerance, rotation_tolerance;
-  Step<T> step;   // what counts of it are its damping and the direction of a region
-  T newton_gain;  // of Newton's method: μ = newton_gain ‖e‖
-  T longest;      // no joint moves farther in one iteration [rad or m]
-  int pace;  // how many times the usual iterations a start may have: more where steps are short
+  Step<T> step;          // what counts of it are its damping and the direction of a region
+  T newton_gain;         // of Newton's method: μ = newton_gain ‖e‖
+  T max_joint_step;      // no joint moves farther in one iteration [rad or m]
+  int iteration_factor;  // how many times the usual iterations a start may have: more where steps
+                         // are short
   // Above 1 for prismatic joints that are long beside the rest of the robot, or unlimited; null if
   // there are none. Steps are damped in coordinates q / joint_scale, by no more than `max_lambda2`,
   // and these joints may move as far as they like: to them the error is linear.
@@ -61,20 +62,20 @@ struct IterateState {
 
 // Whether λ² is the usual one, gain ‖e‖, which costs next to nothing.
 template <class T>
-SUPPLE_FN constexpr bool usually_damped(const IkProblem<T>& ik) {
+SUPPLE_FN constexpr bool uses_error_norm(const IkProblem<T>& ik) {
   return ik.step.damping.rule == Rule::error_norm;
 }
 
 template <class T>
-SUPPLE_FN constexpr int descent_work(const IkProblem<T>& ik) {
-  const int m = ik.rows, n = ik.chain.coordinates, looking = 12 * ik.chain.joints;
-  const int going = m * m + m + n + (usually_damped(ik) ? m : step_scratch(m, n));
-  return looking > going ? looking : going;
+SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
+  const int m = ik.rows, n = ik.chain.coordinates, evaluating = 12 * ik.chain.joints;
+  const int stepping = m * m + m + n + (uses_error_norm(ik) ? m : step_scratch(m, n));
+  return evaluating > stepping ? evaluating : stepping;
 }
 
 // e and the errors at q. The poses of the joints stay in the working memory.
 template <class L, class T>
-SUPPLE_FN void look(const IkProblem<T>& ik, IterateState<L>& at) {
+SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(at.work);
   forward(ik.chain, at.q, joint_poses);
   const L* target = at.target;
@@ -102,7 +103,7 @@ SUPPLE_FN void look(const IkProblem<T>& ik, IterateState<L>& at) {
 
 // J, right after `look`.
 template <class L, class T>
-SUPPLE_FN void differentiate(const IkProblem<T>& ik, IterateState<L>& at) {
+SUPPLE_FN void evaluate_jacobian(const IkProblem<T>& ik, IterateState<L>& at) {
   const Pose<L>* const joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
   L* J = at.J;
   for (int k = 0; k < ik.tasks; ++k) {
@@ -113,9 +114,9 @@ SUPPLE_FN void differentiate(const IkProblem<T>& ik, IterateState<L>& at) {
 
 // J, e and the errors at q.
 template <class L, class T>
-SUPPLE_FN void measure(const IkProblem<T>& ik, IterateState<L>& at) {
-  look(ik, at);
-  differentiate(ik, at);
+SUPPLE_FN void evaluate(const IkProblem<T>& ik, IterateState<L>& at) {
+  evaluate_error(ik, at);
+  evaluate_jacobian(ik, at);
 }
 
 // The position tolerance at a target, `tolerance` unless long joints take it so far that floats do
@@ -135,22 +136,24 @@ SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at
 }
 
 template <class L, class T>
-SUPPLE_INLINE mask_t<L> arrived(const IkProblem<T>& ik, const IterateState<L>& at) {
+SUPPLE_INLINE mask_t<L> converged(const IkProblem<T>& ik, const IterateState<L>& at) {
   return (at.position <= resolved_tolerance(ik, at, ik.position_tolerance)) &
          (at.rotation <= L(ik.rotation_tolerance));
 }
 
 // Where a joint sits at a limit and would leave.
 template <class L, class T>
-SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j, const L& wish) {
-  return ((q <= L(ik.lower[j])) & (wish < L(0))) | ((q >= L(ik.upper[j])) & (wish > L(0)));
+SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
+                                      const L& direction) {
+  return ((q <= L(ik.lower[j])) & (direction < L(0))) |
+         ((q >= L(ik.upper[j])) & (direction > L(0)));
 }
 
 // The step of any other damping rule. It sees the J of the joints that are not held, and remembers
 // it if it is one of those that compare with the step before.
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE void ruled_step(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
-                                       const L* e, L* dq, L* scratch) {
+SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
+                                           const L* e, L* dq, L* scratch) {
   const int m = ik.rows, n = ik.chain.coordinates;
   const Rule rule = ik.step.damping.rule;
   L change(0);
@@ -181,13 +184,13 @@ SUPPLE_NOINLINE_DEVICE void ruled_step(const IkProblem<T>& ik, IterateState<L>& 
 // joints are left alone.
 template <bool long_joints = true, class L, class T>
 SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
-  if (!long_joints || !ik.joint_scale) return clamp_entries(n, L(ik.longest), dq);
+  if (!long_joints || !ik.joint_scale) return clamp_entries(n, L(ik.max_joint_step), dq);
   L size(0);
   for (int j = 0; j < n; ++j) {
     if (ik.joint_scale[j] == T(1)) size = max(size, abs(dq[j]));
   }
-  const mask_t<L> far = size > L(ik.longest);
-  const L factor = select(far, L(ik.longest) / select(far, size, L(1)), L(1));
+  const mask_t<L> far = size > L(ik.max_joint_step);
+  const L factor = select(far, L(ik.max_joint_step) / select(far, size, L(1)), L(1));
   for (int j = 0; j < n; ++j) {
     if (ik.joint_scale[j] == T(1)) dq[j] = dq[j] * factor;
   }
@@ -203,7 +206,7 @@ SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
 template <bool any_rule = true, bool long_joints = true, class L, class T, class M, class N>
 SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
-  const bool scaled = long_joints && ik.joint_scale && usually_damped(ik);
+  const bool scaled = long_joints && ik.joint_scale && uses_error_norm(ik);
   for (int j = 0; scaled && j < n; ++j) {
     for (int i = 0; i < m; ++i) J[i * n + j] = J[i * n + j] * L(ik.joint_scale[j]);
   }
@@ -214,7 +217,7 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
     for (int i = 0; i < m; ++i) J[i * n + j] = select(held, L(0), J[i * n + j]);
   }
   for (int i = 0; i < m; ++i) z[i] = at.e[i];
-  if (!any_rule || usually_damped(ik)) {
+  if (!any_rule || uses_error_norm(ik)) {
     gram(m, n, J, A);
     L lambda2 = L(ik.step.damping.p[0]) * sqrt(at.cost);
     if (scaled) lambda2 = min(lambda2, L(ik.max_lambda2));
@@ -223,7 +226,7 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
     transpose_times(m, n, J, z, dq);
     for (int j = 0; scaled && j < n; ++j) dq[j] = dq[j] * L(ik.joint_scale[j]);
   } else if constexpr (any_rule) {
-    ruled_step(ik, at, J, z, dq, dq + n);
+    step_with_rule(ik, at, J, z, dq, dq + n);
   }
   clamp_step<long_joints>(ik, int(n), dq);
   for (int j = 0; j < n; ++j) {
@@ -265,9 +268,9 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
     const Task<T>& task = ik.task[k];
     if (task.goal != Goal::frame || task.base != task_world) continue;
     const TaskPoses<L> poses = task_poses(chain, task, joint_poses);
-    L pull[6] = {L(0), L(0), L(0), L(0), L(0), L(0)};
-    for (int i = 0; i < task.rows; ++i) pull[task.row[i]] = e[i] * L(task.weight[i]);
-    Vec3<L> force{pull[0], pull[1], pull[2]}, torque{pull[3], pull[4], pull[5]};
+    L wrench[6] = {L(0), L(0), L(0), L(0), L(0), L(0)};
+    for (int i = 0; i < task.rows; ++i) wrench[task.row[i]] = e[i] * L(task.weight[i]);
+    Vec3<L> force{wrench[0], wrench[1], wrench[2]}, torque{wrench[3], wrench[4], wrench[5]};
     if (poses.turned) {
       force = poses.axes * force;
       torque = poses.axes * torque;
@@ -294,15 +297,15 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
   }
 }
 
-SUPPLE_FN constexpr int settle_work(int n) { return 2 * n * n + 2 * n; }
+SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 
 // One step of Newton's method on ½‖e‖² inside the limits, damped by μ = newton_gain ‖e‖; where the
 // second derivative is not positive, of one near it that is. Joints that sit at a limit and would
 // leave stay; those that the step would take outside go to their limit, and the others make up for
 // it. With `flat` on -e·x(q) instead, for a constant e: as far along e as it gets. Right after
-// `measure`; `work` has settle_work lanes of its own.
+// `measure`; `work` has newton_scratch lanes of its own.
 template <class L, class T>
-SUPPLE_FN void settle_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
+SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
                            bool flat, L* work) {
   const int m = ik.rows, n = ik.chain.coordinates;
   L *H = work, *C = H + n * n, *g = C + n * n, *dq = g + n;

@@ -20,7 +20,7 @@ SUPPLE_FN double difference(double turn, double one, double other) {
 }
 
 // The angle q, or of those that whole turns lead to inside the limits, the nearest to another.
-SUPPLE_FN double nearest_turn(double q, double to, double turn, double lower, double upper) {
+SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, double upper) {
   double next = q + turn * rounded((to - q) / turn);
   if (next > upper) next = q + turn * double(static_cast<long long>((upper - q) / turn));
   if (next < lower) next = q - turn * double(static_cast<long long>((q - lower) / turn));
@@ -34,11 +34,11 @@ SUPPLE_FN double nearest_turn(double q, double to, double turn, double lower, do
 //
 //   min ‖d - v‖²  subject to  J d = e,  d_j >= 0 at a lower limit,  d_j <= 0 at an upper one
 //
-// by an active set: joints that would leave are held, and one is released where its multiplier has
-// the wrong sign. Right after `differentiate`; d (n,) is in the working memory. `held` (n,) is
+// by an active set: joints that would leave are fixed, and one is released where its multiplier has
+// the wrong sign. Right after `evaluate_jacobian`; d (n,) is in the working memory. `fixed` (n,) is
 // scratch.
 SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<double>& at,
-                                     const double* v, double* held) {
+                                     const double* v, double* fixed) {
   const int m = ik.rows, n = ik.chain.coordinates;
   double *A = at.work, *z = A + m * m, *d = z + m, *scratch = d + n;
   const double* const J = at.J;
@@ -46,16 +46,16 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
     return (at.q[j] <= ik.lower[j] + at_limit && d[j] < 0) ||
            (at.q[j] >= ik.upper[j] - at_limit && d[j] > 0);
   };
-  for (int j = 0; j < n; ++j) held[j] = 0;
+  for (int j = 0; j < n; ++j) fixed[j] = 0;
   for (int pass = 0; pass < 4 * n; ++pass) {
     for (int i = 0; i < m; ++i) {
       for (int k = 0; k <= i; ++k) {
         double sum = 0;
-        for (int j = 0; j < n; ++j) sum += held[j] != 0 ? 0 : J[i * n + j] * J[k * n + j];
+        for (int j = 0; j < n; ++j) sum += fixed[j] != 0 ? 0 : J[i * n + j] * J[k * n + j];
         A[i * m + k] = A[k * m + i] = sum;
       }
       z[i] = at.e[i];
-      for (int j = 0; j < n; ++j) z[i] -= held[j] != 0 ? 0 : J[i * n + j] * v[j];
+      for (int j = 0; j < n; ++j) z[i] -= fixed[j] != 0 ? 0 : J[i * n + j] * v[j];
     }
     ldl_solve(m, A, z, scratch);
     for (int j = 0; j < n; ++j) {
@@ -64,59 +64,60 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
     }
     bool more = false;
     for (int j = 0; j < n; ++j) {
-      if (held[j] != 0 || !leaves(j)) continue;
-      held[j] = 1;
+      if (fixed[j] != 0 || !leaves(j)) continue;
+      fixed[j] = 1;
       more = true;
     }
     if (more) continue;
     int released = -1;  // the one that would come back most
     for (int j = 0; j < n; ++j) {
-      if (held[j] == 0 || leaves(j)) continue;
+      if (fixed[j] == 0 || leaves(j)) continue;
       if (released < 0 || abs(d[j]) > abs(d[released])) released = j;
     }
     if (released < 0 || pass >= 3 * n) break;
-    held[released] = 0;
+    fixed[released] = 0;
   }
-  for (int j = 0; j < n; ++j) d[j] = held[j] != 0 ? 0 : d[j];
+  for (int j = 0; j < n; ++j) d[j] = fixed[j] != 0 ? 0 : d[j];
   return d;
 }
 
-// From a solution to the one nearest to a rest posture: minimises Σ pull (rest - q)² by moves that
-// keep the target. Each follows the feasible part of the gradient, as far as the curvature along
-// the last move suggests (Barzilai and Borwein's step) and at most to the first joint's limit, and
-// then goes back to the target. One that does not help is taken back, and the next is shorter.
+// From a solution to the one nearest to a rest posture: minimises Σ weight (rest - q)² by moves
+// that keep the target. Each follows the feasible part of the gradient, as far as the curvature
+// along the last move suggests (Barzilai and Borwein's step) and at most to the first joint's
+// limit, and then goes back to the target. One that does not help is taken back, and the next is
+// shorter.
 //
-//   rest(j), pull(j)   the posture and its weights
+//   rest(j), weight(j)   the posture and its weights
 //   ready()            brings J up to date; false to stop
 //   arrive()           back to the target; whether it is met
 //
 // `work` has 5 n numbers.
-template <class Rest, class Pull, class Ready, class Arrive>
-SUPPLE_FN void polish(const IkProblem<double>& ik, IterateState<double>& at, double* work,
-                      Rest&& rest, Pull&& pull, Ready&& ready, Arrive&& arrive) {
+template <class Rest, class Weight, class Ready, class Arrive>
+SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double>& at, double* work,
+                                Rest&& rest, Weight&& weight, Ready&& ready, Arrive&& arrive) {
   const int n = ik.chain.coordinates;
-  double *v = work, *kept = v + n, *held = kept + n, *before = held + n, *moved = before + n;
+  double *v = work, *kept = v + n, *fixed = kept + n, *before = fixed + n, *moved = before + n;
   double gain = 1;
   bool known = false;  // whether `before` and `moved` are those of the last move
   const auto cost = [&] {
     double sum = 0;
-    for (int j = 0; j < n; ++j) sum += pull(j) * (rest(j) - at.q[j]) * (rest(j) - at.q[j]);
+    for (int j = 0; j < n; ++j) sum += weight(j) * (rest(j) - at.q[j]) * (rest(j) - at.q[j]);
     return sum;
   };
   double least = cost();
-  for (int i = 0; i < polish_iterations && gain > least_polish; ++i) {
+  for (int i = 0; i < posture_iterations && gain > min_posture_gain; ++i) {
     double whole = 0, feasible = 0;
     for (int j = 0; j < n; ++j) {
       kept[j] = at.q[j];
-      v[j] = pull(j) * (rest(j) - at.q[j]);
+      v[j] = weight(j) * (rest(j) - at.q[j]);
       whole += v[j] * v[j];
     }
     if (!ready()) return;
-    const double* const d = feasible_direction(ik, at, v, held);
+    const double* const d = feasible_direction(ik, at, v, fixed);
     for (int j = 0; j < n; ++j) feasible += d[j] * d[j];
-    if (feasible <= polished * polished * whole) return;
+    if (feasible <= posture_tolerance * posture_tolerance * whole) return;
     if (known) {
-      const double shortest = usual_polish, longest = most_polish;
+      const double shortest = min_first_gain, longest = max_posture_gain;
       double along = 0, curve = 0;
       for (int j = 0; j < n; ++j) {
         along += moved[j] * moved[j];
@@ -128,7 +129,7 @@ SUPPLE_FN void polish(const IkProblem<double>& ik, IterateState<double>& at, dou
     for (int j = 0; j < n; ++j) {
       const double size = abs(d[j]), room = (d[j] < 0 ? ik.lower[j] : ik.upper[j]) - at.q[j];
       if (part * size > abs(room)) part = abs(room) / size;
-      if (part * size > ik.longest) part = ik.longest / size;
+      if (part * size > ik.max_joint_step) part = ik.max_joint_step / size;
     }
     for (int j = 0; j < n; ++j) {
       before[j] = d[j];
@@ -144,7 +145,7 @@ SUPPLE_FN void polish(const IkProblem<double>& ik, IterateState<double>& at, dou
       continue;
     }
     for (int j = 0; j < n; ++j) at.q[j] = kept[j];
-    measure(ik, at);
+    evaluate(ik, at);
     gain = 0.3 * min(gain, part);
   }
 }

@@ -1,7 +1,7 @@
 // Whether a target is out of reach: a plane that nothing crosses.
 //
 // At the closest pose found, e is how far positions are off; no pose is nearer than the part of e
-// that remains where positions are as far along e as joints can take them, at any orientation:
+// that error_along where positions are as far along e as joints can take them, at any orientation:
 //
 //   ‖e(q)‖ >= min e·e(q) / ‖e‖
 //
@@ -15,15 +15,16 @@
 namespace supple {
 
 inline constexpr int climb_iterations = 8;
-inline constexpr float surely_beyond = 0.5f;  // part of the way that is left for sure ...
-inline constexpr float plainly = 4e-3f;  // ... as a part of the newton_gain: a millimetre or so
-inline constexpr float surely_closest =
-    1e-3f;                                // so much less, as a part of the newton_gain, than e
-inline constexpr int enough_beyond = 64;  // starts
+inline constexpr float separation_threshold = 0.5f;  // part of the way that is left for sure ...
+inline constexpr float min_separation =
+    4e-3f;  // ... as a part of the newton_gain: a millimetre or so
+inline constexpr float closest_tolerance =
+    1e-3f;  // so much less, as a part of the newton_gain, than e
+inline constexpr int starts_before_verdict = 64;  // starts
 
 // How long e is: ‖e‖², and of what counts here.
 template <class T>
-struct Length {
+struct ErrorLength {
   T whole, part;
 };
 
@@ -34,8 +35,8 @@ namespace supple::inline SUPPLE_ISA {
 // What counts of e (rows,) is left in it: the positions of frames, along the axes of the world.
 // `number` (targets,) becomes the direction of it in a target's numbers.
 template <class T>
-SUPPLE_FN Length<T> keep_positions(const IkProblem<T>& ik, T* e, T* number) {
-  Length<T> length{T(0), T(0)};
+SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) {
+  ErrorLength<T> length{T(0), T(0)};
   for (int i = 0; i < ik.targets; ++i) number[i] = T(0);
   for (int t = 0, row = 0, first = 0; t < ik.tasks; ++t) {
     const Task<T>& task = ik.task[t];
@@ -53,10 +54,10 @@ SUPPLE_FN Length<T> keep_positions(const IkProblem<T>& ik, T* e, T* number) {
   return length;
 }
 
-// Makes of `measure` what `approach` needs to climb along e (rows,) with `flat`. Returns the value
+// Makes of `measure` what `minimize` needs to climb along e (rows,) with `flat`. Returns the value
 // that becomes less: e·e(q).
 template <class L, class T>
-SUPPLE_FN L remains(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
+SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   L value(0);
   for (int r = 0; r < ik.rows; ++r) {
     value = fma(at.e[r], L(e[r]), value);
@@ -69,9 +70,9 @@ SUPPLE_FN L remains(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T l
 // Whether a target is held to be out of reach after some starts. Of what is left at the
 // closest pose found, `far` = ‖e‖, this part is left at any: above 0 there is no solution, at 1
 // there is none closer.
-SUPPLE_FN bool out_of_reach(float part, float far, float newton_gain, int starts) {
-  if (part < surely_beyond || part * far < plainly * newton_gain) return false;
-  return (1 - part) * far <= surely_closest * newton_gain || starts >= enough_beyond;
+SUPPLE_FN bool is_unreachable(float part, float far, float newton_gain, int starts) {
+  if (part < separation_threshold || part * far < min_separation * newton_gain) return false;
+  return (1 - part) * far <= closest_tolerance * newton_gain || starts >= starts_before_verdict;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

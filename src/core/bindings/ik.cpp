@@ -88,7 +88,7 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   nb::object q = array(NPY_DOUBLE, {count, most, n}), outcome = array(NPY_INT8, {count, most}),
              error = array(NPY_DOUBLE, {count, most, 2}), effort = array(NPY_INT, {count, most, 2}),
              found = array(NPY_INT, {count}), failed = array(NPY_DOUBLE, {explain ? count : 0, 4});
-  request.most = most;
+  request.max_solutions = most;
   request.single = single || nearest || most > 1;
   request.q = data_of<double>(q);
   request.outcome = data_of<Outcome>(outcome);
@@ -99,7 +99,7 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
   Deadline watch(deadline, count, progress);
   request.next = &watch.next;
   request.stop = &Deadline::stop;
-  request.watch = &watch;
+  request.stop_context = &watch;
   const std::size_t bytes = isa().solve->scratch(request);
   {
     const Unlocked unlocked;

@@ -148,16 +148,16 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
       closest(solver.closest_.within(bounds.position, bounds.rotation)),
       request(said) {
   solver.arrange(bounds.deadline);
-  request.wide = &wide;
-  request.fine = &fine;
+  request.search = &wide;
+  request.polish = &fine;
   request.closest = &closest;
-  request.rest = solver.rest_.empty() ? nullptr : solver.rest_.data();
-  request.pull = solver.pull_.data();
+  request.posture = solver.rest_.empty() ? nullptr : solver.rest_.data();
+  request.posture_weight = solver.pull_.data();
   request.table = &solver.table_->view();
-  request.turn = solver.turns_ ? solver.turn_.data() : nullptr;
-  request.budget = start_budget(bounds.max_starts, request.nearest);
+  request.wrap = solver.turns_ ? solver.turn_.data() : nullptr;
+  request.budget = restart_budget(bounds.max_starts, request.nearest);
   request.max_starts = request.budget.all;
-  request.most = 1;
+  request.max_solutions = 1;
 }
 
 void PySolver::divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& parts) {
@@ -182,7 +182,7 @@ void PySolver::run(const Bounds& bounds, const SolveRequest& said) {
   long long deadline = bounds.deadline;
   if (deadline) {
     asked.request.stop = &past;
-    asked.request.watch = &deadline;
+    asked.request.stop_context = &deadline;
   }
   isa().solve->run(asked.request, room(asked.request));
 }
@@ -197,7 +197,7 @@ void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
   said.effort[1] = 1;
   for (int j = 0; j < coordinates(); ++j) {
     const double x = said.q0 ? said.q0[j] : 0;
-    if (!(std::abs(x) <= largest_number)) *said.outcome = Outcome::nonfinite;
+    if (!(std::abs(x) <= max_input)) *said.outcome = Outcome::nonfinite;
     said.q[j] = std::clamp(x, fine_.ik.lower[j], fine_.ik.upper[j]);
   }
   long long left = (long long)parts_.size();

@@ -150,30 +150,30 @@ class PyServo {
     for (int j = 0; j < servo_.chain.coordinates; ++j) {
       state.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
       last_->before[j] = state.qd[j];
-      state.side[j] = state.dq[j] = 0;
+      state.active_set[j] = state.dq[j] = 0;
     }
     state.before = state.sigma = -1;
-    state.begun = false;
-    state.lambda2 = state.used = state.held = 0;
+    state.has_previous = false;
+    state.lambda2 = state.damping_applied = state.limited = 0;
   }
 
   nb::object speeds() const { return copy(last_->state.qd, {servo_.chain.coordinates}); }
   nb::object speeds_before() const { return copy(last_->before, {servo_.chain.coordinates}); }
-  nb::object sides() const { return copy(last_->state.side, {servo_.chain.coordinates}); }
+  nb::object sides() const { return copy(last_->state.active_set, {servo_.chain.coordinates}); }
   nb::object from() const { return copy(last_->from, {servo_.chain.coordinates}); }
   nb::object jacobian() const { return jacobian_of(last_->state); }
-  nb::object asked() const { return copy(last_->state.asked, {servo_.rows}); }
+  nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
-  bool held() const { return last_->state.held != 0; }
-  bool begun() const { return last_->state.begun; }
-  double lambda2() const { return last_->state.used; }
+  bool held() const { return last_->state.limited != 0; }
+  bool begun() const { return last_->state.has_previous; }
+  double lambda2() const { return last_->state.damping_applied; }
   double chosen() const { return last_->state.lambda2; }
 
   // Everything that a later step, or a question about the last one, depends on.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
-    const double rest[scalars] = {state.sigma, state.lambda2, state.used,
-                                  state.held,  state.before,  double(state.begun)};
+    const double rest[scalars] = {state.sigma, state.lambda2, state.damping_applied,
+                                  state.limited,  state.before,  double(state.has_previous)};
     nb::object all = copy(state.q, {record_ + scalars});
     std::copy(rest, rest + scalars, data_of<double>(all) + record_);
     return all;
@@ -184,8 +184,8 @@ class PyServo {
     ServoState<double>& state = last_->state;
     std::copy(from, from + record_, state.q);
     from += record_;
-    state.sigma = from[0], state.lambda2 = from[1], state.used = from[2], state.held = from[3];
-    state.before = from[4], state.begun = from[5] != 0;
+    state.sigma = from[0], state.lambda2 = from[1], state.damping_applied = from[2], state.limited = from[3];
+    state.before = from[4], state.has_previous = from[5] != 0;
   }
 
   // The next step is the k-th of a motion with steps of these lengths [s].
@@ -200,7 +200,7 @@ class PyServo {
     lengths_ = kept;
     servo_.dt = each[k];
     servo_.later = each + k + 1;
-    servo_.laters = count - k - 1;
+    servo_.later_count = count - k - 1;
   }
 
  private:
@@ -225,7 +225,7 @@ class PyServo {
     state.sigma = last.sigma;
     state.lambda2 = last.lambda2;
     state.before = last.before;
-    state.begun = last.begun;
+    state.has_previous = last.has_previous;
     if (remembers_) {
       std::copy(last.J_before, last.J_before + m * n, state.J_before);
       std::copy(last.u, last.u + m, state.u);
@@ -239,11 +239,11 @@ class PyServo {
     if (own_.is_none()) {
       kernel.run(servo_, wish, state, scratch_);
     } else {
-      kernel.look(servo_, wish, state, scratch_);
+      kernel.evaluate_tasks(servo_, wish, state, scratch_);
       decide_in_python(state);
-      kernel.act(servo_, state, scratch_);
+      kernel.advance(servo_, state, scratch_);
     }
-    bool sound = std::isfinite(state.lambda2) && std::isfinite(state.used);
+    bool sound = std::isfinite(state.lambda2) && std::isfinite(state.damping_applied);
     for (int j = 0; j < n; ++j) {
       sound = sound && std::isfinite(state.q[j]) && std::isfinite(state.qd[j]);
     }

@@ -80,8 +80,8 @@ class PyVelocity {
       if (given->overlaps(result)) given->copy();
     }
     std::ptrdiff_t bad = -1;
-    const auto run = [&]<class T>(const Servo<T>& servo, const FollowKernel<T>& kernel) {
-      const FollowRequest<T> request{&servo,
+    const auto run = [&]<class T>(const Servo<T>& servo, const VelocityKernel<T>& kernel) {
+      const VelocityRequest<T> request{&servo,
                                      at.count(),
                                      velocities_,
                                      at.data<T>(),

@@ -131,15 +131,16 @@ inline std::string constants(const char* name, const IkProblem<double>& ik,
   all += line("Measure", "measure", ik.rows, ik.measure);
   all += line("T", "weight", ik.rows, ik.weight);
   all += line("T", "lower", n, ik.lower) + line("T", "upper", n, ik.upper);
-  all += line("T", "from", n, ik.from) + line("T", "span", n, ik.span);
-  all += line("T", "stride", n, ik.stride);
+  all += line("T", "seed_lower", n, ik.seed_lower) + line("T", "seed_range", n, ik.seed_range);
+  all += line("T", "sequence_step", n, ik.sequence_step);
   if (ik.joint_scale) all += line("T", "joint_scale", n, ik.joint_scale);
   all += line("T", "feature_scale", ik.targets, feature_scale);
   all += lines(ik.step, ik.rows, n);
   all += "  static constexpr IkProblem<T> ik = " +
          braces(laid(ik.chain), ik.tasks, ik.rows, ik.targets, "task", "measure", "weight", "lower",
-                "upper", "from", "span", "stride", "T(0)", "T(0)", of(ik.step), ik.newton_gain,
-                ik.longest, ik.pace, ik.joint_scale ? "joint_scale" : "nullptr", ik.max_lambda2) +
+                "upper", "seed_lower", "seed_range", "sequence_step", "T(0)", "T(0)", of(ik.step),
+                ik.newton_gain, ik.max_joint_step, ik.iteration_factor,
+                ik.joint_scale ? "joint_scale" : "nullptr", ik.max_lambda2) +
          ";\n";
   return in_struct(name, all);
 }
@@ -154,8 +155,9 @@ inline std::string constants(const char* name, const Servo<double>& servo) {
   all += line("Step<T>", "step", 1, servo.step);
   all += "  static constexpr Servo<T> servo = " +
          braces(laid(servo.chain), servo.tasks, servo.rows, "task", "task_rows",
-                of("ControlMode", servo.decision), "step", "{}", "{}", "limit", servo.bound,
-                servo.scale, servo.second, servo.dt, servo.gain, servo.rate_gain, servo.rest_gain) +
+                of("ControlMode", servo.mode), "step", "{}", "{}", "limit", servo.bound,
+                servo.keep_direction, servo.acceleration_level, servo.dt, servo.gain,
+                servo.rate_gain, servo.rest_gain) +
          ";\n";
   return in_struct(name, all);
 }

@@ -49,7 +49,7 @@ struct Counted {
     c = elementary(1, 1 + a.ready);
     sincos(a.x, s.x, c.x);
   }
-  friend void sincos_in_reach(Counted a, Counted& s, Counted& c) { sincos(a, s, c); }
+  friend void sincos_in_range(Counted a, Counted& s, Counted& c) { sincos(a, s, c); }
   friend Counted select(bool which, Counted a, Counted b) { return which ? a : b; }
   friend bool operator==(Counted a, Counted b) { return a.x == b.x; }
   friend bool operator!=(Counted a, Counted b) { return a.x != b.x; }
@@ -88,13 +88,13 @@ Operations operations(const Chain<double>& chain) {
 Operations operations(const IkProblem<double>& ik) {
   const int m = ik.rows, n = ik.chain.coordinates;
   std::vector<Counted> q(n), target(ik.targets, Counted(0)), J(m * n), e(m), J_before(m * n),
-      work(descent_work(ik));
-  for (int j = 0; j < n; ++j) q[j] = ik.from[j] + 0.4 * ik.span[j];
+      work(iterate_scratch(ik));
+  for (int j = 0; j < n; ++j) q[j] = ik.seed_lower[j] + 0.4 * ik.seed_range[j];
   for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // no turn, and along x
   IterateState<Counted> at{q.data(),    target.data(),   0, 0, 0, J.data(), e.data(),
                            work.data(), J_before.data(), -1};
   tally = {};
-  measure(ik, at);
+  evaluate(ik, at);
   descend<false>(ik, m, n, at);
   for (const Counted& x : q) tally.depth = std::max(tally.depth, x.ready);
   return tally;

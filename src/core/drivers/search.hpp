@@ -14,13 +14,13 @@ namespace {
 
 // The search runs on wide lanes of floats, which are enough to find out where a solution is; what
 // it finds is finished and verified in double.
-using Wide = Pack<float, batch_width<float>>;
-using Fine = Pack<double, batch_width<double>>;
-constexpr int lanes = width<Wide>, fine_lanes = width<Fine>;
+using SearchLanes = Pack<float, batch_width<float>>;
+using PolishLanes = Pack<double, batch_width<double>>;
+constexpr int lanes = width<SearchLanes>, polish_lanes = width<PolishLanes>;
 
 using Row = Pack<float, Table::row>;  // joints side by side
 
-// A piece of memory cut into arrays.
+// A piece of memory arena into arrays.
 class Arena {
  public:
   explicit Arena(void* memory) : at_(static_cast<unsigned char*>(memory)), begin_(at_) {}
@@ -37,15 +37,15 @@ class Arena {
 };
 
 template <class L, class T>
-IterateState<L> descent(const IkProblem<T>& ik, Arena& cut) {
+IterateState<L> make_state(const IkProblem<T>& ik, Arena& arena) {
   const int n = ik.chain.coordinates, m = ik.rows;
   IterateState<L> at{};
-  at.q = cut.take<L>(n);
-  at.target = cut.take<L>(ik.targets);
-  at.J = cut.take<L>(m * n);
-  at.e = cut.take<L>(m);
-  at.work = cut.take<L>(descent_work(ik));
-  at.J_before = cut.take<L>(ik.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
+  at.q = arena.take<L>(n);
+  at.target = arena.take<L>(ik.targets);
+  at.J = arena.take<L>(m * n);
+  at.e = arena.take<L>(m);
+  at.work = arena.take<L>(iterate_scratch(ik));
+  at.J_before = arena.take<L>(ik.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
   at.before = L(-1);
   return at;
 }
@@ -63,19 +63,19 @@ struct LaneState {
 // After the first of these numbers of failed starts, and after every further of the second, the
 // best of a problem's failed starts are brought to rest: some arrive that way, and the best of them
 // may show that the target is out of reach. With many rows the first look comes late.
-constexpr int first_look = 8, next_looks = 32, kept = first_look + fine_lanes;
+constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
-// In a batch, a target that this many starts have missed is solved as if it were alone, every lane
-// a start: a batch and a single call then agree on which targets are unreachable, and all lanes
-// work on the same hard problem.
+// In a batch, a target that this many starts have missed is solved as if it were table_attempts,
+// every lane a start: a batch and a single call then agree on which targets are unreachable, and
+// all lanes work on the same hard problem.
 constexpr int hard_after = 16;
 
 // What a problem's failed starts have come to: first the best of those that have come to rest, then
 // those that have not.
 struct FailedStarts {
   int count, at_rest, since;  // the last: how many since they were looked at
-  float cost[kept];
-  float* q;  // (kept, n)
+  float cost[max_failures];
+  float* q;  // (max_failures, n)
 
   void clear() { count = at_rest = since = 0; }
 };
@@ -88,82 +88,85 @@ struct SeedList {
 
 // Everything that one thread works with.
 struct Workspace {
-  IterateState<Wide> wide, still;  // what descends; what settles
-  IterateState<Fine> fine;
-  IterateState<double> lone;
+  IterateState<SearchLanes> search, minimize;
+  IterateState<PolishLanes> polish;
+  IterateState<double> single;
   float* feature;  // (2, targets): of a target, scaled and as it is
   Row* row;        // (padded,)
-  SeedList listed[lanes];
+  SeedList seeds[lanes];
   FailedStarts failures[lanes];
-  LaneState slot[lanes];
-  float* one;        // (n,): q of a lane
-  float* along;      // (rows + targets,)
-  double* v;         // (5 n,): what `polish` works with
-  Wide* still_work;  // n of the best q, and settle_work
-  Fine* fine_work;   // likewise
-  double* lone_work;
-  Workspace*
-      hard;  // for problems of a batch that are solved as if alone; null if there is no batch
+  LaneState lane[lanes];
+  float* gathered_q;           // (n,): q of a lane
+  float* direction;            // (rows + targets,)
+  double* posture_work;        // (5 n,): what `polish` works with
+  SearchLanes* minimize_work;  // n of the best q, and newton_scratch
+  PolishLanes* polish_work;    // likewise
+  double* single_work;
+  Workspace* hard;  // for problems of a batch that are solved as if table_attempts; null if there
+                    // is no batch
 
-  std::size_t compile_tasks(const SolveRequest& request, void* memory) {
-    Arena cut(memory);
-    const int n = request.wide->chain.coordinates;
-    wide = descent<Wide>(*request.wide, cut);
-    still = descent<Wide>(*request.wide, cut);
-    fine = descent<Fine>(*request.fine, cut);
-    lone = descent<double>(*request.fine, cut);
-    feature = cut.take<float>(2 * request.wide->targets);
-    row = cut.take<Row>(request.table->padded / Table::row);
+  std::size_t allocate(const SolveRequest& request, void* memory) {
+    Arena arena(memory);
+    const int n = request.search->chain.coordinates;
+    search = make_state<SearchLanes>(*request.search, arena);
+    minimize = make_state<SearchLanes>(*request.search, arena);
+    polish = make_state<PolishLanes>(*request.polish, arena);
+    single = make_state<double>(*request.polish, arena);
+    feature = arena.take<float>(2 * request.search->targets);
+    row = arena.take<Row>(request.table->padded / Table::row);
     for (int i = 0; i < lanes; ++i) {
-      listed[i].q = cut.take<float>(lanes * n);
-      failures[i].q = cut.take<float>(kept * n);
+      seeds[i].q = arena.take<float>(lanes * n);
+      failures[i].q = arena.take<float>(max_failures * n);
     }
-    one = cut.take<float>(n);
-    along = cut.take<float>(request.wide->rows + request.wide->targets);
-    v = cut.take<double>(5 * n);
-    still_work = cut.take<Wide>(n + settle_work(n));
-    fine_work = cut.take<Fine>(n + settle_work(n));
-    lone_work = cut.take<double>(n + settle_work(n));
-    return cut.used();
+    gathered_q = arena.take<float>(n);
+    direction = arena.take<float>(request.search->rows + request.search->targets);
+    posture_work = arena.take<double>(5 * n);
+    minimize_work = arena.take<SearchLanes>(n + newton_scratch(n));
+    polish_work = arena.take<PolishLanes>(n + newton_scratch(n));
+    single_work = arena.take<double>(n + newton_scratch(n));
+    return arena.used();
   }
 
-  // Joints and targets of lanes that have no problem are zero: numbers that nobody looks at, but
-  // whose sine may take long.
+  // Joints and targets of lanes that have no problem are zero: numbers that nobody stop_interval
+  // at, but whose sine may take long.
   void clear(const SolveRequest& request) {
-    for (IterateState<Wide>* at : {&wide, &still}) {
-      for (int j = 0; j < request.wide->chain.coordinates; ++j) at->q[j] = Wide(0.0f);
-      for (int i = 0; i < request.wide->targets; ++i) at->target[i] = Wide(0.0f);
+    for (IterateState<SearchLanes>* at : {&search, &minimize}) {
+      for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);
+      for (int i = 0; i < request.search->targets; ++i) at->target[i] = SearchLanes(0.0f);
     }
   }
 
   const float* lane_q(int lane, int n) {
-    for (int j = 0; j < n; ++j) one[j] = get(wide.q[j], lane);
-    return one;
+    for (int j = 0; j < n; ++j) gathered_q[j] = get(search.q[j], lane);
+    return gathered_q;
   }
 };
 
 double clamped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
-double size(double x) { return x < 0 ? -x : x; }
+double magnitude(double x) { return x < 0 ? -x : x; }
 
-bool stopped(const SolveRequest& request) { return request.stop && request.stop(request.watch); }
+bool stopped(const SolveRequest& request) {
+  return request.stop && request.stop(request.stop_context);
+}
 
 // ---- starts ------------------------------------------------------------------------------------
 
-// Blocks of a table, or of its centres: the nearest in each lane, and where it is.
+// Blocks of a table, or of its clusters: the nearest in each lane, and where it is.
 struct Nearest {
-  Wide far = Wide(huge_cost), block = Wide(0.0f);
+  SearchLanes far = SearchLanes(huge_cost), block = SearchLanes(0.0f);
 
   void scan(const float* blocks, int begin, int end, int k, const float* feature) {
-    const Wide* entry = reinterpret_cast<const Wide*>(blocks) + std::ptrdiff_t(begin) * (k + 1);
-    Wide number = Wide(float(begin));
+    const SearchLanes* entry =
+        reinterpret_cast<const SearchLanes*>(blocks) + std::ptrdiff_t(begin) * (k + 1);
+    SearchLanes number = SearchLanes(float(begin));
     for (int b = begin; b < end; ++b, entry += k + 1) {
-      Wide here = entry[k];
-      for (int i = 0; i < k; ++i) here = fma(entry[i], Wide(-feature[i]), here);
-      const mask_t<Wide> nearer = here < far;
+      SearchLanes here = entry[k];
+      for (int i = 0; i < k; ++i) here = fma(entry[i], SearchLanes(-feature[i]), here);
+      const mask_t<SearchLanes> nearer = here < far;
       far = select(nearer, here, far);
       block = select(nearer, number, block);
-      number = number + Wide(1.0f);
+      number = number + SearchLanes(1.0f);
     }
   }
 
@@ -191,20 +194,20 @@ struct Nearest {
   }
 };
 
-constexpr int centres_scanned = 2, foreseen = 4;
-constexpr float outside_counts = 256;  // how much it weighs that a step is cut at a limit
+constexpr int clusters_scanned = 2, predicted_seeds = 4;
+constexpr float clipping_weight = 256;  // how much it weighs that a step is arena at a limit
 
 // About the rotation vector from what is reached to the target: 2 sin(angle / 2) instead of the
 // angle. `sine` is the sum of their axes' cross products, over the cosine's.
-Vec3<float> turn_between(const Vec3<float>& sine, float cosine) {
+Vec3<float> rotation_between(const Vec3<float>& sine, float cosine) {
   return sine * std::sqrt(2 / (1 + std::max(cosine, -0.5f)));
 }
 
 // The first step from an entry of the table towards a target: q (padded,) inside the limits.
-// Returns how promising it is, the less the better: by how far it goes, and how much is cut.
+// Returns how promising it is, the less the better: by how far it goes, and how much is arena.
 float predict_first_step(const SolveRequest& request, const float* record, const float* target,
                          Row* q) {
-  const IkProblem<float>& ik = *request.wide;
+  const IkProblem<float>& ik = *request.search;
   const Table& table = *request.table;
   const int rows = table.padded / Table::row;
   const Row* const from = reinterpret_cast<const Row*>(record);
@@ -217,7 +220,7 @@ float predict_first_step(const SolveRequest& request, const float* record, const
     Vec3<float> turn;
     if (ik.task[t].goal == Goal::axis) {
       const Vec3<float> a = axis(reached), b = axis(target);
-      turn = turn_between(cross(a, b), dot(a, b));
+      turn = rotation_between(cross(a, b), dot(a, b));
     } else {
       Vec3<float> sine{0, 0, 0};
       float cosine = -1;
@@ -226,7 +229,7 @@ float predict_first_step(const SolveRequest& request, const float* record, const
         sine = sine + cross(a, b);
         cosine += dot(a, b);
       }
-      turn = turn_between(sine * 0.5f, cosine * 0.5f);
+      turn = rotation_between(sine * 0.5f, cosine * 0.5f);
       for (int c = 0; c < 3; ++c) d[c] = target[9 + c] - reached[9 + c];
     }
     d[3] = turn.x, d[4] = turn.y, d[5] = turn.z;
@@ -242,36 +245,36 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   for (int r = 0; r < rows; ++r) {
     const Row step = q[r], most = longest[r];
     q[r] = min(max(from[r] + min(max(step, -most), most), lower[r]), upper[r]);
-    const Row move = q[r] - from[r], cut = step - move;
-    value = fma(move, move, fma(cut * Row(outside_counts), cut, value));
+    const Row move = q[r] - from[r], clipped = step - move;
+    value = fma(move, move, fma(clipped * Row(clipping_weight), clipped, value));
   }
   float sum = 0;
   for (int i = 0; i < Table::row; ++i) sum += get(value, i);
   return sum;
 }
 
-// The table's entries that are nearest to a target, one for each lane (which looks at every
-// lanes-th entry). Of the nearest of these the first step is foreseen, and they start from there,
-// the most promising first.
+// The table's entries that are nearest to a target, one for each lane (which stop_interval at every
+// lanes-th entry). Of the nearest of these the first step is predicted_seeds, and they start from
+// there, the most promising first.
 void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
                    SeedList& listed) {
   const Table& table = *request.table;
-  const int k = request.wide->targets, n = request.wide->chain.coordinates;
+  const int k = request.search->targets, n = request.search->chain.coordinates;
   float* const target = workspace.feature + k;
   for (int i = 0; i < k; ++i) {
     target[i] = float(request.target[problem * k + i]);
     workspace.feature[i] = target[i] * table.scale[i];
   }
   int place[lanes + 1];
-  Nearest centre, entry;
-  centre.scan(table.centre, 0, table.centres, k, workspace.feature);
-  const int several = std::min(centre.sorted(centres_scanned, place), centres_scanned);
+  Nearest cluster, entry;
+  cluster.scan(table.cluster, 0, table.clusters, k, workspace.feature);
+  const int several = std::min(cluster.sorted(clusters_scanned, place), clusters_scanned);
   for (int i = 0; i < several; ++i) {
     entry.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, workspace.feature);
   }
-  listed.count = entry.sorted(foreseen, place);
-  const int first = std::min(listed.count, foreseen);
-  float before[foreseen];
+  listed.count = entry.sorted(predicted_seeds, place);
+  const int first = std::min(listed.count, predicted_seeds);
+  float before[predicted_seeds];
   for (int i = 0; i < first; ++i) {  // (the table may be larger than what is near the core)
     const float* const record = table.record + std::ptrdiff_t(place[i]) * table.size;
     for (int at = 0; at < table.size; at += 16) __builtin_prefetch(record + at);
@@ -296,66 +299,71 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
 // Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
 // evenly over all configurations, the same ones always. If an answer near the caller's start is
 // wanted, every second is one near it.
-double start_at(const SolveRequest& request, std::ptrdiff_t problem, int start,
-                const SeedList& listed, int j) {
-  const IkProblem<double>& ik = *request.fine;
+double start_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int start,
+                        const SeedList& listed, int j) {
+  const IkProblem<double>& ik = *request.polish;
   const int n = ik.chain.coordinates;
   if (request.q0) {
     const double own = request.q0[problem * request.q0_stride + j];
     if (start == 0) return own;
     --start;
     if (request.nearest && start % 2 == 0) {
-      const double most = scatter < 0.25 * ik.span[j] ? scatter : 0.25 * ik.span[j];
-      return own + most * (2 * share_of(start / 2 + 1, ik.stride[j]) - 1);
+      const double most =
+          seed_scatter < 0.25 * ik.seed_range[j] ? seed_scatter : 0.25 * ik.seed_range[j];
+      return own + most * (2 * sequence_value(start / 2 + 1, ik.sequence_step[j]) - 1);
     }
     if (request.nearest) start /= 2;
   }
   if (start < listed.count) return listed.q[start * n + j];
-  const double share = seed_share(start - listed.count, request.table->entries, ik.stride[j]);
-  return ik.from[j] + share * ik.span[j];
+  const double share =
+      seed_fraction(start - listed.count, request.table->entries, ik.sequence_step[j]);
+  return ik.seed_lower[j] + share * ik.seed_range[j];
 }
 
-void begin(const SolveRequest& request, Workspace& workspace, int lane, const SeedList& listed) {
-  LaneState& slot = workspace.slot[lane];
-  const IkProblem<double>& ik = *request.fine;
+void start_lane(const SolveRequest& request, Workspace& workspace, int lane,
+                const SeedList& listed) {
+  LaneState& slot = workspace.lane[lane];
+  const IkProblem<double>& ik = *request.polish;
   for (int j = 0; j < ik.chain.coordinates; ++j) {
-    const double q = start_at(request, slot.problem, slot.start, listed, j);
-    set(workspace.wide.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
+    const double q = start_coordinate(request, slot.problem, slot.start, listed, j);
+    set(workspace.search.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
   }
-  set(workspace.wide.before, lane, -1.0f);
+  set(workspace.search.before, lane, -1.0f);
   slot.iteration = 0;
   slot.cost = huge_cost;
   slot.fresh = false;
 }
 
-void aim(const SolveRequest& request, Workspace& workspace, int lane, std::ptrdiff_t problem) {
-  const int k = request.wide->targets;
+void set_target(const SolveRequest& request, Workspace& workspace, int lane,
+                std::ptrdiff_t problem) {
+  const int k = request.search->targets;
   for (int i = 0; i < k; ++i) {
-    set(workspace.wide.target[i], lane, float(request.target[problem * k + i]));
+    set(workspace.search.target[i], lane, float(request.target[problem * k + i]));
   }
 }
 
 template <class L>
-void aim_finely(const SolveRequest& request, IterateState<L>& at, int lane,
-                std::ptrdiff_t problem) {
-  const int k = request.fine->targets;
+void set_polish_target(const SolveRequest& request, IterateState<L>& at, int lane,
+                       std::ptrdiff_t problem) {
+  const int k = request.polish->targets;
   for (int i = 0; i < k; ++i) set(at.target[i], lane, request.target[problem * k + i]);
   set(at.before, lane, -1.0);
 }
 
 template <class L, class T>
-void put_in(const SolveRequest& request, IterateState<L>& at, int lane, std::ptrdiff_t problem,
-            const T* q) {
-  const IkProblem<double>& ik = *request.fine;
+void load_configuration(const SolveRequest& request, IterateState<L>& at, int lane,
+                        std::ptrdiff_t problem, const T* q) {
+  const IkProblem<double>& ik = *request.polish;
   for (int j = 0; j < ik.chain.coordinates; ++j) {
     set(at.q[j], lane, clamped(double(q[j]), ik.lower[j], ik.upper[j]));
   }
-  aim_finely(request, at, lane, problem);
+  set_polish_target(request, at, lane, problem);
 }
 
-bool stuck(const SolveRequest& request, const Workspace& workspace, int lane, LaneState& slot) {
-  return given_up(slot.start, slot.iteration, request.wide->pace, get(workspace.wide.cost, lane),
-                  slot.cost);
+bool lane_stalled(const SolveRequest& request, const Workspace& workspace, int lane,
+                  LaneState& slot) {
+  return is_stalled(slot.start, slot.iteration, request.search->iteration_factor,
+                    get(workspace.search.cost, lane), slot.cost);
 }
 
 }  // namespace

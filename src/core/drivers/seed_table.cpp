@@ -30,7 +30,7 @@ struct Blocks {
 class Entry {
  public:
   explicit Entry(const IkProblem<double>& ik)
-      : quest_(ik),
+      : ik_(ik),
         q_(ik.chain.coordinates),
         target_(ik.targets),
         J_(ik.rows * ik.chain.coordinates),
@@ -39,21 +39,21 @@ class Entry {
         poses_(12 * ik.chain.joints) {}
 
   void go(int number) {
-    const int n = quest_.chain.coordinates;
+    const int n = ik_.chain.coordinates;
     for (int j = 0; j < n; ++j) {
-      q_[j] = quest_.from[j] + share_of(number, quest_.stride[j]) * quest_.span[j];
+      q_[j] = ik_.seed_lower[j] + sequence_value(number, ik_.sequence_step[j]) * ik_.seed_range[j];
     }
-    forward(quest_.chain, q_.data(), poses());
+    forward(ik_.chain, q_.data(), poses());
     double *target = target_.data(), *J = J_.data();
     std::fill(target_.begin(), target_.end(), 0);
-    for (int t = 0; t < quest_.tasks; ++t) {
-      const Task<double>& task = quest_.task[t];
-      task_reached(quest_.chain, task, poses(), target);
-      task_jacobian(quest_.chain, task, poses(), J);
+    for (int t = 0; t < ik_.tasks; ++t) {
+      const Task<double>& task = ik_.task[t];
+      task_reached(ik_.chain, task, poses(), target);
+      task_jacobian(ik_.chain, task, poses(), J);
       target += target_size(task);
       J += task.rows * n;
     }
-    for (std::size_t i = 0; quest_.joint_scale && i < J_.size(); ++i) J_[i] *= scale(int(i) % n);
+    for (std::size_t i = 0; ik_.joint_scale && i < J_.size(); ++i) J_[i] *= scale(int(i) % n);
   }
 
   const std::vector<double>& target() const { return target_; }
@@ -62,23 +62,23 @@ class Entry {
   void write(double lambda2, int padded, float* record) {
     std::copy(q_.begin(), q_.end(), record);
     gains(lambda2, padded, record + padded);
-    std::copy(target_.begin(), target_.end(), record + padded * (1 + 6 * quest_.tasks));
+    std::copy(target_.begin(), target_.end(), record + padded * (1 + 6 * ik_.tasks));
   }
 
  private:
   // dq = Σ gain_c d_c for a target that differs by a motion d of each task: Jᵀ(JJᵀ + λ²)⁻¹ e(d),
   // column by column (6 tasks, padded).
   void gains(double lambda2, int padded, float* gain) {
-    const int m = quest_.rows, n = quest_.chain.coordinates;
+    const int m = ik_.rows, n = ik_.chain.coordinates;
     gram(m, n, J_.data(), A_.data());
     for (int i = 0; i < m; ++i) A_[i * m + i] += lambda2;
     cholesky(m, A_.data());
-    for (int t = 0, first = 0; t < quest_.tasks; first += quest_.task[t].rows, ++t) {
+    for (int t = 0, first = 0; t < ik_.tasks; first += ik_.task[t].rows, ++t) {
       for (int c = 0; c < 6; ++c, gain += padded) {
         double v[6] = {};
         v[c] = 1;
         std::fill(e_.begin(), e_.end(), 0);
-        task_from_base(quest_.chain, quest_.task[t], poses(), Vec3<double>{v[0], v[1], v[2]},
+        task_from_base(ik_.chain, ik_.task[t], poses(), Vec3<double>{v[0], v[1], v[2]},
                        Vec3<double>{v[3], v[4], v[5]}, e_.data() + first);
         cholesky_solve(m, A_.data(), e_.data());
         for (int j = 0; j < n; ++j) {
@@ -90,11 +90,11 @@ class Entry {
     }
   }
 
-  double scale(int j) const { return quest_.joint_scale ? quest_.joint_scale[j] : 1; }
+  double scale(int j) const { return ik_.joint_scale ? ik_.joint_scale[j] : 1; }
 
   Pose<double>* poses() { return reinterpret_cast<Pose<double>*>(poses_.data()); }
 
-  const IkProblem<double>& quest_;
+  const IkProblem<double>& ik_;
   std::vector<double> q_, target_, J_, A_, e_, poses_;
 };
 
@@ -112,13 +112,13 @@ struct SeedTable::Draft {
 
   Entry entry;
   std::vector<float> reached, records;  // (entries, k), scaled; (entries, size)
-  std::vector<int> owner;               // (entries,): the centre that each is nearest to
-  int written = 0, sorted = 0;          // how many entries have their record; their centre
+  std::vector<int> owner;               // (entries,): the cluster that each is nearest to
+  int written = 0, sorted = 0;          // how many entries have their record; their cluster
 };
 
 SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries,
                      int lanes, double lambda2)
-    : scale_(scale), quest_(ik), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
+    : scale_(scale), ik_(ik), entries_(entries), lanes_(lanes), lambda2_(lambda2) {
   const int n = ik.chain.coordinates, k = ik.targets;
   const int padded = rounded_up(n, Table::row);
   const int size = rounded_up(padded * (1 + 6 * ik.tasks) + k, 16);
@@ -129,7 +129,7 @@ SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scal
     const bool is_long = ik.joint_scale && ik.joint_scale[j] != 1;
     limits[j] = float(ik.lower[j]);
     limits[padded + j] = float(ik.upper[j]);
-    limits[2 * padded + j] = is_long ? huge_cost : float(ik.longest);
+    limits[2 * padded + j] = is_long ? huge_cost : float(ik.max_joint_step);
   }
   table_ = {0, 0, 0, padded, size, nullptr, nullptr, nullptr, nullptr, scale_.data(), limits};
   draft_ = std::make_unique<Draft>(ik, entries, size);
@@ -140,7 +140,7 @@ SeedTable::~SeedTable() = default;
 bool SeedTable::build(long long deadline) {
   if (!draft_) return true;
   Draft& draft = *draft_;
-  const int k = quest_.targets;
+  const int k = ik_.targets;
   const auto late = [=] { return deadline && now() >= deadline; };
   for (int& e = draft.written; e < entries_; ++e) {
     if (e % 4 == 0 && late()) return false;
@@ -150,11 +150,11 @@ bool SeedTable::build(long long deadline) {
       draft.reached[e * k + i] = float(draft.entry.target()[i]) * scale_[i];
     }
   }
-  const int centres = std::min(entries_, 8 * lanes_ < 64 ? 64 : 8 * lanes_);
-  const auto nearest_centre = [&](const float* row) {
+  const int clusters = std::min(entries_, 8 * lanes_ < 64 ? 64 : 8 * lanes_);
+  const auto nearest_cluster = [&](const float* row) {
     float least = huge_cost;
     int nearest = 0;
-    for (int c = 0; c < centres; ++c) {
+    for (int c = 0; c < clusters; ++c) {
       float far = 0;
       for (int i = 0; i < k; ++i) {
         const float off = row[i] - draft.reached[c * k + i];
@@ -166,34 +166,34 @@ bool SeedTable::build(long long deadline) {
   };
   for (int& e = draft.sorted; e < entries_; ++e) {
     if (e % 16 == 0 && late()) return false;
-    draft.owner[e] = nearest_centre(draft.reached.data() + std::size_t(e) * k);
+    draft.owner[e] = nearest_cluster(draft.reached.data() + std::size_t(e) * k);
   }
-  arrange(centres);
+  arrange(clusters);
   draft_.reset();
   return true;
 }
 
-// Puts the entries beside those with the same centre, in blocks.
-void SeedTable::arrange(int centres) {
+// Puts the entries beside those with the same cluster, in blocks.
+void SeedTable::arrange(int clusters) {
   const Draft& draft = *draft_;
-  const int k = quest_.targets, size = table_.size, lanes = lanes_;
-  std::vector<std::vector<int>> owned(centres);
+  const int k = ik_.targets, size = table_.size, lanes = lanes_;
+  std::vector<std::vector<int>> owned(clusters);
   for (int e = 0; e < entries_; ++e) owned[draft.owner[e]].push_back(e);
   begin_.assign(1, 0);
   for (const auto& some : owned) {
     begin_.push_back(begin_.back() + rounded_up(int(some.size()), lanes) / lanes);
   }
-  const int blocks = begin_.back(), rows = rounded_up(centres, lanes);
-  centre_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(rows) * (k + 1));
+  const int blocks = begin_.back(), rows = rounded_up(clusters, lanes);
+  cluster_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(rows) * (k + 1));
   block_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * (k + 1));
   record_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(blocks) * lanes * size);
   auto* const record = static_cast<float*>(record_->get());
-  const Blocks to_centre{static_cast<float*>(centre_->get()), k, lanes};
+  const Blocks to_cluster{static_cast<float*>(cluster_->get()), k, lanes};
   const Blocks to_block{static_cast<float*>(block_->get()), k, lanes};
   for (int c = 0; c < rows; ++c) {
-    to_centre.put(c, draft.reached.data() + std::min(c, centres - 1) * k, c < centres);
+    to_cluster.put(c, draft.reached.data() + std::min(c, clusters - 1) * k, c < clusters);
   }
-  for (int c = 0; c < centres; ++c) {
+  for (int c = 0; c < clusters; ++c) {
     for (int place = begin_[c] * lanes, end = begin_[c + 1] * lanes, i = 0; place < end; ++place) {
       const bool real = i < int(owned[c].size());
       const int e = owned[c][real ? i++ : i - 1];
@@ -203,9 +203,9 @@ void SeedTable::arrange(int centres) {
     }
   }
   table_.entries = entries_;
-  table_.centres = rows / lanes;
+  table_.clusters = rows / lanes;
   table_.blocks = blocks;
-  table_.centre = to_centre.to;
+  table_.cluster = to_cluster.to;
   table_.block = to_block.to;
   table_.begin = begin_.data();
   table_.record = record;

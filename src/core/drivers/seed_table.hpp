@@ -28,15 +28,15 @@ class SeedTable {
 
  private:
   struct Draft;
-  void arrange(int centres);
+  void arrange(int clusters);
 
   std::vector<float> scale_;
-  const IkProblem<double>& quest_;
+  const IkProblem<double>& ik_;
   int entries_, lanes_;
   double lambda2_;
   std::unique_ptr<Draft> draft_;  // null when the table is complete
   std::vector<int> begin_;
-  std::unique_ptr<Scratch> centre_, block_, record_, limits_;
+  std::unique_ptr<Scratch> cluster_, block_, record_, limits_;
   Table table_{};
 };
 

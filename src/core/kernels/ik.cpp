@@ -11,14 +11,15 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-std::size_t room_memory(const SolveRequest& request) {
+std::size_t workspace_memory(const SolveRequest& request) {
   Workspace workspace;
-  return (sizeof(Workspace) + 63) / 64 * 64 + workspace.compile_tasks(request, nullptr);
+  return (sizeof(Workspace) + 63) / 64 * 64 + workspace.allocate(request, nullptr);
 }
 
 Workspace* make_workspace(const SolveRequest& request, void* memory) {
   Workspace* const workspace = new (memory) Workspace;
-  workspace->compile_tasks(request, static_cast<unsigned char*>(memory) + (sizeof(Workspace) + 63) / 64 * 64);
+  workspace->allocate(request,
+                      static_cast<unsigned char*>(memory) + (sizeof(Workspace) + 63) / 64 * 64);
   workspace->clear(request);
   workspace->hard = nullptr;
   return workspace;
@@ -26,25 +27,26 @@ Workspace* make_workspace(const SolveRequest& request, void* memory) {
 
 // A batch has a second workspace, for problems that are solved as if alone.
 std::size_t solve_memory(const SolveRequest& request) {
-  return room_memory(request) * (request.single ? 1 : 2) + 64;
+  return workspace_memory(request) * (request.single ? 1 : 2) + 64;
 }
 
 void prepare(const SolveRequest& request, void* memory) {
   Workspace* const workspace = make_workspace(request, memory);
   if (request.single) return;
-  workspace->hard = make_workspace(request, static_cast<unsigned char*>(memory) + room_memory(request));
+  workspace->hard =
+      make_workspace(request, static_cast<unsigned char*>(memory) + workspace_memory(request));
 }
 
 void solve(const SolveRequest& request, void* memory) {
   Workspace& workspace = *static_cast<Workspace*>(memory);
   if (!request.single) return BatchSolver(request, workspace).run();
   if (request.count == 1) {
-    if (!sound(request, 0)) return leave(request, 0, workspace, Outcome::nonfinite);
+    if (!is_valid(request, 0)) return mark_skipped(request, 0, workspace, Outcome::nonfinite);
     return solve_alone(request, workspace, 0);
   }
-  for (std::ptrdiff_t p; (p = take(request, workspace)) >= 0;) {
+  for (std::ptrdiff_t p; (p = take_problem(request, workspace)) >= 0;) {
     solve_alone(request, workspace, p);
-    if (stopped(request)) return leave_all(request, workspace);
+    if (stopped(request)) return mark_remaining_skipped(request, workspace);
   }
 }
 

@@ -68,18 +68,18 @@ struct LimitRequest {
   std::ptrdiff_t count;
   int rows, columns;
   T bound;
-  bool scale;        // keep the direction of motion
-  const T* J;        // (count, rows, columns)
-  const T* lambda2;  // (count,): of the step
-  const T* low;      // (count, columns)
-  const T* high;     // (count, columns)
-  T* dq;             // (count, columns): the step, replaced
-  T* side;           // (count, columns): -1, 0, 1
-  T* used;           // (count,): damping inside the box
+  bool scale;          // keep the direction of motion
+  const T* J;          // (count, rows, columns)
+  const T* lambda2;    // (count,): of the step
+  const T* low;        // (count, columns)
+  const T* high;       // (count, columns)
+  T* dq;               // (count, columns): the step, replaced
+  T* active_set;       // (count, columns): -1, 0, 1
+  T* damping_applied;  // (count,): damping inside the box
 };
 
-// Tasks at `count` configurations: their rows below each other, their targets and velocities side
-// by side. Arrays are C-ordered; outputs that are null are not computed.
+// Tasks at `count` configurations: their rows below each other, their targets and velocities
+// active_set by active_set. Arrays are C-ordered; outputs that are null are not computed.
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
@@ -129,7 +129,7 @@ struct Kernel {
 
 // Joint speeds of `count` robots (velocity.hpp). Arrays are C-ordered.
 template <class T>
-struct FollowRequest {
+struct VelocityRequest {
   const Servo<T>* servo;
   std::ptrdiff_t count;
   int velocities;     // numbers of all tasks' velocities
@@ -140,10 +140,10 @@ struct FollowRequest {
 };
 
 template <class T>
-struct FollowKernel {
-  std::size_t (*scratch)(const FollowRequest<T>&);  // bytes of aligned working memory
+struct VelocityKernel {
+  std::size_t (*scratch)(const VelocityRequest<T>&);  // bytes of aligned working memory
   // Returns the first row with an input or a result that is not finite, or -1.
-  std::ptrdiff_t (*run)(const FollowRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
+  std::ptrdiff_t (*run)(const VelocityRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
                         void* scratch);
 };
 
@@ -151,25 +151,26 @@ struct FollowKernel {
 // `look` and `act`. Nothing is allocated; the working memory has `scratch` numbers.
 struct ServoKernel {
   int (*scratch)(const Servo<double>&);
-  void (*look)(const Servo<double>&, const Command<double>&, ServoState<double>&, double* scratch);
-  void (*act)(const Servo<double>&, ServoState<double>&, double* scratch);
+  void (*evaluate_tasks)(const Servo<double>&, const Command<double>&, ServoState<double>&,
+                         double* scratch);
+  void (*advance)(const Servo<double>&, ServoState<double>&, double* scratch);
   void (*run)(const Servo<double>&, const Command<double>&, ServoState<double>&, double* scratch);
-  FollowKernel<double> f64;
-  FollowKernel<float> f32;
+  VelocityKernel<double> f64;
+  VelocityKernel<float> f32;
 };
 
-// Configurations to start from, by what they reach: some are centres, and all are kept with the
-// centre they are nearest to, in blocks of as many as there are lanes. What is compared are the
-// numbers of a target, scaled, (targets + 1, lanes) of a block: the last is half the sum of the
+// Configurations to start from, by what they reach: some are clusters, and all are kept with the
+// cluster they are nearest to, in blocks of as many as there are lanes. What is max_compared are
+// the numbers of a target, scaled, (targets + 1, lanes) of a block: the last is half the sum of the
 // squares of the others. A table that is not complete has no entries.
 struct Table {
   static constexpr int row = 8;  // joints to a pack
   int entries;                   // how many there are
-  int centres, blocks;           // blocks of either
+  int clusters, blocks;          // blocks of either
   int padded, size;              // numbers of a row of joints; of a record
-  const float* centre;           // (centres, targets + 1, lanes)
+  const float* cluster;          // (clusters, targets + 1, lanes)
   const float* block;            // (blocks, targets + 1, lanes)
-  const int* begin;              // (centres lanes + 1,): blocks of a centre
+  const int* begin;              // (clusters lanes + 1,): blocks of a cluster
   // (blocks lanes, size): q (padded,), what the first step is for a motion of each task (6 tasks,
   // padded), and what is reached (targets,)
   const float* record;
@@ -179,8 +180,8 @@ struct Table {
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const IkProblem<float>* wide;      // of the search
-  const IkProblem<double>* fine;     // with the tolerances that were asked for
+  const IkProblem<float>* search;    // of the search
+  const IkProblem<double>* polish;   // with the tolerances that were asked for
   const IkProblem<double>* closest;  // likewise, with weights that say what is closest
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
@@ -188,25 +189,26 @@ struct SolveRequest {
   std::ptrdiff_t q0_stride;  // to the next problem's: 0 if they share it
   // A secondary posture: which of a problem's numbers is that of a coordinate (n,), -1 if none, and
   // how much it weighs (n,), at most 1; null: there is none
-  const int* rest;
-  const double* pull;
+  const int* posture;
+  const double* posture_weight;
   const Table* table;
-  const double* turn;    // (n,): a whole turn [rad], 0 for a joint without; null: none has
+  const double* wrap;    // (n,): a whole turn [rad], 0 for a joint without; null: none has
   int max_starts;        // the most that a target may have
   RestartBudget budget;  // likewise, by how near the best of them came
   bool single;           // every lane a start of the same problem, not a problem of its own
-  int most;              // solutions of each problem; more than one: `single`
-  bool nearest;  // to q0, of some solutions that are drawn towards it; `most` is 1, and `single`
-  double* q;     // (count, most, n)
-  Outcome* outcome;  // (count, most)
-  double* error;     // (count, most, 2): position [m], rotation [rad]
-  int* effort;       // (count, most, 2): iterations, starts
+  int max_solutions;     // solutions of each problem; more than one: `single`
+  bool nearest;  // to q0, of some solutions that are drawn towards it; `max_solutions` is 1, and
+                 // `single`
+  double* q;     // (count, max_solutions, n)
+  Outcome* outcome;  // (count, max_solutions)
+  double* error;     // (count, max_solutions, 2): position [m], rotation [rad]
+  int* effort;       // (count, max_solutions, 2): iterations, starts
   int* found;        // (count,): how many of the solutions there are, at least 1
   double* failed;    // (count, 4), of `single`: starts in all, how many failed, and
                      // the errors of the best of those; null: nobody asks
   std::atomic<std::ptrdiff_t>* next;  // the first problem that no thread has taken
-  bool (*stop)(void* watch);          // whether to come to an end; null: never
-  void* watch;
+  bool (*stop)(void* stop_context);   // whether to come to an end; null: never
+  void* stop_context;
 };
 
 struct SolveKernel {

@@ -58,18 +58,18 @@ constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
 // Where all inputs are finite, and all displacements within bounds. `qd` may be null.
 template <class L, class T>
 mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
-  mask_t<L> sound = L(0) == L(0);
+  mask_t<L> valid = L(0) == L(0);
   for (int k = 0; k < chain.coordinates; ++k) {
-    sound = sound & finite(q[k]);
-    if (qd) sound = sound & finite(qd[k]);
+    valid = valid & finite(q[k]);
+    if (qd) valid = valid & finite(qd[k]);
   }
-  if (!chain.lengths) return sound;
+  if (!chain.lengths) return valid;
   for (int j = 0; j < chain.joints; ++j) {
     const L d = displacement(chain.joint[j], q);
     const bool slides = chain.joint[j].motion == Motion::prismatic;
-    sound = sound & (slides ? abs(d) <= L(longest<T>) : finite(d));
+    valid = valid & (slides ? abs(d) <= L(longest<T>) : finite(d));
   }
-  return sound;
+  return valid;
 }
 
 // Blocks of lanes from begin to end, in a workspace that is laid out in `memory`. Returns the first
@@ -78,12 +78,12 @@ template <template <class> class Space, class L, class T, class Request>
 std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                          std::ptrdiff_t end, void* memory) {
   Space<L> space;
-  space.compile_tasks(chain, request, memory);
+  space.allocate(chain, request, memory);
   for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
     const std::ptrdiff_t left = end - first;
     const int lanes = left < width<L> ? int(left) : width<L>;
-    const mask_t<L> sound = block(chain, request, first, lanes, space);
-    if (!all(sound)) return first + first_false<L>(sound, lanes);
+    const mask_t<L> valid = block(chain, request, first, lanes, space);
+    if (!all(valid)) return first + first_false<L>(valid, lanes);
   }
   return -1;
 }
@@ -92,7 +92,7 @@ std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptr
 template <template <class> class Space, class T, class Request>
 std::size_t workspace(const Chain<T>& chain, const Request& request) {
   Space<Pack<T, batch_width<T>>> space;
-  return space.compile_tasks(chain, request, nullptr);
+  return space.allocate(chain, request, nullptr);
 }
 
 // On lanes of a batch; a single row on a lone number.

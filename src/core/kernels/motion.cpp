@@ -21,13 +21,13 @@ struct Workspace {
   Pose<L>* joint_poses;
 
   template <class T>
-  std::size_t compile_tasks(const Chain<T>& chain, const Request<T>& request, void* memory) {
+  std::size_t allocate(const Chain<T>& chain, const Request<T>& request, void* memory) {
     const std::size_t n = std::size_t(chain.coordinates), f = std::size_t(request.frames);
     L* const base = static_cast<L*>(memory);
-    std::size_t used = 0;
-    const auto take = [base, &used](std::size_t count) {
-      L* piece = base ? base + used : nullptr;
-      used += count;
+    std::size_t damping_applied = 0;
+    const auto take = [base, &damping_applied](std::size_t count) {
+      L* piece = base ? base + damping_applied : nullptr;
+      damping_applied += count;
       return piece;
     };
     const std::size_t picked = request.sigma || request.manipulability ? request.row_count * n : 0;
@@ -40,7 +40,7 @@ struct Workspace {
     stacked = take(picked);
     work = take(picked);
     sigma = take(picked ? n : 0);
-    return used * sizeof(L);
+    return damping_applied * sizeof(L);
   }
 };
 
@@ -85,9 +85,9 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
 // J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its derivative has a term more:
 // d/dt R^T v = R^T (a - w_R × v).
 template <class L, class T>
-void write_drift(const Chain<T>& chain, const Request<T>& request, const Frame<T>& frame,
-                 const Workspace<L>& space, const Vec3<L>& p, const Rotation<L>* in,
-                 L* bias_acceleration) {
+void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
+                             const Frame<T>& frame, const Workspace<L>& space, const Vec3<L>& p,
+                             const Rotation<L>* in, L* bias_acceleration) {
   Rates<L> rate = rates(chain, frame, space.joint_poses, p, space.qd);
   if (in) {
     Vec3<L> spin = rate.w;
@@ -131,8 +131,8 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
   const int n = chain.coordinates, f = request.frames;
   load(n, lanes, request.q + first * n, space.q);
   if (request.bias_acceleration) load(n, lanes, request.qd + first * n, space.qd);
-  mask_t<L> sound = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
-  if (!all(sound)) return sound;
+  mask_t<L> valid = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
+  if (!all(valid)) return valid;
 
   forward(chain, space.q, space.joint_poses);
   Pose<L> reference;
@@ -148,11 +148,12 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
       write_jacobian(chain, frame, space, pose.p, in, space.jacobian + 6 * n * i);
     }
     if (request.bias_acceleration)
-      write_drift(chain, request, frame, space, pose.p, in, space.bias_acceleration + 6 * i);
+      write_bias_acceleration(chain, request, frame, space, pose.p, in,
+                              space.bias_acceleration + 6 * i);
   }
   if (request.bias_acceleration) {  // squares of speeds may overflow
-    for (int k = 0; k < 6 * f; ++k) sound = sound & finite(space.bias_acceleration[k]);
-    if (!all(sound)) return sound;
+    for (int k = 0; k < 6 * f; ++k) valid = valid & finite(space.bias_acceleration[k]);
+    if (!all(valid)) return valid;
   }
   if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
   if (request.jacobian)
@@ -162,17 +163,17 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
   if (request.sigma || request.manipulability) {
     return write_sigma(chain, request, first, lanes, space);
   }
-  return sound;
+  return valid;
 }
 
 // A spectrum has at most this many singular values.
-constexpr int most_values = 64;
+constexpr int max_values = 64;
 
 template <class T>
 void damp(const DampingRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end) {
   using L = Pack<T, batch_width<T>>;
   const int k = request.values;
-  L sigma[most_values], gamma[most_values], history[3];
+  L sigma[max_values], gamma[max_values], history[3];
   for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
     const int lanes = end - first < width<L> ? int(end - first) : width<L>;
     load(k, lanes, request.sigma + first * k, sigma);
@@ -202,13 +203,13 @@ std::ptrdiff_t step_lanes(const StepRequest<T>& request, std::ptrdiff_t begin, s
     load(m * n, lanes, request.J + first * m * n, J);
     load(m, lanes, request.e + first * m, e);
     load(2, lanes, request.history + first * 2, history);
-    mask_t<L> sound = L(0) == L(0);
-    for (int i = 0; i < m * n + m; ++i) sound = sound & finite(J[i]);
-    if (!all(sound)) return first + first_false<L>(sound, lanes);
+    mask_t<L> valid = L(0) == L(0);
+    for (int i = 0; i < m * n + m; ++i) valid = valid & finite(J[i]);
+    if (!all(valid)) return first + first_false<L>(valid, lanes);
     const L damping = step(request.step, m, n, J, e, history[0], history[1], dq, scratch);
-    sound = sound & finite(damping);
-    for (int j = 0; j < n; ++j) sound = sound & finite(dq[j]);
-    if (!all(sound)) return first + first_false<L>(sound, lanes);
+    valid = valid & finite(damping);
+    for (int j = 0; j < n; ++j) valid = valid & finite(dq[j]);
+    if (!all(valid)) return first + first_false<L>(valid, lanes);
     store(n, lanes, dq, request.dq + first * n);
     store(1, lanes, &damping, request.lambda2 + first);
   }
@@ -234,7 +235,8 @@ void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t 
   using L = Pack<T, batch_width<T>>;
   const int m = request.rows, n = request.columns;
   L* J = static_cast<L*>(memory);
-  L *low = J + m * n, *high = low + n, *x = high + n, *side = x + n, *lambda2 = side + n;
+  L *low = J + m * n, *high = low + n, *x = high + n, *active_set = x + n,
+    *lambda2 = active_set + n;
   L* const scratch = lambda2 + 1;
   for (std::ptrdiff_t first = begin; first < end; first += width<L>) {
     const int lanes = end - first < width<L> ? int(end - first) : width<L>;
@@ -243,15 +245,16 @@ void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t 
     load(n, lanes, request.high + first * n, high);
     load(n, lanes, request.dq + first * n, x);
     load(1, lanes, request.lambda2 + first, lambda2);
-    L used = *lambda2;
+    L damping_applied = *lambda2;
     if (request.scale) {
-      scale_into_box(n, low, high, L(request.bound), x, side);
+      scale_into_box(n, low, high, L(request.bound), x, active_set);
     } else {
-      used = limited_step(m, n, J, *lambda2, low, high, L(request.bound), x, side, scratch);
+      damping_applied =
+          limited_step(m, n, J, *lambda2, low, high, L(request.bound), x, active_set, scratch);
     }
     store(n, lanes, x, request.dq + first * n);
-    store(n, lanes, side, request.side + first * n);
-    store(1, lanes, &used, request.used + first);
+    store(n, lanes, active_set, request.active_set + first * n);
+    store(1, lanes, &damping_applied, request.damping_applied + first);
   }
 }
 

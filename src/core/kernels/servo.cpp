@@ -14,21 +14,22 @@ int scratch(const Servo<T>& servo) {
 }
 
 template <class T>
-void look_at(const Servo<T>& servo, const Command<T>& wish, ServoState<T>& state, T* memory) {
-  look(servo, wish, state, memory);
+void evaluate_tasks_of(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state,
+                       T* memory) {
+  evaluate_tasks(servo, command, state, memory);
 }
 
 template <class T>
-void act_on(const Servo<T>& servo, ServoState<T>& state, T* memory) {
-  act(servo, state, memory);
-  remember(servo, state, memory);
+void advance_and_store(const Servo<T>& servo, ServoState<T>& state, T* memory) {
+  advance(servo, state, memory);
+  store_history(servo, state, memory);
 }
 
 template <class T>
-void run(const Servo<T>& servo, const Command<T>& wish, ServoState<T>& state, T* memory) {
-  look(servo, wish, state, memory);
-  decide(servo, state, memory);
-  act_on(servo, state, memory);
+void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state, T* memory) {
+  evaluate_tasks(servo, command, state, memory);
+  take_step(servo, state, memory);
+  advance_and_store(servo, state, memory);
 }
 
 // The working memory of a block of robots, cut from one piece of memory.
@@ -38,7 +39,7 @@ struct Robots {
   ServoState<L> state;
 
   template <class T>
-  std::size_t compile_tasks(const Chain<T>& chain, const FollowRequest<T>& request, void* memory) {
+  std::size_t allocate(const Chain<T>& chain, const VelocityRequest<T>& request, void* memory) {
     const int m = request.servo->rows, n = chain.coordinates;
     L* const base = static_cast<L*>(memory);
     std::size_t used = 0;
@@ -51,13 +52,13 @@ struct Robots {
              nullptr, nullptr, L(-1),       L(0),    L(0),    L(0),    L(-1),   false};
     q = state.q;
     velocity = take(request.velocities);
-    scratch = take(follow_scratch(*request.servo));
+    scratch = take(resolve_scratch(*request.servo));
     return used * sizeof(L);
   }
 };
 
 template <class L, class T>
-mask_t<L> block(const Chain<T>& chain, const FollowRequest<T>& request, std::ptrdiff_t first,
+mask_t<L> block(const Chain<T>& chain, const VelocityRequest<T>& request, std::ptrdiff_t first,
                 int lanes, Robots<L>& space) {
   const int n = chain.coordinates, k = request.velocities;
   L* const qd = space.state.qd;
@@ -65,25 +66,25 @@ mask_t<L> block(const Chain<T>& chain, const FollowRequest<T>& request, std::ptr
   load(k, lanes, request.velocity + first * k, space.velocity);
   for (int j = 0; j < n; ++j) qd[j] = L(0);
   if (request.before) load(n, lanes, request.before + first * n, qd);
-  mask_t<L> sound = within_bounds(chain, space.q, qd);
-  for (int i = 0; i < k; ++i) sound = sound & finite(space.velocity[i]);
-  if (!all(sound)) return sound;
+  mask_t<L> valid = within_bounds(chain, space.q, qd);
+  for (int i = 0; i < k; ++i) valid = valid & finite(space.velocity[i]);
+  if (!all(valid)) return valid;
   L* const memory = space.scratch;
-  follow(*request.servo, request.servo->rows, n, space.velocity, space.state, memory, memory,
-         memory);
-  for (int j = 0; j < n; ++j) sound = sound & finite(qd[j]);
-  if (all(sound)) store(n, lanes, qd, request.qd + first * n);
-  return sound;
+  resolve_velocity(*request.servo, request.servo->rows, n, space.velocity, space.state, memory,
+                   memory, memory);
+  for (int j = 0; j < n; ++j) valid = valid & finite(qd[j]);
+  if (all(valid)) store(n, lanes, qd, request.qd + first * n);
+  return valid;
 }
 
 template <class T>
-std::size_t follow_memory(const FollowRequest<T>& request) {
+std::size_t velocity_memory(const VelocityRequest<T>& request) {
   return workspace<Robots>(request.servo->chain, request);
 }
 
 template <class T>
-std::ptrdiff_t follow_all(const FollowRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t end,
-                          void* memory) {
+std::ptrdiff_t resolve_all(const VelocityRequest<T>& request, std::ptrdiff_t begin,
+                           std::ptrdiff_t end, void* memory) {
   return run_blocks<Robots>(request.servo->chain, request, begin, end, memory);
 }
 
@@ -95,11 +96,11 @@ namespace supple {
 extern const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA);
 const ServoKernel SUPPLE_SERVO_KERNEL(SUPPLE_ISA) = {
     &scratch<double>,
-    &look_at<double>,
-    &act_on<double>,
+    &evaluate_tasks_of<double>,
+    &advance_and_store<double>,
     &run<double>,
-    {&follow_memory<double>, &follow_all<double>},
-    {&follow_memory<float>, &follow_all<float>},
+    {&velocity_memory<double>, &resolve_all<double>},
+    {&velocity_memory<float>, &resolve_all<float>},
 };
 
 }  // namespace supple

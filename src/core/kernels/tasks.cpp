@@ -13,7 +13,7 @@ struct Space {
   Pose<L>* joint_poses;
 
   template <class T>
-  std::size_t compile_tasks(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
+  std::size_t allocate(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
     const std::size_t n = std::size_t(chain.coordinates), m = std::size_t(request.rows);
     L* const base = static_cast<L*>(memory);
     std::size_t used = 0;
@@ -42,14 +42,14 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
   const int n = chain.coordinates, m = request.rows;
   load(n, lanes, request.q + first * n, space.q);
   if (request.bias_acceleration) load(n, lanes, request.qd + first * n, space.qd);
-  mask_t<L> sound = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
+  mask_t<L> valid = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
   const auto given = [&](const T* rows, int count, L* x) {
     load(count, lanes, rows + first * count, x);
-    for (int i = 0; i < count; ++i) sound = sound & finite(x[i]);
+    for (int i = 0; i < count; ++i) valid = valid & finite(x[i]);
   };
   if (request.e) given(request.target, request.targets, space.target);
   if (request.command) given(request.velocity, request.velocities, space.velocity);
-  if (!all(sound)) return sound;
+  if (!all(valid)) return valid;
 
   forward(chain, space.q, space.joint_poses);
   int row = 0, target = 0, velocity = 0;
@@ -61,7 +61,7 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
       task_error(chain, task, at, space.q, space.target + target, space.e + row);
     }
     if (request.bias_acceleration)
-      task_drift(chain, task, at, space.qd, space.bias_acceleration + row);
+      task_bias_acceleration(chain, task, at, space.qd, space.bias_acceleration + row);
     if (request.command) {
       task_command(chain, task, at, space.velocity + velocity, space.command + row);
     }
@@ -71,14 +71,14 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
   }
   const auto result = [&](const L* x, int count, T* rows) {
     if (!rows) return;
-    for (int i = 0; i < count; ++i) sound = sound & finite(x[i]);
+    for (int i = 0; i < count; ++i) valid = valid & finite(x[i]);
     store(count, lanes, x, rows + first * count);
   };
   result(space.J, m * n, request.J);
   result(space.e, m, request.e);
   result(space.bias_acceleration, m, request.bias_acceleration);
   result(space.command, m, request.command);
-  return sound;
+  return valid;
 }
 
 }  // namespace

@@ -97,12 +97,13 @@ __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2)
 
 // A step inside a box, by the exact way and by scaling; the box of a joint.
 template <class T>
-__global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* side, T* lambda2) {
+__global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* active_set,
+                       T* lambda2) {
   T scratch[4 * (rows + columns) * (rows + columns)], low[columns], high[columns];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   for (int j = 0; j < columns; ++j) joint_box(limit, q[j], dq[j], T(0.01), low[j], high[j]);
-  lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, side, scratch);
-  scale_into_box(columns, low, high, T(1), dq, side);
+  lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, active_set, scratch);
+  scale_into_box(columns, low, high, T(1), dq, active_set);
 }
 
 // J, e, J̇q̇ and a commanded velocity of any task.
@@ -112,7 +113,7 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   forward(chain, q, joint_poses);
   task_jacobian(chain, task, joint_poses, J);
   task_error(chain, task, joint_poses, q, target, rows);
-  task_drift(chain, task, joint_poses, q, rows + task.rows);
+  task_bias_acceleration(chain, task, joint_poses, q, rows + task.rows);
   task_command(chain, task, joint_poses, target, rows + 2 * task.rows);
   task_reached(chain, task, joint_poses, J + task.rows * chain.coordinates);
   task_from_base(chain, task, joint_poses, joint_poses[0].p, joint_poses[0].R.x, rows);
@@ -139,7 +140,7 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
   T scratch[4 * (rows + columns) * (rows + columns)], near[rows];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const T* const own = J + rows * columns * i;
-  if (sigma[i] < T(0)) least_direction(rows, columns, own, u + rows * i, sigma[i], scratch);
+  if (sigma[i] < T(0)) singular_direction(rows, columns, own, u + rows * i, sigma[i], scratch);
   for (int k = 0; k < rows; ++k) near[k] = e[rows * i + k];
   clamp_error_adaptively(rows, 3, T(1), distance + 2 * i, near);
   filtered_step(how, rows, columns, own, near, u + rows * i, sigma[i], dq + columns * i, scratch);
@@ -153,35 +154,35 @@ template <class T>
 __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = ik.chain.coordinates;
   IterateState<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
-  Rest<T> rest = rest_from(ik, at, work + descent_work(ik));
-  measure(ik, at);
+  Rest<T> rest = start_minimization(ik, at, work + iterate_scratch(ik));
+  evaluate(ik, at);
   float before = huge_cost;
-  for (int k = 1; !arrived(ik, at) && !given_up(0, k, ik.pace, at.cost, before); ++k) {
+  for (int k = 1; !converged(ik, at) && !is_stalled(0, k, ik.pace, at.cost, before); ++k) {
     descend(ik, ik.rows, n, at);
-    measure(ik, at);
-    if (approach(ik, at, rest, at.cost, at.cost)) break;
+    evaluate(ik, at);
+    if (minimize(ik, at, rest, at.cost, at.cost)) break;
   }
   errors[2 * i] = at.position;
   errors[2 * i + 1] = at.rotation;
 }
 
-// Whether a target is out of reach: the least of what remains of e.
+// Whether a target is out of reach: the least of what error_along of e.
 template <class T>
 __global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* least) {
   IterateState<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
-  measure(ik, at);
+  evaluate(ik, at);
   T along[rows], number[12];
   for (int r = 0; r < rows; ++r) along[r] = e[r];
-  const Length<T> length = keep_positions(ik, along, number);
-  Rest<T> rest = rest_from(ik, at, work + descent_work(ik));
+  const Length<T> length = position_part(ik, along, number);
+  Rest<T> rest = start_minimization(ik, at, work + iterate_scratch(ik));
   for (int i = 0; i < climb_iterations; ++i) {
-    measure(ik, at);
-    const T value = remains(ik, at, along, length.part);
-    if (approach(ik, at, rest, value, at.cost, true)) break;
+    evaluate(ik, at);
+    const T value = error_along(ik, at, along, length.part);
+    if (minimize(ik, at, rest, value, at.cost, true)) break;
   }
   const T far = sqrt(length.whole);
   *least =
-      out_of_reach(float(rest.value / length.whole), float(far), 1, 1) ? rest.value : number[9];
+      is_unreachable(float(rest.value / length.whole), float(far), 1, 1) ? rest.value : number[9];
 }
 
 // A solution with its joints turned back, and drawn towards zero.
@@ -190,13 +191,13 @@ __global__ void suited(IkProblem<double> ik, double* q, double* target, double* 
   IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
   const int n = ik.chain.coordinates;
   for (int j = 0; j < n; ++j) {
-    q[j] = nearest_turn(q[j], difference(turn[j], q[j], 0), turn[j], ik.lower[j], ik.upper[j]);
+    q[j] = nearest_wrap(q[j], difference(turn[j], q[j], 0), turn[j], ik.lower[j], ik.upper[j]);
   }
-  measure(ik, at);
+  evaluate(ik, at);
   double pull[5 * columns];
   const auto arrive = [&] {
-    measure(ik, at);
-    return bool(arrived(ik, at));
+    evaluate(ik, at);
+    return bool(converged(ik, at));
   };
   const auto ready = [] { return true; };
   polish(ik, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, ready, arrive);

@@ -176,7 +176,7 @@ void least_direction_batch(long count, int m, int n, const T* J, T* u, T* sigma)
   for (long i = 0; i < count; i += width<L>) {
     const std::vector<L> a = load<L>(m * n, count - i, J + i * m * n);
     L least(0);
-    least_direction(m, n, a.data(), x.data(), least, scratch.data());
+    singular_direction(m, n, a.data(), x.data(), least, scratch.data());
     store(m, count - i, x.data(), u + i * m);
     store(1, count - i, &least, sigma + i);
   }

@@ -29,8 +29,8 @@ void secondary_batch(long count, int m, int n, const double* numbers, const T* J
     const long lanes = count - i;
     const std::vector<L> a = load<L>(m * n, lanes, J + i * m * n);
     const std::vector<L> b = load<L>(m, lanes, e + i * m), c = load<L>(n, lanes, v + i * n);
-    const L damping = secondary(how, m, n, a.data(), b.data(), c.data(), L(-1), L(0), result.data(),
-                                scratch.data());
+    const L damping = redundant_step(how, m, n, a.data(), b.data(), c.data(), L(-1), L(0),
+                                     result.data(), scratch.data());
     store(n, lanes, result.data(), dq + i * n);
     store(1, lanes, &damping, lambda2 + i);
   }
@@ -47,7 +47,7 @@ void priority_batch(long count, int m, int n, int levels, const int* rows, const
     const long lanes = count - i;
     const std::vector<L> a = load<L>(m * n, lanes, J + i * m * n);
     const std::vector<L> b = load<L>(m, lanes, e + i * m);
-    priority(how.data(), levels, rows, n, a.data(), b.data(), L(-1), L(0), result.data(),
+    priority_step(how.data(), levels, rows, n, a.data(), b.data(), L(-1), L(0), result.data(),
              scratch.data());
     store(n, lanes, result.data(), dq + i * n);
   }

@@ -6,13 +6,13 @@ namespace supple {
 // Measures, and descends: q is then the next one, and the errors are those of the one before.
 __device__ void iterate(IterateState<SearchReal>& at) {
   if constexpr (large) {
-    Start<SearchReal> own;
-    IterateState<SearchReal> here = own.descent();
+    StateMemory<SearchReal> own;
+    IterateState<SearchReal> here = own.state();
     for (int j = 0; j < n; ++j) own.q[j] = at.q[j];
     for (int i = 0; i < numbers; ++i) own.target[i] = at.target[i];
     here.J_before = at.J_before;
     here.before = at.before;
-    measure(here);
+    evaluate(here);
     at.position = here.position;
     at.rotation = here.rotation;
     at.cost = here.cost;

@@ -23,16 +23,16 @@ from supple.ik.subproblems import is_separable, parts_of
 from supple.motion.linearization import Array
 
 # The kernels of files that are compiled at the same time, and linked.
-_CALLED = ("iterate.cu", "finish.cu", "closest.cu", "settle.cu")
+_CALLED = ("iterate.cu", "polish.cu", "closest.cu", "settle.cu")
 KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
-    ("postprocess.cu",): ("suit",),
+    ("postprocess.cu",): ("postprocess",),
 }
 
 _LISTED = 4  # `listed` in search.cu
 FEW = 9_000  # from so many targets on a thread for each is sooner than a warp for each
 _MOST = 1 << 23  # targets of a launch: indices are ints
-_THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "suit": 128}
+_THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
 _APART = 1e-2  # `apart` in include/supple/ik/restarts.hpp
 _ALIGNED = 256  # [bytes]
 _ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # numbers of the search, their bytes
@@ -308,7 +308,7 @@ class GpuSolver:
             start("finish", -(-count // 128))
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
         if self.suits:
-            start("suit", -(-count * bounds.most // 128))
+            start("postprocess", -(-count * bounds.most // 128))
         del memory  # given back on the stream, after its last use there
 
 

@@ -1,23 +1,25 @@
-// Answers made to suit what is wished: joints turned back by whole turns, and drawn towards a
-// posture, or towards the caller's start. A thread for each answer, after it was found.
+// Solutions made to postprocess what is wished: joints turned back by whole turns, and drawn
+// towards a posture, or towards the caller's start. A thread for each record_first, after it was
+// found.
 #include "problem.hpp"
 
 namespace supple {
 
-extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
-  const int row = blockIdx.x * blockDim.x + threadIdx.x, problem = row / request.most;
-  if (row >= request.count * request.most) return;
-  const int number = row % request.most;
-  if (request.answers && number >= request.answers[problem]) return;
+extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x, problem = row / request.max_solutions;
+  if (row >= request.count * request.max_solutions) return;
+  const int number = row % request.max_solutions;
+  if (request.solutions && number >= request.solutions[problem]) return;
   const Outcome outcome = Outcome(request.outcome[row]);
   if (outcome == Outcome::nonfinite) return;
-  Start<double> own;
-  IterateState<double> at = own.descent();
+  StateMemory<double> own;
+  IterateState<double> at = own.state();
   for (int j = 0; j < n; ++j) own.q[j] = request.q[row * n + j];
   aim(request, problem, at);
-  measure<large>(at);
+  evaluate<large>(at);
   unwind(request, problem, at);
-  // (what is near q0 at once is the answer; of others the nearest is drawn nearer, if that helps)
+  // (what is near q0 at once is the record_first; of others the nearest is drawn nearer, if that
+  // helps)
   const bool chosen = request.nearest && !Posture::posture && request.effort[2 * row + 1] > 0;
   if (outcome == Outcome::solved && (chosen || Posture::posture)) {
     double work[5 * n], kept[n];
@@ -25,17 +27,18 @@ extern "C" __global__ void __launch_bounds__(128) suit(Request request) {
     const auto rest = [&](int j) {
       return Posture::posture ? posture(request, problem, j) : own_start(request, problem, j);
     };
-    const auto pull = [](int j) { return Posture::posture ? Posture::pull[j] : 1.0; };
-    for (int round = 0; round < polish_rounds; ++round) {
-      polish(
-          RobotConstants<double>::ik, at, work, rest, pull, [] { return true; },
-          [&] { return arrive<true>(request, at); });
+    const auto weight = [](int j) { return Posture::posture ? Posture::pull[j] : 1.0; };
+    for (int round = 0; round < posture_rounds; ++round) {
+      approach_posture(
+          RobotConstants<double>::ik, at, work, rest, weight, [] { return true; },
+          [&] { return polish<true>(request, at); });
       // (each joint for itself: all together came nearer)
       if (!unwind(request, problem, at)) break;
     }
-    if (chosen && !(moved(request, problem, own.q) < moved(request, problem, kept))) {
+    if (chosen &&
+        !(distance_from_q0(request, problem, own.q) < distance_from_q0(request, problem, kept))) {
       for (int j = 0; j < n; ++j) own.q[j] = kept[j];
-      measure<large>(at);
+      evaluate<large>(at);
     }
   }
   for (int j = 0; j < n; ++j) request.q[row * n + j] = own.q[j];

@@ -8,14 +8,14 @@ constexpr int listed = 4;  // of a problem's starts, so many are from the table
 
 namespace {
 
-constexpr int at_once = numbers <= 12 ? 4 : 1;  // problems at once: they share what is read
+constexpr int batch_of = numbers <= 12 ? 4 : 1;  // problems at once: they share what is read
 
 // The table's entries nearest to targets, one of each of `listed` parts of the table: of the target
 // `first`, and of others in steps of `stride`.
-__device__ __forceinline__ void look_up_some(const Request& request, int first, int stride) {
-  float feature[at_once][numbers], best[at_once][listed];
-  int index[at_once][listed];
-  for (int p = 0; p < at_once; ++p) {
+__device__ __forceinline__ void find_nearest_seeds(const Request& request, int first, int stride) {
+  float feature[batch_of][numbers], best[batch_of][listed];
+  int index[batch_of][listed];
+  for (int p = 0; p < batch_of; ++p) {
     const int problem = ::min(first + p * stride, request.count - 1);
     for (int i = 0; i < numbers; ++i) {
       feature[p][i] =
@@ -27,27 +27,27 @@ __device__ __forceinline__ void look_up_some(const Request& request, int first, 
   const int blocks = request.entries / listed;
   for (int block = 0; block < blocks; ++block) {
     const float4 half = table[numbers * blocks + block];
-    float far[at_once][listed];
-    for (int p = 0; p < at_once; ++p) {
+    float far[batch_of][listed];
+    for (int p = 0; p < batch_of; ++p) {
       far[p][0] = half.x, far[p][1] = half.y, far[p][2] = half.z, far[p][3] = half.w;
     }
     for (int i = 0; i < numbers; ++i) {
       if (RobotConstants<float>::feature_scale[i] == 0) continue;
       const float4 reached = table[i * blocks + block];
-      for (int p = 0; p < at_once; ++p) {
+      for (int p = 0; p < batch_of; ++p) {
         far[p][0] = fma(reached.x, -feature[p][i], far[p][0]);
         far[p][1] = fma(reached.y, -feature[p][i], far[p][1]);
         far[p][2] = fma(reached.z, -feature[p][i], far[p][2]);
         far[p][3] = fma(reached.w, -feature[p][i], far[p][3]);
       }
     }
-    for (int p = 0; p < at_once; ++p) {
+    for (int p = 0; p < batch_of; ++p) {
       for (int t = 0; t < listed; ++t) {
         if (far[p][t] < best[p][t]) best[p][t] = far[p][t], index[p][t] = listed * block + t;
       }
     }
   }
-  for (int p = 0; p < at_once; ++p) {
+  for (int p = 0; p < batch_of; ++p) {
     const int problem = first + p * stride;
     if (problem >= request.count) return;
     for (int t = 0; t < listed; ++t) {  // the nearest first
@@ -64,12 +64,13 @@ __device__ __forceinline__ void look_up_some(const Request& request, int first, 
 
 extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Request request) {
   const int stride = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
-  for (int i = first; i < request.count; i += at_once * stride) look_up_some(request, i, stride);
+  for (int i = first; i < request.count; i += batch_of * stride)
+    find_nearest_seeds(request, i, stride);
 }
 
 namespace {
 
-// One more for each thread that asks, of a counter that all share.
+// One restart_coordinate for each thread that asks, of a counter that all share.
 __device__ int take(int* counter) {
   const unsigned asking = __activemask(), lane = threadIdx.x % 32;
   const int leader = __ffs(asking) - 1;
@@ -78,24 +79,25 @@ __device__ int take(int* counter) {
   return __shfl_sync(asking, first, leader) + __popc(asking & ((1u << lane) - 1));
 }
 
-// A start: the caller's own, then the table's, then those that are spread.
+// A start: the caller's own, then the table's, then those that are sequence_seed.
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
   const double* from = nullptr;
-  if (started(request) && --start < 0) {
+  if (has_own_start(request) && --start < 0) {
     for (int j = 0; j < n; ++j) q[j] = SearchReal(clamped(own_start(request, problem, j), j));
     return;
   }
   if (start < listed) from = request.seeds + request.near[problem * listed + start] * n;
   for (int j = 0; j < n; ++j) {
-    q[j] = SearchReal(clamped(from ? from[j] : spread(request.entries, start - listed, j), j));
+    q[j] =
+        SearchReal(clamped(from ? from[j] : sequence_seed(request.entries, start - listed, j), j));
   }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(128) search(Request request) {
-  Start<SearchReal> own;
-  IterateState<SearchReal> at = own.descent();
+  StateMemory<SearchReal> own;
+  IterateState<SearchReal> at = own.state();
   int problem = -1, start = 0, iteration = 0, iterations = 0;
   float before = huge_cost;
   bool fresh = false, open = true;
@@ -121,18 +123,18 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
       fresh = false;
     }
     __syncwarp();
-    measure(at);
+    evaluate(at);
     ++iteration;
     ++iterations;
-    const bool found = there_roughly(request, at);
-    // (if near q0 an answer is wanted, q0 has patience, and is all that is tried here)
-    const bool stuck =
-        given_up(request.nearest ? patient_from : start, iteration, pace, float(at.cost), before);
-    if (open && (found || stuck)) {
+    const bool found = search_converged(request, at);
+    // (if near q0 an record_first is wanted, q0 has patience, and is all that is tried here)
+    const bool stalled = is_stalled(request.nearest ? patient_after : start, iteration,
+                                    iteration_factor, float(at.cost), before);
+    if (open && (found || stalled)) {
       fresh = true;
       ++start;
       if (found || request.nearest ||
-          start >= ::min(tries, start_budget(request.max_starts, request.nearest).all)) {
+          start >= ::min(tries, restart_budget(request.max_starts, request.nearest).all)) {
         for (int j = 0; j < n; ++j) request.rough[problem * n + j] = own.q[j];
         request.effort[2 * problem] = iterations;
         request.effort[2 * problem + 1] = found ? start : -start;
@@ -147,16 +149,18 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
 extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= request.count) return;
-  if (!sound(request, problem)) return leave(request, problem);
+  if (!is_valid(request, problem)) return mark_skipped(request, problem);
   const int starts = request.effort[2 * problem + 1];
   if (starts > 0) {
     SearchReal q[n];
     for (int j = 0; j < n; ++j) q[j] = request.rough[problem * n + j];
-    Fine fine;
-    finished(request, problem, q, fine);
-    if (fine.solved && (!request.nearest || moved(request, problem, fine.q) <= near_start)) {
+    Polished polished;
+    polish_start(request, problem, q, polished);
+    const bool near =
+        !request.nearest || distance_from_q0(request, problem, polished.q) <= near_q0;
+    if (polished.solved && near) {
       const int iterations = request.effort[2 * problem];
-      return record(request, problem, 0, fine, Outcome::solved, iterations, starts);
+      return record(request, problem, 0, polished, Outcome::solved, iterations, starts);
     }
   }
   request.left[take(request.counter + 1)] = problem;

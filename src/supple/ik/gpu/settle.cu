@@ -4,24 +4,25 @@
 namespace supple {
 
 // From q to the closest pose, by the weights that say what is closest.
-__device__ void settle(const Request& request, int problem, const double* q, float stiff,
-                       Fine& fine) {
+__device__ void settle(const Request& request, int problem, const double* q, float gain_factor,
+                       Polished& polished) {
   constexpr const IkProblem<double>& ik = Closest<double>::ik;
-  Start<double> own;
-  IterateState<double> at = own.descent();
-  double work[n + settle_work(n)];
+  StateMemory<double> own;
+  IterateState<double> at = own.state();
+  double work[n + newton_scratch(n)];
   for (int j = 0; j < n; ++j) own.q[j] = clamped(q[j], j);
   aim(request, problem, at);
-  Rest<double> rest = rest_from(ik, at, work, stiff);
+  Minimization<double> minimum = start_minimization(ik, at, work, gain_factor);
   bool done = false;
   for (int i = 1;; ++i) {
-    measure(ik, at);
-    fine.solved = there(request, at);
-    if (fine.solved || done) break;
-    done = approach<ik>(at, rest, at.cost, false) || i == pace * fine_iterations;
-    for (int j = 0; done && j < n; ++j) own.q[j] = rest.q[j];
+    evaluate(ik, at);
+    polished.solved = converged(request, at);
+    if (polished.solved || done) break;
+    done = minimize<ik>(at, minimum, at.cost, false) ||
+           i == iteration_factor * polish_newton_iterations;
+    for (int j = 0; done && j < n; ++j) own.q[j] = minimum.q[j];
   }
-  fine.keep(at);
+  polished.store(at);
 }
 
 }  // namespace supple

@@ -1,11 +1,11 @@
-// A search that falls into parts (parts.py): parts of targets, and answers put together. For any
+// A search that falls into parts (parts.py): parts of targets, and solutions put together. For any
 // robot.
 #include "supple/ik/restarts.hpp"
 
 namespace supple {
 
-// Of a whole search, or of a part. (The same layout as `Answers` in parts.py.)
-struct Answers {
+// Of a whole search, or of a part. (The same layout as `Solutions` in parts.py.)
+struct Solutions {
   double* q;             // (count, n)
   double* error;         // (count, 2)
   int* effort;           // (count, 2)
@@ -13,19 +13,19 @@ struct Answers {
   int n;
 };
 
-// Before parts are solved: every joint at rest, at q0 or as near to zero as it gets, and nothing
-// done yet. From one q0 to the next it is `step` numbers; `limits` are the lower and the upper ones
-// (2, n).
-extern "C" __global__ void begin(const double* q0, int step, const double* limits, Answers whole,
+// Before parts are solved: every joint at rest, at q0 or as near to zero as it gets, and
+// not_a_number done yet. From one q0 to the next it is `step` numbers; `limits` are the lower and
+// the upper ones (2, n).
+extern "C" __global__ void begin(const double* q0, int step, const double* limits, Solutions whole,
                                  int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x, n = whole.n;
   if (problem >= count) return;
   bool good = true;
   for (int j = 0; j < n; ++j) {
     const double x = q0 ? q0[problem * step + j] : 0;
-    const bool sound = abs(x) <= largest_number;
-    good &= sound;
-    whole.q[problem * n + j] = ::fmin(::fmax(sound ? x : 0, limits[j]), limits[n + j]);
+    const bool valid = abs(x) <= max_input;
+    good &= valid;
+    whole.q[problem * n + j] = ::fmin(::fmax(valid ? x : 0, limits[j]), limits[n + j]);
   }
   for (int i = 0; i < 2; ++i) {
     whole.error[2 * problem + i] = good ? 0 : __longlong_as_double(0x7ff0000000000000ll);
@@ -42,9 +42,9 @@ extern "C" __global__ void split(const double* whole, double* part, const int* c
   part[i] = whole[i / columns * width + column[i % columns]];
 }
 
-// The answers of a part into those of the whole: its joints, the larger errors, the worse outcome,
-// the sum of efforts.
-extern "C" __global__ void merge(Answers part, Answers whole, const int* column, int count) {
+// The solutions of a part into those of the whole: its joints, the larger errors, the worse
+// outcome, the sum of efforts.
+extern "C" __global__ void merge(Solutions part, Solutions whole, const int* column, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;
   for (int j = 0; j < part.n; ++j) {

@@ -16,11 +16,11 @@ enum Kind : int { pose, position, direction, orientation, plain };
 
 namespace {
 
-__device__ double nothing() { return __longlong_as_double(0x7ff8000000000000ll); }
+__device__ double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
 
 // Rotation columns, made orthonormal where they are not. Returns whether it was one, as far as
-// `few` tells. As `straight` in src/core/bindings/ik.cpp.
-__device__ bool orthonormalize(Rotation<double>& R, double few) {
+// `tolerance` tells. As `straight` in src/core/bindings/ik.cpp.
+__device__ bool orthonormalize(Rotation<double>& R, double tolerance) {
   bool good = true;
   for (int pass = 0; pass < 3; ++pass) {
     const double xx = dot(R.x, R.x), yy = dot(R.y, R.y), zz = dot(R.z, R.z);
@@ -28,7 +28,7 @@ __device__ bool orthonormalize(Rotation<double>& R, double few) {
     double off = 0;
     const auto near = [&](double x, double y) { off = ::fmax(off, x == x ? ::fabs(x - y) : 1); };
     near(xx, 1), near(yy, 1), near(zz, 1), near(xy, 0), near(xz, 0), near(yz, 0);
-    good = good && off <= few;
+    good = good && off <= tolerance;
     if (off <= 1e-14 || pass == 2) break;
     R = {R.x * (1.5 - 0.5 * xx) + R.y * (-0.5 * xy) + R.z * (-0.5 * xz),
          R.x * (-0.5 * xy) + R.y * (1.5 - 0.5 * yy) + R.z * (-0.5 * yz),
@@ -73,19 +73,19 @@ extern "C" __global__ void read(View view, int kind, double* to, int width, int 
   if (kind == position) {
     for (int c = 0; c < 3; ++c) p[c] = at(0, c);
   } else {
-    const double few = view.floats ? 1e-5 : 1e-6;
+    const double tolerance = view.floats ? 1e-5 : 1e-6;
     R = {{at(0, 0), at(1, 0), at(2, 0)},
          {at(0, 1), at(1, 1), at(2, 1)},
          {at(0, 2), at(1, 2), at(2, 2)}};
     for (int c = 0; c < view.columns && view.rows == 4; ++c) {
-      good = good && ::fabs(at(3, c) - (c == 3)) <= few;
+      good = good && ::fabs(at(3, c) - (c == 3)) <= tolerance;
       if (c < 3) p[c] = at(c, 3);
     }
-    good = orthonormalize(R, few) && good;
+    good = orthonormalize(R, tolerance) && good;
   }
   const double all[12] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z,
                           R.z.x, R.z.y, R.z.z, p[0],  p[1],  p[2]};
-  for (int i = 0; i < 12; ++i) number[i] = good ? all[i] : nothing();
+  for (int i = 0; i < 12; ++i) number[i] = good ? all[i] : not_a_number();
 }
 
 }  // namespace supple

@@ -57,20 +57,20 @@ __device__ int nearest(const Request& request, const SearchReal* target, float& 
 // Of what is left at the closest pose found, q, the part that is left at any: see
 // ik/reachability.hpp. And how much is left. Every second thread climbs from the closest pose of
 // its own, if there is one.
-__device__ float beyond(const Request& request, int problem, const SearchReal* q,
-                        const SearchReal* closest, float& far) {
+__device__ float unreachable_fraction(const Request& request, int problem, const SearchReal* q,
+                                      const SearchReal* closest, float& far) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
-  Start<SearchReal> own;
-  IterateState<SearchReal> at = own.descent();
+  StateMemory<SearchReal> own;
+  IterateState<SearchReal> at = own.state();
   SearchReal along[rows], number[numbers];
   for (int j = 0; j < n; ++j) own.q[j] = q[j];
   for (int i = 0; i < numbers; ++i)
     own.target[i] = SearchReal(request.target[problem * numbers + i]);
-  measure(at);
+  evaluate(at);
   for (int r = 0; r < rows; ++r) along[r] = own.e[r];
-  const Length<SearchReal> length = keep_positions(ik, along, number);
+  const ErrorLength<SearchReal> length = position_part(ik, along, number);
   far = float(sqrt(length.whole));
-  if (!(length.part >= surely_beyond * length.whole)) return 0;
+  if (!(length.part >= separation_threshold * length.whole)) return 0;
   float direction[numbers], best;  // (positions are not scaled in the table)
   for (int k = 0; k < numbers; ++k) direction[k] = -float(number[k]);
   const int entry = least_entry(request, direction, false, best);
@@ -90,18 +90,19 @@ struct FailedStarts {
     for (int j = 0; j < n; ++j) q[j] = closest[j] = from[j];
     cost = closest_cost = least = huge_cost;
   }
-  __device__ void keep(const SearchReal* from, float its_cost) {
+  __device__ void store(const SearchReal* from, float its_cost) {
     if (!(its_cost < cost)) return;
     cost = its_cost;
     for (int j = 0; j < n; ++j) q[j] = from[j];
   }
 };
 
-// Looks at what starts have come to, at the latest when they are the last ones. As `conclude` in
-// src/core/drivers/closest.hpp. Returns the thread that has an answer, in `fine`, which may be the
-// closest pose, or -1: there is none yet.
-__device__ __noinline__ int conclude(const Request& request, int problem, FailedStarts& failures,
-                                     int starts, bool last, Fine& fine) {
+// Looks at what starts have come to, at the latest when they are the last ones. As
+// `decide_unreachable` in src/core/drivers/closest.hpp. Returns the thread that has an
+// record_first, in `polished`, which may be the closest pose, or -1: there is none yet.
+__device__ __noinline__ int decide_unreachable(const Request& request, int problem,
+                                               FailedStarts& failures, int starts, bool last,
+                                               Polished& polished) {
   bool arriving = false;
   if (failures.cost < huge_cost) {
     arriving =
@@ -114,7 +115,7 @@ __device__ __noinline__ int conclude(const Request& request, int problem, Failed
   arriving = __any_sync(everyone, arriving);
   failures.least = least_of(failures.closest_cost);
   failures.cost = huge_cost;
-  const RestartBudget budget = start_budget(request.max_starts, request.nearest);
+  const RestartBudget budget = restart_budget(request.max_starts, request.nearest);
   bool over = last || exhausted(budget, starts, failures.least,
                                 float(RobotConstants<SearchReal>::ik.newton_gain));
   if (!over && !arriving) {
@@ -123,17 +124,18 @@ __device__ __noinline__ int conclude(const Request& request, int problem, Failed
     for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, failures.closest[j], best);
     float far;
     const bool known = failures.closest_cost < huge_cost;
-    const float part = beyond(request, problem, q, known ? failures.closest : nullptr, far);
-    over = out_of_reach(part, far, float(RobotConstants<SearchReal>::ik.newton_gain), starts);
+    const float part =
+        unreachable_fraction(request, problem, q, known ? failures.closest : nullptr, far);
+    over = is_unreachable(part, far, float(RobotConstants<SearchReal>::ik.newton_gain), starts);
   }
   if (!over && !arriving) return -1;
   double from[n];
   for (int j = 0; j < n; ++j) from[j] = failures.closest[j];
-  settle(request, problem, from, least_stiff, fine);
-  const int winner = first_of(fine.solved);
+  settle(request, problem, from, min_gain_factor, polished);
+  const int winner = first_of(polished.solved);
   if (winner >= 0 || !over) return winner;
-  const double least = least_of(fine.cost);
-  return ::max(0, first_of(fine.cost == least));
+  const double least = least_of(polished.cost);
+  return ::max(0, first_of(polished.cost == least));
 }
 
 }  // namespace

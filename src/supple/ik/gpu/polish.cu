@@ -1,0 +1,16 @@
+// What a search has found, in double: for search.cu and explore.cu.
+#include "problem.hpp"
+
+namespace supple {
+
+__device__ void polish_start(const Request& request, int problem, const SearchReal* q,
+                             Polished& polished) {
+  StateMemory<double> own;
+  IterateState<double> at = own.state();
+  for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
+  aim(request, problem, at);
+  polished.solved = polish<false>(request, at);
+  polished.store(at);
+}
+
+}  // namespace supple
