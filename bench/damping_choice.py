@@ -76,7 +76,7 @@ def main(rounds: int, count: int) -> None:
     measure.one_core()
     robots = {arm: sp.load(arm) for arm in ARMS}
     edges = {arm: boundary(robot, count // 20) for arm, robot in robots.items()}
-    at_random = {arm: robot.fk(robot.random(1, count)) for arm, robot in robots.items()}
+    at_random = {arm: robot.fk(robot.random(count, seed=1)) for arm, robot in robots.items()}
     rows = list(rules(robots["panda"]))
     t, found = measured(robots, at_random, rounds)
     t0, found0 = measured(robots, {arm: edges[arm][1] for arm in ARMS}, rounds)

@@ -47,7 +47,7 @@ class Problem:
 
     def targets(self, count: int) -> np.ndarray:
         """Random ones that are in reach, as the kernel takes them."""
-        q = self.robot.random(1, count)
+        q = self.robot.random(count, seed=1)
         return self.search().targets([self.robot.fk(q, frame) for frame in self.frames])
 
 
@@ -145,7 +145,7 @@ from supple.ik.gpu import position
 path = sys.argv[1]
 robot = sp.urdf(path) if path.endswith(".urdf") else sp.load(path)
 frames = sys.argv[2:]
-target = robot.fk(robot.random(0), frames)
+target = robot.fk(robot.random(seed=0), frames)
 start = time.perf_counter()
 position.machine(0)
 there = time.perf_counter()
@@ -181,7 +181,7 @@ def first_calls(problem: Problem) -> str:
 def end_to_end(count: int) -> float:
     """Seconds of a call of a million targets in NumPy, to answers in NumPy."""
     robot = sp.load("panda")
-    T = robot.fk(robot.random(2, count))
+    T = robot.fk(robot.random(count, seed=2))
     sp.solve(robot, T, device="cuda")
     start = time.perf_counter()
     sp.solve(robot, T, device="cuda")

@@ -117,7 +117,7 @@ def main(millions: int) -> None:
         robot = sp.load(name)
         fk, run = SlowFK(robot, cupy), solve(robot)
         lower, upper = cupy.asarray(robot.lower), cupy.asarray(robot.upper)
-        one = robot.random(0, 100)
+        one = robot.random(100, seed=0)
         np.testing.assert_allclose(fk(cupy.asarray(one)).get(), robot.fk(one), atol=1e-12)
         batches = math.ceil(share * millions * 1e6 / len(GATES) / BATCH)
         for i, gate in enumerate(GATES):

@@ -36,7 +36,7 @@ def servoing(robot: sp.Robot, count: int) -> Numbers:
     """Anywhere inside the limits, 0.2 m/s and 0.5 rad/s along each axis (standard deviations)."""
     rng = np.random.default_rng(1)
     size = np.array([0.2, 0.2, 0.2, 0.5, 0.5, 0.5])
-    return robot.random(rng, count), size * rng.normal(size=(count, 6))
+    return robot.random(count, seed=rng), size * rng.normal(size=(count, 6))
 
 
 def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:

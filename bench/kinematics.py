@@ -40,7 +40,7 @@ def main(rounds: int) -> None:
     robot = sp.urdf(measure.PANDA)
     model = pin.buildModelFromUrdf(str(measure.PANDA))
     data, frame = model.createData(), model.getFrameId(FRAME)
-    q = robot.random(0, BATCH)
+    q = robot.random(BATCH, seed=0)
     T, J = np.empty((BATCH, 4, 4)), np.empty((BATCH, 6, 7))
     T_pin, J_pin = np.empty_like(T), np.empty_like(J)
     in_cpp = loop(measure.PANDA, FRAME, q, T_pin, J_pin)

@@ -61,7 +61,7 @@ def main(rounds: int, pairs: int) -> None:
     """Measure, check that all agree, print and write."""
     measure.one_core()
     robot = sp.urdf(PANDA)
-    J = robot.jacobian(robot.random(0, pairs), FRAME)
+    J = robot.jacobian(robot.random(pairs, seed=0), FRAME)
     e = np.random.default_rng(1).standard_normal((pairs, 6))
     free = np.linalg.norm(sp.steps(sp.Pseudoinverse(), J, e, threads=1)[0], axis=1)
     bound = float(np.median(free))

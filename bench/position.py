@@ -147,7 +147,7 @@ def prepared(name: str, arm: arms.Arm, folder: Path, count: int) -> tuple[Proble
         name=name,
     )
     problem.write(folder, arm.urdf)
-    q = robot.random(0, 20)
+    q = robot.random(20, seed=0)
     ours = robot.fk(q, list(arm.frames))
     np.testing.assert_allclose(Judge(problem).poses(q), ours, atol=1e-9)
     if len(arm.transforms):

@@ -83,7 +83,7 @@ def main() -> None:
         arm = arms.arms()["ur5e"]
         prepared("ur5e", arm, folder, 4)
         robot = sp.load("ur5e")
-        targets = robot.fk(robot.random(0, COUNT))
+        targets = robot.fk(robot.random(COUNT, seed=0))
         np.save(folder / "all.npy", targets)
         python, needs = interpreter("position")
         command = [str(python), str(HERE / "position_all.py"), "--eaik", name]

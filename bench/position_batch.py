@@ -27,7 +27,7 @@ LOOSE = {"position_tolerance": 1e-4, "rotation_tolerance": 1e-3}
 def main(count: int) -> None:
     """Measure and print."""
     panda = sp.load("panda")
-    T = panda.fk(panda.random(1, count))
+    T = panda.fk(panda.random(count, seed=1))
     part = T[: max(count // 4, 1)]
     sp.solve(panda, T[:1000], threads=2)
     found, beyond = watched(panda, T)

@@ -53,7 +53,7 @@ LOOSE, TIGHT = (1e-4, 1e-3), (1e-6, 1e-6)
 def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str, Situation]:
     """All there are for an arm, or the two that make sense for a tree."""
     frame = frames if len(frames) > 1 else frames[0]
-    q = robot.random(1, count)
+    q = robot.random(count, seed=1)
     T = robot.fk(q, frame)
     noise = np.random.default_rng(2).uniform(-NOISE, NOISE, q.shape)
     starts = np.clip(q + noise, robot.lower, robot.upper)
@@ -79,7 +79,7 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
 
 def singular(robot: sp.Robot, count: int) -> Array:
     """Configurations (count, n) inside the limits, NEAR one whose least singular value vanishes."""
-    q, h = robot.random(3, 4 * count), 1e-6
+    q, h = robot.random(4 * count, seed=3), 1e-6
     steps = h * np.eye(robot.dof)
     for _ in range(30):  # Newton's method for the smallest
         least = robot.singular_values(q)[:, -1]
@@ -97,6 +97,6 @@ def singular(robot: sp.Robot, count: int) -> Array:
 
 def posture(robot: sp.Robot, frames: tuple[str, ...]) -> Array:
     """A configuration (n,) far from singularities and limits, for those who need a start."""
-    q = 0.5 * robot.random(5, 256) + 0.25 * (robot.lower + robot.upper)
+    q = 0.5 * robot.random(256, seed=5) + 0.25 * (robot.lower + robot.upper)
     least = [robot.singular_values(q, frame)[:, -1] for frame in frames]
     return q[np.min(least, axis=0).argmax()]

@@ -13,7 +13,7 @@ import numpy as np
 
 import supple
 from supple.errors import SuppleError
-from supple.kinematics.robot import carriers, placed
+from supple.kinematics.robot import ancestors, placed
 
 Array = np.ndarray
 FOLDERS = tuple(Path(sys.prefix) / name for name in ("robot-files", "many-robots"))
@@ -95,7 +95,7 @@ class End:
     @property
     def moved(self) -> Array:
         """Which coordinates (n,) move the frame."""
-        return np.isin(np.arange(self.robot.dof), list(carriers(self.robot, self.frame).values()))
+        return np.isin(np.arange(self.robot.dof), list(ancestors(self.robot, self.frame).values()))
 
     @property
     def kind(self) -> str:
@@ -128,7 +128,7 @@ def ends(robot: supple.Robot) -> Iterator[End]:
             palms[placed(robot, name).joint] = name
     seen: set[int] = set()
     for frame in (*robot.tips, *palms.values()):
-        chain = list(carriers(robot, frame))[::-1]
+        chain = list(ancestors(robot, frame))[::-1]
         if not chain or chain[-1] in seen:
             continue
         if chain[-1] in palms:
@@ -159,8 +159,8 @@ def _palms(robot: supple.Robot) -> list[str]:
 
 
 def _tasks(robot: supple.Robot, frame: str) -> tuple:
-    J = robot.jacobian(robot.random(0, 8), frame)
-    R = robot.fk(robot.random(0, 8), frame)[:, :3, :3]
+    J = robot.jacobian(robot.random(8, seed=0), frame)
+    R = robot.fk(robot.random(8, seed=0), frame)[:, :3, :3]
     z = R[:, :, 2]
     turning = np.cross(J[:, 3:].swapaxes(1, 2), z[:, None]).swapaxes(1, 2)
 

@@ -86,7 +86,7 @@ def read(file: str, path: Path) -> Reading:
     if isinstance(other, str):
         made.no_oracle = other
     else:
-        q = robot.random(1, 5)
+        q = robot.random(5, seed=1)
         for frame in filter(other.has, robot.frames):
             here, there = robot.fk(q, frame), other.poses(q, frame)
             off = np.abs(here - there).max() / max(1.0, np.abs(there).max())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robots_files import End
-from supple.kinematics.robot import carriers
+from supple.kinematics.robot import ancestors
 
 Array = np.ndarray
 
@@ -38,7 +38,7 @@ def sets(
     robot = end.robot
     free = robot.prismatic & ~np.isfinite(robot.upper - robot.lower)
     wide = np.where(free, 1.0 if spread is None else spread, 1.0)
-    made = {"random": Set(robot.random(rng, count) * wide)}
+    made = {"random": Set(robot.random(count, seed=rng) * wide)}
     if spread is not None:
         made["far"] = Set(made["random"].q[: count // 4], robot.neutral())
         return made
@@ -47,25 +47,25 @@ def sets(
     made["half turn"] = _half_turns(end, rng, hard // 4)
     far = np.where(np.isfinite(robot.lower), robot.lower, -1000.0)
     start = np.where(rng.random((hard // 2, 1)) < 0.5, far, np.full(robot.dof, 1000.0))
-    made["far"] = Set(robot.random(rng, hard // 2), start)
+    made["far"] = Set(robot.random(hard // 2, seed=rng), start)
     return {name: one for name, one in made.items() if len(one.q)}
 
 
 def _corners(end: End, rng: np.random.Generator, count: int) -> Array:
     """Return corners of the box of limits, each at most once unless a joint has no limits."""
     robot = end.robot
-    q = robot.random(rng, count)
+    q = robot.random(count, seed=rng)
     bound = np.where(rng.random(q.shape) < 0.5, robot.lower, robot.upper)
     bound = np.where(np.isfinite(bound), bound, np.where(bound < 0, robot.upper, robot.lower))
     q = np.where(np.isfinite(bound), bound, q)
-    own = sorted(set(carriers(robot, end.frame).values()))
+    own = sorted(set(ancestors(robot, end.frame).values()))
     return q[np.sort(np.unique(q[:, own], axis=0, return_index=True)[1])]
 
 
 def _jacobian(end: End, q: Array) -> Array:
     """Return the rows (N, m, n) that the tasks of an end use."""
     T, J = end.robot.fk_jacobian(q, end.frame)
-    J = J[:, :, sorted(set(carriers(end.robot, end.frame).values()))]
+    J = J[:, :, sorted(set(ancestors(end.robot, end.frame).values()))]
     if end.kind == "pose":
         return J
     if end.kind == "position":
@@ -79,7 +79,7 @@ def _jacobian(end: End, q: Array) -> Array:
 def _singular(end: End, rng: np.random.Generator, count: int) -> Array:
     """Return singular configurations: half of them stretched out, where the reach is largest."""
     robot = end.robot
-    q = robot.random(rng, 8 * count)
+    q = robot.random(8 * count, seed=rng)
     snapped = np.where(rng.random(q.shape) < 0.8, np.round(q / (np.pi / 2)) * (np.pi / 2), q)
     snapped = np.clip(np.where(robot.prismatic, q, snapped), robot.lower, robot.upper)
     s = np.linalg.svd(_jacobian(end, snapped), compute_uv=False)
@@ -92,7 +92,7 @@ def _stretched(end: End, rng: np.random.Generator, count: int) -> Array:
     robot = end.robot
     u = rng.normal(size=(count, 3))
     u /= np.linalg.norm(u, axis=1)[:, None]
-    q = robot.random(rng, count)
+    q = robot.random(count, seed=rng)
 
     def height(q: Array) -> Array:
         return np.einsum("bi,bi->b", robot.fk(q, end.frame)[:, :3, 3], u)
@@ -113,7 +113,7 @@ def _stretched(end: End, rng: np.random.Generator, count: int) -> Array:
 def _half_turns(end: End, rng: np.random.Generator, count: int) -> Set:
     """Return targets exactly half a turn of one joint away from their starts."""
     robot = end.robot
-    chain = carriers(robot, end.frame)
+    chain = ancestors(robot, end.frame)
     alone = [c for c in chain.values() if list(chain.values()).count(c) == 1]
     plain = {c for j, c in chain.items() if robot._tree.joints[j].scale == 1.0}
     able = [
@@ -123,7 +123,7 @@ def _half_turns(end: End, rng: np.random.Generator, count: int) -> Set:
     ]
     if not able:
         return Set(np.empty((0, robot.dof)))
-    start = robot.random(rng, count)
+    start = robot.random(count, seed=rng)
     q = start.copy()
     rows, which = np.arange(count), rng.choice(able, count)
     low = np.where(np.isfinite(robot.lower), robot.lower, -np.pi)[which]

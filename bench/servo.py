@@ -53,7 +53,7 @@ def singular(robot: sp.Robot, rng: np.random.Generator) -> Array:
         return robot.singular_values(q, FRAME, threads=1)
 
     while True:
-        q = robot.random(rng)
+        q = robot.random(seed=rng)
         for _ in range(200):  # down the slope of the smallest
             least = float(sigma(q)[-1])
             slope = (sigma(q + h * eye)[:, -1] - sigma(q - h * eye)[:, -1]) / (2 * h)
@@ -71,7 +71,7 @@ def situation(robot: sp.Robot, kind: str, rng: np.random.Generator) -> tuple[Arr
         direction = unit(rng.normal(size=robot.dof))
         if kind == "singular":
             return singular(robot, rng) + NEAR * direction, unit(rng.normal(size=6))
-        q = np.clip(robot.random(rng), robot.lower + MARGIN, robot.upper - MARGIN)
+        q = np.clip(robot.random(seed=rng), robot.lower + MARGIN, robot.upper - MARGIN)
         if kind == "limits":
             joint = rng.integers(robot.dof)
             q[joint] = (robot.lower, robot.upper)[rng.integers(2)][joint]

@@ -87,7 +87,7 @@ def test_the_files_of_arms_say_what_the_robots_are(robot_files: Callable[[str, s
         baxter = name == "baxter"
         robot = sp.urdf(robot_files("", arms.BAXTER)) if baxter else sp.load(name)
         ours = sp.urdf(arm.urdf)
-        q = ours.random(0, 5)
+        q = ours.random(5, seed=0)
         whole = np.zeros((5, robot.dof))
         at = [k for k, n in enumerate(robot.joint_names) if not baxter or n in RIGHT_ARM]
         whole[:, at] = q

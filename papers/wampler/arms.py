@@ -27,7 +27,7 @@ class ScaledArm:
     def of(cls, name: str) -> ScaledArm:
         """The built-in robot of this name; the shoulder is the origin of link1."""
         robot = supple.load(name)
-        q = robot.random(0, 20000)
+        q = robot.random(20000, seed=0)
         away = robot.fk(q)[:, :3, 3] - robot.fk(q, "link1")[:, :3, 3]
         return cls(robot, float(np.linalg.norm(away, axis=1).max()))
 

@@ -138,7 +138,7 @@ def conditioning(progress: Progress) -> Outcome:
     least, cond, most = {}, {}, {}
     for name, robot in each(ARMS.items(), progress):
         arm = ScaledArm.of(robot)
-        J = arm.jacobian(arm.robot.random(1, SAMPLES))
+        J = arm.jacobian(arm.robot.random(SAMPLES, seed=1))
         sigma = np.linalg.svd(J, compute_uv=False).astype(np.float64)
         v = rng.normal(size=(SAMPLES, 6))
         added = _added(J, v, ALPHA)

@@ -39,7 +39,7 @@ def wrist(progress: Progress) -> Outcome:
     off: dict[str, dict[float, Array]] = {name: {} for name in ARMS}
     for name, alpha in each([(name, alpha) for name in ARMS for alpha in ALPHAS], progress):
         arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(3)
-        J = arm.jacobian(arm.robot.random(rng, SAMPLES))
+        J = arm.jacobian(arm.robot.random(SAMPLES, seed=rng))
         off[name][alpha] = difference(J, rng.normal(size=(SAMPLES, 6)), alpha)
     median = {(n, a): float(np.median(off[n][a])) for n in ARMS for a in ALPHAS}
     tenth = {(n, a): float(np.quantile(off[n][a], 0.9)) for n in ARMS for a in ALPHAS}

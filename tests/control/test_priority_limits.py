@@ -15,7 +15,7 @@ def test_at_limits_a_lower_task_takes_nothing_from_a_higher_one() -> None:
     tasks = (PositionTask("panda_link8"), OrientationTask("panda_link8"))
     step = DLS(damping.Constant(1e-6))
     alone, missed = [], []
-    for q in 0.7 * arm.random(62, 40):
+    for q in 0.7 * arm.random(40, seed=62):
         v, w = 0.3 * rng.normal(size=3), rng.normal(size=3)
         both = Servo(arm, tasks, dt=dt, limits=slow, step=Priority((step, step)))
         one = Servo(arm, tasks[:1], dt=dt, limits=slow, step=step)

@@ -34,7 +34,7 @@ def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, na
     servo = Servo(arm, frame, dt=DT)
     assert servo.limits.max_norm == np.inf
     rng, asked = np.random.default_rng(0), 0
-    for q in arm.random(rng, 60):
+    for q in arm.random(60, seed=rng):
         twist = np.append(rng.normal(size=3), np.zeros(3))
         twist *= SPEED / np.linalg.norm(twist)
         servo.reset()
@@ -69,7 +69,7 @@ def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: floa
     arm, rng = robot(name), np.random.default_rng(2)
     servo = Servo(arm, dt=DT, limits=supple.Limits.none(arm))
     rule = servo.step.rule  # type: ignore[union-attr]
-    for q in [*arm.random(rng, 50), np.zeros(arm.dof), somewhere(name) * 1e-7]:
+    for q in [*arm.random(50, seed=rng), np.zeros(arm.dof), somewhere(name) * 1e-7]:
         servo.reset()
         twist = rng.normal(size=6)
         twist *= size / np.linalg.norm(twist)

@@ -37,7 +37,7 @@ def wishes(name: str, seed: int) -> Any:
     for k in itertools.count():
         if k % 15 == 0:
             velocity = list(rng.normal(size=(tips, 6)) * rng.choice([0.1, 1.0, 30.0]))
-            poses = arm.fk(arm.random(rng), list(arm.tips)).reshape(tips, 4, 4)
+            poses = arm.fk(arm.random(seed=rng), list(arm.tips)).reshape(tips, 4, 4)
             poses[:, :3, 3] *= rng.choice([1.0, 3.0])
             kind = rng.integers(3)
             single = tips == 1

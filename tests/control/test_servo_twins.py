@@ -231,6 +231,8 @@ def test_the_first_step_after_a_reset_has_none_before() -> None:
             servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
             q = somewhere("panda")
             first = servo(q, twist(0))
-            servo(arm.random(3), twist(1))  # (far from q: what a rule remembers makes a difference)
+            servo(
+                arm.random(seed=3), twist(1)
+            )  # (far from q: what a rule remembers makes a difference)
             servo.reset()
             np.testing.assert_array_equal(servo(q, twist(0)), first)

@@ -87,7 +87,7 @@ def test_a_frame_that_nothing_moves() -> None:
     arm = robot("panda")
     for dtype in (np.float64, np.float32):
         found = supple.step(
-            arm, arm.random(0, 5).astype(dtype), np.ones((5, 6), dtype), "panda_link0"
+            arm, arm.random(5, seed=0).astype(dtype), np.ones((5, 6), dtype), "panda_link0"
         )
         assert (found == 0).all()
 
@@ -108,7 +108,7 @@ def test_batches_broadcast_and_threads_make_no_difference() -> None:
 
 def test_several_frames_and_rows() -> None:
     two = robot("y")
-    q = two.random(0, 30)
+    q = two.random(30, seed=0)
     twist = np.random.default_rng(0).normal(size=(30, len(two.tips), 6))
     J = two.jacobian(q).reshape(30, -1, two.dof)
     rule = DLS(damping.Constant(0.02))

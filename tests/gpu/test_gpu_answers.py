@@ -27,7 +27,7 @@ def moves(found: supple.Solution, q0: Array) -> Array:
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
 def test_from_a_start_nearby_the_answer_is_near(name: str, count: int) -> None:
     robot = supple.load(name)
-    q = 0.9 * robot.random(13, count)
+    q = 0.9 * robot.random(count, seed=13)
     q0 = np.clip(q + 0.02, robot.lower, robot.upper)
     T = robot.fk(q)
     found = solve(robot, T, q0=q0, device="cuda")
@@ -44,7 +44,7 @@ def test_from_a_start_nearby_the_answer_is_near(name: str, count: int) -> None:
 @pytest.mark.parametrize("name", ["panda", "ur5e"])
 def test_of_several_the_nearest(name: str, count: int) -> None:
     robot = supple.load(name)
-    T, q0 = robot.fk(robot.random(14, count)), robot.random(15, count)
+    T, q0 = robot.fk(robot.random(count, seed=14)), robot.random(count, seed=15)
     found = solve(robot, T, q0=q0, device="cuda")
     assert found.success.all()
     hold(robot, T, found)
@@ -81,7 +81,7 @@ def test_along_a_path_joints_do_not_jump() -> None:
 @pytest.mark.parametrize("prefer", ["manipulability", "limits", lambda q: float(abs(q[0]))])
 def test_the_best_of_several(prefer: Any) -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(16, 200))
+    T = robot.fk(robot.random(200, seed=16))
     found = solve(robot, T, prefer=prefer, device="cuda")
     assert found.success.all()
     hold(robot, T, found)
@@ -121,7 +121,7 @@ def test_all_answers_are_distinct() -> None:
 def test_at_the_edge_and_beyond(name: str) -> None:
     robot = supple.load(name)
     _, T0, T5 = boundary(robot, 60)
-    for count, q0 in ((60, None), (60, robot.random(3, 60)), (12_000, None)):
+    for count, q0 in ((60, None), (60, robot.random(60, seed=3)), (12_000, None)):
         more = np.tile(T5, (count // 60, 1, 1))
         found = solve(robot, more, q0=q0, device="cuda")
         hold(robot, more, found)

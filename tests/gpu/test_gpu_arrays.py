@@ -26,7 +26,7 @@ COUNTS = [50, 20_000]  # a warp for each, and a thread for each
 
 def poses(count: int) -> tuple[supple.Robot, np.ndarray]:
     robot = supple.load("panda")
-    return robot, robot.fk(robot.random(3, count))
+    return robot, robot.fk(robot.random(count, seed=3))
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -73,7 +73,7 @@ def test_jax() -> None:
 
 def test_batch_axes_and_starts(cupy: ModuleType) -> None:
     robot, T = poses(24)
-    q0 = robot.random(4, 24)
+    q0 = robot.random(24, seed=4)
     found = solve(
         robot,
         cupy.asarray(T).reshape(4, 6, 4, 4),
@@ -121,7 +121,7 @@ def test_floats_and_strides(cupy: ModuleType, count: int) -> None:
 
 def test_starts_of_any_kind(cupy: ModuleType) -> None:
     robot, T = poses(24)
-    q0, there = robot.random(4, 24), cupy.asarray(T)
+    q0, there = robot.random(24, seed=4), cupy.asarray(T)
     for given in (q0, q0.astype(np.float32), np.asfortranarray(q0), q0[0]):
         for prefer in ("fast", "nearest"):
             found = solve(robot, there, q0=cupy.asarray(given), prefer=prefer)
@@ -132,7 +132,7 @@ def test_starts_of_any_kind(cupy: ModuleType) -> None:
 def test_several_tasks(cupy: ModuleType) -> None:
     robot = supple.load("youbot")
     (tip,) = robot.tips
-    T = robot.fk(robot.random(9, 300))
+    T = robot.fk(robot.random(300, seed=9))
     tasks = [PositionTask(tip), AxisTask(tip)]
     position, direction = T[:, :3, 3], 2 * T[:, :3, 2]
     for there in (direction, direction[0]):  # (batch axes broadcast, as on the CPU)

@@ -48,7 +48,7 @@ ARM = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)], limits=[(-2.5,
 
 def targets(seed: int) -> tuple[Array, Array]:
     """Configurations, and where the hand is then."""
-    q = ARM.random(seed, COUNT)
+    q = ARM.random(COUNT, seed=seed)
     return q, ARM.fk(q)[:, :3, 3]
 
 
@@ -70,7 +70,7 @@ def test_targets_are_met_whatever_their_order() -> None:
 
 
 def test_several_frames_are_met_whatever_their_order() -> None:
-    q = ARM.random(8, 200)  # (more than the threads of a block)
+    q = ARM.random(200, seed=8)  # (more than the threads of a block)
     elbow, hand = ARM.frames[-2:]
     tasks = (PositionTask(elbow, rows=("x", "y")), PositionTask(hand, rows=("x",)))
     p = [ARM.fk(q, task.frame)[:, :3, 3] for task in tasks]
@@ -87,7 +87,7 @@ def test_iterations_that_are_compiled_apart() -> None:
     """Poses of both hands of a robot with nine joints: large, as problem.hpp has it."""
     robot = tree()
     tasks = tuple(PoseTask(frame) for frame in (LEFT, RIGHT))
-    q = robot.random(9, 24)
+    q = robot.random(24, seed=9)
     T = [robot.fk(q, task.frame) for task in tasks]
     T[0][3, 2, 3] += 4.0  # out of reach
     found, same = (solve(robot, T, tasks=tasks, device=device) for device in ("cuda", "cpu"))
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_said() -> None:
 
 def test_a_plane_that_nothing_crosses_saves_starts() -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(5, 30))
+    T = robot.fk(robot.random(30, seed=5))
     T[:, 2, 3] += 2.0
     found = solve(robot, T, device="cuda")
     assert (found.status == Status.UNREACHABLE).all()
@@ -133,7 +133,7 @@ def test_a_plane_that_nothing_crosses_saves_starts() -> None:
 @pytest.mark.parametrize("near", [True, False])
 def test_the_nearest(near: bool) -> None:
     q, p = targets(3)
-    q0 = np.clip(q + 0.05, ARM.lower, ARM.upper) if near else ARM.random(4, COUNT)
+    q0 = np.clip(q + 0.05, ARM.lower, ARM.upper) if near else ARM.random(COUNT, seed=4)
     found, same = (solve(ARM, p, tasks=HAND, q0=q0, device=d) for d in ("cuda", "cpu"))
     assert found.success.all()
     hold(p, found)
@@ -215,7 +215,7 @@ def test_the_length_of_a_direction_does_not_matter() -> None:
 def test_an_answer_that_turns_would_spoil_is_left_as_it_is() -> None:
     """So far from zero an angle is rounded by more than the tolerance: no turns then."""
     robot, tolerance = supple.load("planar2"), 1e-9
-    p = robot.fk(robot.random(9, COUNT))[:, :3, 3]
+    p = robot.fk(robot.random(COUNT, seed=9))[:, :3, 3]
     near = {"tasks": HAND, "device": "cuda", "position_tolerance": tolerance}
     for turns in (0.0, 1e8):
         found = solve(robot, p, q0=np.array([turns, -turns]), **near)
@@ -232,10 +232,10 @@ def test_parts_are_put_together(arm: int) -> None:
     """Two arms and a head: each arm's answer is its own, of either status, and the head rests."""
     both = arms("planar3", "planar3")
     tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
-    q = both.random(7, COUNT)
+    q = both.random(COUNT, seed=7)
     p = [both.fk(q, tip)[:, :3, 3] for tip in both.tips]
     p[arm][3] += 100.0
-    q0 = both.random(8)
+    q0 = both.random(seed=8)
     for start in ({}, {"q0": q0, "prefer": "fast"}):
         found = solve(both, p, tasks=tasks, device="cuda", **start)
         missed = np.arange(COUNT) == 3

@@ -23,7 +23,7 @@ COUNTS = [1, 33, 2000, 20_000]  # a warp for each, and a thread for each
 def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) -> None:
     robot = supple.load(name)
     for count in COUNTS:
-        T = robot.fk(robot.random(7, count))
+        T = robot.fk(robot.random(count, seed=7))
         found = solve(
             robot, T, position_tolerance=gate[0], rotation_tolerance=gate[1], device="cuda"
         )
@@ -34,7 +34,7 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
 @pytest.mark.parametrize("count", [300, 12_000])
 def test_doubles_alone(count: int) -> None:
     robot = supple.load("ur5e")
-    T = robot.fk(robot.random(7, count))
+    T = robot.fk(robot.random(count, seed=7))
     T[::100, 2, 3] += 3.0
     found = solve(robot, T, device="cuda", precision="double")
     again = solve(robot, T[::-1], device="cuda", precision="double")
@@ -47,7 +47,7 @@ def test_doubles_alone(count: int) -> None:
 
 def test_one_target() -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(8))
+    T = robot.fk(robot.random(seed=8))
     found = solve(robot, T, device="cuda:0")
     assert found.status is Status.CONVERGED
     assert found.q.shape == (7,)
@@ -57,7 +57,7 @@ def test_one_target() -> None:
 def test_an_arm_of_five_joints_points_its_tool() -> None:
     robot = supple.load("youbot")
     (tip,) = robot.tips
-    T = robot.fk(robot.random(9, 11_000))
+    T = robot.fk(robot.random(11_000, seed=9))
     tasks = [PositionTask(tip), AxisTask(tip)]
     found = solve(robot, [T[:, :3, 3], T[:, :3, 2]], tasks=tasks, device="cuda")
     assert found.success.all()
@@ -70,7 +70,7 @@ def test_an_arm_of_five_joints_points_its_tool() -> None:
 def test_both_hands_of_a_humanoid(count: int, robot_files: Callable[[str, str], Path]) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     hands = ["left_wrist_yaw_link", "right_wrist_yaw_link"]
-    q = robot.random(14, count)
+    q = robot.random(count, seed=14)
     T = [robot.fk(q, hand) for hand in hands]
     found = solve(robot, T, tasks=hands, device="cuda")
     few = solve(robot, [one[:300] for one in T], tasks=hands)
@@ -88,7 +88,7 @@ def test_both_hands_of_a_humanoid(count: int, robot_files: Callable[[str, str], 
 )
 def test_any_rule(rule: supple.damping.DampingRule) -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(10, 11_000))
+    T = robot.fk(robot.random(11_000, seed=10))
     found = solve(robot, T, damping=rule, device="cuda")
     assert found.success.mean() > 0.999
     hold(robot, T, found)
@@ -111,7 +111,7 @@ def test_targets_out_of_reach_give_the_closest_pose(count: int) -> None:
 @pytest.mark.parametrize("count", [300, 11_000])
 def test_what_is_not_finite_is_said(count: int) -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(11, count))
+    T = robot.fk(robot.random(count, seed=11))
     T[7, 0, 3] = np.nan
     T[9, 1, 3] = 1e12
     found = solve(robot, T, device="cuda")
@@ -124,7 +124,7 @@ def test_what_is_not_finite_is_said(count: int) -> None:
 
 def test_the_same_bits_again_and_in_any_order() -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(12, 11_000))
+    T = robot.fk(robot.random(11_000, seed=12))
     T[::50, 2, 3] += 2.0
     order = np.random.default_rng(0).permutation(len(T))
     for few in (slice(0, 500), slice(None)):
@@ -138,7 +138,7 @@ def test_the_same_bits_again_and_in_any_order() -> None:
 @pytest.mark.parametrize("count", [64, 12_000])
 def test_from_a_start_nearby(count: int) -> None:
     robot = supple.load("panda")
-    q = 0.9 * robot.random(13, count)
+    q = 0.9 * robot.random(count, seed=13)
     near = np.clip(q + 0.02, robot.lower, robot.upper)
     found = solve(robot, robot.fk(q), q0=near, prefer="fast", device="cuda")
     assert found.success.all()

@@ -102,7 +102,7 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
 
 def test_random_robots_keep_the_bound() -> None:
     arm, rng = robot("panda"), np.random.default_rng(5)
-    q = arm.random(rng, 200_000).astype(np.float32)
+    q = arm.random(200_000, seed=rng).astype(np.float32)
     q[::7] = SINGULAR["panda"][1]  # (of those some wait for others)
     twist = (rng.normal(size=(200_000, 6)) * 10.0 ** rng.uniform(-9, 6, (200_000, 1))).astype("f4")
     found = supple.step(arm, q, twist, device="cuda")
@@ -138,7 +138,7 @@ def test_other_tasks_and_several_frames() -> None:
     expected, found = both(robot("panda"), q, twist, PositionTask(axes="body"))
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     two = robot("y")
-    q = two.random(0, 500)
+    q = two.random(500, seed=0)
     asked = np.random.default_rng(0).normal(size=(500, len(two.tips), 6))
     expected, found = both(two, q, asked)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)

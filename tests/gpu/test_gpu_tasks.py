@@ -37,7 +37,7 @@ def errors(robot: supple.Robot, tasks: tuple[Any, ...], q: Array, targets: Any) 
 @pytest.mark.parametrize("name", CASES)
 def test_as_on_the_cpu(name: str, count: int) -> None:
     robot, tasks, rule = CASES[name]
-    targets = reached(robot, tasks, robot.random(3, count))
+    targets = reached(robot, tasks, robot.random(count, seed=3))
     found = solve(robot, targets, tasks=tasks, damping=rule, device="cuda")
     few = solve(robot, [one[:200] for one in targets], tasks=tasks, damping=rule)
     assert (found.status[:200] == few.status).mean() >= 0.995
@@ -57,7 +57,7 @@ def test_as_on_the_cpu(name: str, count: int) -> None:
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_posture_is_kept_near(count: int) -> None:
     robot = supple.load("panda")
-    T, rest = robot.fk(robot.random(4, count)), robot.neutral()
+    T, rest = robot.fk(robot.random(count, seed=4)), robot.neutral()
     tasks = [PoseTask(), PostureTask()]
     found = solve(robot, [T, rest], tasks=tasks, device="cuda")
     few, plain = solve(robot, [T[:200], rest], tasks=tasks), solve(robot, T[:200])

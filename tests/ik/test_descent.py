@@ -49,7 +49,7 @@ def descended(
 @pytest.mark.parametrize("max_step", [None, 0.02])
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
 def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | None) -> None:
-    ends, away = PANDA.random(21, 12), np.random.default_rng(3).normal(size=(12, 7))
+    ends, away = PANDA.random(12, seed=21), np.random.default_rng(3).normal(size=(12, 7))
     ends[6:, 3] = PANDA.upper[3]  # towards a limit, and some from it
     begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
     compared = 0
@@ -67,7 +67,7 @@ def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | N
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
 def test_every_rule_finds_answers_on_every_lane(rule: KernelRule, isa: str) -> None:
-    T = PANDA.fk(PANDA.random(22, 150))
+    T = PANDA.fk(PANDA.random(150, seed=22))
     found = solve(PANDA, T, damping=rule)
     hold(PANDA, T, found)
     assert found.success.mean() >= 0.98
@@ -75,7 +75,7 @@ def test_every_rule_finds_answers_on_every_lane(rule: KernelRule, isa: str) -> N
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
 def test_what_a_rule_remembers_is_of_its_own_start(rule: KernelRule) -> None:
-    T = PANDA.fk(PANDA.random(23, 80))
+    T = PANDA.fk(PANDA.random(80, seed=23))
     whole = solve(PANDA, T, damping=rule, threads=1)
     order = np.random.default_rng(0).permutation(80)
     mixed = solve(PANDA, T[order], damping=rule, threads=2)
@@ -103,7 +103,7 @@ def test_the_default_is_the_norm_of_the_error() -> None:
     robot = PANDA
     rule = search_of(robot, None).rule
     assert isinstance(rule, damping.ErrorNorm)
-    T = robot.fk(robot.random(24, 100))
+    T = robot.fk(robot.random(100, seed=24))
     plain, same = solve(robot, T), solve(robot, T, damping=rule)
     assert (plain.q == same.q).all()
     assert 0.5 < rule.gain / damping.ErrorNorm.for_robot(robot).gain < 2
@@ -111,7 +111,7 @@ def test_the_default_is_the_norm_of_the_error() -> None:
 
 @pytest.mark.parametrize("max_step", [1e-3, 0.05, 0.3, 10.0])
 def test_no_joint_moves_farther_in_an_iteration(max_step: float) -> None:
-    begin = PANDA.random(25, 20)
+    begin = PANDA.random(20, seed=25)
     near = np.clip(begin + 0.2 * np.sin(np.arange(7)), PANDA.lower, PANDA.upper)
     for T, q0 in zip(PANDA.fk(near), begin, strict=True):
         found = solve(PANDA, T, q0=q0, prefer="fast", max_step=max_step)
@@ -122,7 +122,7 @@ def test_no_joint_moves_farther_in_an_iteration(max_step: float) -> None:
 
 @pytest.mark.parametrize("max_step", [0.02, 0.2])
 def test_short_steps_solve_as_well(max_step: float) -> None:
-    T = PANDA.fk(PANDA.random(26, 100))
+    T = PANDA.fk(PANDA.random(100, seed=26))
     found = solve(PANDA, T, max_step=max_step)
     assert found.success.all()
     hold(PANDA, T, found)

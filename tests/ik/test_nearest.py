@@ -18,7 +18,7 @@ def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: floa
     """A power of two changes no bit: of the axis alone, and of one beside a position."""
     robot = supple.load("panda")
     axis, position = AxisTask("panda_link8", (1, 0, 0)), PositionTask("panda_link8")
-    for T in robot.fk(robot.random(41, 20), "panda_link8"):
+    for T in robot.fk(robot.random(20, seed=41), "panda_link8"):
         x, p = T[:3, 0].copy(), T[:3, 3].copy()
         one, same = (
             solve(robot, [p, d], tasks=(position, axis)) if pinned else solve(robot, d, tasks=axis)
@@ -31,7 +31,7 @@ def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: floa
 
 def test_an_answer_beside_the_start_is_not_compared() -> None:
     robot = supple.load("panda")
-    for q in 0.6 * robot.random(45, 20):
+    for q in 0.6 * robot.random(20, seed=45):
         found = solve(robot, robot.fk(q), q0=q + 0.02)
         assert found.success
         assert found.restarts == 0
@@ -44,7 +44,7 @@ def test_a_singular_target_beside_the_start_is_reached_from_the_start(
 ) -> None:
     """Where a damped descent stops short of it Newton's method goes on, and no other start does."""
     robot, rng, slow = supple.load(name), np.random.default_rng(42), damping.Constant(0.1)
-    for q in 0.6 * robot.random(43, 60):
+    for q in 0.6 * robot.random(60, seed=43):
         q[joint] = 0.0
         q = np.clip(q, robot.lower, robot.upper)
         q0 = np.clip(q + rng.normal(scale=0.02, size=robot.dof), robot.lower, robot.upper)
@@ -57,10 +57,10 @@ def test_a_singular_target_beside_the_start_is_reached_from_the_start(
 def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> None:
     """Its own closest pose is taken only if it is hardly less close: 1.2 times the square."""
     robot, hand = supple.load("panda"), PositionTask("panda_link8")
-    p = robot.fk(robot.random(46, 40))[:, :3, 3]
+    p = robot.fk(robot.random(40, seed=46))[:, :3, 3]
     p *= (1.5 / np.linalg.norm(p, axis=1))[:, None]
     near, closest = (
-        solve(robot, p, tasks=hand, q0=robot.random(47, 40)),
+        solve(robot, p, tasks=hand, q0=robot.random(40, seed=47)),
         solve(robot, p, tasks=hand),
     )
     assert not near.success.any()

@@ -28,7 +28,7 @@ def same(a: supple.Solution, b: supple.Solution) -> bool:
 @pytest.mark.parametrize("name", ARMS)
 def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) -> None:
     robot = supple.load(name)
-    T = robot.fk(robot.random(7, 2000))
+    T = robot.fk(robot.random(2000, seed=7))
     found = solve(robot, T, position_tolerance=gate[0], rotation_tolerance=gate[1])
     assert found.success.all()
     hold(robot, T, found, *gate)
@@ -37,7 +37,7 @@ def test_every_reachable_target_is_solved(name: str, gate: tuple[float, float]) 
 @pytest.mark.parametrize("name", ARMS)
 def test_one_at_a_time_as_well(name: str) -> None:
     robot = supple.load(name)
-    T = robot.fk(robot.random(8, 200))
+    T = robot.fk(robot.random(200, seed=8))
     for target in T:
         found = solve(robot, target)
         assert found.status is Status.CONVERGED
@@ -47,7 +47,7 @@ def test_one_at_a_time_as_well(name: str) -> None:
 def test_an_arm_of_five_joints_points_its_tool() -> None:
     robot = supple.load("youbot")
     (tip,) = robot.tips
-    T = robot.fk(robot.random(9, 2000))
+    T = robot.fk(robot.random(2000, seed=9))
     for gate in GATES:
         found = solve(
             robot,
@@ -69,7 +69,7 @@ def test_pinocchio_agrees(robot_files: Callable[[str, str], Path]) -> None:
     robot = supple.urdf(path)
     frame = robot.tips[0]
     other = Pinocchio(path, robot.joint_names)
-    T = robot.fk(robot.random(10, 300), frame)
+    T = robot.fk(robot.random(300, seed=10), frame)
     found = solve(robot, T, tasks=frame)
     assert found.success.all()
     for q, target in zip(found.q, T, strict=True):
@@ -81,7 +81,7 @@ def test_pinocchio_agrees(robot_files: Callable[[str, str], Path]) -> None:
 
 def test_every_instruction_set_solves_the_same_targets(isa: str) -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(11, 500))
+    T = robot.fk(robot.random(500, seed=11))
     found = solve(robot, T)
     assert found.success.all()
     hold(robot, T, found)
@@ -94,9 +94,9 @@ def test_every_instruction_set_solves_the_same_targets(isa: str) -> None:
 @pytest.mark.parametrize("start", [False, True], ids=["no q0", "q0"])
 def test_same_bits_whatever_else_is_in_the_batch(start: bool) -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(12, 700))
+    T = robot.fk(robot.random(700, seed=12))
     T[::10, 2, 3] += 2.0  # some are out of reach
-    q0 = robot.random(13, 700) if start else None
+    q0 = robot.random(700, seed=13) if start else None
     whole = solve(robot, T, q0=q0, threads=1, max_starts=24)
     assert not whole.success.all()
     for threads in (2, 3):
@@ -112,15 +112,15 @@ def test_same_bits_whatever_else_is_in_the_batch(start: bool) -> None:
 
 def test_the_same_call_gives_the_same_bits_again() -> None:
     robot = supple.load("ur5e")
-    for target in robot.fk(robot.random(14, 50)):
+    for target in robot.fk(robot.random(50, seed=14)):
         assert same(solve(robot, target), solve(robot, target))
 
 
 def test_what_was_solved_before_does_not_matter() -> None:
     # Nor where the one start there may be has failed, and lanes have not run.
     robot = supple.load("panda")
-    reachable = robot.fk(robot.random(17, 20))
-    beyond = robot.fk(robot.random(18))
+    reachable = robot.fk(robot.random(20, seed=17))
+    beyond = robot.fk(robot.random(seed=18))
     beyond[:3, 3] += 0.7
     first = [solve(robot, beyond, max_starts=k) for k in (1, 2, 9)]
     for target in reachable:
@@ -155,7 +155,7 @@ def test_the_closest_pose_moves_with_the_target(name: str) -> None:
     # From inside reach to far outside, in steps of 2 mm: the closest pose is nearly a projection,
     # so it moves no farther than the target. Joints only jump to a branch that reaches farther.
     robot = supple.load(name)
-    T = np.repeat(robot.fk(robot.random(3))[None], 400, axis=0)
+    T = np.repeat(robot.fk(robot.random(seed=3))[None], 400, axis=0)
     out = T[0, :3, 3] - robot.base[:3, 3]
     T[:, :3, 3] += 0.002 * np.arange(400)[:, None] * out / np.linalg.norm(out)
     q, poses, q0 = [], [], None
@@ -191,7 +191,7 @@ def test_a_weight_trades_position_for_orientation() -> None:
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14"])
 def test_along_a_path_nothing_jumps(name: str) -> None:
     robot = supple.load(name)
-    begin, end = 0.6 * robot.random(15, 2)
+    begin, end = 0.6 * robot.random(2, seed=15)
     course = begin + np.linspace(0, 1, 300)[:, None] * (end - begin)
     T = robot.fk(course)
     q = begin
@@ -204,8 +204,8 @@ def test_along_a_path_nothing_jumps(name: str) -> None:
 
 def test_nearest_is_no_farther_than_the_others() -> None:
     robot = supple.load("puma560")
-    T = robot.fk(robot.random(16, 100))
-    starts = robot.random(17, 100)
+    T = robot.fk(robot.random(100, seed=16))
+    starts = robot.random(100, seed=17)
     batch = solve(robot, T, q0=starts)
     assert batch.success.all()
     better = 0
@@ -219,7 +219,7 @@ def test_nearest_is_no_farther_than_the_others() -> None:
 
 def test_several_solutions_are_distinct_and_verified() -> None:
     robot = supple.load("puma560")
-    for target in robot.fk(robot.random(18, 20)):
+    for target in robot.fk(robot.random(20, seed=18)):
         found = solve(robot, target, solutions=6)
         assert found.q.shape == (len(found.status), robot.dof)
         assert 1 <= len(found.q) <= 6
@@ -232,7 +232,7 @@ def test_several_solutions_are_distinct_and_verified() -> None:
 
 def test_a_criterion_chooses() -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(19, 60))
+    T = robot.fk(robot.random(60, seed=19))
 
     def bent(q: np.ndarray) -> float:
         return float(-abs(q[3]))
@@ -257,7 +257,7 @@ def test_a_criterion_chooses() -> None:
 @pytest.mark.parametrize("shape", [(), (3,), (2, 5), (0,), (1, 0, 2)], ids=str)
 def test_shapes(shape: tuple[int, ...]) -> None:
     robot = supple.load("ur5e")
-    found = solve(robot, robot.fk(robot.random(0, *shape)))
+    found = solve(robot, robot.fk(robot.random(shape, seed=0)))
     assert found.q.shape == (*shape, robot.dof)
     for name in ("status", "position_error", "rotation_error", "iterations", "restarts", "success"):
         assert np.shape(getattr(found, name)) == shape
@@ -269,7 +269,7 @@ def test_shapes(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("ratio", [1e-6, 1e-3, 1e3, 1e6])
 def test_weights_do_not_keep_a_target_from_being_reached(ratio: float) -> None:
     robot = supple.load("panda")
-    T = robot.fk(robot.random(15, 200))
+    T = robot.fk(robot.random(200, seed=15))
     found = solve(robot, T, tasks=PoseTask(weight=[ratio] * 3 + [1.0] * 3))
     assert found.success.all()
     hold(robot, T, found)
@@ -281,7 +281,7 @@ def test_units_of_length_do_not_matter(unit: float) -> None:
     table = [(0, 0, -quarter), (0.4318, 0.14909, 0), (-0.02032, 0, quarter)]
     table += [(0, 0.43307, -quarter), (0, 0, quarter), (0, 0.05625, 0)]
     robot = supple.dh([(a * unit, alpha, d * unit, 0.0) for a, d, alpha in table])
-    T = robot.fk(robot.random(16, 300))
+    T = robot.fk(robot.random(300, seed=16))
     found = solve(robot, T, position_tolerance=1e-6 * unit)
     assert found.success.all()
     assert found.restarts.mean() < 3

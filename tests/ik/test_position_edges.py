@@ -42,7 +42,7 @@ class Prepared:
 
 def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
     """Of each target about none or several different answers; the least of them is taken."""
-    T = PANDA.fk(PANDA.random(0, 30))
+    T = PANDA.fk(PANDA.random(30, seed=0))
     T[::3] = FAR
     asked = Prepared()
     found = solve(PANDA, T, prefer=asked)
@@ -68,8 +68,8 @@ def test_a_criterion_is_not_asked_when_time_is_up() -> None:
 
 
 def test_each_target_of_a_batch_is_compared_as_if_alone() -> None:
-    q0 = PANDA.random(5, 12)
-    T = PANDA.fk(PANDA.random(6, 12))
+    q0 = PANDA.random(12, seed=5)
+    T = PANDA.fk(PANDA.random(12, seed=6))
     for start, target in zip(q0, T, strict=True):
         every = solve(PANDA, target, q0=start, prefer="nearest", solutions=6)
         moves = np.abs(every.q - start).max(axis=1)
@@ -135,7 +135,7 @@ def test_a_method_of_a_class_is_bound() -> None:
 )
 def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> None:
     """What is not an array of float64 goes the long way."""
-    for T in PANDA.fk(PANDA.random(31, 20)):
+    for T in PANDA.fk(PANDA.random(20, seed=31)):
         short, long = solve(PANDA, T.copy(), **usual), solve(PANDA, T.tolist(), **usual)
         assert short.status == long.status
         assert (short.q == long.q).all()
@@ -160,8 +160,8 @@ def test_ctrl_c_is_not_lost_while_a_table_is_made(monkeypatch: pytest.MonkeyPatc
 
 def test_many_robots_take_turns() -> None:
     robots = [supple.load(name) for name in ("panda", "ur5e", "iiwa14", "puma560")] * 2
-    first = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
-    again = [solve(robot, robot.fk(robot.random(1)).copy()) for robot in robots]
+    first = [solve(robot, robot.fk(robot.random(seed=1)).copy()) for robot in robots]
+    again = [solve(robot, robot.fk(robot.random(seed=1)).copy()) for robot in robots]
     for one, other in zip(first, again, strict=True):
         assert (one.q == other.q).all()
 
@@ -328,7 +328,7 @@ def test_complex_numbers_are_refused_without_a_warning(target: Any) -> None:
 @pytest.mark.parametrize("lead", [(), (6,), (2, 3)], ids=str)
 def test_poses_of_several_frames_are_taken_as_fk_returns_them(lead: tuple[int, ...]) -> None:
     robot = supple.load("y")
-    T = robot.fk(robot.random(3, *lead))
+    T = robot.fk(robot.random(lead, seed=3))
     k = len(robot.tips)
     assert T.shape == (*lead, k, 4, 4)
     found = solve(robot, T)
@@ -338,14 +338,14 @@ def test_poses_of_several_frames_are_taken_as_fk_returns_them(lead: tuple[int, .
     assert np.all(found.success)
     np.testing.assert_allclose(robot.fk(found.q), T, atol=2e-6)
     turned = robot.tips[::-1]
-    found = solve(robot, robot.fk(robot.random(3, *lead), turned), tasks=turned)
+    found = solve(robot, robot.fk(robot.random(lead, seed=3), turned), tasks=turned)
     assert np.all(found.success)
     np.testing.assert_allclose(robot.fk(found.q), T, atol=2e-6)
 
 
 def test_other_arrays_for_several_tasks_are_refused() -> None:
     robot = supple.load("y")
-    T = robot.fk(robot.random(3, 5))
+    T = robot.fk(robot.random(5, seed=3))
     for wrong in (T[:, 0], T[:, :1], T[0, 0], np.concatenate([T, T], axis=1)):
         with pytest.raises(InputError, match=r"an array of shape \(..., 2, 4, 4\); given: shape"):
             solve(robot, wrong)

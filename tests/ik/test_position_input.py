@@ -74,7 +74,7 @@ def test_unknown_names_are_listed() -> None:
 
 @pytest.mark.parametrize("prefer", [None, "limits"])
 def test_rows_that_are_not_finite_do_not_spoil_a_batch(prefer: Any) -> None:
-    T = PANDA.fk(PANDA.random(1, 40))
+    T = PANDA.fk(PANDA.random(40, seed=1))
     clean = solve(PANDA, T, prefer=prefer)
     T[3, 0, 0], T[17, 1, 3] = np.nan, -np.inf
     found = solve(PANDA, T, prefer=prefer)
@@ -84,7 +84,7 @@ def test_rows_that_are_not_finite_do_not_spoil_a_batch(prefer: Any) -> None:
     assert np.isinf(found.position_error[bad]).all()
     assert (found.q[~bad] == clean.q[~bad]).all()
     assert found.success[~bad].all()
-    q0 = PANDA.random(2, 40)
+    q0 = PANDA.random(40, seed=2)
     q0[5] = np.nan
     near = solve(PANDA, T, q0=q0)
     assert set(np.flatnonzero(near.status == Status.NONFINITE_INPUT)) == {3, 5, 17}
@@ -154,7 +154,7 @@ def test_no_time_at_all() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], threads: int) -> None:
     # Without any time all that is done is done after the end: a look at it every few iterations.
-    T = PANDA.fk(PANDA.random(7, 3000))
+    T = PANDA.fk(PANDA.random(3000, seed=7))
     T[::2, :3, 3] += 5
     T[[10, 2000], 0, 0] = np.nan  # of those that are begun, and of those that are not
     found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
@@ -225,7 +225,7 @@ def test_ctrl_c_stops_a_batch() -> None:
         try:
             supple.solve(robot, T)
         except KeyboardInterrupt:
-            print("stopped", supple.solve(robot, robot.fk(robot.random(0))).success)
+            print("stopped", supple.solve(robot, robot.fk(robot.random(seed=0))).success)
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
@@ -258,7 +258,7 @@ def test_the_interpreter_runs_meanwhile() -> None:
 
 
 def test_threads_may_ask_for_different_tolerances_at_once() -> None:
-    T = PANDA.fk(PANDA.random(3, 3000))
+    T = PANDA.fk(PANDA.random(3000, seed=3))
     results: dict[float, supple.Solution] = {}
 
     def work(tolerance: float) -> None:
@@ -278,7 +278,7 @@ def test_memory_does_not_grow() -> None:
     code = """
         import resource, numpy as np, supple
         robot = supple.load("panda")
-        T = robot.fk(robot.random(0, 2000))
+        T = robot.fk(robot.random(2000, seed=0))
         def peak():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(3):
@@ -295,7 +295,7 @@ def test_memory_does_not_grow() -> None:
 
 
 def test_targets_become_the_same_numbers_either_way() -> None:
-    T = PANDA.fk(PANDA.random(4, 3, 50))
+    T = PANDA.fk(PANDA.random((3, 50), seed=4))
     rng = np.random.default_rng(0)
     T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as files and other programs have them
     exact = supple.PoseTask().targets(PANDA, T)
@@ -314,10 +314,10 @@ def test_a_robot_far_from_the_origin_and_one_of_other_size() -> None:
     away = np.eye(4)
     away[:3, 3] = 100.0, -50.0, 3.0
     robot = PANDA.with_base(away)
-    T = robot.fk(robot.random(5, 200))
+    T = robot.fk(robot.random(200, seed=5))
     assert solve(robot, T).success.all()
     crane = supple.dh([(2.0, np.pi / 2, 5.0, 0.0), (20.0, 0.0, 0.0, 0.0), (15.0, 0.0, 0.0, 0.0)])
-    at = crane.fk(crane.random(6, 200))[:, :3, 3]
+    at = crane.fk(crane.random(200, seed=6))[:, :3, 3]
     assert solve(crane, at, tasks=supple.PositionTask()).success.all()
 
 
@@ -325,7 +325,7 @@ def test_a_robot_without_limits() -> None:
     robot = supple.load("y")
     assert not np.isfinite(robot.upper).all()
     tasks = [supple.PositionTask(tip) for tip in robot.tips]
-    T = robot.fk(robot.random(7, 50))
+    T = robot.fk(robot.random(50, seed=7))
     found = solve(robot, [T[:, k, :3, 3] for k in range(len(tasks))], tasks=tasks)
     assert np.isfinite(found.q).all()
     assert found.success.all()

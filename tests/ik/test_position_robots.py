@@ -38,7 +38,7 @@ def inside(robot: supple.Robot, q: Array) -> bool:
 def test_one_hand_relative_to_the_other(robot_files: Callable[[str, str], Path]) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     left, right = "left_wrist_yaw_link", "right_wrist_yaw_link"
-    q = robot.random(51, 30)
+    q = robot.random(30, seed=51)
     T, S = robot.fk(q, left), robot.fk(q, right)
     tasks = [PositionTask(left), PoseTask(right, base=left)]
     found = solve(robot, [T[:, :3, 3], np.linalg.inv(T) @ S], tasks=tasks)
@@ -55,7 +55,7 @@ def test_the_fingers_of_a_hand(robot_files: Callable[[str, str], Path]) -> None:
     robot = supple.urdf(robot_files("cmeel.prefix", file))
     assert len(robot.tips) == 4
     tasks = [PositionTask(tip) for tip in robot.tips]
-    T = robot.fk(robot.random(52, 60))
+    T = robot.fk(robot.random(60, seed=52))
     found = solve(robot, [T[:, k, :3, 3] for k in range(4)], tasks=tasks)
     assert found.success.mean() >= 0.95
     off = robot.fk(found.q)[:, :, :3, 3] - T[:, :, :3, 3]
@@ -66,7 +66,9 @@ def test_the_fingers_of_a_hand(robot_files: Callable[[str, str], Path]) -> None:
 @pytest.mark.parametrize("base", ["panda_link0", "panda_link3"])
 def test_relative_targets_move_with_what_they_are_relative_to(base: str) -> None:
     # Standing elsewhere changes nothing: the same answers to the same targets.
-    T = np.linalg.inv(PANDA.fk(PANDA.random(53, 40), base)) @ PANDA.fk(PANDA.random(53, 40))
+    T = np.linalg.inv(PANDA.fk(PANDA.random(40, seed=53), base)) @ PANDA.fk(
+        PANDA.random(40, seed=53)
+    )
     away = np.array([[0, -1, 0, 5.0], [1, 0, 0, -2.0], [0, 0, 1, 1.0], [0, 0, 0, 1]])
     here = solve(PANDA, T, tasks=PoseTask(TIP, base=base))
     there = solve(PANDA.with_base(away), T, tasks=PoseTask(TIP, base=base))
@@ -84,7 +86,7 @@ def test_relative_targets_move_with_what_they_are_relative_to(base: str) -> None
 def test_rows_that_are_not_asked_for_are_free(rows: tuple[str, ...]) -> None:
     # A target that differs only in what is masked is the same target.
     task = PoseTask(TIP, rows=rows)
-    T = PANDA.fk(PANDA.random(54, 40))
+    T = PANDA.fk(PANDA.random(40, seed=54))
     found = solve(PANDA, T, tasks=task)
     assert found.success.all()
     for q, target in zip(found.q[:10], T, strict=False):
@@ -95,7 +97,7 @@ def test_rows_that_are_not_asked_for_are_free(rows: tuple[str, ...]) -> None:
 
 
 def test_weights_do_not_move_what_can_be_reached() -> None:
-    T = PANDA.fk(PANDA.random(55, 100))
+    T = PANDA.fk(PANDA.random(100, seed=55))
     for weight in ((10.0,) * 3 + (1.0,) * 3, (1, 2, 3, 0.1, 0.2, 0.3)):
         found = solve(PANDA, T, tasks=PoseTask(TIP, weight=weight))
         assert found.success.all()
@@ -118,7 +120,7 @@ def test_a_row_that_weighs_more_is_off_by_less() -> None:
 def test_a_robot_of_one_joint() -> None:
     one = PANDA.freeze(dict.fromkeys(PANDA.joint_names[1:], 0.4))
     assert one.dof == 1
-    q = one.random(57, 50)
+    q = one.random(50, seed=57)
     found = solve(one, one.fk(q))
     assert found.success.all()
     np.testing.assert_allclose(found.q, q, atol=1e-5)
@@ -132,7 +134,7 @@ def test_a_robot_of_one_joint() -> None:
     slide = supple.load("stanford").freeze([n for i, n in enumerate(
         supple.load("stanford").joint_names) if i != 2])  # fmt: skip
     assert slide.prismatic.all()
-    assert solve(slide, slide.fk(slide.random(58, 20))).success.all()
+    assert solve(slide, slide.fk(slide.random(20, seed=58))).success.all()
 
 
 def test_a_robot_of_no_joints_is_refused() -> None:
@@ -144,7 +146,7 @@ def test_welded_joints_stay_where_they_are() -> None:
     values = {PANDA.joint_names[2]: 0.7, PANDA.joint_names[6]: -0.3}
     welded = PANDA.freeze(values)
     free = [i for i, name in enumerate(PANDA.joint_names) if name not in values]
-    T = welded.fk(welded.random(59, 100))
+    T = welded.fk(welded.random(100, seed=59))
     found = solve(welded, T)
     assert found.success.mean() >= 0.99
     q = np.empty((100, 7))
@@ -158,8 +160,8 @@ def test_limits_that_are_infinite_on_one_side_or_both() -> None:
     table = [(0.0, np.pi / 2, 0.3, 0.0), (0.4, 0.0, 0.0, 0.0), (0.1, np.pi / 2, 0.0, 0.0)]
     wrist = [(0.0, -np.pi / 2, 0.4, 0.0), (0.0, np.pi / 2, 0.0, 0.0), (0.0, 0.0, 0.1, 0.0)]
     robot = supple.dh(table + wrist, limits=limits)
-    T = robot.fk(robot.random(60, 200))
-    for found in (solve(robot, T), solve(robot, T, q0=robot.random(61, 200))):
+    T = robot.fk(robot.random(200, seed=60))
+    for found in (solve(robot, T), solve(robot, T, q0=robot.random(200, seed=61))):
         assert found.success.mean() >= 0.99
         assert inside(robot, found.q)
         assert np.abs(found.q).max() < 20.0
@@ -198,7 +200,7 @@ def test_targets_that_are_no_numbers(kind: str, options: dict[str, Any], bad: fl
 
 
 def test_a_posture_that_is_no_number() -> None:
-    T = PANDA.fk(PANDA.random(62, 3))
+    T = PANDA.fk(PANDA.random(3, seed=62))
     rest = np.tile(PANDA.neutral(), (3, 1))
     rest[1, 4] = np.nan
     found = solve(PANDA, [T, rest], tasks=[PoseTask(TIP), PostureTask()])

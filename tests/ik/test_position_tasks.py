@@ -38,7 +38,7 @@ def test_every_kind_of_task(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
     frames = set(robot.frames)
     assert {task.frame for task in tasks} <= frames
-    targets = reached(robot, tasks, robot.random(1, 100))
+    targets = reached(robot, tasks, robot.random(100, seed=1))
     found = solve(robot, targets, tasks=tasks)
     assert found.success.all()
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
@@ -53,7 +53,7 @@ def test_every_kind_of_task(kind: str) -> None:
 def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
     robot, tasks = supple.load("panda"), PANDA[kind]
     layout = compile_tasks(robot, tasks)
-    q = robot.random(2, 50)
+    q = robot.random(50, seed=2)
     assert np.abs(layout.error(q, layout.reached(q))).max() < 1e-12
 
 
@@ -81,7 +81,7 @@ def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
 def test_all_ends_of_a_tree(name: str) -> None:
     robot = supple.load(name)
     tasks = tuple(PositionTask(tip) for tip in robot.tips)
-    targets = reached(robot, tasks, robot.random(3, 200))
+    targets = reached(robot, tasks, robot.random(200, seed=3))
     found = solve(robot, targets, tasks=tasks)
     assert found.success.mean() >= 0.99
     assert (
@@ -95,7 +95,7 @@ def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> No
     """As it is, whatever the task weighs."""
     robot = supple.load("y")
     tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
-    targets = reached(robot, tasks, robot.random(4, 10))
+    targets = reached(robot, tasks, robot.random(10, seed=4))
     targets[far] += 9.0
     found = solve(robot, targets, tasks=tasks)
     assert not found.success.any()
@@ -116,7 +116,7 @@ def test_four_limbs_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> No
         "right_wrist_yaw_link",
     ]
     tasks = tuple(PoseTask(frame) for frame in frames)
-    targets = reached(robot, tasks, robot.random(4, 40))
+    targets = reached(robot, tasks, robot.random(40, seed=4))
     found = solve(robot, targets, tasks=tasks)
     assert found.success.mean() >= 0.95
     assert (
@@ -130,7 +130,7 @@ def test_four_limbs_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> No
 def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
     robot = supple.load("panda")
     pose, rest = PoseTask(), robot.neutral()
-    T = robot.fk(robot.random(5, 60))
+    T = robot.fk(robot.random(60, seed=5))
     plain = solve(robot, T)
     drawn = solve(robot, [T, rest], tasks=[pose, PostureTask()])
     assert drawn.success.all()
@@ -149,7 +149,7 @@ def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
 def test_a_posture_of_one_joint_in_any_order_and_one_at_a_time() -> None:
     robot = supple.load("panda")
     name = robot.joint_names[2]
-    T = robot.fk(robot.random(6, 20))
+    T = robot.fk(robot.random(20, seed=6))
     tasks = [PostureTask([name]), PositionTask()]
     batch = solve(robot, [[0.3], T[:, :3, 3]], tasks=tasks)
     assert batch.success.all()

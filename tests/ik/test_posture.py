@@ -45,7 +45,7 @@ def test_no_small_move_comes_nearer(name: str, task: supple.PoseTask) -> None:
     robot = supple.load(name)
     count, bound = 0, 0
     for k in range(150):
-        T, rest = robot.fk(robot.random(1000 + k)), robot.random(5000 + k)
+        T, rest = robot.fk(robot.random(seed=1000 + k)), robot.random(seed=5000 + k)
         target = T if isinstance(task, PoseTask) else T[:3, 3]
         found = solve(robot, [target, rest], tasks=[task, PostureTask()])
         if not found.success:

@@ -12,7 +12,7 @@ from supple import InputError, PoseTask, PositionTask, SolveReport, Status, damp
 from targets import boundary
 
 PANDA = supple.load("panda")
-T = PANDA.fk(PANDA.random(41, 30))
+T = PANDA.fk(PANDA.random(30, seed=41))
 
 
 def told(target: np.ndarray, **options: object) -> tuple[supple.Solution, SolveReport]:

@@ -139,7 +139,9 @@ def test_mimics_join_what_they_move(count: int) -> None:
     robot = mimicking()
     tasks = [PositionTask(tip) for tip in robot.tips][:count]
     (held,) = joints(robot, *tasks)
-    moving = np.abs(robot.jacobian(robot.random(0, 20), list(robot.tips)[:count])).max((0, 1, 2))
+    moving = np.abs(robot.jacobian(robot.random(20, seed=0), list(robot.tips)[:count])).max(
+        (0, 1, 2)
+    )
     assert held == np.nonzero(moving)[0].tolist()
 
 
@@ -199,7 +201,7 @@ def test_one_out_of_reach(arm: int, way: str) -> None:
 def test_from_a_start(way: str, prefer: str) -> None:
     """Arms end near it; joints that no task moves stay there, inside their limits."""
     robot = arms("ur5e", "panda")
-    q = 0.9 * robot.random(6, 20)
+    q = 0.9 * robot.random(20, seed=6)
     T = [robot.fk(q, tip) for tip in robot.tips]
     q0 = q + 0.03
     q0[1, 0] = 7.0  # beyond its limit
@@ -214,7 +216,7 @@ def test_from_a_start(way: str, prefer: str) -> None:
 
 def test_what_is_not_finite() -> None:
     robot = arms("ur5e", "panda")
-    T, q0 = somewhere(robot, 12), robot.random(4, 12)
+    T, q0 = somewhere(robot, 12), robot.random(12, seed=4)
     T[0][3, 0, 3] = np.nan
     T[1][5, 1, 3] = 1e12
     q0[8, 0] = np.nan  # of the head
@@ -301,7 +303,7 @@ def test_hands_and_feet_of_a_humanoid(robot_files: Callable[[str, str], Path]) -
     ends = [f"{s}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for s in ("left", "right")]
     parts = parts_of(search_of(robot, ends))
     assert [(len(part.joints), part.search.primary) for part in parts] == [(17, 12), (6, 6), (6, 6)]
-    T = robot.fk(robot.random(14, 300), ends)
+    T = robot.fk(robot.random(300, seed=14), ends)
     found = solve(robot, T, tasks=ends)
     assert found.success.mean() >= 0.995
     far, off = apart(robot.fk(found.q, ends), T)

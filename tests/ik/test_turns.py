@@ -29,7 +29,7 @@ def nearer_by_turns(robot: Robot, q: Array, q0: Array) -> Array:
 def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
     robot = supple.load(name)
     assert (robot.upper - robot.lower >= TURN).any()
-    T, q0 = robot.fk(robot.random(31, 150)), robot.random(32, 150)
+    T, q0 = robot.fk(robot.random(150, seed=31)), robot.random(150, seed=32)
     q0[::3] = robot.upper  # where there is only one way to turn, and beyond it
     q0[1::3] = robot.lower - 1.0
     batch = solve(robot, T, q0=q0)
@@ -47,7 +47,7 @@ def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
 def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
     robot = supple.load("ur5e")
     _, _, T5 = boundary(robot, 20)
-    q0 = robot.random(33, 20)
+    q0 = robot.random(20, seed=33)
     found = solve(robot, T5, q0=q0)
     assert (found.status == Status.UNREACHABLE).all()
     hold(robot, T5, found)
@@ -59,7 +59,7 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
 def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
     """The shortest way to the posture, not to the start."""
     robot = supple.load("ur5e")
-    T, rest = robot.fk(robot.random(34, 60)), robot.random(35)
+    T, rest = robot.fk(robot.random(60, seed=34)), robot.random(seed=35)
     tasks = [PoseTask(), PostureTask()]
     if one:
         q = np.array([solve(robot, [target, rest], tasks=tasks, q0=q0).q for target in T])
@@ -72,7 +72,7 @@ def test_turns_are_no_other_answers() -> None:
     # Six joints, three of whose axes are parallel: eight postures at most.
     robot = supple.load("ur5e")
     counts = []
-    q = robot.random(36, 30)
+    q = robot.random(30, seed=36)
     q[20:, 0] = np.pi  # half a turn from the middle: rounding decides which way
     for target in robot.fk(q):
         found = solve(robot, target, solutions=40)
@@ -90,9 +90,9 @@ def test_turns_are_no_other_answers() -> None:
 def test_a_joint_without_limits_stays_near() -> None:
     robot = supple.load("y")  # joints without limits
     assert np.isinf(robot.upper).any()
-    q0 = robot.random(37) + 40.0
+    q0 = robot.random(seed=37) + 40.0
     tasks = [PositionTask(tip) for tip in robot.tips]
-    goals = [T[:3, 3] for T in robot.fk(robot.random(38))]
+    goals = [T[:3, 3] for T in robot.fk(robot.random(seed=38))]
     found = solve(robot, goals, tasks=tasks, q0=q0)
     assert found.success
     assert np.abs(found.q - q0).max() <= np.pi + 1e-9
@@ -102,7 +102,7 @@ def test_a_joint_without_limits_stays_near() -> None:
 def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
     """So far from zero an angle is rounded by more than the tolerance: no turns then."""
     robot, hand = geared(None), PositionTask("tip")
-    p, q0 = robot.fk(robot.random(40, 20))[:, :3, 3].copy(), np.array([1e8, -1e8])
+    p, q0 = robot.fk(robot.random(20, seed=40))[:, :3, 3].copy(), np.array([1e8, -1e8])
     tolerance = 1e-9
     if batch:
         q = solve(robot, p, tasks=hand, q0=q0, position_tolerance=tolerance).q
@@ -159,9 +159,9 @@ def test_robots_with_mimics_and_slides() -> None:
     robot = mimicking()
     assert robot.prismatic.any()
     tasks = [PositionTask(tip) for tip in robot.tips]
-    T = robot.fk(robot.random(39, 100))
+    T = robot.fk(robot.random(100, seed=39))
     goals = [T[:, k, :3, 3] for k in range(len(tasks))]
-    near = robot.random(39, 100) + 0.01
+    near = robot.random(100, seed=39) + 0.01
     found = solve(robot, goals, tasks=tasks, q0=near)
     assert found.success.all()
     for k in range(len(tasks)):

@@ -38,7 +38,7 @@ def test_targets_with_all_joints_at_limits_are_met(name: str) -> None:
 @pytest.mark.parametrize("name", ARMS)
 def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
     robot = supple.load(name)
-    q, share = robot.random(1, 4000), np.random.default_rng(5).random((4000, robot.dof))
+    q, share = robot.random(4000, seed=1), np.random.default_rng(5).random((4000, robot.dof))
     q = np.where(share < 1 / 3, robot.lower, np.where(share < 2 / 3, robot.upper, q))
     T = robot.fk(q, robot.tips[0])
     for start in (None, robot.lower):
@@ -48,7 +48,7 @@ def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
 
 def swapped(robot: Robot, count: int) -> np.ndarray:
     """Poses with the positions of others: many of these orientations are impossible there."""
-    T = robot.fk(robot.random(3, count))
+    T = robot.fk(robot.random(count, seed=3))
     T[:, :3, 3] = T[np.random.default_rng(0).permutation(count), :3, 3]
     return T
 
@@ -83,13 +83,13 @@ def test_max_starts_is_how_long_the_search_goes_on() -> None:
 def test_few_starts_read_nothing_but_the_arguments(count: int) -> None:
     """Lanes without a start of their own do not look at memory beside q0."""
     robot = supple.load("panda")
-    T = robot.fk(robot.random(5, 64))
+    T = robot.fk(robot.random(64, seed=5))
     memory = np.full((66, robot.dof), np.nan)
     q0 = memory[1:-1]  # contiguous, so it is not copied
-    q0[:] = robot.random(3, 64)
+    q0[:] = robot.random(64, seed=3)
     first = solve(robot, T, q0=q0, max_starts=count)
-    memory[0] = robot.random(99)
-    memory[-1] = robot.random(98)
+    memory[0] = robot.random(seed=99)
+    memory[-1] = robot.random(seed=98)
     again = solve(robot, T, q0=q0, max_starts=count)
     order = np.random.default_rng(0).permutation(64)
     mixed = solve(robot, T[order], q0=q0[order], max_starts=count)
@@ -110,8 +110,8 @@ protect = ctypes.CDLL(None, use_errno=True).mprotect
 protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 assert protect(base, page, 0) == 0  # nothing before q0 can be read
 q0 = np.frombuffer(memory, np.float64, count * n, page).reshape(count, n)
-q0[:] = robot.random(3, count)
-T = robot.fk(robot.random(5, count))
+q0[:] = robot.random(count, seed=3)
+T = robot.fk(robot.random(count, seed=5))
 for starts in (1, 4, 8):
     supple.solve(robot, T, q0=q0, max_starts=starts)
 print("fine")

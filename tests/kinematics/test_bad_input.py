@@ -128,7 +128,7 @@ def test_a_number_of_threads_is_a_whole_one(threads: object) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3, np.int64(2), np.uint8(2), 10**6, 10**30])
 def test_any_whole_number_of_threads_will_do(threads: int) -> None:
-    q = PANDA.random(0, 3000)
+    q = PANDA.random(3000, seed=0)
     assert (PANDA.fk(q, threads=threads) == PANDA.fk(q)).all()
 
 
@@ -222,7 +222,7 @@ NOT_OUT: dict[str, Callable[[tuple[int, ...]], object]] = {
 
 @pytest.mark.parametrize("case", NOT_OUT)
 def test_what_cannot_take_the_result(case: str) -> None:
-    q = PANDA.random(0, 5)
+    q = PANDA.random(5, seed=0)
     for call, shape in ((PANDA.fk, (5, 4, 4)), (PANDA.jacobian, (5, 6, 7))):
         said = rf"out must be .* of shape {re.escape(str(shape))}, float64; given: "
         with pytest.raises(supple.InputError, match=said):
@@ -237,7 +237,7 @@ def test_what_cannot_take_the_result(case: str) -> None:
 @pytest.mark.parametrize("out", [5, (), np.zeros((5, 4, 4)), (None,)])
 def test_out_of_both_is_a_pair(out: object) -> None:
     with pytest.raises(supple.InputError, match="out must be a pair of arrays"):
-        PANDA.fk_jacobian(PANDA.random(0, 5), out=out)  # type: ignore[arg-type]
+        PANDA.fk_jacobian(PANDA.random(5, seed=0), out=out)  # type: ignore[arg-type]
 
 
 def test_more_axes_than_an_array_can_have() -> None:
@@ -251,7 +251,7 @@ def test_more_axes_than_an_array_can_have() -> None:
 @pytest.mark.parametrize(("dtype", "speed"), [(np.float64, 1e200), (np.float32, 1e30)])
 def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) -> None:
     robot = supple.load("panda")
-    q, qd = robot.random(0, 5).astype(dtype), np.zeros((5, 7), dtype)
+    q, qd = robot.random(5, seed=0).astype(dtype), np.zeros((5, 7), dtype)
     qd[3] = speed
     with pytest.raises(supple.InputError, match=r"small enough .*given: q\[3\]"):
         robot.bias_acceleration(q, qd)
@@ -287,7 +287,7 @@ def test_an_out_that_overlaps_the_input_is_written_all_the_same() -> None:
     robot = supple.load("panda")
     memory = np.zeros(64 * 42)
     q = memory[: 64 * 7].reshape(64, 7)
-    q[:] = robot.random(1, 64)
+    q[:] = robot.random(64, seed=1)
     expected = robot.jacobian(q.copy())
     assert (robot.jacobian(q, out=memory.reshape(64, 6, 7)) == expected).all()
 
@@ -296,7 +296,7 @@ def test_two_outs_that_overlap_are_refused() -> None:
     robot, memory = supple.load("panda"), np.zeros(100 * 58)
     out = memory[: 64 * 16].reshape(64, 4, 4), memory[32 : 32 + 64 * 42].reshape(64, 6, 7)
     with pytest.raises(supple.InputError, match="share memory"):
-        robot.fk_jacobian(robot.random(0, 64), out=out)
+        robot.fk_jacobian(robot.random(64, seed=0), out=out)
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_two_outs_that_overlap_are_refused() -> None:
         lambda robot: supple.Robot("panda"),
         lambda robot: robot.with_frame("x", ["panda_hand"], np.eye(4)),
         lambda robot: robot.with_tool(np.eye(4), parent=["panda_hand"]),
-        lambda robot: robot.random(0, -1),
-        lambda robot: robot.random("seed"),
+        lambda robot: robot.random(-1, seed=0),
+        lambda robot: robot.random(seed="seed"),
         lambda robot: robot.fk(np.zeros((1,) * 63 + (7,))),
         lambda robot: robot.fk(np.ma.masked_array(np.zeros(7), [True] + [False] * 6)),
         lambda robot: robot.with_base(np.diag([1.0, 1.0, 1.001, 1.0])),

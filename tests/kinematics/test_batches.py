@@ -30,7 +30,7 @@ def robot(name: str) -> supple.Robot:
 def configurations(name: str, dtype: type) -> Array:
     """Rows (MANY, n); some with angles beyond the reach of the lanes' own sine."""
     rng = np.random.default_rng(3)
-    q = robot(name).random(rng, MANY)
+    q = robot(name).random(MANY, seed=rng)
     q[7::101] *= 1e6
     q[60::997] *= 1e13
     return q.astype(dtype)
@@ -198,7 +198,7 @@ def test_results_can_be_written_in_place(name: str, shape: tuple[int, ...], dtyp
 
 def test_a_part_of_a_larger_array_can_be_written(rng: np.random.Generator) -> None:
     panda = robot("panda")
-    q = panda.random(rng, 10)
+    q = panda.random(10, seed=rng)
     large = np.zeros((30, 4, 4))
     panda.fk(q, out=large[10:20])
     assert same_bits(large[10:20], panda.fk(q))
@@ -227,7 +227,7 @@ def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
 
 def test_axes_turn_every_row_of_a_batch(rng: np.random.Generator) -> None:
     panda = robot("panda")
-    q = panda.random(rng, 70)
+    q = panda.random(70, seed=rng)
     T, J = panda.fk_jacobian(q)
     body = panda.jacobian(q, axes="body")
     for k in range(70):

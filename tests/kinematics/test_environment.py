@@ -70,7 +70,7 @@ def test_the_kernel_refuses_an_unknown_instruction_set() -> None:
 @pytest.mark.parametrize("threads", ["1", "3", "1000000000000"])
 def test_the_environment_sets_the_number_of_threads(threads: str) -> None:
     code = (
-        "import supple, os; robot = supple.load('panda'); q = robot.random(0, 4000)\n"
+        "import supple, os; robot = supple.load('panda'); q = robot.random(4000, seed=0)\n"
         "print((robot.fk(q) == robot.fk(q, threads=1)).all())"
     )
     done = python(code, SUPPLE_THREADS=threads)
@@ -82,7 +82,7 @@ def test_the_environment_sets_the_number_of_threads(threads: str) -> None:
 def test_so_many_threads_run(threads: int) -> None:
     code = (
         "import supple, os, threading, time\n"
-        "robot = supple.load('panda'); q = robot.random(0, 60000)\n"
+        "robot = supple.load('panda'); q = robot.random(60000, seed=0)\n"
         "idle = len(os.listdir('/proc/self/task'))\n"
         "worker = threading.Thread(target=robot.manipulability, args=(q,)); worker.start()\n"
         "most = 0\n"

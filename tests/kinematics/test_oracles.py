@@ -67,7 +67,9 @@ def spread(robot: supple.Robot, most: int = 12) -> list[str]:
 
 def configurations(robot: supple.Robot, rng: np.random.Generator) -> np.ndarray:
     """Inside the limits, at neutral, and wherever: limits bind no formula."""
-    return np.stack([*robot.random(rng, 3), robot.neutral(), *rng.uniform(-3, 3, (2, robot.dof))])
+    return np.stack(
+        [*robot.random(3, seed=rng), robot.neutral(), *rng.uniform(-3, 3, (2, robot.dof))]
+    )
 
 
 def standing_as_in(oracle: Pinocchio, robot: supple.Robot) -> supple.Robot:

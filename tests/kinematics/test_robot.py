@@ -74,7 +74,7 @@ def test_a_copy_gives_the_same_bits(
     for name in ("lower", "upper", "max_speed", "prismatic", "base"):
         assert (getattr(twin, name) == getattr(robot, name)).all()
         assert not getattr(twin, name).flags.writeable
-    q = robot.random(rng, 5)
+    q = robot.random(5, seed=rng)
     there, here = calls(twin), calls(robot)
     assert all(there[what](q).tobytes() == here[what](q).tobytes() for what in here)
     for ours in (*twin.description.joints, *twin.description.frames):
@@ -122,7 +122,7 @@ def test_freezing_by_name_is_freezing_at_zero() -> None:
     panda = supple.load("panda")
     third = panda.joint_names[2]
     expected = panda.freeze({third: 0.0})
-    q = panda.freeze(third).random(0)
+    q = panda.freeze(third).random(seed=0)
     for frozen in (panda.freeze(third), panda.freeze([third]), panda.freeze((third,))):
         assert frozen.dof == 6
         assert (frozen.fk(q) == expected.fk(q)).all()
@@ -131,7 +131,7 @@ def test_freezing_by_name_is_freezing_at_zero() -> None:
 
 def test_what_mimics_a_frozen_joint_stands_still(rng: np.random.Generator) -> None:
     robot = mimicking()
-    q = robot.random(rng)
+    q = robot.random(seed=rng)
     frozen = robot.freeze({"joint0": q[0]})
     assert frozen.dof == robot.dof - 1
     assert abs(frozen.fk(q[1:], robot.frames) - robot.fk(q, robot.frames)).max() < 1e-14
@@ -186,7 +186,7 @@ def test_a_frame_is_its_parent_times_its_placement(tree: Tree, data: st.DataObje
 
 def test_a_tool_becomes_the_end_frame(rng: np.random.Generator) -> None:
     panda, placement = supple.load("panda"), some_pose(rng)
-    q = panda.random(rng)
+    q = panda.random(seed=rng)
     held = panda.with_tool(placement)
     assert held.tips == ("tool",)
     assert abs(held.fk(q) - panda.fk(q) @ placement).max() < 1e-15
@@ -254,7 +254,7 @@ def test_configurations_are_inside_the_limits(kind: str) -> None:
     robot = limited(*ends, kind=kind)
     neutral = robot.neutral()
     assert neutral.tolist() == [0, 0.5, -2, 1, 0, -10, 10, 0]
-    q = robot.random(1, 4000)
+    q = robot.random(4000, seed=1)
     assert q.shape == (4000, 8)
     assert np.isfinite(q).all()
     assert (q >= robot.lower).all()
@@ -268,11 +268,22 @@ def test_configurations_are_inside_the_limits(kind: str) -> None:
 
 def test_random_configurations_repeat_with_their_seed() -> None:
     panda = supple.load("panda")
-    assert (panda.random(7, 2, 3) == panda.random(np.random.default_rng(7), 2, 3)).all()
-    assert panda.random(7).shape == (7,)
-    assert panda.random(7, 0, 3).shape == (0, 3, 7)
+    assert (
+        panda.random((2, 3), seed=7) == panda.random((2, 3), seed=np.random.default_rng(7))
+    ).all()
+    assert panda.random(seed=7).shape == (7,)
+    assert panda.random((0, 3), seed=7).shape == (0, 3, 7)
     rng = np.random.default_rng(7)
-    assert (panda.random(rng) != panda.random(rng)).all()
+    assert (panda.random(seed=rng) != panda.random(seed=rng)).all()
+    assert (panda.random(5, seed=7)[0] == panda.random(seed=7)).all()
+
+
+def test_random_takes_a_count_first() -> None:
+    panda = supple.load("panda")
+    assert panda.random().shape == (7,)
+    assert panda.random(count=5).shape == (5, 7)
+    assert panda.random((), seed=0).shape == (7,)
+    assert (panda.random() != panda.random()).any()
 
 
 # ---- frames ------------------------------------------------------------------------------------
@@ -280,13 +291,13 @@ def test_random_configurations_repeat_with_their_seed() -> None:
 
 def test_one_name_several_names_or_none() -> None:
     one, several = supple.load("panda"), supple.load("double_y")
-    q = one.random(0, 3)
+    q = one.random(3, seed=0)
     tip = one.tips[0]
     assert one.fk(q).shape == one.fk(q, tip).shape == (3, 4, 4)
     assert one.fk(q, [tip]).shape == one.fk(q, (tip,)).shape == (3, 1, 4, 4)
     assert (one.fk(q, [tip])[:, 0] == one.fk(q)).all()
     assert one.jacobian(q, [tip, one.frames[2], tip]).shape == (3, 3, 6, 7)
-    q = several.random(0, 3)
+    q = several.random(3, seed=0)
     assert several.fk(q).shape == (3, 4, 4, 4)
     assert several.jacobian(q).shape == (3, 4, 6, 25)
     assert several.bias_acceleration(q, q).shape == (3, 4, 6)
@@ -299,12 +310,12 @@ def test_one_name_several_names_or_none() -> None:
 
 
 def test_the_order_asked_for_is_the_order_given(robot: supple.Robot) -> None:
-    q = robot.random(0)
+    q = robot.random(seed=0)
     backwards = robot.frames[::-1]
     assert abs(robot.fk(q, backwards) - robot.fk(q, robot.frames)[::-1]).max() < 1e-14
 
 
 def test_the_first_frame_is_the_root_in_the_world(rng: np.random.Generator) -> None:
     robot = supple.load("panda").with_base(some_pose(rng))
-    q = robot.random(rng, 3)
+    q = robot.random(3, seed=rng)
     assert (robot.fk(q, robot.frames[0]) == robot.base).all()

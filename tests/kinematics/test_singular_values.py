@@ -40,7 +40,7 @@ def test_they_are_those_of_the_jacobian(
 ) -> None:
     # From 1 x 7 to 6 x 2: fewer rows than columns and more.
     robot = supple.load(name)
-    q = robot.random(rng, 20)
+    q = robot.random(20, seed=rng)
     for axes in ("world", "body", robot.frames[1]):
         J = stacked(robot.jacobian(q, axes=axes), rows)
         sigma = robot.singular_values(q, rows=rows, axes=axes)
@@ -53,7 +53,7 @@ def test_they_are_those_of_the_jacobian(
 @pytest.mark.parametrize("name", ["planar2", "planar3"])
 def test_a_planar_arm_in_its_plane(name: str, rng: np.random.Generator) -> None:
     robot = supple.load(name)
-    q = robot.random(rng, 20)
+    q = robot.random(20, seed=rng)
     J = stacked(robot.jacobian(q), ("x", "y"))
     assert_like_lapack(robot.singular_values(q, rows=("x", "y")), J)
     det = np.linalg.det(J @ J.swapaxes(1, 2))
@@ -68,7 +68,7 @@ def test_frames_are_stacked(
     talos = supple.urdf(robot_files("cmeel.prefix", file))
     hands = ["gripper_left_base_link", "gripper_right_base_link"]
     ends = [*hands, "left_sole_link", "right_sole_link"]
-    q = talos.random(rng, 5)
+    q = talos.random(5, seed=rng)
     J = talos.jacobian(q, ends).reshape(5, 24, 32)
     assert_like_lapack(talos.singular_values(q, ends), J)
     J = talos.jacobian(q, ends)[:, :, :3].reshape(5, 12, 32)
@@ -126,7 +126,7 @@ def test_a_lost_direction_has_a_zero_singular_value(case: str, dtype: type) -> N
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_frame_that_does_not_move_has_none(dtype: type, rng: np.random.Generator) -> None:
     for robot in (supple.load("panda"), mimicking()):
-        q = robot.random(rng, 9).astype(dtype)
+        q = robot.random(9, seed=rng).astype(dtype)
         root = robot.frames[0]
         assert not robot.jacobian(q, root).any()
         assert not robot.bias_acceleration(q, np.ones_like(q), root).any()

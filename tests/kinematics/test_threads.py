@@ -29,7 +29,7 @@ def test_a_robot_is_shared_between_threads(name: str, size: tuple[int, ...]) -> 
     # A robot lays out what it needs for a frame when first asked: here by all threads at once.
     make = mimicking if name == "mimicking" else lambda: supple.load(name)
     serial, shared = make(), make()
-    q = serial.random(0, *size)
+    q = serial.random(size, seed=0)
     jobs = [
         (frame, axes) for frame in serial.frames for axes in ("world", "body", serial.frames[3])
     ]
@@ -47,7 +47,7 @@ def test_a_robot_is_shared_between_threads(name: str, size: tuple[int, ...]) -> 
 
 def test_errors_stay_in_their_thread() -> None:
     robot = supple.load("panda")
-    fine = robot.random(0, 600)
+    fine = robot.random(600, seed=0)
     bad = fine.copy()
     bad[431, 2] = np.nan
     expected = robot.fk(fine)
@@ -67,7 +67,7 @@ def test_errors_stay_in_their_thread() -> None:
 
 def test_the_interpreter_runs_during_a_large_batch() -> None:
     robot = supple.load("panda")
-    q = robot.random(0, 100_000)
+    q = robot.random(100_000, seed=0)
     robot.manipulability(q[:100])
     span: list[float] = []
 

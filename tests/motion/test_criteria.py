@@ -62,7 +62,7 @@ def differences(value: object, q: Array) -> Array:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_the_gradient_is_the_derivative(name: str, kind: str) -> None:
     criterion = criteria(name)[kind]
-    for q in robot(name).random(1, 20):
+    for q in robot(name).random(20, seed=1):
         np.testing.assert_allclose(criterion(q), differences(criterion.value, q), atol=2e-8)
 
 
@@ -76,7 +76,7 @@ def test_the_gradient_of_manipulability_by_the_derivative_of_the_jacobian(name: 
         J = chosen.jacobian(q, criterion.frame or chosen.tips)
         return np.concatenate([part[rows] for part in J])
 
-    for q in chosen.random(2, 20):
+    for q in chosen.random(20, seed=2):
         J, w = jacobian(q), -criterion.value(q)
         assert w == pytest.approx(np.prod(np.linalg.svd(J, compute_uv=False)), rel=1e-9)
         derivative = [
@@ -174,7 +174,7 @@ def test_segments_without_length_and_in_batches() -> None:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_distances_are_those_of_the_shapes_in_the_world(name: str) -> None:
     criterion = clearance(name)
-    for q in robot(name).random(4, 5):
+    for q in robot(name).random(5, seed=4):
         d, here, there = criterion.distances(q)
         for i, body in enumerate(criterion.bodies):
             T = robot(name).fk(q, body.frame)
@@ -203,7 +203,7 @@ def test_what_is_far_does_not_count_and_what_touches_is_finite() -> None:
 def test_along_minus_the_gradient_the_cost_falls() -> None:
     for name in ROBOTS:
         for kind, criterion in criteria(name).items():
-            q = robot(name).random(5)
+            q = robot(name).random(seed=5)
             gradient = criterion(q)
             if np.linalg.norm(gradient) > 1e-6:
                 assert criterion.value(q - 1e-4 * gradient) < criterion.value(q), (name, kind)

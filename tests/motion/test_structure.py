@@ -195,7 +195,7 @@ def axes_of(robot: supple.Robot, q: Array) -> list[tuple[Array, Array]]:
 @pytest.mark.parametrize("name", ["puma560", "ur5e", "iiwa14"])
 def test_the_alternate_jacobian_by_its_definition(name: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(4)
-    q, target = robot.random(rng), rng.normal(size=3)
+    q, target = robot.random(seed=rng), rng.normal(size=3)
     columns = [np.cross(v, target - p) for v, p in axes_of(robot, q)]
     J = alternate_jacobian(robot, q, None, target)
     np.testing.assert_allclose(J, np.transpose(columns), atol=1e-8)
@@ -204,7 +204,7 @@ def test_the_alternate_jacobian_by_its_definition(name: str) -> None:
 @pytest.mark.parametrize("name", ["puma560", "stanford", "y", "double_y"])
 def test_at_the_target_it_is_the_ordinary_one(name: str) -> None:
     robot = supple.load(name)
-    q = robot.random(np.random.default_rng(5), 4)
+    q = robot.random(4, seed=np.random.default_rng(5))
     poses, J = robot.fk_jacobian(q)
     there = alternate_jacobian(robot, q, None, poses[..., :3, 3])
     np.testing.assert_array_equal(there, J[..., :3, :])
@@ -214,6 +214,6 @@ def test_at_the_target_it_is_the_ordinary_one(name: str) -> None:
 
 def test_joints_that_slide_keep_their_columns() -> None:
     robot = supple.load("stanford")
-    q = robot.random(np.random.default_rng(6))
+    q = robot.random(seed=np.random.default_rng(6))
     J, there = robot.jacobian(q), alternate_jacobian(robot, q, None, np.ones(3))
     np.testing.assert_array_equal(there[:, robot.prismatic], J[:3, robot.prismatic])

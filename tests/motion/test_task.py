@@ -172,7 +172,7 @@ def test_an_axis_opposite_to_its_target_goes_one_of_the_ways() -> None:
 
 def test_two_rows_of_an_axis_do_not_lose_rank_by_construction() -> None:
     robot = supple.load("panda")
-    for q in robot.random(3, 50):
+    for q in robot.random(50, seed=3):
         lin = AxisTask(axis=(1.0, -2.0, 0.5)).linearize(robot, q, (0, 0, 1.0))
         assert lin.J.shape == (2, 7)
         assert lin.rank == 2
@@ -183,8 +183,8 @@ def test_two_rows_of_an_axis_do_not_lose_rank_by_construction() -> None:
 
 def test_weights_and_length_multiply_rows() -> None:
     robot = supple.load("puma560")
-    q = robot.random(1)
-    T = robot.fk(robot.random(2))
+    q = robot.random(seed=1)
+    T = robot.fk(robot.random(seed=2))
     plain = PoseTask().linearize(robot, q, T)
     each = PoseTask(weight=(1, 2, 3, 4, 5, 6), length=0.5).linearize(robot, q, T)
     factors = np.array([2, 4, 6, 4, 5, 6])
@@ -200,7 +200,7 @@ def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
     robot = supple.load("panda")
     rng = np.random.default_rng(5)
     for seed in range(10):
-        q = robot.random(seed)
+        q = robot.random(seed=seed)
         for some in some_tasks(robot, rng):
             error = some.task.linearize(robot, q, some.target)
             moving = some.task.linearize(robot, q, velocity=some.velocity)

@@ -133,9 +133,9 @@ def test_the_only_tip_is_meant_and_several_are_listed() -> None:
 
 
 def test_a_target_slightly_off_is_taken_as_the_rotation_nearest_to_it() -> None:
-    T = PANDA.fk(PANDA.random(1))
+    T = PANDA.fk(PANDA.random(seed=1))
     off = T + 1e-7 * np.pad(np.ones((3, 3)), ((0, 1), (0, 1)))
     exact = PoseTask().linearize(PANDA, Q, T).e
     assert abs(PoseTask().linearize(PANDA, Q, off).e - exact).max() <= 1e-6
-    single = PANDA.fk(PANDA.random(1).astype(np.float32))
+    single = PANDA.fk(PANDA.random(seed=1).astype(np.float32))
     assert abs(PoseTask().linearize(PANDA, Q, single).e - exact).max() <= 1e-5

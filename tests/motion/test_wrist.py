@@ -40,7 +40,7 @@ def test_undamped_it_is_the_inverse(name: str, axes: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(1)
     step = SphericalWrist.of(robot, arm=damping.Constant(0.0), wrist=damping.Constant(0.0))
     looked = 0
-    for q in robot.random(rng, 50):
+    for q in robot.random(50, seed=rng):
         lin = Linearization(robot.jacobian(q, axes=axes), rng.normal(size=6))
         if lin.condition < 100:
             looked += 1
@@ -53,7 +53,7 @@ def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(2)
     step = SphericalWrist.of(robot, arm=damping.Constant(0.01), wrist=damping.Constant(0.04))
     folded = np.zeros(robot.dof)
-    for q in (folded, np.full(robot.dof, np.pi / 2), *robot.random(rng, 20)):
+    for q in (folded, np.full(robot.dof, np.pi / 2), *robot.random(20, seed=rng)):
         e = rng.normal(size=6)
         dq = step(Linearization(robot.jacobian(q), e))
         assert np.isfinite(dq).all()
@@ -71,7 +71,7 @@ def test_damped_it_is_not_the_whole_solution() -> None:
     reach = Scale.of(robot).reach
     weight = np.r_[np.full(3, reach**-2), np.ones(3)]
     rng, medians = np.random.default_rng(3), []
-    configurations = robot.random(rng, 200)
+    configurations = robot.random(200, seed=rng)
     tasks = rng.normal(size=(200, 6)) * np.sqrt(1 / weight)
     for alpha in (0.01, 0.1, 0.5):
         parts = SphericalWrist.of(
@@ -105,7 +105,7 @@ def test_bad_input_is_refused(make: object) -> None:
 def test_dls_is_still_the_whole() -> None:
     """WeightedDLS above is the whole damped solution: in metres it is DLS on the scaled rows."""
     robot = supple.load("puma560")
-    J, e = robot.jacobian(robot.random(4)), np.arange(6.0)
+    J, e = robot.jacobian(robot.random(seed=4)), np.arange(6.0)
     scale = np.r_[np.full(3, 0.5), np.ones(3)]
     scaled = DLS(damping.Constant(0.01))(Linearization(scale[:, None] * J, scale * e))
     weighted = WeightedDLS(damping.Constant(0.01), scale**2)(Linearization(J, e))

@@ -86,7 +86,7 @@ def test_the_condition_number_is_not_under_1200(ran: Ran) -> None:
 def test_nor_can_it_be_at_any_singularity(name: str) -> None:
     """Σσ² >= 6 and σ_6 = 0: at least 1334, by the condition number itself."""
     arm = ScaledArm.of(ARMS[name])
-    q = arm.robot.random(5, 200)
+    q = arm.robot.random(200, seed=5)
     q[:, 4] = 0  # the wrist's axes in one plane
     for J in arm.jacobian(q):
         assert (np.linalg.norm(J, axis=0) >= 1 - 1e-12).all()
@@ -115,7 +115,7 @@ def in_two_parts(J: Array, v: Array, tool: Array, alpha: float) -> Array:
 def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) -> None:
     found = ran("w-wrist").quantities
     arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(3)
-    q = arm.robot.random(rng, SAMPLES)
+    q = arm.robot.random(SAMPLES, seed=rng)
     J, v = arm.jacobian(q), rng.normal(size=(SAMPLES, 6))
     tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # from the wrist's centre
     for alpha in ALPHAS:

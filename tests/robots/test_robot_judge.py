@@ -31,11 +31,11 @@ def outcome(arm: tuple[Path, End], q: Array, moved: float = 0.0, met: bool = Tru
 
 
 def test_right_answers_pass(arm: tuple[Path, End]) -> None:
-    assert outcome(arm, arm[1].robot.random(0, 50)) == (0, 0, 0)
+    assert outcome(arm, arm[1].robot.random(50, seed=0)) == (0, 0, 0)
 
 
 def test_an_answer_that_is_off_is_false(arm: tuple[Path, End]) -> None:
-    q = 0.5 * arm[1].robot.random(0, 50)
+    q = 0.5 * arm[1].robot.random(50, seed=0)
     assert outcome(arm, q, 2e-6)[0] == 50
     assert outcome(arm, q, 2e-6, met=False) == (0, 0, 50)
 

@@ -92,7 +92,7 @@ def test_halting_is_plain_far_away_slows_down_and_halts() -> None:
 def test_peers_are_given_the_same_robot_and_the_same_law(name: str) -> None:
     robot = passage(name, "elbow").robot
     rng = np.random.default_rng(1)
-    for q in robot.random(rng, 5):
+    for q in robot.random(5, seed=rng):
         turns = [moved(np.eye(4), np.array([0, 0, 0, 0, 0, angle])) for angle in [*q, 0.0]]
         parts = [part for pair in zip(placements(robot), turns, strict=True) for part in pair]
         assert np.allclose(np.linalg.multi_dot(parts), robot.fk(q), atol=1e-12)

@@ -32,7 +32,7 @@ STEPS: dict[str, Any] = {
 def some(name: str, count: int, seed: int = 0) -> tuple[Array, Array]:
     """Configurations and twists, of which some are small and some large; some at rest."""
     rng = np.random.default_rng(seed)
-    q = robot(name).random(rng, count)
+    q = robot(name).random(count, seed=rng)
     twist = rng.normal(size=(count, 6)) * rng.choice([0.0, 0.1, 1.0, 20.0], (count, 1))
     return q, twist
 

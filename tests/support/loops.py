@@ -34,7 +34,7 @@ def robot(name: str) -> Robot:
 
 def somewhere(name: str, seed: int = 0) -> Array:
     """A configuration well inside the limits, where nothing is special."""
-    found: Array = 0.6 * robot(name).random(np.random.default_rng((7, seed)))
+    found: Array = 0.6 * robot(name).random(seed=np.random.default_rng((7, seed)))
     low, high = robot(name).lower, robot(name).upper
     some = np.isfinite(low) & np.isfinite(high)
     middle, half = np.zeros(len(low)), np.full(len(low), math.inf)

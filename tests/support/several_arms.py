@@ -35,7 +35,7 @@ def arms(*names: str, lift: bool = False) -> supple.Robot:
 
 
 def somewhere(robot: supple.Robot, count: int) -> list[np.ndarray]:
-    q = robot.random(21, count)
+    q = robot.random(count, seed=21)
     return [robot.fk(q, tip) for tip in robot.tips]
 
 

@@ -89,7 +89,7 @@ def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Arr
     u = np.random.default_rng(seed).normal(size=(count, 3))
     u /= np.linalg.norm(u, axis=1)[:, None]
     U = np.repeat(u, starts, axis=0)
-    q = robot.random(seed, count * starts)
+    q = robot.random(count * starts, seed=seed)
 
     def height(q: Array) -> Array:
         return np.einsum("bi,bi->b", robot.fk(q)[:, :3, 3], U)

@@ -182,18 +182,32 @@ class Robot:
         """Return the configuration (n,) nearest to zero inside the limits."""
         return np.clip(np.zeros(self.dof), self.lower, self.upper)
 
-    def random(self, rng: np.random.Generator | int, *shape: int) -> Matrix:
-        """Return uniform random configurations (*shape, n) inside the limits.
+    def random(
+        self,
+        count: int | tuple[int, ...] | None = None,
+        *,
+        seed: int | np.random.Generator | None = None,
+    ) -> Matrix:
+        """Return uniform random configurations inside the joint limits, (n,) or (count, n).
 
-        Where a joint has no limits: angles in ±π [rad], lengths in ±1 [m]. Where it has only one:
-        within 2π or 2 m of it.
+            robot.random()                 one configuration (n,)
+            robot.random(5, seed=0)        five of them (5, n), the same in every run
+
+        Joints without limits: angles in ±π [rad], lengths in ±1 [m]. Joints with one limit: within
+        2π or 2 m of it.
+
+        Args:
+            count: Number of configurations, or the shape of a batch of them; one without a batch
+                axis if None.
+            seed: Seed or NumPy generator; different numbers in every call if None.
         """
+        shape = () if count is None else count if isinstance(count, tuple) else (count,)
         try:
-            share = np.random.default_rng(rng).random(size=(*shape, self.dof))
+            share = np.random.default_rng(seed).random(size=(*shape, self.dof))
         except (TypeError, ValueError) as error:
-            given = f"random({short_repr(rng)}, {', '.join(map(short_repr, shape))})"
             raise InputError(
-                f"random takes a generator or a seed and sizes from 0 on; given: {given} ({error})"
+                "random takes a count (or a shape) and seed=, a seed or a generator; "
+                f"given: {short_repr(count)}, seed={short_repr(seed)} ({error})"
             ) from None
         reach = np.where(self.prismatic, 1.0, np.pi)
         low = np.where(np.isfinite(self.upper), self.upper - 2 * reach, -reach)

@@ -44,7 +44,7 @@ class Scale:
     @classmethod
     def of(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Scale:
         """Look at the Jacobian of some rows of some frames of a robot."""
-        q = robot.random(0, SAMPLES)
+        q = robot.random(SAMPLES, seed=0)
         sigma = robot.singular_values(q, frame, rows=rows)
         # Rows that the robot can never move (out of the plane of a planar arm) are no singularity.
         free = sigma[:, sigma.max(axis=0) > RANK_FLOOR * sigma.max()]
@@ -62,7 +62,7 @@ def reach(robot: Robot, frame: FrameNames = None) -> float:
     A prismatic joint that no revolute joint turns carries everything after it along a straight
     line. Its travel says nothing about the size of the arm, however long it is.
     """
-    q = robot.random(0, SAMPLES)
+    q = robot.random(SAMPLES, seed=0)
     away = robot.fk(q, frame)[..., :3, 3] - robot.base[:3, 3]
     if robot.prismatic.any():
         columns = robot.jacobian(q, frame)[..., :3, robot.prismatic]  # (..., 3, sliders)

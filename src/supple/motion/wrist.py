@@ -65,7 +65,7 @@ class SphericalWrist:
             InputError: the last three joints that move the frame are not three that turn about axes
                 which meet in one point at every configuration.
         """
-        J = robot.jacobian(robot.random(0, LOOKS), frame)
+        J = robot.jacobian(robot.random(LOOKS, seed=0), frame)
         if J.ndim != 3 or J.shape[-1] <= WRIST:
             raise InputError(
                 f"SphericalWrist takes one frame, moved by more than {WRIST} joints; given: "
