@@ -1,10 +1,12 @@
-# make demo   set up, build, and run the main job
-# make test   set up, build, and run the tests
-# make mutants  small changes to the sources, each of which a test must notice
+# make demo       set up, build, and run the first example
+# make test       set up, build, and run all tests, on all cores
+# make test-fast  the same for a selection that takes less than a minute
+# make dev        a quick, incremental build for editing the kernel: make dev TESTS="tests/motion -k damping"
+# make mutants    small changes to the sources, each of which a test must notice
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
-# make check  lint, types, headers: what .ci/run does beside the tests
-# make bench  measure against the peers; or one: make bench-position (-servo, -kinematics, -figures,
-#             -singularities)
+# make check      lint, types, headers: what .ci/run does besides the tests
+# make bench      measure against other libraries; or one benchmark: make bench-position (-servo,
+#                 -kinematics, -figures, -singularities)
 
 PYTHON ?= python3
 VENV   := .venv
@@ -12,11 +14,21 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FILES  := $(VENV)/robot-files
 PEERS  := .venv-peers
+DEV    := build/dev
+
+# Laws of each layer that need little time; everything else is in `make test`.
+FAST := tests/test_architecture.py tests/test_documents.py tests/test_workflow.py tests/test_copies.py \
+        tests/describe/test_urdf.py tests/describe/test_mjcf.py tests/describe/test_dh.py \
+        tests/kinematics/test_robot.py tests/kinematics/test_oracles.py \
+        tests/motion/test_damping_recipe.py tests/motion/test_step.py tests/motion/test_linearization.py \
+        tests/control/test_servo_limits.py tests/control/test_servo_input.py \
+        tests/ik/test_position.py tests/ik/test_position_input.py tests/ik/test_subproblems.py
+PARALLEL := -n auto  # one process for each core; tests/conftest.py says which tests share one
 
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test test-robots mutants check lint types headers format clean \
+.PHONY: demo test test-fast dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-servo bench-figures bench-position bench-singularities bench-gpu \
         bench-robots
 
@@ -24,7 +36,23 @@ demo: $(VENV)/installed
 	@$(BIN)/python examples/first_steps.py
 
 test: $(VENV)/installed $(VENV)/test-tools
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
+
+test-fast: $(VENV)/installed $(VENV)/test-tools
+	$(BIN)/python -m pytest $(PARALLEL) $(FAST)
+
+# A package of links to the sources, so that a change of Python needs no build. The extension is
+# compiled with -O1 for one instruction set, into the same folder.
+dev: $(VENV)/test-tools
+	@mkdir -p $(DEV)/supple/include
+	@ln -sfn $(CURDIR)/src/supple/* $(CURDIR)/papers $(DEV)/supple/
+	@ln -sfn $(CURDIR)/include/supple $(DEV)/supple/include/
+	@find $(DEV)/supple -xtype l -delete
+	@test -f $(DEV)/build.ninja || PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(DEV) -G Ninja \
+		-DSUPPLE_DEV=ON -DSUPPLE_WERROR=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+		-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(DEV)/supple > /dev/null
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(DEV) --target _core
+	$(if $(TESTS),PYTHONPATH=$(DEV) $(BIN)/python -m pytest -q $(TESTS))
 
 mutants: $(VENV)/test-tools
 	$(BIN)/python tools/mutants.py

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,30 @@ RobotFiles = Callable[[str, str], Path]
 # The same examples in every run: whether a commit is green does not depend on the day.
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
+
+
+# Folders and files whose tests share an expensive fixture: each runs in one process.
+TOGETHER = ("tests/papers/", "tests/describe/test_mjcf_bounds.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process of `pytest -n` one test function at a time, with all its parameters."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFunction(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((p for p in TOGETHER if nodeid.startswith(p)), nodeid.partition("[")[0])
+
+    return ByFunction(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse test ids that differ between processes: `pytest -n` compares them."""
+    for item in items:
+        if " at 0x" in item.nodeid:
+            message = "a test id contains an address in memory; use ids=without_addresses"
+            raise pytest.UsageError(f"{message}: {item.nodeid}")
 
 
 @pytest.fixture(scope="session")

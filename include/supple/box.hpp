@@ -4,6 +4,7 @@
 //   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
 // If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two differ by a constant: the
 // result is the exact minimiser of the damped problem inside the box, not a clipped one.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"

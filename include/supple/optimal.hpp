@@ -9,6 +9,7 @@
 //
 // The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), which is
 // concave and rises: from either side of the root it lands at or below it, then climbs.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from loops import Array, pose_of, robot, somewhere
+from names import without_addresses
 from supple import (
     DLS,
     Augmented,
@@ -103,7 +104,7 @@ def far_away(lin: Any) -> Array:
 @pytest.mark.parametrize("step", [
     None, DLS(damping.Optimal(1.0)), DLS(damping.MayorgaRank(0.01, 0.04)), NumericalFilter(5.0),
     DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)), far_away,
-], ids=str)  # fmt: skip
+], ids=without_addresses)  # fmt: skip
 def test_a_wish_that_numbers_cannot_hold(step: Any) -> None:
     """Refused; what was remembered is forgotten, the speeds are not, and nothing is NaN later."""
     arm = robot("panda")
@@ -178,7 +179,7 @@ def test_several_tasks_take_sequences() -> None:
     {"step": WeightedDLS(damping.Constant(0.1), np.ones(5))},
     {"step": WeightedDLS(damping.Constant(0.1), None, np.ones(6))},
     {"step": Priority([DLS(damping.Constant(0.1))] * 2)},
-], ids=str)  # fmt: skip
+], ids=without_addresses)  # fmt: skip
 def test_bad_arguments_of_a_servo(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"robot": robot("panda"), "dt": 0.01} | wrong
     with pytest.raises(InputError, match="given"):
@@ -195,7 +196,7 @@ def test_bad_arguments_of_a_servo(wrong: dict[str, Any]) -> None:
     {"dt": None, "times": "now"}, {"dt": None, "times": [0.0, NAN]}, {"dt": None},
     {"dt": None, "times": [1.0, 0.5]}, {"duration": -1.0}, {"duration": None}, {"duration": "1"},
     {"qd0": np.zeros(6)}, {"qd0": with_nan(7)}, {"qd0": "rest"},
-], ids=str)  # fmt: skip
+], ids=without_addresses)  # fmt: skip
 def test_bad_arguments_of_a_track(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"robot": robot("panda"), "q0": Q, "velocity": lambda t: TWIST}
     given |= {"dt": 0.01, "duration": 0.1}
@@ -330,7 +331,7 @@ def test_a_pose_that_is_slightly_off_is_straightened() -> None:
     None, DLS(damping.Optimal(1.0)), NullSpace(DLS(damping.Constant(0.1)), RestPosture(Q)),
     NumericalFilter(3.0), StatefulStep(NumericalFilter(3.0)), Priority(DLS(damping.Constant(0.1))),
     Augmented(damping.Constant(0.1), [1.0]), lambda lin: lin.J.T @ lin.e,
-], ids=str)  # fmt: skip
+], ids=without_addresses)  # fmt: skip
 def test_it_says_what_it_is_and_did(step: Any) -> None:
     loop = servo(step=step)
     assert "panda" in repr(loop)

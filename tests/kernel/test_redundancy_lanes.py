@@ -9,6 +9,7 @@ import pytest
 
 from harness import LANES, Lane, same_bits
 from matrices import from_spectrum, orthonormal
+from names import without_addresses
 from supple import (
     DLS,
     SDLS,
@@ -101,7 +102,7 @@ def condition(J: Array) -> Array:
 
 @alone
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("index", range(len(STEPS)), ids=lambda i: f"{STEPS[i]}"[:60])
+@pytest.mark.parametrize("index", range(len(STEPS)), ids=lambda i: without_addresses(STEPS[i])[:60])
 def test_the_kernel_does_what_python_does(lane: Lane, index: int, shape: tuple[int, int]) -> None:
     J, e, v = batch(shape)
     dq, lambda2 = lane.secondary(STEPS[index].kernel, J, e, v)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compile_once import only_one
 from supple.gpu import arrays
 from supple.ik.gpu import position, subproblems, targets
 
@@ -63,29 +64,32 @@ class Machine:
         """Compile the text of some kernels, if they have not been before."""
         made_of = (_HEADER.read_bytes(), " ".join(_OPTIONS).encode(), code)
         path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
-        if not path.with_suffix(".so").exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Other processes may compile the same: each under names of its own until it is whole.
-            own = path.with_name(f"{path.name}.{os.getpid()}")
-            texts = code.decode().replace('extern "C" ', "").split(_NEXT)
-
-            def compiled(i: int) -> str:
-                calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", texts[i])]
-                lines = [f'#include "{_HEADER}"', "#define read read_", texts[i], *calls]
-                file = own.with_name(f"{own.name}_{i}.cpp")
-                file.write_text("\n".join(lines))
-                made = str(file.with_suffix(".o"))
-                subprocess.run(["g++", *_OPTIONS, "-c", str(file), "-o", made], check=True)
-                return made
-
-            with ThreadPoolExecutor() as pool:
-                objects = list(pool.map(compiled, range(len(texts))))
-            subprocess.run(["g++", "-shared", *objects, "-o", str(own)], check=True)
-            own.replace(path.with_suffix(".so"))
-            for leftover in self._folder.glob(f"{own.name}_*"):
-                leftover.unlink()
+        with only_one(path):
+            if not path.with_suffix(".so").exists():
+                self._compile(code, names, path)
         loaded = ctypes.CDLL(str(path.with_suffix(".so")))
         return {name: getattr(loaded, f"emulated_{name}") for name in names}
+
+    def _compile(self, code: bytes, names: tuple[str, ...], path: Path) -> None:
+        # Under another name until it is complete, in case the compiler is interrupted.
+        own = path.with_name(f"{path.name}.{os.getpid()}")
+        texts = code.decode().replace('extern "C" ', "").split(_NEXT)
+
+        def compiled(i: int) -> str:
+            calls = [_entry(n) for n in names if re.search(rf"__global__.*\b{n}\(", texts[i])]
+            lines = [f'#include "{_HEADER}"', "#define read read_", texts[i], *calls]
+            file = own.with_name(f"{own.name}_{i}.cpp")
+            file.write_text("\n".join(lines))
+            made = str(file.with_suffix(".o"))
+            subprocess.run(["g++", *_OPTIONS, "-c", str(file), "-o", made], check=True)
+            return made
+
+        with ThreadPoolExecutor() as pool:
+            objects = list(pool.map(compiled, range(len(texts))))
+        subprocess.run(["g++", "-shared", *objects, "-o", str(own)], check=True)
+        own.replace(path.with_suffix(".so"))
+        for leftover in self._folder.glob(f"{own.name}_*"):
+            leftover.unlink()
 
     def allocate(self, size: int, stream: int) -> Memory:
         return Memory(self, size)

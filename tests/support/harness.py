@@ -17,6 +17,7 @@ import numpy as np
 import supple._core
 from numpy.typing import NDArray
 
+from compile_once import only_one
 from supple.motion.redundancy import SecondaryKernel
 from supple.motion.step import Kernel
 
@@ -56,15 +57,15 @@ def compiled(isa: str, source: str = "harness.cpp") -> ctypes.CDLL:
     for path in (HERE / source, *sorted(headers)):
         digest.update(path.read_bytes())
     library = ROOT / "build/harness" / f"{isa}-{digest.hexdigest()[:16]}.so"
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        # A name of its own until it is whole: several test processes may be here at once.
-        partial = library.with_suffix(f".{os.getpid()}")
-        subprocess.run(
-            [*command, "-I", str(ROOT / "include"), str(HERE / source), "-o", str(partial)],
-            check=True,
-        )
-        partial.replace(library)
+    with only_one(library):
+        if not library.exists():
+            # Under another name until it is complete, in case the compiler is interrupted.
+            partial = library.with_suffix(f".{os.getpid()}")
+            subprocess.run(
+                [*command, "-I", str(ROOT / "include"), str(HERE / source), "-o", str(partial)],
+                check=True,
+            )
+            partial.replace(library)
     return ctypes.CDLL(str(library))
 
 

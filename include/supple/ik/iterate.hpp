@@ -3,6 +3,7 @@
 // A lane is a start: of one problem each (a batch), or all of the same problem (one target).
 // `IterateState` is what the lanes do together in one iteration; who starts where, and what becomes
 // of a lane that has converged or is stuck, is the caller's business (src/core/kernels/ik.cpp).
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/linalg.hpp"

@@ -8,6 +8,7 @@
 // which is easier to find than the pose: a climb along e from what reaches farthest that way. The
 // same on a CPU's lanes (src/core/drivers/closest.hpp) and in a GPU's threads
 // (src/supple/solve/cuda).
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/ik/restarts.hpp"

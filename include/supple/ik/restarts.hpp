@@ -1,5 +1,6 @@
 // The life of a start: when it is given up, how what it found is finished, how it comes to rest.
 // The same on a CPU's lanes (src/core) and in a GPU's threads (src/supple/solve/cuda).
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/ik/iterate.hpp"

@@ -1,3 +1,4 @@
+// Tuned constants and what chose them: docs/constants.md.
 #define NO_IMPORT_ARRAY
 #include "bindings/ik_solver.hpp"
 

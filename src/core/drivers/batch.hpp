@@ -1,5 +1,6 @@
 // Many problems: every lane is another one, exchanged for the next as soon as it is done. For files
 // that are compiled once for each instruction set.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "drivers/single.hpp"

@@ -1,5 +1,6 @@
 // What becomes of starts that have failed: they come to rest, and the closest pose is found. For
 // files that are compiled once for each instruction set.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include <cmath>

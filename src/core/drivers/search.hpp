@@ -1,5 +1,6 @@
 // A search for a configuration: its lanes, where starts are, and when they are given up. For files
 // that are compiled once for each instruction set.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include <algorithm>

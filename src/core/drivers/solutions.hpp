@@ -1,5 +1,6 @@
 // What becomes of a start that has converged: a solution that is finished and made to postprocess.
 // For files that are compiled once for each instruction set.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include <limits>

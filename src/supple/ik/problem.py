@@ -1,4 +1,7 @@
-"""What a search for configurations needs to know of a robot and its tasks, made once for each."""
+"""What a search for configurations needs to know of a robot and its tasks, made once for each.
+
+Tuned constants and what chose them: docs/constants.md.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 // Few problems, or those that search.cu has left: a warp for each, every thread another start.
 // `several` says whether the first record_first is enough, or several are max_compared.
+// Tuned constants and what chose them: docs/constants.md.
 #include "warp.hpp"
 
 namespace supple {

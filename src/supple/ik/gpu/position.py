@@ -1,4 +1,7 @@
-"""Position inverse kinematics on a GPU: what `supple.solve(device="cuda")` runs."""
+"""Position inverse kinematics on a GPU: what `supple.solve(device="cuda")` runs.
+
+Tuned constants and what chose them: docs/constants.md.
+"""
 
 from __future__ import annotations
 

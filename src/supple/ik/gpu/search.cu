@@ -1,5 +1,6 @@
 // Many problems, a thread for each: `nearest_seeds`, where to start; `search`, where a thread takes
 // the next problem when it is done with one; `finish`, in double. What is left is for explore.cu.
+// Tuned constants and what chose them: docs/constants.md.
 #include "problem.hpp"
 
 namespace supple {

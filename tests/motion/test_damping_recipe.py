@@ -1,0 +1,82 @@
+"""The recipe for a damping rule in CONTRIBUTING.md, followed in a copy of the tree."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rule_places import EXAMPLES, FILES, FORMULAS, KERNEL, METHODS, PYTHON, README, forgotten
+
+ROOT = Path(__file__).parents[2]
+CLASS = '''
+@dataclass(frozen=True)
+class Twice(KernelRule):
+    """Twice the constant damping."""
+
+    rule = Rule.TWICE
+    lambda2: float = field(metadata=_NOT_NEGATIVE)
+
+    def __call__(self, linearization: Linearization) -> float:
+        return 2 * self.lambda2
+
+
+RULES = (
+'''
+# What the recipe adds: the file, the text that follows, the addition and how it is reported.
+PLACES = {
+    "class": (PYTHON, "\nRULES = (\n", CLASS, ""),
+    "Rule in Python": (PYTHON, "\n\nclass DampingRule", "    TWICE = 14\n", "Rule lacks TWICE"),
+    "RULES": (PYTHON, "    Constant,\n    Manip", "    Twice,\n", "RULES lacks Twice"),
+    "Rule in the kernel": (KERNEL, "  constant,  ", "  twice,  // λ0²\n", "Rule lacks twice"),
+    "case": (
+        KERNEL,
+        "    case Rule::constant:",
+        "    case Rule::twice:\n      return 2 * p[0];\n",
+        "lambda2 lacks case Rule::twice",
+    ),
+    "formula": (FORMULAS, '    "Constant": ', '    "Twice": twice,\n', "FORMULAS lacks Twice"),
+    "example": (EXAMPLES, "    Constant(0.0),", "    Twice(0.1),\n", "EVERY lacks Twice"),
+    "numbers": (EXAMPLES, "    Constant: {", "    Twice: {},\n", "NUMBERS lacks Twice"),
+    "README": (README, "| `Constant` |", "| `Twice` | 2λ₀² | a test |\n", "rules lacks Twice"),
+    "methods": (METHODS, "| `Constant` |", "| `Twice` | 2λ₀² | yes |\n", "rules lacks Twice"),
+}
+
+
+def followed(folder: Path, left_out: str | None = None) -> list[str]:
+    """Copy the tree, follow the recipe except for one place, and return what is reported."""
+    for file in FILES:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, folder / file)
+    for name, (file, before, added, _) in PLACES.items():
+        if name == left_out:
+            continue
+        text = (folder / file).read_text(encoding="utf-8")
+        assert before in text, f"{file} has changed: adapt PLACES"
+        text = text.replace(before, added if name == "class" else added + before, 1)
+        (folder / file).write_text(text, encoding="utf-8")
+    return forgotten(folder)
+
+
+def test_no_place_lacks_a_rule() -> None:
+    assert forgotten(ROOT) == []
+
+
+def test_the_recipe_is_complete(tmp_path: Path) -> None:
+    assert followed(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PLACES if name != "class"])
+def test_a_forgotten_place_is_named(tmp_path: Path, name: str) -> None:
+    file, _, _, says = PLACES[name]
+    (report,) = followed(tmp_path, left_out=name)
+    assert report.startswith(file)
+    assert says in report
+
+
+def test_the_recipe_names_every_file() -> None:
+    recipe = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    recipe = recipe.partition("## Add a damping rule")[2].partition("\n## ")[0]
+    for file in FILES:
+        assert Path(file).name in recipe, file
