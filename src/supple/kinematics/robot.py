@@ -399,7 +399,9 @@ class Robot:
         shape = () if count is None else count if isinstance(count, tuple) else (count,)
         try:
             share = np.random.default_rng(seed).random(size=(*shape, self.dof))
-        except (TypeError, ValueError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # raised by NumPy, or by an object's own conversion
             raise InputError(
                 "random takes a count (or a shape) and seed=, a seed or a generator; "
                 f"given: {short_repr(count)}, seed={short_repr(seed)} ({error})"
