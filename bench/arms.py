@@ -100,7 +100,7 @@ def serial(robot: Description, tip: str) -> tuple[Array, list[tuple[float, float
     transforms, limits = [placed], []
     while tip in above:
         joint = above[tip]
-        transforms[0] = joint.tail @ transforms[0]
+        transforms[0] = joint.child_placement @ transforms[0]
         if joint.moves:
             Z = onto(joint.axis)
             transforms = [joint.origin @ Z, Z.T @ transforms[0], *transforms[1:]]

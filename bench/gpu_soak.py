@@ -47,7 +47,7 @@ class SlowFK:
         chain: list[tuple[int, Any, Any, Any]] = []
         while link in above:
             joint = above[link]
-            last = joint.tail @ last
+            last = joint.child_placement @ last
             if joint.kind != "fixed":
                 x, y, z = joint.axis
                 K = np.zeros((4, 4))

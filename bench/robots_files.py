@@ -112,7 +112,7 @@ class End:
 
 
 def ends(robot: supple.Robot) -> Iterator[End]:
-    """Yield one end effector per distinct chain: end frames, and links that carry fingers.
+    """Yield one end effector per distinct chain: leaf links, and links that carry fingers.
 
     The task is the pose where the joints span all six directions, else the position and the
     direction of the z axis, else the position; a frame with fewer directions is left out, and so
@@ -127,7 +127,7 @@ def ends(robot: supple.Robot) -> Iterator[End]:
         if tasks and isinstance(tasks[0], supple.PoseTask):
             palms[placed(robot, name).joint] = name
     seen: set[int] = set()
-    for frame in (*robot.tips, *palms.values()):
+    for frame in (*robot.description.leaves, *palms.values()):
         chain = list(ancestors(robot, frame))[::-1]
         if not chain or chain[-1] in seen:
             continue

@@ -32,7 +32,7 @@ def placements(robot: sp.Robot) -> Array:
                 raise ValueError(f"{robot.name}: {joint.name} does not turn about its z axis")
             found.append(T)
             T = np.eye(4)
-        T = T @ joint.tail
+        T = T @ joint.child_placement
     for frame in description.frames:
         if frame.name == robot.tips[0]:
             T = T @ frame.placement

@@ -1,5 +1,6 @@
 """Inverse kinematics that stays smooth, bounded and fast through singularities."""
 
+from supple import poses
 from supple.control.servo import Servo
 from supple.control.tracking import track
 from supple.control.trajectory import Status, Trajectory
@@ -16,7 +17,7 @@ from supple.gpu.runtime import DeviceError, DeviceInfo, devices
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
 from supple.ik.solution import Solution
-from supple.kinematics import Robot, dh, load, mjcf, pose, urdf
+from supple.kinematics import Robot, dh, load, mjcf, urdf
 from supple.motion import (
     DLS,
     SDLS,
@@ -53,6 +54,7 @@ from supple.motion import (
     linearize,
     steps,
 )
+from supple.poses import pose
 
 __all__ = [
     "DLS",
@@ -108,6 +110,7 @@ __all__ = [
     "load",
     "mjcf",
     "pose",
+    "poses",
     "solve",
     "step",
     "steps",

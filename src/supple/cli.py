@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from supple.errors import MissingExtraError, SuppleError, unknown
+from supple.errors import MissingExtraError, SuppleError, unknown_name_error
 from supple.papers import EXPERIMENTS, PAPERS, Experiment, Outcome, style
 from supple.papers.report import HEADINGS, held, page, verdict
 from supple.papers.running import Finding, find_all
@@ -83,7 +83,7 @@ def paper(name: str | None, plot: Path | None, as_json: bool, report: Path | Non
 
 def _known(name: str) -> Experiment:
     if name not in EXPERIMENTS:
-        raise unknown("experiment", name, [*EXPERIMENTS, "all"])
+        raise unknown_name_error("experiment", name, [*EXPERIMENTS, "all"])
     return EXPERIMENTS[name]
 
 

@@ -1,4 +1,4 @@
-"""The errors of supple: each says what was given, what was expected and what there is."""
+"""The errors of supple: each states what was given, what was expected and what is available."""
 
 from __future__ import annotations
 
@@ -6,29 +6,34 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-_MAX_LISTED = 20
-_MAX_SHOWN = 80
-_MAX_COMPARED = 1000  # names, and of each at most _MAX_SHOWN characters: comparing is slow
+_MAX_NAMES = 20  # listed in one message
+_MAX_CHARACTERS = 80  # of one value in a message
+_MAX_COMPARED = 1000  # names searched for similar ones, which is slow
 
 
 class SuppleError(Exception):
-    """Base of every error that supple raises on purpose."""
+    """Base class of all errors that supple raises on purpose."""
 
 
 class DescriptionError(SuppleError, ValueError):
-    """A robot description (a file, a table, a tree of joints) is not right."""
+    """A robot description (file, table or tree of joints) is invalid."""
 
 
 class UnknownNameError(SuppleError, LookupError):
-    """A robot, joint, frame or option was asked for by a name that does not exist."""
+    """No robot, joint, frame or option has the given name."""
 
 
 class InputError(SuppleError, ValueError):
-    """An argument has the wrong type, shape or dtype, or holds values that are not finite."""
+    """An argument has the wrong type, shape or dtype, or contains values that are not finite."""
 
 
 class MissingExtraError(SuppleError, ImportError):
-    """An optional dependency is not installed; the message says which extra brings it."""
+    """An optional dependency is not installed.
+
+    Attributes:
+        extra: Name of the extra that installs it.
+        purpose: What needs it.
+    """
 
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f'{purpose} needs an optional extra: pip install "supple[{extra}]"')
@@ -40,41 +45,45 @@ class MissingExtraError(SuppleError, ImportError):
 
 
 def short_repr(value: object) -> str:
-    """The repr of a value, shortened to fit in a sentence; its type if it has none."""
+    """Return the repr of a value, cut to fit in a sentence; its type if repr fails."""
     try:
         text = repr(value)
-    except Exception:  # an object's own
+    except Exception:  # raised by the object's own __repr__
         text = f"<{type(value).__name__} object>"
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names joined by commas; a long list is cut and the rest counted."""
-    each = [short_repr(name) for name in names]
-    more = len(each) - _MAX_LISTED
-    return ", ".join(each[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+def join_names(names: Iterable[str]) -> str:
+    """Return quoted names separated by commas; a long list is cut and the rest counted."""
+    quoted = [short_repr(name) for name in names]
+    more = len(quoted) - _MAX_NAMES
+    return ", ".join(quoted[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def unknown(kind: str, given: object, available: Iterable[str]) -> UnknownNameError:
-    """The error for an unknown name: what was given, the nearest names, what there is.
+def unknown_name_error(kind: str, given: object, available: Iterable[str]) -> UnknownNameError:
+    """Return the error for an unknown name, with similar names and all available ones.
 
-    `kind` is a noun such as "robot" or "joint"; raise the returned error.
+    Args:
+        kind: Noun for the named thing, such as "robot" or "joint".
+        given: The unknown name.
+        available: The names that exist.
     """
     names = list(available)
-    close = _nearest(given, names) if isinstance(given, str) else []
+    close = _similar(given, names) if isinstance(given, str) else []
     hint = f"; did you mean {' or '.join(short_repr(name) for name in close)}?" if close else "."
-    there_is = f"There is: {listed(names)}." if names else f"There is no {kind} at all."
-    return UnknownNameError(f"unknown {kind} {short_repr(given)}{hint} {there_is}")
+    choices = f"Available: {join_names(names)}." if names else f"No {kind} is available."
+    return UnknownNameError(f"unknown {kind} {short_repr(given)}{hint} {choices}")
 
 
-def one_of(given: object, kind: str, names: Sequence[str]) -> None:
-    """Refuse what is none of some names; `kind` is a noun, as in `unknown`."""
+def check_one_of(given: object, kind: str, names: Sequence[str]) -> None:
+    """Raise `unknown_name_error` unless `given` is one of some names."""
     if not isinstance(given, str) or given not in names:
-        raise unknown(kind, given, names)
+        raise unknown_name_error(kind, given, names)
 
 
-def _nearest(given: str, names: list[str]) -> list[str]:
-    """At most three names that look like the one given, whatever their case."""
-    short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_SHOWN]
+def _similar(given: str, names: list[str]) -> list[str]:
+    """Return at most three names that resemble the given one, ignoring case."""
+    short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_CHARACTERS]
     by_lower = {name.lower(): name for name in reversed(short)}
-    return [by_lower[low] for low in get_close_matches(given[:_MAX_SHOWN].lower(), by_lower, n=3)]
+    close = get_close_matches(given[:_MAX_CHARACTERS].lower(), by_lower, n=3)
+    return [by_lower[lower] for lower in close]

@@ -61,7 +61,7 @@ def test_a_missing_file(reader: Reader, tmp_path: Path) -> None:
     (tmp_path / "panda.urdf").write_text(GOOD)
     with refused("no such file: .*pandas.urdf.*; its folder has 'panda.urdf'"):
         reader(tmp_path / "pandas.urdf")
-    with refused("no such file: .*; its folder .* is not there either"):
+    with refused("no such file: .*; its folder .* does not exist either"):
         reader(tmp_path / "nowhere" / "panda.urdf")
 
 
@@ -198,7 +198,7 @@ def test_too_many_elements() -> None:
         (urdf, "<mujoco/>", "root element <mujoco>, expected <robot>; .* MJCF .* supple.mjcf"),
         (mjcf, "<robot/>", "root element <robot>, expected <mujoco>; .* URDF .* supple.urdf"),
         (urdf, "<sdf/>", "this is an SDF file, which supple does not read"),
-        (urdf, "<html/>", "root element <html>, expected <robot>; is it a robot file"),
+        (urdf, "<html/>", "root element <html>, expected <robot>; this may not be a robot file"),
         (urdf, "<robot><xacro:macro/></robot>", "it is xacro; expand it first"),
     ],
 )
@@ -233,9 +233,12 @@ def test_another_kind_of_file(reader: Reader, text: str, message: str) -> None:
         (GOOD.replace('<child link="b"/>', "<child/>"), "'j': <child> link is missing"),
         (
             GOOD.replace('type="revolute"', 'type="screw"', 1),
-            "'j': unknown type 'screw'. There is: 'rev",
+            "'j': unknown type 'screw'. Available: 'rev",
         ),
-        (GOOD.replace('type="revolute"', 'type="revolutee"', 1), "did you mean 'revolute'. There"),
+        (
+            GOOD.replace('type="revolute"', 'type="revolutee"', 1),
+            "did you mean 'revolute'. Available",
+        ),
         (GOOD.replace(' type="revolute"', "", 1), "'j': unknown type ''"),
         (within("", "floating"), r"'j' is floating, .* weld it with fixed=\['j'\]"),
         (within("", "planar"), "'j' is planar"),
@@ -249,14 +252,14 @@ def test_another_kind_of_file(reader: Reader, text: str, message: str) -> None:
         (within('<origin xyz="1"/>'), "'j': <origin> xyz: expected 3 numbers, given '1'"),
         (within('<axis xyz="1_0 0 0"/>'), "'j': <axis> xyz: expected 3 numbers, given '1_0 0 0'"),
         (within('<origin xyz="1 2 inf"/>'), "'j': <origin> xyz: expected finite .* '1 2 inf'"),
-        (within('<origin xyz="1 2 1e13"/>'), "'j': origin: lies farther than 1e.12 m, .*1e.13"),
+        (within('<origin xyz="1 2 1e13"/>'), "'j': origin: is farther away than 1e.12 m, .*1e.13"),
         (within('<origin rpy="1 2 nan"/>'), "'j': <origin> rpy: expected finite .* '1 2 nan'"),
         (within('<origin rpy="1 2 inf"/>'), "'j': <origin> rpy: expected finite .* '1 2 inf'"),
         (within("<origin/><origin/>"), "'j' has 2 <origin> elements"),
         (within("<mimic/>"), "'j': <mimic> joint is missing"),
         (within('<mimic joint="j"/>'), "'j' mimics itself"),
         (within('<mimic joint="k" multiplier="1e13"/>'), "'j': the mimic of 'k' .* multiplier=1e"),
-        (within('<mimic joint="x"/>'), "'j' mimics an unknown joint 'x'. There is: 'j', 'k'"),
+        (within('<mimic joint="x"/>'), "'j' mimics an unknown joint 'x'. Available: 'j', 'k'"),
     ],
 )
 @pytest.mark.filterwarnings("error")
@@ -309,13 +312,13 @@ def test_a_follower_of_a_welded_joint_cannot_stand_at_infinity(kind: str) -> Non
         joint("m", "d", "e"),
         links="abcde",
     )
-    with refused("joint 'l', which follows 'k', would stand still at inf"):
+    with refused("joint 'l', which follows 'k', would be welded at inf"):
         urdf(text, fixed=["j"])
 
 
 @pytest.mark.parametrize("given", ["Panda", "pandas", "", None, 7, ["panda"]])
 def test_an_unknown_robot(given: object) -> None:
-    with refused("unknown robot .*There is: 'planar2', 'planar3'", UnknownNameError):
+    with refused("unknown robot .*Available: 'planar2', 'planar3'", UnknownNameError):
         builtin(given)  # type: ignore[arg-type]
     with refused("did you mean 'panda'", UnknownNameError):
         builtin("pandas")

@@ -68,13 +68,13 @@ def test_right_angles_are_exact(turns: int) -> None:
     angle = turns * math.pi / 2
     joint = dh([(0.5, angle, 0.25, angle)]).joints[0]
     entries = {0.0, 1.0, -1.0, 0.5, -0.5, 0.25, -0.25}
-    assert set(joint.tail.ravel()) <= entries
-    assert abs(joint.tail - standard(0.5, angle, 0.25, angle)).max() < 1e-15
+    assert set(joint.child_placement.ravel()) <= entries
+    assert abs(joint.child_placement - standard(0.5, angle, 0.25, angle)).max() < 1e-15
 
 
 def test_an_angle_that_is_only_nearly_right_is_kept() -> None:
     joint = dh([(0, 1.5707963, 0, 0)]).joints[0]
-    assert joint.tail[2, 2] == math.cos(1.5707963)
+    assert joint.child_placement[2, 2] == math.cos(1.5707963)
 
 
 def test_names_limits_and_kinds_are_carried_over() -> None:
@@ -112,12 +112,12 @@ nan_pose = np.full((4, 4), math.nan)
         ("table", {}, "table: expected real numbers, given 'table'"),
         (np.zeros((2, 4)) + 1j, {}, "table: expected real numbers, given array"),
         ([(10**400, 0, 0, 0)], {}, "table: expected real numbers"),
-        ([(1e308, 1, 1e308, 1)], {}, "'joint1': tail: "),
-        ([(1e13, 0, 0, 0)], {}, "'joint1': tail: lies farther than 1e.12 m"),
+        ([(1e308, 1, 1e308, 1)], {}, "'joint1': child_placement: "),
+        ([(1e13, 0, 0, 0)], {}, "'joint1': child_placement: is farther away than 1e.12 m"),
         ([(0, math.nan, 0, 0)], {}, "table: row 1 is not finite: .*nan"),
         ([(math.inf, 0, 0, 0)], {}, "table: row 1 is not finite"),
         (np.zeros((2, 4)), {"kinds": "R"}, "kinds: expected 2, one per joint, given 'R'"),
-        (np.zeros((2, 4)), {"kinds": "RX"}, "kinds: unknown kind 'X'. There is: 'R', 'P'"),
+        (np.zeros((2, 4)), {"kinds": "RX"}, "kinds: unknown kind 'X'. Available: 'R', 'P'"),
         (np.zeros((2, 4)), {"kinds": "Rp"}, "kinds: unknown kind 'p'; did you mean 'P'"),
         (np.zeros((1, 4)), {"kinds": ["revolutee"]}, "'revolutee'; did you mean 'revolute'"),
         (np.zeros((1, 4)), {"kinds": [["R"]]}, "kinds: unknown kind .'R'"),
@@ -126,7 +126,7 @@ nan_pose = np.full((4, 4), math.nan)
         (np.zeros((1, 4)), {"limits": [(2, 1)]}, "'joint1': the lower limit is above"),
         (np.zeros((2, 4)), {"max_speed": [1, 2, 3]}, r"max_speed: expected shape \(\) or \(2,\)"),
         (np.zeros((2, 4)), {"base": np.eye(3)}, r"base: expected shape \(4, 4\)"),
-        (np.zeros((2, 4)), {"base": nan_pose}, "'joint1': origin: holds values that are not"),
+        (np.zeros((2, 4)), {"base": nan_pose}, "'joint1': origin: contains values that are not"),
         (np.zeros((2, 4)), {"tool": np.ones((4, 4))}, "frame 'tool': placement: last row"),
         (np.zeros((2, 4)), {"base": 1e308 * np.ones((4, 4))}, "'joint1': origin: "),
         (np.zeros((2, 4)), {"joint_names": 5}, "joint_names: expected 2 names, given 5"),
@@ -145,5 +145,5 @@ def test_a_table_that_is_wrong_is_refused(
 
 
 def test_another_convention_is_unknown() -> None:
-    with pytest.raises(UnknownNameError, match=r"convention 'craig'\. There is: 'standard'"):
+    with pytest.raises(UnknownNameError, match=r"convention 'craig'\. Available: 'standard'"):
         dh(np.zeros((2, 4)), convention="craig")  # type: ignore[arg-type]

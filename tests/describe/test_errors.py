@@ -22,26 +22,28 @@ def test_errors_are_supples_own_and_pythons(error: type, also: type) -> None:
 
 
 def test_unknown_says_given_nearest_and_available() -> None:
-    message = str(errors.unknown("robot", "pandas", ["panda", "ur5e"]))
-    assert message == "unknown robot 'pandas'; did you mean 'panda'? There is: 'panda', 'ur5e'."
+    message = str(errors.unknown_name_error("robot", "pandas", ["panda", "ur5e"]))
+    assert message == "unknown robot 'pandas'; did you mean 'panda'? Available: 'panda', 'ur5e'."
 
 
 def test_unknown_cuts_long_lists_and_names() -> None:
-    message = str(errors.unknown("joint", "x" * 10_000, [f"joint{i}" for i in range(5000)]))
+    message = str(
+        errors.unknown_name_error("joint", "x" * 10_000, [f"joint{i}" for i in range(5000)])
+    )
     assert "and 4980 more" in message
     assert len(message) < 1000
 
 
 def test_unknown_does_not_compare_without_end() -> None:
     names = [f"{'x' * 20_000}{i}" for i in range(500)] + ["arm"]
-    message = str(errors.unknown("joint", "x" * 20_000, names))
+    message = str(errors.unknown_name_error("joint", "x" * 20_000, names))
     assert "did you mean" not in message
-    assert "did you mean 'arm'?" in str(errors.unknown("joint", "Arms", names))
+    assert "did you mean 'arm'?" in str(errors.unknown_name_error("joint", "Arms", names))
 
 
 @pytest.mark.parametrize("given", [None, 3, ["a"], b"a"])
 def test_unknown_takes_anything(given: object) -> None:
-    assert repr(given) in str(errors.unknown("joint", given, ["a"]))
+    assert repr(given) in str(errors.unknown_name_error("joint", given, ["a"]))
 
 
 def test_missing_extra_says_what_to_type() -> None:

@@ -87,7 +87,10 @@ DEEP = f"{'<body>' * 250}{{}}{'</body>' * 250}"
         (f"<m>{' ' * 16_000_000}</m>", "inner.xml' and the files before it are 16.0 MB; at most"),
         (f"<m>{include('gone.xml')}</m>", "no such file: .*gone.xml'"),
         (f"<m>{include('inner.xml')}</m>", "itself: 'main.xml' -> 'inner.xml' -> 'inner.xml'"),
-        (f"<m>{include('main.xml')}</m>", "within itself: 'main.xml' -> 'inner.xml' -> 'main.xml'"),
+        (
+            f"<m>{include('main.xml')}</m>",
+            "itself: 'main.xml' -> 'inner.xml' -> 'main.xml'",
+        ),
         (f"<m>{include('.')}</m>", "is a directory; expected a file"),
     ],
     ids=["empty", "open", "doctype", "deep", "many", "large", "missing", "self", "cycle", "folder"],

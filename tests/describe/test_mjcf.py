@@ -237,7 +237,7 @@ def test_what_is_no_mjcf_is_refused() -> None:
 )  # fmt: skip
 def test_absurd_lengths_are_refused(inside: str, far: str) -> None:
     text = f'<body euler="10 20 30" {inside.format(far)}{MASS}</body>'
-    with pytest.raises(DescriptionError, match=r"lies farther than 1e.12 m|not finite"):
+    with pytest.raises(DescriptionError, match=r"is farther away than 1e.12 m|not finite"):
         mjcf(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
 
 

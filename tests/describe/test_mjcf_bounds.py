@@ -98,7 +98,7 @@ REFUSED = {
         MANY,
     ),
     "models in models": (attached(ATTACH * 2, file="tower10"), MANY),
-    "a model in itself": (attached(ATTACH, file="self"), "within itself"),
+    "a model in itself": (attached(ATTACH, file="self"), "includes itself"),
     "a body attached to itself": (
         model("", '<body name="c"><joint/><attach body="c" prefix="x"/></body>'),
         "deeper than 400",

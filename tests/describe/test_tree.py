@@ -53,7 +53,7 @@ def test_arrays_are_read_only_copies() -> None:
     origin[0, 3] = 7
     joint = robot.joints[0]
     assert joint.origin[0, 3] == 0
-    for array in (joint.origin, joint.axis, joint.tail, robot.frames[0].placement):
+    for array in (joint.origin, joint.axis, joint.child_placement, robot.frames[0].placement):
         assert array.dtype == np.float64
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
@@ -141,19 +141,25 @@ projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"origin": nan_pose}, "'j': origin: holds values that are not finite"),
-        ({"tail": math.inf * np.ones((4, 4))}, "'j': tail: holds values that are not finite"),
+        ({"origin": nan_pose}, "'j': origin: contains values that are not finite"),
+        (
+            {"child_placement": math.inf * np.ones((4, 4))},
+            "'j': child_placement: contains values that are not finite",
+        ),
         ({"origin": mirror}, "'j': origin: rotation is left-handed"),
         ({"origin": scaled}, "'j': origin: rotation is not orthonormal"),
         ({"origin": 1e200 * scaled}, "'j': origin: last row"),
-        ({"tail": projective}, "'j': tail: last row is not 0 0 0 1"),
+        ({"child_placement": projective}, "'j': child_placement: last row is not 0 0 0 1"),
         ({"origin": np.eye(3)}, r"'j': origin: expected shape \(4, 4\), given shape \(3, 3\)"),
         ({"origin": "here"}, "'j': origin: expected real numbers, given 'here'"),
         ({"origin": 1j * np.eye(4)}, "'j': origin: expected real numbers, given array"),
         ({"origin": [[10**400] * 4] * 4}, "'j': origin: expected real numbers"),
-        ({"tail": far}, "'j': tail: lies farther than 1e.12 m, given 1 0 0 0; 0 1 0 -1e.13; 0 0"),
+        (
+            {"child_placement": far},
+            "'j': child_placement: is farther away than 1e.12 m, given 1 0 0 0; 0 1 0 -1e.13; 0 0",
+        ),
         ({"axis": (0, 0, 0)}, "'j': axis: is zero, expected a direction, given 0 0 0"),
-        ({"axis": (0, math.nan, 1)}, "'j': axis: holds .* not finite, given 0 nan 1"),
+        ({"axis": (0, math.nan, 1)}, "'j': axis: contains .* not finite, given 0 nan 1"),
         ({"axis": (1, 0)}, r"'j': axis: expected shape \(3,\)"),
         ({"lower": 1, "upper": -1}, "'j': the lower limit is above .* lower=1, upper=-1"),
         ({"lower": np.complex128(1)}, "'j': lower: expected a number, given"),
@@ -164,7 +170,7 @@ projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
         ({"max_speed": -1}, "'j': max_speed"),
         ({"max_speed": math.nan}, "'j': max_speed"),
         ({"kind": "continuous", "lower": -1}, "'j': a continuous joint has no limits"),
-        ({"kind": "helical"}, "'j': unknown kind 'helical'. There is: 'revolute'"),
+        ({"kind": "helical"}, "'j': unknown kind 'helical'. Available: 'revolute'"),
         ({"kind": "revolut"}, "'j': unknown kind 'revolut'; did you mean 'revolute'"),
         ({"kind": ["revolute"]}, "'j': unknown kind .'revolute'"),
         ({"kind": "fixed"}, "has 1 joints and none of them moves"),
@@ -225,7 +231,7 @@ def test_joints_that_make_no_tree_are_refused(joints: tuple[Joint, ...], message
         (None, (), "frames: expected a sequence of Frame, given None"),
         (("f",), (), "frames: expected a sequence of Frame, given 'f' among them"),
         ((Frame("f", ["a"]),), (), "link of frame 'f': expected a non-empty string, given .'a'"),  # type: ignore[arg-type]
-        ((Frame("f", "a", far),), (), "frame 'f': placement: lies farther than 1e.12 m"),
+        ((Frame("f", "a", far),), (), "frame 'f': placement: is farther away than 1e.12 m"),
         ((), None, "tips: expected a sequence of str, given None"),
         ((), (["b"],), "tips: expected a sequence of str, given .'b'. among them"),
         ((), "b", "tips: expected a sequence of str, given the single string 'b'"),
@@ -258,7 +264,7 @@ def test_a_pickled_description_is_the_same_and_read_only() -> None:
     assert (again.name, again.links, again.tips) == (robot.name, robot.links, robot.tips)
     assert again.joints[-1].mimic.__dict__ == robot.joints[-1].mimic.__dict__
     for one, two in zip(robot.joints, again.joints, strict=True):
-        for key in ("origin", "axis", "tail"):
+        for key in ("origin", "axis", "child_placement"):
             assert np.array_equal(getattr(one, key), getattr(two, key))
             assert not getattr(two, key).flags.writeable
     assert not again.frames[0].placement.flags.writeable

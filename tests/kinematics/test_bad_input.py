@@ -152,7 +152,7 @@ def test_an_unknown_frame_is_answered_with_the_nearest() -> None:
 
 
 def test_an_unknown_frame_for_axes() -> None:
-    said = "axes= 'wrold'; did you mean 'world'.*There is: 'world', 'body', 'panda_link0'"
+    said = "axes= 'wrold'; did you mean 'world'.*Available: 'world', 'body', 'panda_link0'"
     with pytest.raises(supple.UnknownNameError, match=said):
         PANDA.jacobian(Q, axes="wrold")
     with pytest.raises(supple.UnknownNameError, match=said):
@@ -162,7 +162,7 @@ def test_an_unknown_frame_for_axes() -> None:
 
 
 def test_an_unknown_row() -> None:
-    said = "unknown row 'rw'.*There is: 'x', 'y', 'z', 'rx', 'ry', 'rz'"
+    said = "unknown row 'rw'.*Available: 'x', 'y', 'z', 'rx', 'ry', 'rz'"
     for rows in (("x", "rw"), ["rw"], "rw"):
         with pytest.raises(supple.UnknownNameError, match=said):
             PANDA.singular_values(Q, rows=rows)

@@ -132,7 +132,7 @@ def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
     while frame in by_child:
         joint = by_child[frame]
         joints += joint.moves
-        length += np.linalg.norm(joint.origin[:3, 3]) + np.linalg.norm(joint.tail[:3, 3])
+        length += np.linalg.norm(joint.origin[:3, 3]) + np.linalg.norm(joint.child_placement[:3, 3])
         if joint.kind == "prismatic":
             leader = joint.mimic.joint if joint.mimic else joint.name
             length += abs(q[coordinate[leader]]) * abs(joint.mimic.multiplier if joint.mimic else 1)

@@ -83,8 +83,10 @@ def test_a_copy_gives_the_same_bits(
 
 
 def test_it_tells_what_it_is(robot: supple.Robot) -> None:
-    assert (
-        repr(robot) == f"Robot('{robot.name}': {robot.dof} coordinates, {len(robot.frames)} frames)"
+    plural = "s" if len(robot.tips) > 1 else ""
+    tips = ", ".join(map(repr, robot.tips))
+    assert repr(robot) == (
+        f"Robot('{robot.name}': {robot.dof} degrees of freedom, end effector{plural} {tips})"
     )
     lines = robot.summary().splitlines()
     assert len(lines) == 1 + robot.dof
@@ -151,6 +153,98 @@ def test_freezing_at_no_number_is_refused(value: object) -> None:
         panda.freeze({"panda_joint1": value})  # type: ignore[dict-item]
 
 
+@laws
+@given(trees(), st.data())
+def test_full_and_reduced_configurations_have_the_same_poses(
+    tree: Tree, data: st.DataObject
+) -> None:
+    robot = tree.robot
+    names = data.draw(st.lists(st.sampled_from(robot.joint_names), unique=True))
+    if len(names) == robot.dof:
+        names = names[1:]
+    q = np.stack([tree.q, robot.neutral(), tree.q / 2])
+    values = {name: float(tree.q[robot.joint_names.index(name)]) for name in names}
+    q[:, [robot.joint_names.index(name) for name in names]] = list(values.values())
+    # Freezing in two steps, with another robot made in between, is the same as in one.
+    half = dict(list(values.items())[::2])
+    frozen = robot.freeze(half).with_base(robot.base) if half else robot
+    rest = {name: value for name, value in values.items() if name not in half}
+    frozen = frozen.freeze(rest) if rest else frozen
+    frozen = pickle.loads(pickle.dumps(frozen))
+    assert dict(frozen.frozen) == values
+    reduced = frozen.reduced_q(q)
+    assert reduced.shape == (3, frozen.dof)
+    assert (frozen.full_q(reduced) == q).all()
+    assert (frozen.full_q(reduced[0]) == q[0]).all()
+    poses = frozen.fk(reduced, tree.frames), robot.fk(q, tree.frames)
+    assert abs(poses[0] - poses[1]).max() <= 8 * tree.rounding
+
+
+def test_full_configurations_keep_their_type_and_check_their_shape() -> None:
+    panda = supple.load("panda")
+    frozen = panda.freeze({"panda_joint3": 0.5})
+    assert frozen.full_q(np.zeros((2, 6), np.float32)).dtype == np.float32
+    assert (frozen.full_q(np.zeros(6)) == [0, 0, 0.5, 0, 0, 0, 0]).all()
+    assert (panda.full_q(np.arange(7)) == np.arange(7)).all()
+    with pytest.raises(supple.InputError, match=r"q must be .*\(6,\)"):
+        frozen.full_q(np.zeros(7))
+    with pytest.raises(supple.InputError, match=r"q must be .*\(7,\)"):
+        frozen.reduced_q(np.zeros(6))
+
+
+# ---- limits ------------------------------------------------------------------------------------
+
+
+def test_limits_change_by_number_array_and_name() -> None:
+    panda = supple.load("panda")
+    slow = panda.with_limits(max_speed=0.5)
+    assert (slow.max_speed == 0.5).all()
+    assert (slow.lower == panda.lower).all()
+    assert (slow.tips, slow.frames) == (panda.tips, panda.frames)
+    higher = panda.with_limits(upper=panda.upper + 1, lower={"panda_joint4": -1.0})
+    assert (higher.upper == panda.upper + 1).all()
+    assert higher.lower[3] == -1.0
+    assert (np.delete(higher.lower, 3) == np.delete(panda.lower, 3)).all()
+    inside = panda.with_limits(margin=0.1, upper={"panda_joint1": 1.0})
+    assert inside.upper[0] == 0.9
+    np.testing.assert_allclose(inside.lower, panda.lower + 0.1)
+    some = panda.with_limits(margin={"panda_joint2": 0.1})
+    assert (some.upper < panda.upper).sum() == (some.lower > panda.lower).sum() == 1
+
+
+def test_limits_make_continuous_joints_revolute_and_may_be_removed() -> None:
+    arm = supple.load("planar2")
+    limited = arm.with_limits(lower=-1, upper={"joint1": 2.0, "joint2": 3.0})
+    assert (limited.lower == -1).all()
+    assert list(limited.upper) == [2, 3]
+    q = arm.random(seed=0)
+    assert (limited.fk(q) == arm.fk(q)).all()
+    free = limited.with_limits(lower=-np.inf, upper=np.inf)
+    assert (np.isinf(free.lower) & np.isinf(free.upper)).all()
+    assert (arm.with_limits(margin=0.5).upper == np.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"lower": 1.0, "upper": 0.0}, "'joint1' must be at most the upper one; given: 1 and 0"),
+        ({"lower": -1, "upper": 1, "margin": 2}, "given: 1 and -1, after the margin"),
+        ({"max_speed": {"joint2": 0.0}}, "max_speed of 'joint2' must be positive; given: 0"),
+        ({"margin": -0.1}, "margin must be finite and at least 0; given: -0.1"),
+        ({"margin": np.inf}, "margin must be finite"),
+        ({"upper": [1, 2, 3]}, r"upper must be a number, an array \(2,\) or a mapping"),
+        ({"upper": "high"}, "upper must be a number"),
+        ({"upper": {"joint1": np.nan}}, "upper of 'joint1' must be a number; given: nan"),
+        ({"upper": {"joint1": [1.0]}}, "upper of 'joint1' must be a number"),
+        ({"lower": np.nan}, "lower must be a number"),
+        ({"upper": {"joint3": 1.0}}, "unknown joint 'joint3'; did you mean"),
+    ],
+)
+def test_limits_that_are_wrong_are_refused(limits: dict[str, object], message: str) -> None:
+    with pytest.raises(supple.SuppleError, match=message):
+        supple.load("planar2").with_limits(**limits)  # type: ignore[arg-type]
+
+
 # ---- base, frames, tools -----------------------------------------------------------------------
 
 
@@ -184,7 +278,19 @@ def test_a_frame_is_its_parent_times_its_placement(tree: Tree, data: st.DataObje
     assert abs(robot.fk(tree.q, "newer") - expected @ placement).max() <= 2 * tree.rounding
 
 
-def test_a_tool_becomes_the_end_frame(rng: np.random.Generator) -> None:
+def test_end_effectors_can_be_chosen() -> None:
+    panda = supple.load("panda")
+    two = panda.with_tips(["panda_link4", "panda_hand_tcp"])
+    assert two.tips == ("panda_link4", "panda_hand_tcp")
+    assert two.with_tips("panda_hand").tips == ("panda_hand",)
+    assert supple.load("panda", tips="panda_link8").tips == ("panda_link8",)
+    with pytest.raises(supple.UnknownNameError, match=r"end effector 'panda_hnd'; .*'panda_hand'"):
+        panda.with_tips("panda_hnd")
+    with pytest.raises(supple.InputError, match="tips must be a name or a sequence of names"):
+        panda.with_tips([])
+
+
+def test_a_tool_replaces_the_end_effector(rng: np.random.Generator) -> None:
     panda, placement = supple.load("panda"), some_pose(rng)
     q = panda.random(seed=rng)
     held = panda.with_tool(placement)
@@ -201,7 +307,12 @@ def test_a_tool_on_one_of_several_ends(rng: np.random.Generator) -> None:
     with pytest.raises(supple.InputError, match=r"E0.*E1"):
         robot.with_tool(placement)
     assert robot.with_tool(placement, parent="E0").tips == ("tool", "E1")
-    assert robot.with_tool(placement, parent=robot.frames[2]).tips == ("E0", "E1", "tool")
+    # Mounted elsewhere on the body of an end effector it replaces that one.
+    link = next(f.link for f in robot.description.frames if f.name == "E1")
+    assert robot.with_tool(placement, parent=link).tips == ("E0", "tool")
+    with pytest.raises(supple.InputError, match=r"end effectors, 'E0', 'E1', .*'j1'"):
+        robot.with_tool(placement, parent="j1")
+    assert supple.load("panda").with_tool(placement, parent="panda_link4").tips == ("tool",)
 
 
 def test_a_rotation_in_single_precision_is_made_exact(rng: np.random.Generator) -> None:

@@ -127,7 +127,7 @@ def test_the_only_tip_is_meant_and_several_are_listed() -> None:
 
     robot = mimicking()
     assert len(robot.tips) > 1
-    with pytest.raises(InputError, match="several end frames, 'link4', 'link7'; given: none"):
+    with pytest.raises(InputError, match="several end effectors, 'link4', 'link7'; given: none"):
         PoseTask().rows_of(robot)
     assert PoseTask("link7").rows_of(robot)[0] == "x of link7"
 

@@ -36,7 +36,7 @@ def random_tree(seed: int, n: int = 8) -> Description:
                 child=f"link{i + 1}",
                 origin=random_pose(rng),
                 axis=rng.normal(size=3),
-                tail=random_pose(rng),
+                child_placement=random_pose(rng),
                 lower=lower if limited else -math.inf,
                 upper=upper if limited else math.inf,
             )
@@ -93,7 +93,7 @@ def as_urdf(robot: Description) -> str:
             f'<parent link="{joint.parent}"/><child link="{middle}"/>{_origin(joint.origin)}'
             f'<axis xyz="{numbers(joint.axis)}"/>{limit}{mimic}</joint>'
             f'<joint name="{joint.name}/tail" type="fixed"><parent link="{middle}"/>'
-            f'<child link="{joint.child}"/>{_origin(joint.tail)}</joint>'
+            f'<child link="{joint.child}"/>{_origin(joint.child_placement)}</joint>'
         )
     return f'<robot name="{robot.name}">{"".join(parts)}</robot>'
 
@@ -118,7 +118,7 @@ def as_mjcf(robot: Description) -> str:
                 moving += f'axis="{numbers(joint.axis)}" {bounded}/>'
             text += (
                 f"<body {_place(joint.origin)}>{inertial}{moving}"
-                f'<body name="{joint.child}" {_place(joint.tail)}>{inertial}'
+                f'<body name="{joint.child}" {_place(joint.child_placement)}>{inertial}'
                 f"{bodies(joint.child)}</body></body>"
             )
         return text

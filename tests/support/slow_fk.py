@@ -25,7 +25,10 @@ def motion(joint: Joint, q: float) -> np.ndarray:
 
 
 def fk(robot: Description, q: np.ndarray) -> dict[str, np.ndarray]:
-    """T_root_x (4, 4) of every link and frame x: T_parent_child = origin @ motion @ tail."""
+    """T_root_x (4, 4) of every link and frame x.
+
+    T_parent_child = origin @ motion @ child_placement
+    """
     value = {joint.name: float(q[i]) for i, joint in enumerate(coordinates(robot))}
     for joint in robot.joints:
         if joint.mimic is not None:
@@ -33,6 +36,6 @@ def fk(robot: Description, q: np.ndarray) -> dict[str, np.ndarray]:
             value[joint.name] = joint.mimic.multiplier * followed + joint.mimic.offset
     T = {robot.root: np.eye(4)}
     for joint in robot.joints:
-        moved = joint.origin @ motion(joint, value.get(joint.name, 0.0)) @ joint.tail
+        moved = joint.origin @ motion(joint, value.get(joint.name, 0.0)) @ joint.child_placement
         T[joint.child] = T[joint.parent] @ moved
     return T | {frame.name: T[frame.link] @ frame.placement for frame in robot.frames}

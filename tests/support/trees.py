@@ -39,7 +39,7 @@ class Tree:
         """No frame is farther from the world's origin [m], nor from another; at least 1."""
         joints, frames = self.robot.description.joints, self.robot.description.frames
         poses = [self.robot.base, *(f.placement for f in frames)]
-        poses += [T for j in joints for T in (j.origin, j.tail)]
+        poses += [T for j in joints for T in (j.origin, j.child_placement)]
         slides = sum(
             self.gain(j) * abs(x) for j, x in self._moving(self.q) if j.kind == "prismatic"
         )
@@ -116,7 +116,7 @@ def trees(draw: st.DrawFn, most: int = 9) -> Tree:
                 child=f"link{i + 1}",
                 origin=pose(rng, tidy),
                 axis=axis(rng, tidy),
-                tail=pose(rng, tidy) if draw(st.booleans()) else np.eye(4),
+                child_placement=pose(rng, tidy) if draw(st.booleans()) else np.eye(4),
                 mimic=mimic,
             )
         )

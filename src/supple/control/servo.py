@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.control.controller import AnyStep, make_controller
 from supple.control.trajectory import EXCEEDS, Status
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.motion import damping
@@ -348,8 +348,8 @@ def _converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Arra
         elif isinstance(given, str) or not isinstance(given, Sequence):
             count = len(layout.tasks)
             raise InputError(
-                f"{name} must be a sequence with one for each of {count} tasks; "
-                f"given: {short_repr(given)}"
+                f"{name} must be a sequence with one for each of {count} tasks (the end effectors "
+                f"are {join_names(layout.robot.tips)}); given: {short_repr(given)}"
             )
         made = layout.targets(given) if name == "target" else layout.velocities(given)
         if made.ndim != 1:

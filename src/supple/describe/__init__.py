@@ -2,8 +2,9 @@
 
 from supple.describe.builtin import builtin
 from supple.describe.builtin import names as builtin_names
-from supple.describe.description import Description, Frame, Joint, Mimic
+from supple.describe.description import Description
 from supple.describe.dh import dh
+from supple.describe.joint import Frame, Joint, Mimic
 from supple.describe.mjcf import mjcf
 from supple.describe.urdf import urdf
 

@@ -13,7 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from supple.describe._pose import Array, translation
-from supple.describe.description import Description, Frame, Joint
+from supple.describe.description import Description
+from supple.describe.joint import Frame, Joint
 
 _Point: TypeAlias = "tuple[float, float, float]"
 
@@ -26,7 +27,7 @@ _AXES: dict[str, _Point] = {
 
 
 def y() -> Description:
-    """The Y: seven joints, one fork, effectors E0 and E1."""
+    """The Y: seven joints, one fork, end effectors E0 and E1."""
     joints: list[tuple[str, str, _Point, str]] = [
         ("j0", "base", (0, -0.5, 0), "z"),
         ("j1", "j0", (0, 0.4, 0), "z"),
@@ -44,7 +45,7 @@ def y() -> Description:
 
 
 def double_y() -> Description:
-    """The double Y: 25 joints, forks on forks, effectors E0 to E3."""
+    """The double Y: 25 joints, two levels of forks, end effectors E0 to E3."""
     r, h = 1 / math.sqrt(2), math.sqrt(3) / 2
     p: list[_Point] = [(0, -1.5, 0), (0, -1, 0), (0, -0.5, 0), (0.5 * r, -0.5 + 0.5 * r, 0)]
     p += [_along(p[3], k, 0.5 * h, 0.25) for k in (1, 2, 3)]  # p4, p5, p6
@@ -97,9 +98,10 @@ def _figure(
     joints: list[tuple[str, str, _Point, str]],
     effectors: list[tuple[str, str, _Point]],
 ) -> Description:
-    """Joints (name, parent, world position [m], axis) without limits; a link is named as its joint.
+    """Return a figure from joints (name, parent, world position [m], axis) without limits.
 
-    In the zero pose every link frame has world axes and lies at its joint.
+    Links are named after their joints. In the zero pose every link frame has world axes and its
+    origin at the joint.
     """
     at: dict[str, _Point] = {"base": (0, 0, 0)} | {joint[0]: joint[2] for joint in joints}
 

@@ -1,4 +1,4 @@
-"""MJCF files and the files they name, merged into one tree of elements for each model."""
+"""Merging of MJCF files with the files they include, into one tree of elements per model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_FILES = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """An MJCF model without its <include> elements, and the models it may attach, by name."""
+    """An MJCF model with its <include> elements replaced, and the models it may attach, by name."""
 
     root: Element
     models: dict[str, Document] = field(default_factory=dict)
@@ -23,20 +23,20 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A file that passed the checks: where names are looked up from, and how it was reached."""
+    """The folder in which file names are looked up, and the files that led to the current one."""
 
     model_folder: Path
     chain: tuple[Path, ...]  # from the main file, if any, to this one
 
 
 def read_document(file: Source, budget: Budget) -> Document:
-    """Merge an MJCF with every file that an <include> or a <model> names; open no other file.
+    """Merge an MJCF with every file named by an <include> or a <model>; open no other file.
 
     A name is looked up in the folder of the model (the working directory for a text), then in
     the folder of the file that names it.
 
     Raises:
-        DescriptionError: A file that cannot be read, contains itself or exceeds the budget.
+        DescriptionError: A file that cannot be read, includes itself or exceeds the budget.
     """
     main = Path(os.path.abspath(file.path)) if file.path else None
     document = Document(file.root)
@@ -56,7 +56,7 @@ def read_document(file: Source, budget: Budget) -> Document:
 def _merge_includes(root: Element, by: _Read, budget: Budget) -> list[tuple[Element, _Read]]:
     """Replace every <include> below `root` by the content of its file.
 
-    Returns the <model> elements, each with the file that it stands in.
+    Returns the <model> elements, each with the file that contains it.
     """
     models = []
     todo = [(root, 1, by)]
@@ -79,16 +79,16 @@ def _merge_includes(root: Element, by: _Read, budget: Budget) -> list[tuple[Elem
 
 
 def _read_named(element: Element, depth: int, by: _Read, budget: Budget) -> tuple[Element, _Read]:
-    """Read the file that an element names; the file's root lies at `depth`."""
+    """Read the file named by an element; the root of the file is at `depth`."""
     name = element.get("file", "")
     folders = [by.model_folder, *(path.parent for path in by.chain[-1:])]
-    # MuJoCo takes both slashes, and ".." by the letters.
+    # MuJoCo accepts both slashes and resolves ".." without following links.
     paths = [Path(os.path.normpath(folder / name.replace("\\", "/"))) for folder in folders]
     path = next((path for path in paths if os.path.exists(path)), paths[0])
     what = f"<{element.tag}> of {short_repr(name)}"
     if path in by.chain:
         around = " -> ".join(short_repr(each.name) for each in (*by.chain, path)[-12:])
-        raise DescriptionError(f"{what}: the file is within itself: {around}.")
+        raise DescriptionError(f"{what}: the file includes itself: {around}.")
     budget.files += 1
     if budget.files > _MAX_FILES:
         raise DescriptionError(f"includes more than {_MAX_FILES} files.")

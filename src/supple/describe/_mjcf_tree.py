@@ -18,7 +18,7 @@ from supple.describe._include import Document
 from supple.describe._mjcf_values import MAIN, Values, compiler_of, defaults_of
 from supple.describe._pose import Array
 from supple.describe._source import MAX_BYTES
-from supple.errors import DescriptionError, short_repr, unknown
+from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 MAX_DEPTH = 400
 MAX_ELEMENTS = 20_000
@@ -97,7 +97,7 @@ class _Model:
         known = (*_SECTIONS, *_OTHER_SECTIONS.split())
         for section in root:
             if section.tag not in known:
-                raise DescriptionError(f"{unknown('element', section.tag, known)}")
+                raise DescriptionError(f"{unknown_name_error('element', section.tag, known)}")
         self.document = document
         self.compiler = compiler_of(root.findall("compiler"))
         self.defaults = defaults_of(root.findall("default"))
@@ -115,7 +115,7 @@ class _Model:
             return self
         if name not in self._models:
             if name not in self.document.models:
-                problem = unknown("model", name, self.document.models)
+                problem = unknown_name_error("model", name, self.document.models)
                 raise DescriptionError(f"<attach>: {problem}")
             self._models[name] = _Model(self.document.models[name])
         return self._models[name]
@@ -145,7 +145,7 @@ class _Model:
 
     def of_class(self, name: str) -> dict[str, dict[str, str]]:
         if name not in self.defaults:
-            raise DescriptionError(f"{unknown('default class', name, self.defaults)}")
+            raise DescriptionError(f"{unknown_name_error('default class', name, self.defaults)}")
         return self.defaults[name]
 
 
@@ -231,7 +231,9 @@ class _Walk:
                 raise DescriptionError(
                     f"<{tag}> makes a deformable body, which supple does not read: remove it."
                 )
-            raise DescriptionError(f"{unknown('element', tag, (*_PARTS, *_OTHER_PARTS))}")
+            raise DescriptionError(
+                f"{unknown_name_error('element', tag, (*_PARTS, *_OTHER_PARTS))}"
+            )
         name = place.named(element.get("name", ""))
         self._spend(name)
         if tag in ("joint", "freejoint"):
@@ -380,7 +382,7 @@ class _Walk:
                     return {}  # of a joint that was not attached
                 names = [each for each in kinds if each]
                 raise DescriptionError(
-                    f"{values.what} of <equality>: {unknown('joint', name, names)}"
+                    f"{values.what} of <equality>: {unknown_name_error('joint', name, names)}"
                 )
             found = {(): final}
         for each in found.values():

@@ -18,7 +18,7 @@ from supple.describe._pose import (
     rotation_y,
     rotation_z,
 )
-from supple.errors import DescriptionError, short_repr, unknown
+from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 _MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
 _TINY = 1e-14  # length below which MuJoCo takes a vector for zero
@@ -84,7 +84,9 @@ class Values:
         known = _ATTRIBUTES[kind or element.tag]
         for key in own:
             if key not in known:
-                raise DescriptionError(f"{self.what}: {unknown('attribute', key, known)}")
+                raise DescriptionError(
+                    f"{self.what}: {unknown_name_error('attribute', key, known)}"
+                )
         turned = [key for key in _ORIENTATIONS if key in own and kind != "compiler"]
         if len(turned) > 1:
             raise self.error(f"has more than one orientation: {' and '.join(turned)}")
@@ -105,7 +107,7 @@ class Values:
         """An attribute that is one of some words."""
         word = self.all.get(key, default)
         if word not in words:
-            raise DescriptionError(f"{self.what}: {unknown(key, word, words)}")
+            raise DescriptionError(f"{self.what}: {unknown_name_error(key, word, words)}")
         return word
 
     def count(self, key: str) -> int:

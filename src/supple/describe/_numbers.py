@@ -1,4 +1,4 @@
-"""Arrays of callers: the one place where they come in."""
+"""Conversion of arguments and file contents to arrays of real numbers."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from supple.errors import InputError, short_repr
+from supple.errors import DescriptionError, InputError, short_repr
 
 
 def real_numbers(given: object, expected: str) -> npt.NDArray[Any]:
-    """Return what a caller gave as an array of real numbers, of any type and shape.
+    """Return an argument as an array of real numbers, of any type and shape.
 
     Args:
         given: The argument.
-        expected: What it should be, the beginning of the error's sentence.
+        expected: The beginning of the error message, such as "q must be real numbers".
 
     Raises:
-        InputError: Not an array (ragged lists), not real numbers, or masked entries.
+        InputError: A ragged list, entries that are not real numbers, or masked entries.
     """
     if _is_masked(given):
         raise InputError(f"{expected}; given: a masked array with masked entries")
     try:
         array = np.asarray(given)
-    except Exception as error:  # whatever an object's own conversion raises
+    except Exception as error:  # raised by the object's own conversion
         raise InputError(f"{expected}; given: {short_repr(given)} ({error})") from error
     if array.dtype.kind not in "iuf":
         what = "an array" if array is given else short_repr(given)
@@ -33,15 +33,36 @@ def real_numbers(given: object, expected: str) -> npt.NDArray[Any]:
 
 
 def as_doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return a copy in float64; numbers too large for it become infinite, without a warning."""
+    """Return a float64 copy; numbers that overflow become infinite without a warning."""
     with np.errstate(over="ignore"):
         return array.astype(np.float64)
 
 
+def described_numbers(
+    value: object, what: str, expected: str = "real numbers"
+) -> npt.NDArray[np.float64]:
+    """Return a value of a description as a new float64 array of any shape.
+
+    Args:
+        value: The value.
+        what: The name of the value in the error message, such as "joint 'a': axis".
+        expected: The expected kind of value in the error message.
+
+    Raises:
+        DescriptionError: The value is not an array of real numbers.
+    """
+    try:
+        return as_doubles(real_numbers(value, what))
+    except InputError as error:
+        raise DescriptionError(
+            f"{what}: expected {expected}, given {short_repr(value)}."
+        ) from error
+
+
 def _is_masked(given: object) -> bool:
-    """Whether entries are masked, also of arrays in a list: NumPy would drop the mask."""
+    """Return whether any entry is masked, also inside lists, where NumPy drops the mask."""
     if isinstance(given, np.ma.MaskedArray):
         return bool(np.ma.is_masked(given))
     return isinstance(given, list | tuple) and any(
-        _is_masked(one) for one in given if isinstance(one, list | tuple | np.ndarray)
+        _is_masked(entry) for entry in given if isinstance(entry, list | tuple | np.ndarray)
     )

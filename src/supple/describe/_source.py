@@ -1,4 +1,4 @@
-"""Robot files before they are parsed: size, kind, XML that is well-formed and harmless."""
+"""Reading of robot files: limits on size, well-formed XML without document types."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TypeAlias
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from supple.errors import DescriptionError, InputError, listed, short_repr
+from supple.errors import DescriptionError, InputError, join_names, short_repr
 
 PathOrText: TypeAlias = "str | os.PathLike[str]"
 
 MAX_BYTES = 16_000_000
 
-# What the root element says about a file that came to the wrong reader.
+# Hints by root element for files given to the wrong reader.
 _OTHER_ROOTS = {
     "robot": "this is a URDF file: read it with supple.urdf",
     "mujoco": "this is an MJCF file: read it with supple.mjcf",
@@ -28,7 +28,7 @@ _OTHER_ROOTS = {
 
 @dataclass
 class Budget:
-    """How much may be read, and how much has been: one for a file and all that it includes."""
+    """Limits on what is read and what has been read, for a file and all files it includes."""
 
     max_elements: int
     max_depth: int
@@ -37,7 +37,7 @@ class Budget:
     files: int = 0
 
     def spend(self, label: str, size: int) -> None:
-        """Count the bytes of one more file, before they are read."""
+        """Add the bytes of another file before reading it."""
         before = " and the files before it are" if self.bytes else " is"
         self.bytes += size
         if self.bytes > MAX_BYTES:
@@ -47,7 +47,7 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A robot file or text that passed the checks: its bytes, its path if any, its elements."""
+    """A validated robot file or text: its bytes, its path if any, its elements."""
 
     label: str
     data: bytes
@@ -58,10 +58,16 @@ class Source:
 def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: int = 0) -> Source:
     """Read a path, or a text that starts with "<", and check its XML.
 
-    Refused with a DescriptionError, before any other parser sees it: what is missing, not a
-    regular file, unreadable, empty or above 16 MB; XML that is not well-formed, declares a
-    document type or entities, has another root element (if one is asked for), nests too deep
-    (counted from `depth`) or has too many elements.
+    Args:
+        source: A path or a text.
+        budget: Limits shared with the files already read.
+        root: Name of the expected root element; any if empty.
+        depth: Nesting depth of the place that includes this file.
+
+    Raises:
+        DescriptionError: A file that is missing, not a regular file, unreadable, empty or larger
+            than 16 MB; XML that is not well-formed, declares a document type or entities, has
+            another root element, nests too deeply or has too many elements.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         label, path, data = "the given text", None, _encoded(source)
@@ -78,7 +84,7 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
 
 
 def _encoded(text: str) -> bytes:
-    """A text as UTF-8, without the declaration of an encoding that it no longer has."""
+    """Return a text as UTF-8, without its declaration of another encoding."""
     text = re.sub(r"\A<\?xml\s[^>]*\?>", "", text.lstrip("\ufeff \t\r\n"))
     try:
         return text.encode()
@@ -87,7 +93,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, bytes]:
-    """Label, path and bytes of a file that the budget allows."""
+    """Return label, path and bytes of a file within the budget."""
     try:
         path = Path(source)
         label = _label(path)
@@ -108,26 +114,26 @@ def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, 
 
 
 def _label(path: Path) -> str:
-    """A path in quotes; a long one keeps its end, which says most."""
+    """Return a quoted path; a long one is cut at the beginning, since its end tells more."""
     text = str(path)
     return repr(text if len(text) <= 80 else f"…{text[-79:]}")
 
 
 def _nearby(path: Path) -> str:
-    """What the folder of a missing file holds under a similar name."""
+    """Return a hint at files of similar names in the folder of a missing file."""
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry, _ in zip(entries, range(1000), strict=False)]
     except (OSError, ValueError):
-        return f"; its folder {_label(path.parent)} is not there either"
+        return f"; its folder {_label(path.parent)} does not exist either"
     close = get_close_matches(path.name, names)
-    return f"; its folder has {listed(close)}" if close else ""
+    return f"; its folder has {join_names(close)}" if close else ""
 
 
 class _Checker:
-    """One pass of expat over the bytes: refuses what is not plain XML, builds the elements.
+    """Parser of plain XML: one pass of expat that rejects document types and builds the elements.
 
-    Names keep their prefix ("xacro:macro"): an unbound one, common in robot files, is no error.
+    Names keep their prefix ("xacro:macro"): unbound prefixes are common in robot files.
     """
 
     def __init__(self, label: str, budget: Budget, root: str, depth: int) -> None:
@@ -140,8 +146,8 @@ class _Checker:
     def checked(self, data: bytes) -> Element:
         parser = expat.ParserCreate()
         parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = self._refuse_doctype
-        parser.EntityDeclHandler = self._refuse_doctype
+        parser.StartDoctypeDeclHandler = self._raise_doctype
+        parser.EntityDeclHandler = self._raise_doctype
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         try:
@@ -151,7 +157,7 @@ class _Checker:
             where = f"line {error.lineno}, column {error.offset + 1}"
             problem = expat.ErrorString(error.code)
             raise self._error(f"is not well-formed XML at {where}: {problem}") from error
-        except (LookupError, ValueError) as error:  # an encoding that Python does not know
+        except (LookupError, ValueError) as error:  # an encoding unknown to Python
             if isinstance(error, DescriptionError):
                 raise
             raise self._error(f"cannot be decoded: {error}") from error
@@ -159,15 +165,15 @@ class _Checker:
     def _error(self, problem: str) -> DescriptionError:
         return DescriptionError(f"{self.label} {problem}.")
 
-    def _refuse_doctype(self, name: str, *_: object) -> None:
+    def _raise_doctype(self, name: str, *_: object) -> None:
         raise self._error(
-            f"declares a document type or entity ({short_repr(name)}), which is refused: "
+            f"declares a document type or entity ({short_repr(name)}), which is not allowed: "
             "entities can expand without bound or read other files"
         )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if self.expected and name != self.expected:
-            hint = _OTHER_ROOTS.get(name, "is it a robot file?")
+            hint = _OTHER_ROOTS.get(name, "this may not be a robot file")
             raise self._error(
                 f"has the root element <{short_repr(name)[1:-1]}>, expected <{self.expected}>; "
                 f"{hint}"
@@ -177,7 +183,7 @@ class _Checker:
                 f"has the element <{short_repr(name)[1:-1]}>: it is xacro; expand it first, "
                 "xacro arm.urdf.xacro > arm.urdf"
             )
-        self.expected = ""  # it is asked of the root only
+        self.expected = ""  # only the root is checked
         self.depth += 1
         self.budget.elements += 1
         if self.depth > self.budget.max_depth:

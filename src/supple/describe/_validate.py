@@ -1,40 +1,31 @@
-"""The checks of a Description, in one place for all readers. Iterative, linear in the joints."""
+"""Validation of a Description, shared by all readers; iterative, and linear in the joints."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from supple.describe._numbers import as_doubles, real_numbers
-from supple.describe._pose import Array
-from supple.errors import DescriptionError, InputError, listed, short_repr, unknown
-
-if TYPE_CHECKING:
-    from supple.describe.description import Frame, Joint, Mimic
+from supple.describe._pose import (
+    POSE_TOLERANCE,
+    ROUNDING,
+    Array,
+    orthonormalized,
+    rotation_residual,
+)
+from supple.describe.joint import Frame, Joint, Mimic
+from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
 KINDS = ("revolute", "continuous", "prismatic", "fixed")
-_ORTHONORMAL = 1e-6  # how far from a rotation a file may be before it is refused
-_ROUNDING = 4 * float(np.finfo(np.float64).eps)
-_HUGE = 1e12  # no length [m] nor mimic reaches it: a kernel in float32 must not overflow
-
-
-def real(value: object, what: str, expected: str = "real numbers") -> Array:
-    """The value as a new array of float64, whatever its shape."""
-    try:
-        return as_doubles(real_numbers(value, what))
-    except InputError as error:
-        raise DescriptionError(
-            f"{what}: expected {expected}, given {short_repr(value)}."
-        ) from error
+_MAX_SIZE = 1e12  # of a length [m] or a mimic: larger ones would overflow in float32
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
-    """Every name is a non-empty string; joints are unique; kinds are known; something moves."""
+    """Check that names are non-empty strings, joints unique, kinds known; that a joint moves."""
     if not isinstance(robot, str):
         raise DescriptionError(f"robot name: expected a string, given {short_repr(robot)}.")
     names: list[tuple[str, object]] = [
@@ -48,11 +39,11 @@ def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) ->
             raise DescriptionError(
                 f"{what}: expected a non-empty string, given {short_repr(name)}."
             )
-    refuse_duplicates("joint", [joint.name for joint in joints])
+    check_unique("joint", [joint.name for joint in joints])
     for joint in joints:
         kind: object = joint.kind
         if not isinstance(kind, str) or kind not in KINDS:
-            problem = unknown("kind", kind, KINDS)
+            problem = unknown_name_error("kind", kind, KINDS)
             raise DescriptionError(f"joint {short_repr(joint.name)}: {problem}")
     if not any(joint.moves for joint in joints):
         raise DescriptionError(
@@ -61,8 +52,8 @@ def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) ->
         )
 
 
-def refuse_duplicates(kind: str, names: Sequence[str]) -> None:
-    """A name may stand for one thing only."""
+def check_unique(kind: str, names: Sequence[str]) -> None:
+    """Check that no name occurs twice; `kind` is a noun such as "joint"."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -72,21 +63,21 @@ def refuse_duplicates(kind: str, names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def refuse_roots(roots: Sequence[str]) -> NoReturn:
-    """More than one link without a parent: the robot falls apart."""
+def raise_several_roots(roots: Sequence[str]) -> NoReturn:
+    """Raise the error for several links without a parent."""
     raise DescriptionError(
-        f"{len(roots)} links have no parent: {listed(roots)}; "
+        f"{len(roots)} links have no parent: {join_names(roots)}; "
         "expected exactly one root, with every other link connected to it."
     )
 
 
 def in_tree_order(joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """The joints depth-first from the only root, children in the order given."""
+    """Return the joints depth-first from the only root, siblings in the given order."""
     above: dict[str, Joint] = {}
     below: dict[str, list[Joint]] = {}
     for joint in joints:
         if joint.child in above:
-            both = listed((above[joint.child].name, joint.name))
+            both = join_names((above[joint.child].name, joint.name))
             raise DescriptionError(
                 f"link {short_repr(joint.child)} has two parents, by joints {both}."
             )
@@ -95,7 +86,7 @@ def in_tree_order(joints: Sequence[Joint]) -> tuple[Joint, ...]:
 
     roots = [link for link in below if link not in above]
     if len(roots) > 1:
-        refuse_roots(roots)
+        raise_several_roots(roots)
 
     ordered: list[Joint] = []
     stack = list(reversed(below[roots[0]])) if roots else []
@@ -106,12 +97,12 @@ def in_tree_order(joints: Sequence[Joint]) -> tuple[Joint, ...]:
 
     if len(ordered) < len(joints):
         reached = {joint.child for joint in ordered}
-        _refuse_cycle(above, next(link for link in above if link not in reached))
+        _raise_cycle(above, next(link for link in above if link not in reached))
     return tuple(ordered)
 
 
-def _refuse_cycle(above: dict[str, Joint], link: str) -> NoReturn:
-    """Walk towards the parents from a link that no root reaches: the walk must close."""
+def _raise_cycle(above: dict[str, Joint], link: str) -> NoReturn:
+    """Raise the error for a cycle, found by following the parents of an unreachable link."""
     path: dict[str, None] = {}
     while link not in path:
         path[link] = None
@@ -125,21 +116,29 @@ def _refuse_cycle(above: dict[str, Joint], link: str) -> NoReturn:
 
 
 def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Poses made exact, axes unit, limits checked; the numbers of a fixed joint do not matter."""
+    """Return joints with orthonormal rotations, unit axes and valid limits.
+
+    Axis and limits of a fixed joint are replaced by the defaults.
+    """
     names = [f"joint {short_repr(joint.name)}" for joint in joints]
     origins = _poses(np.array([j.origin for j in joints]), [f"{name}: origin" for name in names])
-    tails = _poses(np.array([j.tail for j in joints]), [f"{name}: tail" for name in names])
+    placements = _poses(
+        np.array([j.child_placement for j in joints]),
+        [f"{name}: child_placement" for name in names],
+    )
     fixed = np.array([not joint.moves for joint in joints])
     axes = np.array([joint.axis for joint in joints])
     axes = _unit(np.where(fixed[:, None], (0.0, 0.0, 1.0), axes), names)
 
     clean = []
-    for joint, name, origin, axis, tail in zip(joints, names, origins, axes, tails, strict=True):
+    for joint, name, origin, axis, placement in zip(
+        joints, names, origins, axes, placements, strict=True
+    ):
         if joint.moves:
             _check_limits(joint, name)
-            # Files write 1e308 for no limit; differences of such numbers are no numbers.
+            # Files write 1e308 for "no limit"; the difference of two such numbers overflows.
             lower, upper = (
-                math.copysign(math.inf, x) if abs(x) > _HUGE else x
+                math.copysign(math.inf, x) if abs(x) > _MAX_SIZE else x
                 for x in (joint.lower, joint.upper)
             )
             speed = joint.max_speed
@@ -150,7 +149,7 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
                 joint,
                 origin=origin,
                 axis=axis,
-                tail=tail,
+                child_placement=placement,
                 lower=lower,
                 upper=upper,
                 max_speed=speed,
@@ -176,46 +175,41 @@ def _check_limits(joint: Joint, name: str) -> None:
 
 
 def _poses(T: Array, what: Sequence[str]) -> Array:
-    """Check poses (n, 4, 4) and make their rotations orthonormal to machine precision."""
-    _refuse(~np.isfinite(T).all(axis=(1, 2)), what, "holds values that are not finite", T)
-    _refuse((T[:, 3] != (0.0, 0.0, 0.0, 1.0)).any(axis=1), what, "last row is not 0 0 0 1", T)
-    too_far = (abs(T[:, :3, 3]) > _HUGE).any(axis=1)
-    _refuse(too_far, what, f"lies farther than {_HUGE:g} m", T)
+    """Check poses (n, 4, 4) and return them with rotations orthonormal to machine precision."""
+    _raise_first(~np.isfinite(T).all(axis=(1, 2)), what, "contains values that are not finite", T)
+    _raise_first((T[:, 3] != (0.0, 0.0, 0.0, 1.0)).any(axis=1), what, "last row is not 0 0 0 1", T)
+    too_far = (abs(T[:, :3, 3]) > _MAX_SIZE).any(axis=1)
+    _raise_first(too_far, what, f"is farther away than {_MAX_SIZE:g} m", T)
     R = T[:, :3, :3]
-    with np.errstate(over="ignore", invalid="ignore"):
-        residual = abs(R.swapaxes(1, 2) @ R - np.eye(3)).max(axis=(1, 2))
-        problem = f"rotation is not orthonormal within {_ORTHONORMAL:g}"
-        _refuse(~(residual <= _ORTHONORMAL), what, problem, T)
-    _refuse(np.linalg.det(R) < 0, what, "rotation is left-handed (a mirror image)", T)
-
-    # Newton's iteration for the nearest rotation: 1e-6 -> 1e-12 -> rounding.
-    for _ in range(2):
-        nearer = R @ (1.5 * np.eye(3) - 0.5 * R.swapaxes(1, 2) @ R)
-        R = np.where((residual > _ROUNDING)[:, None, None], nearer, R)
+    residual = rotation_residual(R)
+    problem = f"rotation is not orthonormal within {POSE_TOLERANCE:g}"
+    _raise_first(~(residual <= POSE_TOLERANCE), what, problem, T)
+    _raise_first(np.linalg.det(R) < 0, what, "rotation is left-handed (a mirror image)", T)
+    R = orthonormalized(R, residual)
     T = T.copy()
     T[:, :3, :3] = _snapped(R)
     return T
 
 
 def _unit(axes: Array, names: Sequence[str]) -> Array:
-    """Check axes (n, 3) and make them unit vectors to machine precision."""
+    """Check axes (n, 3) and return them as unit vectors to machine precision."""
     what = [f"{name}: axis" for name in names]
-    _refuse(~np.isfinite(axes).all(axis=1), what, "holds values that are not finite", axes)
+    _raise_first(~np.isfinite(axes).all(axis=1), what, "contains values that are not finite", axes)
     size = abs(axes).max(axis=1, keepdims=True)
-    _refuse(size[:, 0] < 1e-9, what, "is zero, expected a direction", axes)
+    _raise_first(size[:, 0] < 1e-9, what, "is zero, expected a direction", axes)
     axes = axes / np.where(abs(size - 1) < 0.5, 1.0, size)  # no overflow in the norm
     norm = np.linalg.norm(axes, axis=1, keepdims=True)
-    return _snapped(np.where(abs(norm - 1) > _ROUNDING, axes / norm, axes))
+    return _snapped(np.where(abs(norm - 1) > ROUNDING, axes / norm, axes))
 
 
 def _snapped(values: Array) -> Array:
-    """Entries within rounding of -1, 0 or 1 made exactly that: cos(pi/2) is 0, not 6e-17."""
+    """Replace entries within rounding of -1, 0 or 1 by these: cos(π/2) becomes 0, not 6e-17."""
     nearest = np.round(values)
-    return np.where(abs(values - nearest) <= _ROUNDING, nearest + 0.0, values)
+    return np.where(abs(values - nearest) <= ROUNDING, nearest + 0.0, values)
 
 
-def _refuse(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array) -> None:
-    """Refuse the first of the things (n, ...) that are bad (n,), and show it."""
+def _raise_first(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array) -> None:
+    """Raise an error that shows the first of some values (n, ...) that are bad (n,)."""
     if np.any(bad):
         first = int(np.argmax(bad))
         rows = np.atleast_2d(given[first])
@@ -224,16 +218,16 @@ def _refuse(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array) -> 
 
 
 def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Every follower made to follow directly a joint that moves by itself."""
+    """Return joints whose mimics refer directly to joints that do not mimic another one."""
     by_name = {joint.name: joint for joint in joints}
     resolved: dict[str, Mimic] = {}
     for joint in joints:
-        # Walk to a joint that is already settled, then compose on the way back.
+        # Follow the mimics to a resolved or independent joint, then compose them on the way back.
         path: dict[str, Mimic] = {}
         at = joint
         while at.mimic is not None and at.name not in resolved:
             if at.name in path:
-                chain = listed([*path, at.name])
+                chain = join_names([*path, at.name])
                 raise DescriptionError(f"joints mimic each other in a cycle: {chain}.")
             path[at.name] = at.mimic
             at = _followed(at, at.mimic, by_name)
@@ -246,12 +240,12 @@ def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:
 
 
 def _followed(joint: Joint, mimic: Mimic, by_name: dict[str, Joint]) -> Joint:
-    """The joint that a mimic names, if it can be followed."""
+    """Return the joint that a mimic refers to, or raise the error if it cannot be followed."""
     name = f"joint {short_repr(joint.name)}"
     if not joint.moves:
         raise DescriptionError(f"{name} is fixed and cannot mimic {short_repr(mimic.joint)}.")
     if mimic.joint not in by_name:
-        problem = unknown("joint", mimic.joint, by_name)
+        problem = unknown_name_error("joint", mimic.joint, by_name)
         weld = f"Correct it, or weld the follower: fixed=[{short_repr(joint.name)}]."
         raise DescriptionError(f"{name} mimics an {problem} {weld}")
     followed = by_name[mimic.joint]
@@ -266,7 +260,7 @@ def _followed(joint: Joint, mimic: Mimic, by_name: dict[str, Joint]) -> Joint:
 
 
 def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
-    """A mimic of a mimic, m (m' q + o') + o, if it stays within reason."""
+    """Return the composition of two mimics, m (m' q + o') + o, after checking its size."""
     if above is not None:
         mimic = replace(
             mimic,
@@ -274,24 +268,24 @@ def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
             multiplier=mimic.multiplier * above.multiplier,
             offset=mimic.multiplier * above.offset + mimic.offset,
         )
-    if not (abs(mimic.multiplier) <= _HUGE and abs(mimic.offset) <= _HUGE):
+    if not (abs(mimic.multiplier) <= _MAX_SIZE and abs(mimic.offset) <= _MAX_SIZE):
         numbers = f"multiplier={mimic.multiplier:g}, offset={mimic.offset:g}"
         raise DescriptionError(
             f"joint {short_repr(name)}: the mimic of {short_repr(mimic.joint)} must be finite and "
-            f"at most {_HUGE:g}, given {numbers}."
+            f"at most {_MAX_SIZE:g}, given {numbers}."
         )
     return mimic
 
 
 def with_clean_placements(frames: Sequence[Frame], links: Sequence[str]) -> tuple[Frame, ...]:
-    """Frames with names of their own, on links that exist, and exact placements."""
-    refuse_duplicates("frame", [frame.name for frame in frames])
+    """Return frames with unique names, on existing links, with orthonormal rotations."""
+    check_unique("frame", [frame.name for frame in frames])
     known = set(links)
     for frame in frames:
         if frame.name in known:
             raise DescriptionError(f"frame {short_repr(frame.name)} has the name of a link.")
         if frame.link not in known:
-            problem = unknown("link", frame.link, links)
+            problem = unknown_name_error("link", frame.link, links)
             raise DescriptionError(f"frame {short_repr(frame.name)} is on an {problem}")
     if not frames:
         return ()
@@ -303,11 +297,11 @@ def with_clean_placements(frames: Sequence[Frame], links: Sequence[str]) -> tupl
 def checked_tips(
     tips: Sequence[str], links: Sequence[str], frames: Sequence[Frame]
 ) -> tuple[str, ...]:
-    """Tips that are names of links or frames, each once."""
-    there = [*links, *(frame.name for frame in frames)]
-    known = set(there)
+    """Check that end effectors are links or frames, each given once."""
+    available = [*links, *(frame.name for frame in frames)]
+    known = set(available)
     for tip in tips:
         if tip not in known:
-            raise DescriptionError(f"tips: {unknown('frame', tip, there)}")
-    refuse_duplicates("tip", tips)
+            raise DescriptionError(f"tips: {unknown_name_error('frame', tip, available)}")
+    check_unique("tip", tips)
     return tuple(tips)

@@ -1,49 +1,73 @@
-"""The built-in robots: published dimensions and limits as tables, each with its source.
+"""The built-in robots: published dimensions and limits as tables, with their sources.
 
-Every DH row is (a [m], alpha [deg], d [m], theta [deg]); limits are in degrees unless said.
+A DH row is (a [m], alpha [deg], d [m], theta [deg]); limits are in degrees unless noted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from supple.describe._figures import double_y, y
 from supple.describe._pose import Array, rotation_z, translation
-from supple.describe.description import Description, Frame, Joint
+from supple.describe.description import Description
 from supple.describe.dh import dh
-from supple.errors import unknown
+from supple.describe.joint import Frame, Joint
+from supple.describe.tips import with_tips
+from supple.errors import UnknownNameError, unknown_name_error
 
 _INCH = 0.0254
 
 
-def builtin(name: str) -> Description:
-    """The built-in robot of this name; `supple.describe.builtin_names()` lists them.
+def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Description:
+    """Return the built-in robot of this name; `supple.describe.builtin_names()` lists them.
+
+    Args:
+        name: Name of the robot. Files are read by `supple.urdf` and `supple.mjcf`.
+        tips: Name of the end effector (any link or frame), or several; the robot's own by default.
 
     Raises:
-        UnknownNameError: there is no such robot; the message lists those there are.
+        UnknownNameError: An unknown robot or end effector; the message lists the available ones.
     """
     given: object = name
     build = _ROBOTS.get(name) if isinstance(given, str) else None
     if build is None:
-        raise unknown("robot", name, _ROBOTS)
-    return build()
+        error = unknown_name_error("robot", name, _ROBOTS)
+        hint = _file_hint(given)
+        raise UnknownNameError(f"{error} {hint}") if hint else error
+    return build() if tips is None else with_tips(build(), tips)
+
+
+def _file_hint(given: object) -> str:
+    """Return the reader to use for what looks like a path or a text of a robot file."""
+    if not isinstance(given, str | os.PathLike):
+        return ""
+    text = str(given).strip().lower()
+    if text.endswith(".urdf") or text.startswith("<robot"):
+        return "supple.load takes names of built-in robots; read a URDF file with supple.urdf."
+    if text.endswith(".mjcf") or text.startswith("<mujoco"):
+        return "supple.load takes names of built-in robots; read an MJCF file with supple.mjcf."
+    if text.endswith((".xml", ".xacro")) or text.startswith("<") or os.path.exists(given):
+        readers = "supple.urdf or supple.mjcf"
+        return f"supple.load takes names of built-in robots; read a file with {readers}."
+    return ""
 
 
 def names() -> tuple[str, ...]:
-    """The names of the built-in robots."""
+    """Return the names of the built-in robots."""
     return tuple(_ROBOTS)
 
 
 def _table(*rows: tuple[float, float, float, float]) -> list[tuple[float, float, float, float]]:
-    """DH rows with their angles in degrees -> in radians."""
+    """Return DH rows with angles in degrees as rows with angles in radians."""
     return [(a, math.radians(alpha), d, math.radians(theta)) for a, alpha, d, theta in rows]
 
 
 def _degrees(*values: float | tuple[float, float]) -> Array:
-    """Limits (n, 2) [rad] from pairs in degrees; one number is both signs of it."""
+    """Return limits (n, 2) [rad] from pairs in degrees; one number stands for ± that number."""
     pairs = [value if isinstance(value, tuple) else (-value, value) for value in values]
     return np.radians(pairs)
 
@@ -53,7 +77,7 @@ def _numbered(prefix: str, numbers: Sequence[int]) -> list[str]:
 
 
 def planar2() -> Description:
-    """Two links in a plane, 1.10 m and 1.00 m, no limits.
+    """Two links in a plane, 1.10 m and 1.00 m, without limits.
 
     References:
         Maciejewski & Klein 1988, Fig. 2 and 3.
@@ -62,7 +86,7 @@ def planar2() -> Description:
 
 
 def planar3() -> Description:
-    """Three links in a plane, 1, 0.5 and 0.5 m, relative angles, no limits.
+    """Three links in a plane, 1, 0.5 and 0.5 m, relative angles, without limits.
 
     References:
         Deo & Walker 1995, Fig. 4.
@@ -71,7 +95,7 @@ def planar3() -> Description:
 
 
 def puma560_mk() -> Description:
-    """The PUMA arm exactly as in Maciejewski & Klein 1988, Table I: rounded figures, no limits."""
+    """The PUMA arm as in Maciejewski & Klein 1988, Table I: rounded dimensions, no limits."""
     table = _table(
         (0.000, -90, 0.000, 0),
         (0.432, 0, 0.149, 0),
@@ -86,9 +110,9 @@ def puma560_mk() -> Description:
 def puma560() -> Description:
     """The Unimation PUMA 560 on its column, up to the mounting flange; no published speeds.
 
-    The zero, the signs and the limits are those of the textbook table (also of MK Table I): the
-    upper arm horizontal along x, the forearm pointing up. Authors differ by up to 1 mm in a3, d2
-    and d4; these are the consensus figures. z = 0 is the floor.
+    Zero position, signs and limits are those of the textbook table (and of MK Table I): the upper
+    arm is horizontal along x, the forearm points up. Authors differ by up to 1 mm in a3, d2 and d4;
+    these are the consensus values. z = 0 is the floor.
 
     References:
         Fu, Gonzalez & Lee, Robotics, 1987, Fig. 2.11 (axes, limits, d6);
@@ -108,7 +132,7 @@ def puma560() -> Description:
 
 
 def stanford() -> Description:
-    """The Stanford (Scheinman) arm: two turns, a slide, a spherical wrist; no published speeds.
+    """The Stanford (Scheinman) arm: two revolute joints, a slide, a spherical wrist; no speeds.
 
     q3 is the extension [m]; at q3 = 0 the wrist is at the shoulder, which the limits exclude.
 
@@ -134,8 +158,8 @@ def stanford() -> Description:
 def panda() -> Description:
     """The Franka Emika Panda with its hand, without the fingers' two joints.
 
-    Links panda_link0 to panda_link8 and panda_hand lie where the maker's files put them; the tip
-    panda_hand_tcp is the point between the finger tips, 0.1034 m in front of the hand.
+    Links panda_link0 to panda_link8 and panda_hand are those of the manufacturer's files; the end
+    effector panda_hand_tcp is the point between the fingertips, 0.1034 m in front of the hand.
 
     References:
         Franka Control Interface documentation, "Denavit-Hartenberg parameters" (Craig's
@@ -175,15 +199,15 @@ def panda() -> Description:
 
 
 def ur5e() -> Description:
-    """The Universal Robots UR5e: the maker's nominal figures, joint names of its files.
+    """The Universal Robots UR5e: nominal dimensions, joint names of the manufacturer's files.
 
-    The root "base" and the tip "tool0" are the frames of those names in the maker's files; the
-    links between are the DH frames.
+    The root "base" and the end effector "tool0" are the frames of these names in the
+    manufacturer's files; the links between them are the DH frames.
 
     References:
         Universal Robots, "DH parameters for calculations of kinematics and dynamics";
-        UR5e user manual (±360° on every joint, 180°/s); the elbow is held to ±180° as in the
-        maker's description files, which halve its range for the sake of planners.
+        UR5e user manual (±360° on every joint, 180°/s); the elbow is limited to ±180°
+        as in the manufacturer's description files, which halve its range for planners.
     """
     table = _table(
         (0.0000, 90, 0.1625, 0),
@@ -211,10 +235,10 @@ def ur5e() -> Description:
 
 
 def iiwa14() -> Description:
-    """The KUKA LBR iiwa 14 R820 up to its media flange; joint names of the public files.
+    """The KUKA LBR iiwa 14 R820 up to its media flange; joint names of public files.
 
     References:
-        KUKA, LBR iiwa 14 R820 technical data: 360, 420, 400 and 126 mm between the axes' crossings;
+        KUKA, LBR iiwa 14 R820 technical data: 360, 420, 400 and 126 mm between the axes;
         ranges and speeds of the axes.
     """
     table = _table(
@@ -237,10 +261,10 @@ def iiwa14() -> Description:
 
 
 def youbot() -> Description:
-    """The five-joint arm of the KUKA youBot: it cannot turn its tool in every direction.
+    """The arm of the KUKA youBot: with five joints it cannot orient its tool freely.
 
-    Zero is the arm straight up; positive q2, q3, q4 lean forward, towards +x. The tip is the
-    centre of the gripper, 0.2175 m beyond the fourth axis.
+    At zero the arm points straight up; positive q2, q3, q4 lean forward, towards +x. The end
+    effector is the centre of the gripper, 0.2175 m beyond the fourth axis.
 
     References:
         KUKA youBot user manual: dimensions 147, 33, 155, 135 and 217.5 mm; ranges; 90°/s.

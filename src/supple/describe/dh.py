@@ -9,10 +9,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from supple.describe._numbers import described_numbers
 from supple.describe._pose import Array, rotation_x, rotation_z, translation
-from supple.describe._validate import real
-from supple.describe.description import Description, Frame, Joint, Kind
-from supple.errors import DescriptionError, one_of, short_repr, unknown
+from supple.describe.description import Description
+from supple.describe.joint import Frame, Joint, Kind
+from supple.describe.tips import with_tips
+from supple.errors import DescriptionError, check_one_of, short_repr, unknown_name_error
 
 _KINDS: dict[str, Kind] = {
     "R": "revolute",
@@ -33,35 +35,38 @@ def dh(
     tool: npt.ArrayLike | None = None,
     joint_names: Sequence[str] | None = None,
     link_names: Sequence[str] | None = None,
+    tips: str | Iterable[str] | None = None,
     name: str = "dh",
 ) -> Description:
-    """A serial robot from a Denavit-Hartenberg table, one row (a, alpha, d, theta) per joint.
+    """Return a serial robot from a Denavit-Hartenberg table of rows (a, alpha, d, theta).
 
         standard:           A_i = Rz(theta + q) Tz(d) Tx(a) Rx(alpha)
         modified (Craig):   A_i = Rx(alpha) Tx(a) Rz(theta + q) Tz(d),  a and alpha of link i-1
 
-    The column that the joint moves is its offset: theta for a revolute joint, to which q is added,
-    d for a prismatic one. Angles at multiples of 90° are taken exactly.
+    The column that the joint moves is its offset: q is added to theta of a revolute joint and to d
+    of a prismatic one. Multiples of 90° are exact.
 
     Args:
-        table: (n, 4), columns a [m], alpha [rad], d [m], theta [rad].
+        table: Columns a [m], alpha [rad], d [m], theta [rad], shape (n, 4).
         convention: "standard" or "modified".
-        kinds: one letter per joint, "RRPRRR", or a list of "revolute" and "prismatic";
-            all revolute when not given.
-        limits: (n, 2) lower and upper [rad or m], infinite where there is none. A revolute joint
-            without limits is continuous.
-        max_speed: (n,) or one number for all [rad/s or m/s].
-        base: T_root_0 (4, 4), pose of the table's frame 0 in the root link.
-        tool: T_n_tool (4, 4); adds the frame "tool", which is then the tip.
-        joint_names: n names; joint1, joint2, ... when not given.
-        link_names: n + 1 names, the root first; link0, link1, ... when not given.
-        name: of the robot.
+        kinds: One letter per joint, "RRPRRR", or a list of "revolute" and "prismatic"; all
+            revolute by default.
+        limits: Lower and upper position limits (n, 2) [rad or m], infinite if there are none. A
+            revolute joint without limits is continuous.
+        max_speed: Speed limits (n,) or one for all joints [rad/s or m/s].
+        base: Pose of the table's frame 0 in the root link, T_root_0 (4, 4) [m].
+        tool: Pose of the tool in the last link, T_n_tool (4, 4) [m]; adds the frame "tool", which
+            becomes the end effector.
+        joint_names: The n names of the joints; joint1, joint2, ... by default.
+        link_names: The n + 1 names of the links, root first; link0, link1, ... by default.
+        tips: Name of the end effector, or several; the tool or the last link by default.
+        name: Name of the robot.
 
     Raises:
-        DescriptionError: a table, or an option, that does not fit.
-        UnknownNameError: another convention.
+        DescriptionError: A table or an option of the wrong shape, or invalid values.
+        UnknownNameError: An unknown convention or end effector.
     """
-    one_of(convention, "convention", ("standard", "modified"))
+    check_one_of(convention, "convention", ("standard", "modified"))
     rows = _numbers("table", table, None)
     if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) == 0:
         raise DescriptionError(
@@ -91,22 +96,23 @@ def dh(
                 parent=links[i],
                 child=links[i + 1],
                 origin=_product(first, origin) if i == 0 else origin,
-                tail=tail,
+                child_placement=tail,
                 lower=lower,
                 upper=upper,
                 max_speed=speeds[i],
             )
         )
-    if tool is None:
-        return Description(name, tuple(chain), tips=(links[-1],))
-    frame = Frame("tool", links[-1], _numbers("tool", tool, None, (4, 4)))
-    return Description(name, tuple(chain), frames=(frame,), tips=("tool",))
+    frames: tuple[Frame, ...] = ()
+    if tool is not None:
+        frames = (Frame("tool", links[-1], _numbers("tool", tool, None, (4, 4))),)
+    robot = Description(name, tuple(chain), frames, ("tool",) if frames else (links[-1],))
+    return robot if tips is None else with_tips(robot, tips)
 
 
 def _constants(row: Array, convention: str) -> tuple[Array, Array]:
-    """Origin and tail of the joint of one row.
+    """Return origin and child placement of the joint of one row.
 
-    Turning about and sliding along z commute, so the constant part stays in one piece.
+    Rotation about z and translation along z commute, so each convention needs only one of them.
     """
     a, alpha, d, theta = (float(value) for value in row)
     along_z = _product(rotation_z(theta), translation(z=d))
@@ -117,15 +123,15 @@ def _constants(row: Array, convention: str) -> tuple[Array, Array]:
 
 
 def _product(A: Array, B: Array) -> Array:
-    """A @ B without a warning: what overflows is refused by Description."""
+    """Return A @ B without an overflow warning; Description checks the result."""
     with np.errstate(over="ignore", invalid="ignore"):
         return A @ B
 
 
 def _numbers(what: str, given: object, default: object, *shapes: tuple[int, ...]) -> Array:
-    """The option as a float64 array of one of the shapes (any shape when none is named)."""
+    """Return an option as a float64 array of one of the shapes, or any shape if none is given."""
     value = default if given is None else given
-    array = real(value, what)
+    array = described_numbers(value, what)
     if shapes and array.shape not in shapes:
         expected = " or ".join(str(shape) for shape in shapes)
         raise DescriptionError(f"{what}: expected shape {expected}, given shape {array.shape}.")
@@ -139,26 +145,26 @@ def _limits(given: npt.ArrayLike | None, n: int) -> Array:
 
 
 def _kinds(given: str | Sequence[str] | None, n: int) -> list[Kind]:
-    letters = ["revolute"] * n if given is None else _listed(given)
+    letters = ["revolute"] * n if given is None else _items(given)
     if len(letters) != n:
         raise DescriptionError(f"kinds: expected {n}, one per joint, given {short_repr(given)}.")
     each: Iterable[object] = letters
     for letter in each:
         if not isinstance(letter, str) or letter not in _KINDS:
-            raise DescriptionError(f"kinds: {unknown('kind', letter, _KINDS)}")
+            raise DescriptionError(f"kinds: {unknown_name_error('kind', letter, _KINDS)}")
     return [_KINDS[letter] for letter in letters]
 
 
 def _names(what: str, given: Sequence[str] | None, default: list[str]) -> list[str]:
-    names = default if given is None else _listed(given)
+    names = default if given is None else _items(given)
     if isinstance(given, str) or len(names) != len(default):
         raise DescriptionError(f"{what}: expected {len(default)} names, given {short_repr(given)}.")
     return names
 
 
-def _listed(given: Iterable[str]) -> list[str]:
-    """The things given, none if it is no sequence at all."""
+def _items(given: Iterable[str]) -> list[str]:
+    """Return the items of a sequence as a list, empty if it is not iterable."""
     try:
         return list(given)
-    except Exception:  # an object's own
+    except Exception:  # raised by the object's own iterator
         return []

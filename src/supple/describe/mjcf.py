@@ -12,51 +12,64 @@ from supple.describe._include import read_document
 from supple.describe._mjcf_tree import MAX_DEPTH, MAX_ELEMENTS, Tree, TreeBody, TreeJoint, tree_of
 from supple.describe._pose import Array, motion, translation
 from supple.describe._source import Budget, PathOrText, read_source
-from supple.describe._validate import refuse_duplicates
-from supple.describe.description import Description, Frame, Joint, Kind, Mimic
+from supple.describe._validate import check_unique
+from supple.describe.description import Description
+from supple.describe.joint import Frame, Joint, Kind, Mimic
+from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, short_repr
 
 
-def mjcf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
-    """A robot from an MJCF file, or from an MJCF text (a string that starts with "<").
+def mjcf(
+    source: PathOrText,
+    *,
+    fixed: str | Iterable[str] = (),
+    tips: str | Iterable[str] | None = None,
+) -> Description:
+    """Return a robot from an MJCF file, or from an MJCF text (a string that starts with "<").
 
-    Only the kinematics are read, as MuJoCo understands them: meshes, textures and masses need not
-    exist nor be right, and MuJoCo need not be installed. q is MuJoCo's qpos:
+    Only the kinematics are read, with the meaning they have in MuJoCo, which need not be installed:
+    meshes, textures and masses are ignored. q is MuJoCo's qpos:
 
-    - a body is a link, the root is "world"; a body without joint is fixed to its parent;
-    - hinge -> revolute, or continuous if unlimited; slide -> prismatic; `ref` and the joint's
-      anchor `pos` are kept; several joints on a body have links "<body>/<joint>" between them;
-    - free and ball joints are refused unless named in `fixed`, and are then welded at qpos0; a
-      free joint without a name is called "<body>/free";
-    - a site is a frame (unnamed ones are left out; "<site>_site" if a body has its name);
-    - an active equality between two joints is a mimic if it is linear, and refused if not; one
-      that pins a single joint welds it there. Loops, tendons, contacts, actuators and keyframes
-      are no part of the tree and are not read; deformable bodies are refused;
-    - body frames are those of the file: `fusestatic` and `align` are not applied;
-    - unnamed bodies and joints are called "body<id>" and "joint<id>".
+    - A body is a link and the root is "world"; a body without joints is fixed to its parent.
+    - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
+      joint's anchor `pos` are respected. Several joints of a body have links "<body>/<joint>"
+      between them.
+    - Free and ball joints are rejected unless they are named in `fixed`, which welds them at qpos0;
+      a free joint without a name is called "<body>/free".
+    - A site is a frame, called "<site>_site" if a body has the same name; sites without a name are
+      ignored.
+    - An active equality of two joints is a mimic if it is linear, and rejected otherwise; one of a
+      single joint welds it. Loops, tendons, contacts, actuators and keyframes are ignored;
+      deformable bodies are rejected.
+    - Body frames are those of the file: `fusestatic` and `align` are not applied.
+    - Bodies and joints without a name are called "body<id>" and "joint<id>".
 
     Args:
-        source: a path or the text itself, no document type; with the files it includes at most
-            16 MB, 20,000 elements and 4,000 bodies, joints, sites and frames, counting copies.
-        fixed: names of joints to weld at qpos0; what mimics them stands still too.
+        source: A path, or the text itself, without a document type; together with included files
+            at most 16 MB, 20,000 elements and 4,000 bodies, joints, sites and frames, counting
+            copies.
+        fixed: Names of joints to weld at qpos0; joints that mimic them are welded too.
+        tips: Name of the end effector (any body or site), or several. By default one frame at the
+            end of each branch of joints: see `supple.describe.tips`.
 
     Raises:
-        DescriptionError: a file that cannot be read, or that is no MJCF.
-        UnknownNameError: a name in `fixed` that no joint has.
+        DescriptionError: A file that cannot be read, or that is not valid MJCF.
+        UnknownNameError: A name in `fixed` or `tips` that does not exist.
     """
     budget = Budget(max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH)
     file = read_source(source, budget, root="mujoco")
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # a Description refuses the result
+        with np.errstate(over="ignore", invalid="ignore"):  # checked by Description
             tree = tree_of(read_document(file, budget))
-            return _Reader(tree, file.root.get("model") or "MuJoCo Model").description(fixed)
+            reader = _Reader(tree, file.root.get("model") or "MuJoCo Model")
+            return with_tips(reader.description(fixed), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
 
 
 class _Reader:
-    """A tree and the names of its parts."""
+    """Builds the description of a tree, with names for all of its parts."""
 
     def __init__(self, tree: Tree, name: str) -> None:
         self.tree = tree
@@ -66,7 +79,7 @@ class _Reader:
             ("joint", [joint.name for body in tree.bodies for joint in body.joints]),
             ("site", [site for body in tree.bodies for site, _ in body.sites]),
         ):
-            refuse_duplicates(kind, [each for each in names if each])
+            check_unique(kind, [each for each in names if each])
         self.bodies = _named("body", [body.name for body in tree.bodies])
         owners = [
             (self.bodies[i], joint) for i, body in enumerate(tree.bodies) for joint in body.joints
@@ -91,7 +104,7 @@ class _Reader:
         return Description(self.name, welded(chain, still), frames=sites)
 
     def _body(self, i: int, body: TreeBody, weld: frozenset[str]) -> Iterator[Joint]:
-        """The joints from the parent body to this one, in order."""
+        """Yield the joints from the parent body to this one, in order."""
         parent, child, here = self.bodies[body.parent], self.bodies[i], body.pose
         if not body.joints:
             yield Joint(f"{child}/fixed", "fixed", parent, child, here)
@@ -104,7 +117,7 @@ class _Reader:
     def _joint(
         self, joint: TreeJoint, parent: str, child: str, here: Array, weld: frozenset[str]
     ) -> Joint:
-        """One joint: turned about its anchor, q measured so that the drawn pose is at q = ref."""
+        """Return one joint, rotating about its anchor; the file shows it at q = ref."""
         name = self.joints[joint]
         kinds: dict[str, Kind] = {
             "slide": "prismatic",
@@ -115,12 +128,12 @@ class _Reader:
             what = "free" if joint.kind == "free" else "a ball joint"
             if name not in weld:
                 raise DescriptionError(
-                    f"joint {short_repr(name)} is {what}, which is more than one coordinate; "
-                    f"weld it with fixed=[{short_repr(name)}]."
+                    f"joint {short_repr(name)} is {what}, which has more than one degree of "
+                    f"freedom; weld it with fixed=[{short_repr(name)}]."
                 )
             return Joint(name, "fixed", parent, child, here)
         anchor = joint.anchor if kind != "prismatic" else np.zeros(3)
-        axis = joint.axis / (abs(joint.axis).max() or 1.0)  # no overflow in the norm
+        axis = joint.axis / (abs(joint.axis).max() or 1.0)  # avoids overflow in the norm
         axis = axis / (float(np.linalg.norm(axis)) or 1.0)
         lower, upper = joint.range or (-math.inf, math.inf)
         return Joint(
@@ -130,15 +143,15 @@ class _Reader:
             child=child,
             origin=here @ translation(*anchor) @ motion(kind, axis, -joint.ref),
             axis=axis,
-            tail=translation(*-anchor),
+            child_placement=translation(*-anchor),
             lower=lower,
             upper=upper,
         )
 
     def _equalities(self, still: dict[str, float]) -> dict[str, Mimic]:
-        """Mimics from the joint equalities; a joint that is pinned alone is added to `still`.
+        """Return mimics from the joint equalities; add joints held at a value to `still`.
 
-        MuJoCo holds  q1 - ref1 = c0 + c1 (q2 - ref2) + c2 (q2 - ref2)^2 + ...
+        MuJoCo enforces  q1 - ref1 = c0 + c1 (q2 - ref2) + c2 (q2 - ref2)^2 + ...
         """
         mimics: dict[str, Mimic] = {}
         for name, two, c in self.tree.equalities:
@@ -170,13 +183,13 @@ class _Reader:
 
 
 def _named(kind: str, given: list[str]) -> list[str]:
-    """Names, those that are missing made of the kind and the index."""
+    """Return names, with missing ones made from the kind and the index."""
     taken = set(given)
     return [name or _unique(f"{kind}{i}", taken) for i, name in enumerate(given)]
 
 
 def _unique(name: str, taken: set[str], suffix: str = "_") -> str:
-    """The name, with as many suffixes as it takes to be free."""
+    """Return the name with suffixes added until it is not taken."""
     while name in taken:
         name += suffix
     return name

@@ -11,10 +11,12 @@ import numpy as np
 
 from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
 from supple.describe._source import Budget, PathOrText, read_source
-from supple.describe._validate import refuse_duplicates, refuse_roots
-from supple.describe.description import Description, Joint, Kind, Mimic
+from supple.describe._validate import check_unique, raise_several_roots
+from supple.describe.description import Description
+from supple.describe.joint import Joint, Kind, Mimic
+from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import DescriptionError, short_repr, unknown
+from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
@@ -24,27 +26,34 @@ _WELDABLE = ("floating", "planar")
 _TYPES = (*get_args(Kind), *_WELDABLE)
 
 
-def urdf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
-    """A robot from a URDF file, or from a URDF text (a string that starts with "<").
+def urdf(
+    source: PathOrText,
+    *,
+    fixed: str | Iterable[str] = (),
+    tips: str | Iterable[str] | None = None,
+) -> Description:
+    """Return a robot from a URDF file, or from a URDF text (a string that starts with "<").
 
-    Only the kinematics are read: meshes, masses and colours need not exist nor be right.
+    Only the kinematics are read: meshes, masses and colours are ignored and need not exist.
 
-    - A missing <axis> is x, as the format says.
-    - A revolute or prismatic joint without <limit>, or whose <limit> has neither lower nor
-      upper, is taken as unlimited (the format asks for them, many files lack them); if only one
-      of the two is missing it is 0, as the format says.
-    - velocity="0", or no velocity, means that no speed limit is known.
-    - The limits of a continuous joint are ignored.
-    - floating and planar joints are refused unless they are named in `fixed`.
+    - A missing <axis> is x, as specified by the format.
+    - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor
+      upper, has no limits (the format requires them, but many files lack them). If only one of the
+      two is missing it is 0, as specified by the format.
+    - velocity="0", or no velocity, means that the speed limit is unknown.
+    - Limits of continuous joints are ignored.
+    - Floating and planar joints are rejected unless they are named in `fixed`.
 
     Args:
-        source: a path or the text itself; at most 16 MB and 5,000 joints, no document
-            type, no xacro.
-        fixed: names of joints to weld at their zero; what mimics them stands still too.
+        source: A path, or the text itself; at most 16 MB and 5,000 joints, no document type, no
+            xacro.
+        fixed: Names of joints to weld at zero; joints that mimic them are welded too.
+        tips: Name of the end effector (any link), or several. By default one frame at the end of
+            each branch of joints: see `supple.describe.tips`.
 
     Raises:
-        DescriptionError: a file that cannot be read, or a robot that is not a tree.
-        UnknownNameError: a name in `fixed` that no joint has.
+        DescriptionError: A file that cannot be read, or a robot that is not a tree.
+        UnknownNameError: A name in `fixed` or `tips` that does not exist.
     """
     budget = Budget(max_elements=_MAX_ELEMENTS, max_depth=_MAX_DEPTH)
     file = read_source(source, budget, root="robot")
@@ -57,13 +66,13 @@ def urdf(source: PathOrText, *, fixed: str | Iterable[str] = ()) -> Description:
         _check_links([_name(element) for element in links], joints)
         still = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
-        return Description(name, still)
+        return with_tips(Description(name, still), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
 
 
 def _at_most(limit: int, elements: list[Element]) -> list[Element]:
-    """The elements, of one kind, if they are not too many."""
+    """Return elements of one kind after checking their number."""
     if len(elements) > limit:
         many = f"{len(elements)} <{elements[0].tag}> elements"
         raise DescriptionError(f"{many} are too many: at most {limit} are read.")
@@ -78,13 +87,15 @@ def _name(element: Element) -> str:
 
 
 def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
-    """One joint; floating and planar ones must be about to be welded."""
+    """Return one joint; floating and planar ones must be welded."""
     kind = element.get("type", "")
     if kind not in _TYPES:
-        raise DescriptionError(f"joint {short_repr(name)}: {unknown('type', kind, _TYPES)}")
+        raise DescriptionError(
+            f"joint {short_repr(name)}: {unknown_name_error('type', kind, _TYPES)}"
+        )
     if kind in _WELDABLE and name not in weld:
         raise DescriptionError(
-            f"joint {short_repr(name)} is {kind}, which is more than one coordinate; "
+            f"joint {short_repr(name)} is {kind}, which has more than one degree of freedom; "
             f"weld it with fixed=[{short_repr(name)}]."
         )
     origin, limit = _Part(element, "origin"), _Part(element, "limit")
@@ -108,7 +119,7 @@ def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:
 
 
 class _Part:
-    """A child element of a joint, of which there is at most one; its attributes, checked."""
+    """The only child element of its kind in a joint, if any, and its validated attributes."""
 
     def __init__(self, joint: Element, tag: str, required: bool = False) -> None:
         parts = joint.findall(tag)
@@ -128,7 +139,7 @@ class _Part:
         return name
 
     def numbers(self, key: str, count: int) -> Sequence[float]:
-        """The numbers of an attribute, none if it is missing."""
+        """Return the numbers of an attribute, none if it is missing."""
         text = self._values.get(key)
         if text is None:
             return ()
@@ -139,7 +150,7 @@ class _Part:
             numbers = [float(word) for word in text.split()]
         except ValueError:
             numbers = []
-        if "_" in text:  # 1_0 is a number in Python only
+        if "_" in text:  # Python accepts 1_0, URDF does not
             numbers = []
         if len(numbers) != count:
             expected = (
@@ -161,13 +172,13 @@ class _Part:
         return next(iter(self.numbers(key, 1)), None)
 
     def line(self) -> tuple[float, float]:
-        """Multiplier and offset of a <mimic>."""
+        """Return multiplier and offset of a <mimic>."""
         multiplier, offset = self.number("multiplier"), self.number("offset")
         return 1.0 if multiplier is None else multiplier, offset or 0.0
 
 
 def _pose(xyz: Sequence[float], rpy: Sequence[float]) -> Array:
-    """Roll, pitch and yaw turn about the fixed axes x, y and z, in this order."""
+    """Return the pose of a position and of roll, pitch, yaw about the fixed x, y, z axes."""
     roll, pitch, yaw = rpy or (0.0, 0.0, 0.0)
     T = rotation_z(yaw) @ rotation_y(pitch) @ rotation_x(roll)
     T[:3, 3] = xyz or 0.0
@@ -175,16 +186,16 @@ def _pose(xyz: Sequence[float], rpy: Sequence[float]) -> Array:
 
 
 def _check_links(links: Sequence[str], joints: Iterable[Joint]) -> None:
-    """Every link that a joint names is there, and every link hangs on a joint."""
-    refuse_duplicates("link", links)
+    """Check that every link named by a joint exists, and that every link belongs to a joint."""
+    check_unique("link", links)
     known = set(links)
     unconnected, roots = dict.fromkeys(links), dict.fromkeys(links)
     for joint in joints:
         for tag, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in known:
                 what = f"joint {short_repr(joint.name)}: <{tag}>"
-                raise DescriptionError(f"{what} names an {unknown('link', link, links)}")
+                raise DescriptionError(f"{what} names an {unknown_name_error('link', link, links)}")
             unconnected.pop(link, None)
         roots.pop(joint.child, None)
     if unconnected and len(roots) > 1:
-        refuse_roots(list(roots))
+        raise_several_roots(list(roots))

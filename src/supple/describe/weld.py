@@ -1,4 +1,4 @@
-"""Welding joints: what both file readers do with `fixed=`."""
+"""Welding of joints, for `fixed=` of the file readers and `Robot.freeze`."""
 
 from __future__ import annotations
 
@@ -9,62 +9,66 @@ from dataclasses import replace
 import numpy as np
 
 from supple.describe._pose import motion
-from supple.describe.description import Joint
-from supple.errors import DescriptionError, InputError, short_repr, unknown
+from supple.describe.joint import Joint
+from supple.errors import DescriptionError, InputError, short_repr, unknown_name_error
 
 
 def names_to_weld(
     fixed: str | Iterable[str], available: Sequence[str], what: str = "fixed"
 ) -> frozenset[str]:
-    """The names given as `fixed=`, each checked to exist; one plain string is one name.
+    """Return the names of joints to weld after checking that they exist.
 
-    `what` is the argument's name for the message, where it is another.
+    Args:
+        fixed: A name or several.
+        available: Names of all joints.
+        what: Name of the argument in error messages.
     """
     try:
         names = (fixed,) if isinstance(fixed, str) else tuple(fixed)
-    except Exception as error:  # an object's own
+    except Exception as error:  # raised by the object's own iterator
         raise InputError(f"{what}: expected names of joints, given {short_repr(fixed)}.") from error
     known = frozenset(available)
     each: Iterable[object] = names
     for name in each:
         if not isinstance(name, str) or name not in known:
-            raise unknown("joint", name, available)
+            raise unknown_name_error("joint", name, available)
     return frozenset(names)
 
 
 def welded(joints: Sequence[Joint], values: Mapping[str, float]) -> tuple[Joint, ...]:
-    """Joints with those in `values` fixed at a coordinate [rad or m].
+    """Return joints of which those in `values` are fixed at a position [rad or m].
 
-    What mimics a welded joint stands still as well, at multiplier * value + offset.
+    Joints that mimic a welded joint are welded too, at multiplier * value + offset.
     """
     followers: dict[str, list[Joint]] = {}
     for joint in joints:
         if joint.mimic is not None:
             followers.setdefault(joint.mimic.joint, []).append(joint)
 
-    still = dict(values)
+    positions = dict(values)
     todo = list(values)
     while todo:
         name = todo.pop()
         for joint in followers.get(name, ()):
-            if joint.mimic is not None and joint.name not in still:
-                value = joint.mimic.multiplier * still[name] + joint.mimic.offset
+            if joint.mimic is not None and joint.name not in positions:
+                value = joint.mimic.multiplier * positions[name] + joint.mimic.offset
                 if not math.isfinite(value):
                     follows = f"joint {short_repr(joint.name)}, which follows {short_repr(name)},"
-                    raise DescriptionError(f"{follows} would stand still at {value:g}.")
-                still[joint.name] = value
+                    raise DescriptionError(f"{follows} would be welded at {value:g}.")
+                positions[joint.name] = value
                 todo.append(joint.name)
     return tuple(
-        _fixed_at(joint, still[joint.name]) if joint.name in still else joint for joint in joints
+        _fixed_at(joint, positions[joint.name]) if joint.name in positions else joint
+        for joint in joints
     )
 
 
 def _fixed_at(joint: Joint, value: float) -> Joint:
     origin = joint.origin
     if value != 0:
-        axis = joint.axis / (abs(joint.axis).max() or 1.0)  # no overflow in the norm
+        axis = joint.axis / (abs(joint.axis).max() or 1.0)  # avoids overflow in the norm
         axis = axis / (float(np.linalg.norm(axis)) or 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):  # a Description refuses the result
+        with np.errstate(over="ignore", invalid="ignore"):  # checked by Description
             origin = origin @ motion(joint.kind, axis, value)
     return replace(
         joint,

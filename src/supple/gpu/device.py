@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, one_of, short_repr
+from supple.errors import InputError, check_one_of, short_repr
 from supple.gpu.arrays import on_gpu
 
 Precision: TypeAlias = Literal["mixed", "double"]
@@ -42,7 +42,7 @@ def check_precision(given: object, device: Literal["cpu", "cuda"]) -> None:
         UnknownNameError: a name that does not exist.
         InputError: doubles alone, on the CPU.
     """
-    one_of(given, "precision", _PRECISIONS)
+    check_one_of(given, "precision", _PRECISIONS)
     if given == "double" and device == "cpu":
         raise InputError(
             'precision="double" is for a GPU alone: on the CPU floats search, and doubles finish '

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, join_names, short_repr
 from supple.ik.problem import Search
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
@@ -36,6 +36,8 @@ def each_of(
     if isinstance(target, Sequence) and not isinstance(target, str):
         return [_real(one) for one in target]
     expected = f"target must be a sequence with one for each of {count} tasks"
+    if tasks is None:
+        expected += f", the end effectors {join_names(search.layout.robot.tips)}"
     if all(isinstance(task, PoseTask) for task in all_tasks):
         if isinstance(target, np.ndarray) and target.shape[-3:] == (count, 4, 4):
             return [np.ascontiguousarray(_real(target[..., i, :, :])) for i in range(count)]

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from supple.errors import InputError, short_repr, unknown
+from supple.errors import InputError, short_repr, unknown_name_error
 from supple.ik.problem import Search
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
@@ -31,7 +31,7 @@ def checked(prefer: object, started: bool) -> None:
             return
         raise InputError(f"prefer must be a name or a function of q; given: {short_repr(prefer)}")
     if prefer not in NAMES:
-        raise unknown("preference", prefer, NAMES)
+        raise unknown_name_error("preference", prefer, NAMES)
     if prefer == "nearest" and not started:
         raise InputError('prefer="nearest" needs q0, which it is nearest to; given: none')
 

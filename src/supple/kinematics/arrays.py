@@ -1,4 +1,4 @@
-"""What may stand where joint coordinates are expected, and what is said if it may not."""
+"""Validation of configurations, poses, numbers and names."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.describe._numbers import as_doubles as as_doubles
 from supple.describe._numbers import real_numbers as real_numbers
+from supple.describe._pose import POSE_TOLERANCE as POSE_TOLERANCE
+from supple.describe._pose import orthonormalized, rotation_residual
 from supple.errors import InputError, short_repr
 
 FloatArray = NDArray[np.floating[Any]]
 
-_ROUNDING = 1e-14  # of a product of rotations: what is no farther off is one
+_ROUNDING = 1e-14  # residual of a product of rotations, which is left unchanged
 
 
 class ReadOnlyArrays:
-    """A frozen dataclass whose arrays are read-only, also in deep copies and after pickling."""
+    """Base of frozen dataclasses whose arrays stay read-only in deep copies and after pickling."""
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
@@ -35,25 +37,25 @@ class ReadOnlyArrays:
 def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
     """Return `given` as an aligned C-contiguous float array of shape (..., width).
 
-    float32 stays float32 (in this machine's byte order), every other real type becomes float64.
+    float32 stays float32 (in native byte order), every other real type becomes float64.
 
     Raises:
-        InputError: not numbers, complex numbers, or another shape; says which was expected.
+        InputError: Not real numbers, or another shape.
     """
     expected = f"{name} must be an array of real numbers of shape ({width},) or (..., {width})"
     array = real_numbers(given, expected)
     if array.ndim == 0 or array.shape[-1] != width:
         raise InputError(f"{expected}; given: an array of shape {array.shape}")
     dtype = np.float32 if array.dtype.type is np.float32 else np.float64
-    with np.errstate(over="ignore"):  # what becomes infinite is refused by name
+    with np.errstate(over="ignore"):  # infinite entries are reported later, by index
         return np.require(array, dtype, ("C_CONTIGUOUS", "ALIGNED"))
 
 
 def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
-    """Return the joint speeds `qd` in the type and with the leading axes of `q`.
+    """Return the joint velocities `qd` in the type and with the leading axes of `q`.
 
     Raises:
-        InputError: the leading axes of `qd` cannot be broadcast to those of `q`.
+        InputError: The leading axes of `qd` cannot be broadcast to those of `q`.
     """
     try:
         wide = np.broadcast_to(qd, q.shape)
@@ -61,12 +63,12 @@ def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
         raise InputError(
             f"qd must have the shape of q, {q.shape}, or broadcast to it; given: {qd.shape}"
         ) from None
-    with np.errstate(over="ignore"):  # what becomes infinite is refused by name
+    with np.errstate(over="ignore"):  # infinite entries are reported later, by index
         return np.array(wide, dtype=q.dtype, order="C")
 
 
 def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
-    """Raise the error for what is wrong in row `row` of the flattened batch."""
+    """Raise the error for row `row` of a flattened batch, which is not finite or overflows."""
     for name, array in (("q", q), ("qd", qd)):
         if array is None:
             continue
@@ -88,30 +90,30 @@ def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn
 
 
 def refuse_batch(given: object, name: str, width: int) -> NoReturn:
-    """Raise the error for a batch where one is wanted."""
+    """Raise the error for a batch where one configuration is expected."""
     raise InputError(f"{name} must be ({width},), not a batch; given: {short_repr(given)}")
 
 
 def refuse_overflow(given: object) -> NoReturn:
-    """Raise the error for a step that numbers cannot hold."""
+    """Raise the error for a step that overflows."""
     raise InputError(
-        "what is asked must be small enough that the step is a finite number; it is not at "
+        "the command must be small enough that the step is finite; it overflows at "
         f"q = {short_repr(given)}"
     )
 
 
 def refuse_axes(axes: int) -> NoReturn:
-    """Raise the error for a result with more axes than NumPy has."""
-    raise InputError(f"q must have fewer leading axes: NumPy has at most {axes}; given: too many")
+    """Raise the error for a result with more axes than NumPy supports."""
+    raise InputError(f"q has too many leading axes: NumPy supports at most {axes}")
 
 
 def refuse_shared_out() -> NoReturn:
-    """Raise the error for two results that would be written into the same memory."""
-    raise InputError("out must be two arrays of their own; given: arrays that share memory")
+    """Raise the error for two output arrays that share memory."""
+    raise InputError("out must be two separate arrays; given: arrays that share memory")
 
 
 def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:
-    """Raise the error for an array that cannot take the result."""
+    """Raise the error for an array that cannot hold the result."""
     what = (
         f"an array of shape {given.shape}, {given.dtype}" if isinstance(given, np.ndarray) else ""
     )
@@ -121,78 +123,83 @@ def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
     )
 
 
-def pose(given: ArrayLike, name: str) -> NDArray[np.float64]:
+def pose(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> NDArray[np.float64]:
     """Return `given` as a new float64 pose (4, 4), its rotation made orthonormal.
 
     Raises:
-        InputError: another shape, not finite, or not a rotation and a translation.
+        InputError: Another shape, not finite, or not a pose within the tolerance.
     """
-    expected = f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1"
-    T = as_doubles(real_numbers(given, expected))
+    expected = f"{name} must be a pose (4, 4)"
+    T = real_numbers(given, expected)
     if T.shape != (4, 4):
         raise InputError(f"{expected}; given: an array of shape {T.shape}")
     if not np.isfinite(T).all():
         raise InputError(f"{expected}; given: a matrix that is not finite")
-    off = float(_off(T))
-    det = float(_determinant(T))
-    if not off <= 1e-6 or det < 0:
-        raise InputError(f"{expected}; given: a matrix that is off by {off:.1e}, det {det:.3f}")
-    return _straightened(T, off)
+    return poses(T, name, tolerance=tolerance)
 
 
-def poses(given: ArrayLike, name: str) -> NDArray[np.float64]:
+def poses(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> NDArray[np.float64]:
     """Return `given` as new float64 poses (..., 4, 4), their rotations made orthonormal.
 
+    Args:
+        given: Matrices (..., 4, 4).
+        name: Name of the argument in error messages.
+        tolerance: Largest entry of |RᵀR - 1| that is corrected.
+
     Raises:
-        InputError: another shape, not finite, or one that is not a rotation and a translation.
+        InputError: Another shape, not finite, or not a pose within the tolerance.
     """
     numbers = real_numbers(given, f"{name} must be finite real numbers of shape (..., 4, 4)")
     T = finite_array(numbers, (4, 4), name, batch=True)
-    few = 1e-5 if numbers.dtype == np.float32 else 1e-6
-    off = _off(T)
-    wrong = ~(off <= few) | (_determinant(T) < 0)
+    expected = f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1"
+    last = np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1)
+    wrong = ~(last <= (1e-5 if numbers.dtype == np.float32 else 1e-6))
     if wrong.any():
-        where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-        place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else "a matrix that"
-        det = float(_determinant(T[where]))
+        place, where = _first(wrong, name)
         raise InputError(
-            f"{name} must be a pose: (4, 4), a rotation and a translation, last row 0 0 0 1; "
-            f"given: {place} is off by {off[where]:.1e}, det {det:.3f}"
+            f"{expected}; given: {place} has a last row that is off by {last[where]:.1e}"
         )
-    return _straightened(T, float(off.max(initial=0.0)))
-
-
-def _off(T: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far from poses (..., 4, 4) some matrices are: the largest entry (...)."""
-    R = T[..., :3, :3]
-    with np.errstate(over="ignore", invalid="ignore"):  # huge numbers are far off, or NaN
-        product = np.abs(R.swapaxes(-1, -2) @ R - np.eye(3)).max(axis=(-1, -2))
-        last = np.abs(T[..., 3, :] - (0, 0, 0, 1)).max(axis=-1)
-    return np.asarray(np.maximum(product, last))
-
-
-def _determinant(T: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The determinants (...) of the rotations of poses (..., 4, 4); huge ones are infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.linalg.det(T[..., :3, :3]))
-
-
-def _straightened(T: NDArray[np.float64], off: float) -> NDArray[np.float64]:
-    """The nearest poses, in place. Newton's iteration: 1e-6 -> 1e-12 -> rounding."""
-    for _ in range(2 if off > _ROUNDING else 0):
-        R = T[..., :3, :3]
-        T[..., :3, :3] = R @ (1.5 * np.eye(3) - 0.5 * R.swapaxes(-1, -2) @ R)
+    T[..., :3, :3] = rotations(T[..., :3, :3], name, expected, tolerance=tolerance)
     T[..., 3, :] = 0.0, 0.0, 0.0, 1.0
     return T
+
+
+def rotations(
+    R: NDArray[np.float64], name: str, expected: str, *, tolerance: float = POSE_TOLERANCE
+) -> NDArray[np.float64]:
+    """Return the nearest rotations (..., 3, 3) to finite matrices.
+
+    Raises:
+        InputError: A matrix that is not a rotation within the tolerance; the message begins with
+            `expected`.
+    """
+    residual = rotation_residual(R)
+    with np.errstate(over="ignore", invalid="ignore"):
+        determinant = np.asarray(np.linalg.det(R))
+    wrong = ~(residual <= tolerance) | (determinant < 0)
+    if wrong.any():
+        place, where = _first(wrong, name)
+        raise InputError(
+            f"{expected}; given: {place} is off by {residual[where]:.1e} (at most {tolerance:g} is "
+            f"corrected), det {determinant[where]:.3f}"
+        )
+    return orthonormalized(R, residual, exact=_ROUNDING)
+
+
+def _first(wrong: NDArray[np.bool_], name: str) -> tuple[str, tuple[np.intp, ...]]:
+    """Return words for the first true entry of a batch, and its index."""
+    where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else "a matrix that"
+    return place, where
 
 
 def finite_array(
     given: ArrayLike, shape: tuple[int, ...], name: str, *, batch: bool = False
 ) -> NDArray[np.float64]:
-    """Return `given` as a new float64 array of a shape, or with leading axes before it if `batch`.
+    """Return `given` as a new float64 array of a shape, after leading axes if `batch`.
 
     Raises:
-        InputError: not real numbers, another shape, or numbers that are not finite.
+        InputError: Not real numbers, another shape, or numbers that are not finite.
     """
     wide = f"(..., {', '.join(map(str, shape))})" if batch else str(shape)
     expected = f"{name} must be finite real numbers of shape {wide}"
@@ -215,10 +222,18 @@ def number(
     below: float = np.inf,
     most: float = np.inf,
 ) -> float:
-    """Return `given` as a float: finite, and within bounds that exclude or include their ends.
+    """Return `given` as a finite float within bounds.
+
+    Args:
+        given: The argument.
+        what: Name of the argument in error messages.
+        above: Bound that must be exceeded.
+        least: Smallest allowed value.
+        below: Bound that must not be reached.
+        most: Largest allowed value.
 
     Raises:
-        InputError: not a real number, not finite, or outside the bounds.
+        InputError: Not a real number, not finite, or outside the bounds.
     """
     value = np.nan
     if not isinstance(given, bool) and isinstance(given, Real):
@@ -233,7 +248,7 @@ def number(
 
 
 def number_field(owner: object, name: str, **bounds: float) -> None:
-    """Make a field of a frozen dataclass the float that it stands for, as `number` has it."""
+    """Convert a field of a frozen dataclass to a float, with the checks of `number`."""
     value = number(getattr(owner, name), f"{type(owner).__name__}: {name}", **bounds)
     object.__setattr__(owner, name, value)
 
@@ -242,11 +257,11 @@ def names_of(given: str | Sequence[str], what: str) -> tuple[str, ...]:
     """Return the names given as one string or as several.
 
     Raises:
-        InputError: no name at all, or something that is not one.
+        InputError: No name, or something that is not a name.
     """
     try:
         names = (given,) if isinstance(given, str) else tuple(given)
-    except Exception:  # an object's own
+    except Exception:  # raised by the object's own iterator
         names = ()
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(

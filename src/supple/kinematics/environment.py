@@ -6,7 +6,7 @@ import operator
 import os
 
 from supple import _core
-from supple.errors import InputError, listed, short_repr
+from supple.errors import InputError, join_names, short_repr
 
 _MOST_THREADS = 4096
 
@@ -47,7 +47,7 @@ def _choose_instruction_set(asked: str) -> None:
     if asked not in _core.isas():
         raise InputError(
             "SUPPLE_ISA must name an instruction set of this machine and build, "
-            f"one of {listed(_core.isas())}; given: {asked!r}"
+            f"one of {join_names(_core.isas())}; given: {asked!r}"
         )
     _core.use_isa(asked)
 

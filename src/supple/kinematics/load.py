@@ -1,4 +1,4 @@
-"""Robots by name, file or table: the readers of `supple.describe`, stood up in the world."""
+"""Robots by name, file or table: the readers of `supple.describe`, placed in the world."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from supple.kinematics.robot import Robot
 P = ParamSpec("P")
 
 
-def _standing(reader: Callable[P, describe.Description], name: str) -> Callable[P, Robot]:
-    """A reader of descriptions -> the same reader, of robots."""
+def _robot_reader(reader: Callable[P, describe.Description], name: str) -> Callable[P, Robot]:
+    """Return a reader of robots with the signature of a reader of descriptions."""
 
     @wraps(reader)
     def read(*args: P.args, **kwargs: P.kwargs) -> Robot:
@@ -27,7 +27,7 @@ def _standing(reader: Callable[P, describe.Description], name: str) -> Callable[
     return read
 
 
-load = _standing(describe.builtin, "load")
-dh = _standing(describe.dh, "dh")
-urdf = _standing(describe.urdf, "urdf")
-mjcf = _standing(describe.mjcf, "mjcf")
+load = _robot_reader(describe.builtin, "load")
+dh = _robot_reader(describe.dh, "dh")
+urdf = _robot_reader(describe.urdf, "urdf")
+mjcf = _robot_reader(describe.mjcf, "mjcf")

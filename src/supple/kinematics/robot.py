@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
@@ -12,76 +14,117 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.describe import Description, Frame
+from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
-from supple.errors import InputError, short_repr, unknown
-from supple.kinematics.arrays import FloatArray, names_of, number, pose
+from supple.errors import InputError, join_names, short_repr, unknown_name_error
+from supple.kinematics.arrays import (
+    FloatArray,
+    as_doubles,
+    coordinates,
+    names_of,
+    number,
+    pose,
+    real_numbers,
+)
 from supple.kinematics.chain import AXES_BODY, AXES_WORLD, WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
 
+JointValues: TypeAlias = ArrayLike | Mapping[str, float] | None
+
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
 
 
+@dataclass(frozen=True)
+class FullConfiguration:
+    """The configuration of a robot before some of its joints were frozen.
+
+    Attributes:
+        names: Names of its N joints.
+        frozen: Names and positions of the frozen ones [rad or m].
+    """
+
+    names: tuple[str, ...]
+    frozen: dict[str, float]
+
+    @cached_property
+    def free(self) -> list[int]:
+        """Indices of the n joints that still move, in their order."""
+        return [i for i, name in enumerate(self.names) if name not in self.frozen]
+
+    @cached_property
+    def fixed(self) -> list[int]:
+        """Indices of the frozen joints, in the order of `frozen`."""
+        return [self.names.index(name) for name in self.frozen]
+
+
 class Robot:
-    """An immutable kinematic tree: joints, limits, named frames; poses, Jacobians, J̇q̇.
+    """An immutable kinematic tree: joints, limits, named frames; poses and Jacobians.
 
     Made by `supple.load`, `urdf`, `mjcf` or `dh`; safe to share between threads.
 
-    Coordinates q have shape (..., n): one for each joint that moves and does not mimic another,
-    in `joint_names` order, [rad] or [m]. Leading axes are batch axes; batches run on SIMD lanes and
-    threads. float32 in gives float32 out, everything else is computed in float64.
+    A configuration q has shape (..., n): one position [rad or m] for each joint that moves and does
+    not mimic another one, in the order of `joint_names`. Leading axes are batch axes; batches run
+    on SIMD lanes and threads. float32 in gives float32 out; every other type is computed in
+    float64.
 
-    A frame is the name of a link or of an extra frame. Where `frame` is left out it is the robot's
-    end frame, or all of `tips` if it has several. One name gives results without a frame axis, a
+    A frame is the name of a link or of an extra frame. If `frame` is omitted it is the robot's end
+    effector, or all of `tips` if there are several. One name gives results without a frame axis, a
     sequence of k names an axis of length k before the matrix axes.
 
     A twist is [v; w]: the velocity [m/s] of the frame's origin and the angular velocity [rad/s],
-    relative to the world. `axes` says in whose axes it is written: "world", "body" (the frame's
-    own) or the name of any frame. Kinematics are regular functions of q: nothing special happens at
-    a singularity but that singular values vanish.
+    relative to the world. `axes` selects the axes in which it is expressed: "world", "body" (the
+    frame's own) or the name of any frame.
 
     Attributes:
-        name: Of the robot.
-        dof: Number of coordinates n.
-        joint_names: Names of the n coordinates.
-        lower, upper: Position limits (n,) [rad or m], infinite where there are none.
-        max_speed: Speed limits (n,) [rad/s or m/s], infinite where there are none.
-        prismatic: Which coordinates are lengths (n,), bool.
-        frames: Names of all frames: links first, root first, then extra frames.
-        tips: Names of the end frames.
+        name: Name of the robot.
+        dof: Number of degrees of freedom n.
+        joint_names: Names of the n joints of a configuration.
+        lower, upper: Position limits (n,) [rad or m]; infinite if there are none.
+        max_speed: Speed limits (n,) [rad/s or m/s]; infinite if unknown.
+        prismatic: Mask (n,) of the joints that translate, bool.
+        frames: Names of all frames: links from the root on, then extra frames.
+        tips: Names of the end effectors.
         base: Pose (4, 4) of the root link in the world [m].
-        description: The joints, links and frames it was made from, as plain data.
+        frozen: Names and positions [rad or m] of the joints fixed by `freeze`.
+        description: Joints, links and frames as plain data.
     """
 
-    name: str
-    dof: int
-    joint_names: tuple[str, ...]
-    lower: Matrix
-    upper: Matrix
-    max_speed: Matrix
-    prismatic: NDArray[np.bool_]
-    frames: tuple[str, ...]
-    tips: tuple[str, ...]
-    base: Matrix
-    description: Description
-    _tree: Tree
-    _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
+    if TYPE_CHECKING:  # so that help() does not list them a second time
+        name: str
+        dof: int
+        joint_names: tuple[str, ...]
+        lower: Matrix
+        upper: Matrix
+        max_speed: Matrix
+        prismatic: NDArray[np.bool_]
+        frames: tuple[str, ...]
+        tips: tuple[str, ...]
+        base: Matrix
+        frozen: Mapping[str, float]
+        description: Description
+        _full: FullConfiguration
+        _tree: Tree
+        _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
     _every: ClassVar[WeakSet[Robot]] = WeakSet()
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
-        """Stand the described robot at `base`: the pose (4, 4) of its root link in the world."""
+        """Place a description in the world.
+
+        Args:
+            description: Joints, links and frames of the robot.
+            base: Pose (4, 4) of the root link in the world [m]; the identity by default.
+        """
         if not isinstance(description, Description):
             raise InputError(
-                "Robot takes a Description (supple.load, urdf, mjcf and dh make robots of names, "
+                "Robot takes a Description (supple.load, urdf, mjcf and dh make robots from names, "
                 f"files and tables); given: {short_repr(description)}"
             )
         placed = np.eye(4) if base is None else pose(base, "base")
         placed.flags.writeable = False
         folded = tree(description, placed)
-        parents = {joint.parent for joint in description.joints}
-        leaves = tuple(link for link in description.links if link not in parents)
         vars(self).update(
             name=description.name,
             dof=len(folded.names),
@@ -91,32 +134,50 @@ class Robot:
             max_speed=folded.max_speed,
             prismatic=folded.prismatic,
             frames=tuple(folded.frames),
-            tips=description.tips or leaves,
+            tips=description.tips or description.leaves,
             base=placed,
+            frozen=MappingProxyType({}),
             description=description,
+            _full=FullConfiguration(folded.names, {}),
             _tree=folded,
             _chains={},
         )
         self._every.add(self)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Robot does not change: cannot set {name!r}")
+        raise AttributeError(f"a Robot is immutable: cannot set {name!r}")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Robot does not change: cannot delete {name!r}")
+        raise AttributeError(f"a Robot is immutable: cannot delete {name!r}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_stand, (self.description, self.base))
+        return (_rebuilt, (self.description, self.base, self._full))
 
-    # ---- what it is ----------------------------------------------------------------------------
+    def _changed(
+        self,
+        description: Description,
+        *,
+        base: ArrayLike | None = None,
+        full: FullConfiguration | None = None,
+    ) -> Robot:
+        """Return a robot of another description that remembers the same frozen joints."""
+        return _rebuilt(description, self.base if base is None else base, full or self._full)
+
+    # ---- text ----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"Robot({self.name!r}: {self.dof} coordinates, {len(self.frames)} frames)"
+        plural = "s" if len(self.tips) > 1 else ""
+        return (
+            f"Robot({self.name!r}: {self.dof} degrees of freedom, "
+            f"end effector{plural} {join_names(self.tips)})"
+        )
 
     def summary(self) -> str:
-        """A table of the coordinates with their limits, and the end frames."""
+        """Return a table of the joints with their limits, and the end effectors."""
         width = max(len(name) for name in self.joint_names)
-        lines = [f"{self.name}: {self.dof} coordinates, end frames: {', '.join(self.tips)}"]
+        plural = "s" if len(self.tips) > 1 else ""
+        tips = ", ".join(self.tips)
+        lines = [f"{self.name}: {self.dof} degrees of freedom, end effector{plural}: {tips}"]
         for name, slides, low, high, speed in zip(
             self.joint_names, self.prismatic, self.lower, self.upper, self.max_speed, strict=True
         ):
@@ -129,58 +190,192 @@ class Robot:
     # ---- other robots from this one ------------------------------------------------------------
 
     def freeze(self, joints: str | Sequence[str] | Mapping[str, float]) -> Robot:
-        """Return the robot with some joints fixed, and so with fewer coordinates.
+        """Return the robot with some joints fixed, and thus fewer degrees of freedom.
+
+        `full_q` and `reduced_q` of the result convert between its configurations and those of this
+        robot.
 
         Args:
-            joints: Names of joints to fix at zero, or a mapping from name to value [rad or m].
-                Joints that mimic a frozen one stand still too. Limits do not bind these values.
+            joints: Names of joints to fix at zero, or a mapping from names to positions
+                [rad or m], which may be outside the joint limits. Joints that mimic a frozen one
+                are fixed too.
         """
         values = dict(joints) if isinstance(joints, Mapping) else {}
         names = names_to_weld(values or joints, self.joint_names, what="joints")
         still = {name: number(values.get(name, 0.0), f"the value of {name!r}") for name in names}
         described = replace(self.description, joints=welded(self.description.joints, still))
-        return Robot(described, base=self.base)
+        full = FullConfiguration(self._full.names, {**self._full.frozen, **still})
+        return self._changed(described, full=full)
 
     def with_base(self, base: ArrayLike) -> Robot:
-        """Return the robot standing at `base`: the pose (4, 4) of its root link in the world."""
-        return Robot(self.description, base=pose(base, "base"))
+        """Return the robot placed at `base`: the pose (4, 4) of its root link in the world [m]."""
+        return self._changed(self.description, base=pose(base, "base"))
 
     def with_frame(self, name: str, parent: str, placement: ArrayLike) -> Robot:
-        """Return the robot with one more frame, at `placement` (4, 4) [m] in the frame `parent`."""
+        """Return the robot with another frame, at `placement` (4, 4) [m] in the frame `parent`."""
         if type(parent) is not str or parent not in self._tree.frames:
-            raise unknown("frame", parent, self.frames)
+            raise unknown_name_error("frame", parent, self.frames)
         placed = pose(placement, "placement")
         for frame in self.description.frames:
             if frame.name == parent:
                 parent, placed = frame.link, frame.placement @ placed
         frames = (*self.description.frames, Frame(name, parent, placed))
-        return Robot(replace(self.description, frames=frames), base=self.base)
+        return self._changed(replace(self.description, frames=frames))
+
+    def with_tips(self, tips: str | Sequence[str]) -> Robot:
+        """Return the robot with other end effectors: the name of any frame, or several."""
+        return self._changed(with_tips(self.description, names_of(tips, "tips")))
 
     def with_tool(
         self, placement: ArrayLike, *, parent: str | None = None, name: str = "tool"
     ) -> Robot:
-        """Return the robot with a tool, whose frame becomes the end frame.
+        """Return the robot with a tool, whose frame replaces the end effector.
+
+        The other end effectors of a robot with several stay.
 
         Args:
             placement: Pose (4, 4) of the tool in the frame `parent` [m].
-            parent: Where it is mounted; the end frame, if the robot has just one.
-            name: Of the new frame.
+            parent: Frame that the tool is mounted on; the end effector by default, if the robot
+                has only one. If it has several, the tool replaces those on the same rigid body.
+            name: Name of the new frame.
         """
         if parent is None:
             if len(self.tips) != 1:
-                raise InputError(f"parent= must name one of several end frames: {self.tips}")
+                raise InputError(
+                    f"parent must name the frame to mount the tool on: {self.name} has several end "
+                    f"effectors, {join_names(self.tips)}; given: none"
+                )
             parent = self.tips[0]
         mounted = self.with_frame(name, parent, placement)
-        tips = tuple(name if tip == parent else tip for tip in self.tips)
-        if name not in tips:
-            tips = (*tips, name)
-        return Robot(replace(mounted.description, tips=tips), base=self.base)
+        body = self._tree.frames[parent].joint
+        replaced = {
+            tip
+            for tip in self.tips
+            if len(self.tips) == 1
+            or tip == parent
+            or (parent not in self.tips and self._tree.frames[tip].joint == body)
+        }
+        if not replaced:
+            raise InputError(
+                f"parent must be on the same rigid body as one of the end effectors, "
+                f"{join_names(self.tips)}, which the tool replaces (with_frame and with_tips add "
+                f"one); given: {short_repr(parent)}"
+            )
+        tips = dict.fromkeys(name if tip in replaced else tip for tip in self.tips)
+        return self._changed(replace(mounted.description, tips=tuple(tips)))
+
+    def with_limits(
+        self,
+        *,
+        lower: JointValues = None,
+        upper: JointValues = None,
+        max_speed: JointValues = None,
+        margin: JointValues = None,
+    ) -> Robot:
+        """Return the robot with other joint limits.
+
+            robot.with_limits(max_speed=0.5)                    every joint
+            robot.with_limits(upper={"elbow_joint": 2.0})       one joint
+            robot.with_limits(margin=0.05)                      0.05 inside the present limits
+
+        Each argument is one number for all joints, an array (n,), or a mapping from joint names to
+        numbers that leaves the other joints as they are. Infinite means no limit.
+
+        Args:
+            lower: Lower position limits [rad or m].
+            upper: Upper position limits [rad or m].
+            max_speed: Speed limits [rad/s or m/s].
+            margin: Distance by which both position limits move inwards [rad or m].
+
+        Raises:
+            InputError: Not numbers of such a shape, a lower limit above the upper one, or a speed
+                limit that is not positive.
+            UnknownNameError: A name that is not a joint of a configuration.
+        """
+        values = {
+            "lower": self._joint_values(lower, self.lower, "lower"),
+            "upper": self._joint_values(upper, self.upper, "upper"),
+            "max_speed": self._joint_values(max_speed, self.max_speed, "max_speed"),
+        }
+        inwards = self._joint_values(margin, np.zeros(self.dof), "margin")
+        if not (inwards >= 0).all() or np.isinf(inwards).any():
+            raise InputError(f"margin must be finite and at least 0; given: {short_repr(margin)}")
+        values["lower"] = values["lower"] + inwards
+        values["upper"] = values["upper"] - inwards
+        for j, name in enumerate(self.joint_names):
+            low, high, speed = (float(values[key][j]) for key in ("lower", "upper", "max_speed"))
+            if not low <= high or low == np.inf or high == -np.inf:
+                raise InputError(
+                    f"the lower limit of {name!r} must be at most the upper one; given: {low:g} "
+                    f"and {high:g}, after the margin"
+                )
+            if not speed > 0:
+                raise InputError(f"max_speed of {name!r} must be positive; given: {speed:g}")
+        return self._changed(self._described_with(**values))
+
+    def _joint_values(self, given: JointValues, present: Matrix, what: str) -> Matrix:
+        """Return one number per joint (n,): the given ones over the present ones."""
+        if given is None:
+            return present
+        if not isinstance(given, Mapping):
+            expected = f"{what} must be a number, an array ({self.dof},) or a mapping by joint name"
+            array = as_doubles(real_numbers(given, expected))
+            if array.shape not in ((), (self.dof,)) or np.isnan(array).any():
+                raise InputError(f"{expected}; given: {short_repr(given)}")
+            return np.broadcast_to(array, (self.dof,))
+        values = present.copy()
+        for name, value in given.items():
+            if name not in self.joint_names:
+                raise unknown_name_error("joint", name, self.joint_names)
+            one = as_doubles(real_numbers(value, f"{what} of {name!r} must be a number"))
+            if one.shape != () or np.isnan(one):
+                raise InputError(f"{what} of {name!r} must be a number; given: {short_repr(value)}")
+            values[self.joint_names.index(name)] = one
+        return values
+
+    def _described_with(self, lower: Matrix, upper: Matrix, max_speed: Matrix) -> Description:
+        """Return the description with other limits (n,); only revolute joints can have limits."""
+        index = {name: j for j, name in enumerate(self.joint_names)}
+        joints = []
+        for joint in self.description.joints:
+            j = index.get(joint.name)
+            if j is not None:
+                kind = joint.kind
+                if kind == "continuous" and np.isfinite((lower[j], upper[j])).any():
+                    kind = "revolute"
+                joint = replace(
+                    joint,
+                    kind=kind,
+                    lower=float(lower[j]),
+                    upper=float(upper[j]),
+                    max_speed=float(max_speed[j]),
+                )
+            joints.append(joint)
+        return replace(self.description, joints=tuple(joints))
 
     # ---- configurations ------------------------------------------------------------------------
 
     def neutral(self) -> Matrix:
-        """Return the configuration (n,) nearest to zero inside the limits."""
+        """Return the configuration (n,) nearest to zero inside the joint limits."""
         return np.clip(np.zeros(self.dof), self.lower, self.upper)
+
+    def full_q(self, q: ArrayLike) -> FloatArray:
+        """Return configurations (..., N) of the robot before `freeze` from configurations (..., n).
+
+        Frozen joints have the positions they are frozen at. Without frozen joints it is a copy.
+        """
+        q = coordinates(q, self.dof, "q")
+        full = np.empty((*q.shape[:-1], len(self._full.names)), q.dtype)
+        full[..., self._full.free] = q
+        full[..., self._full.fixed] = list(self._full.frozen.values())
+        return full
+
+    def reduced_q(self, q: ArrayLike) -> FloatArray:
+        """Return configurations (..., n) from configurations (..., N) of the robot before `freeze`.
+
+        The inverse of `full_q`; positions of the frozen joints are ignored.
+        """
+        return coordinates(q, len(self._full.names), "q")[..., self._full.free]
 
     def random(
         self,
@@ -204,7 +399,9 @@ class Robot:
         shape = () if count is None else count if isinstance(count, tuple) else (count,)
         try:
             share = np.random.default_rng(seed).random(size=(*shape, self.dof))
-        except (TypeError, ValueError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # raised by NumPy, or by an object's own conversion
             raise InputError(
                 "random takes a count (or a shape) and seed=, a seed or a generator; "
                 f"given: {short_repr(count)}, seed={short_repr(seed)} ({error})"
@@ -228,11 +425,11 @@ class Robot:
         """Return the poses of frames in the world, (..., 4, 4) or (..., k, 4, 4) [m].
 
         Args:
-            q: Coordinates (..., n) [rad or m].
-            frame: A frame's name, or several; the end frames if left out.
-            threads: How many to use at most; all cores if left out.
-            out: An array of the result's shape and type to write into: large batches need no new
-                memory then. If an error is raised, part of it may have been written.
+            q: Configurations (..., n) [rad or m].
+            frame: Name of a frame, or several; the end effectors by default.
+            threads: Maximum number of threads; all cores by default.
+            out: Array for the result, of its shape and type, to avoid new memory for large batches.
+                After an error it may be partly overwritten.
         """
         try:  # as in `_chain`, without the cost of a call
             found = self._chains[frame, "world", None]
@@ -251,15 +448,15 @@ class Robot:
     ) -> FloatArray:
         """Return the Jacobian, (..., 6, n) or (..., k, 6, n): twist = J q̇.
 
-        It is Wampler's partial-velocity matrix: column j is the twist [v; w] of the frame at unit
-        speed of coordinate j, [m or rad, per rad or m].
+        Column j is the twist [v; w] of the frame at unit speed of joint j [m or rad, per rad or m]:
+        Wampler's partial-velocity matrix.
 
         Args:
-            q: Coordinates (..., n) [rad or m].
-            frame: A frame's name, or several; the end frames if left out.
-            axes: "world", "body" or the name of any frame: the axes v and w are written in.
-            threads: How many to use at most; all cores if left out.
-            out: An array of the result's shape and type to write into.
+            q: Configurations (..., n) [rad or m].
+            frame: Name of a frame, or several; the end effectors by default.
+            axes: Axes of v and w: "world", "body" or the name of any frame.
+            threads: Maximum number of threads; all cores by default.
+            out: Array for the result, of its shape and type.
 
         References:
             Wampler 1986, eq. (6), Theorems 1 and 2.
@@ -279,7 +476,7 @@ class Robot:
         threads: int | None = None,
         out: tuple[FloatArray, FloatArray] | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what `fk` and `jacobian` return, in one pass; `out` is a pair of arrays."""
+        """Return the results of `fk` and `jacobian` in one pass; `out` is a pair of arrays."""
         try:  # as in `_chain`, without the cost of a call
             found = self._chains[frame, axes, None]
         except (KeyError, TypeError, ValueError):
@@ -304,19 +501,19 @@ class Robot:
         axes: str = "world",
         threads: int | None = None,
     ) -> FloatArray:
-        """Return J̇q̇, (..., 6) or (..., k, 6): what the twist's derivative is when q̈ = 0.
+        """Return the bias acceleration J̇q̇, (..., 6) or (..., k, 6): d/dt of the twist if q̈ = 0.
 
             d/dt twist = J q̈ + J̇ q̇
 
-        In "world" axes this is the acceleration [m/s²] of the frame's origin and the angular
-        acceleration [rad/s²]. In other axes it is the derivative of the twist's components there.
+        In "world" axes it is the acceleration [m/s²] of the frame's origin and the angular
+        acceleration [rad/s²], in other axes the derivative of the twist's components.
 
         Args:
-            q: Coordinates (..., n) [rad or m].
-            qd: Speeds (..., n) [rad/s or m/s], of the shape of q or broadcast to it.
-            frame: A frame's name, or several; the end frames if left out.
-            axes: "world", "body" or the name of any frame.
-            threads: How many to use at most; all cores if left out.
+            q: Configurations (..., n) [rad or m].
+            qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
+            frame: Name of a frame, or several; the end effectors by default.
+            axes: Axes of the twist: "world", "body" or the name of any frame.
+            threads: Maximum number of threads; all cores by default.
 
         References:
             Wampler 1986, eq. (51): the forward pass of Newton and Euler without its q̈ terms.
@@ -334,15 +531,15 @@ class Robot:
     ) -> FloatArray:
         """Return the singular values of the Jacobian, (..., min(m, n)), largest first.
 
-        With several frames, of their Jacobians stacked. Zero where a direction of the task is lost.
-        Metres and radians mix in them: they depend on the unit of length.
+        For several frames their Jacobians are stacked. At a singularity the smallest is zero. They
+        mix metres and radians and thus depend on the unit of length.
 
         Args:
-            q: Coordinates (..., n) [rad or m].
-            frame: A frame's name, or several; the end frames if left out.
-            rows: Which of "x", "y", "z", "rx", "ry", "rz" to take of each frame; all if left out.
-            axes: The axes those rows are in: "world", "body" or the name of any frame.
-            threads: How many to use at most; all cores if left out.
+            q: Configurations (..., n) [rad or m].
+            frame: Name of a frame, or several; the end effectors by default.
+            rows: Rows used of each frame, from "x", "y", "z", "rx", "ry", "rz"; all by default.
+            axes: Axes of these rows: "world", "body" or the name of any frame.
+            threads: Maximum number of threads; all cores by default.
         """
         return self._chain(frame, axes, rows).singular_values(q, thread_count(threads))
 
@@ -357,21 +554,21 @@ class Robot:
     ) -> FloatArray | np.floating[Any]:
         """Return Yoshikawa's manipulability w, (...): the product of the singular values.
 
-            w = sqrt(det(J Jᵀ))     or sqrt(det(Jᵀ J)), where J has more rows than columns
+            w = sqrt(det(J Jᵀ)),  or sqrt(det(Jᵀ J)) if J has more rows than columns
 
-        Zero at a singularity. Arguments as in `singular_values`.
+        Zero at a singularity. The arguments are those of `singular_values`.
         """
         w = self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
         return w if w.ndim else w[()]
 
     def operations(self, frame: FrameNames = None) -> tuple[int, int]:
-        """Return how many multiplications and additions one `fk_jacobian` takes.
+        """Return the numbers of multiplications and additions of one `fk_jacobian`.
 
-        Counted in the kernel itself, on numbers that keep a tally. A fused multiply-add is one of
-        each; sines, cosines and signs are not counted.
+        Counted by running the kernel on numbers that count operations. A fused multiply-add is one
+        of each; sines, cosines and signs are not counted.
 
         Args:
-            frame: A frame's name, or several; the end frames if left out.
+            frame: Name of a frame, or several; the end effectors by default.
         """
         return self._chain(frame).operations()
 
@@ -382,7 +579,7 @@ class Robot:
     ) -> _core.Chain:
         try:
             return self._chains[frame, axes, rows]
-        except (KeyError, TypeError, ValueError):  # not met before, or a list, which is no key
+        except (KeyError, TypeError, ValueError):  # new, or a list, which is not hashable
             return self._new_chain(frame, axes, rows)
 
     def _new_chain(self, frame: FrameNames, axes: str, rows: Sequence[str] | None) -> _core.Chain:
@@ -391,7 +588,7 @@ class Robot:
         picked = ROWS if rows is None else names_of(rows, "rows")
         for row in picked:
             if row not in ROWS:
-                raise unknown("row", row, ROWS)
+                raise unknown_name_error("row", row, ROWS)
         if not isinstance(axes, str):
             raise InputError(f"axes must be the name of a frame; given: {short_repr(axes)}")
         which = None if frame is None else names if stack else names[0]
@@ -401,9 +598,9 @@ class Robot:
             known = self._tree.frames
             for name in names:
                 if name not in known:
-                    raise unknown("frame", name, self.frames)
+                    raise unknown_name_error("frame", name, self.frames)
             if axes not in ("world", "body") and axes not in known:
-                raise unknown("frame for axes=", axes, ("world", "body", *self.frames))
+                raise unknown_name_error("frame for axes=", axes, ("world", "body", *self.frames))
             made = chain(
                 self._tree.joints,
                 [known[name] for name in names],
@@ -417,32 +614,32 @@ class Robot:
 
 
 def check_robot(given: object) -> None:
-    """Refuse what is no robot."""
+    """Raise InputError unless the argument is a Robot."""
     if not isinstance(given, Robot):
         raise InputError(f"robot must be a Robot; given: {short_repr(given)}")
 
 
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
-    """The kernel's chain for frames anywhere on a robot: those of `placed`, perhaps turned."""
+    """Return the kernel's chain for frames on a robot: those of `placed`, possibly rotated."""
     return chain(
         robot._tree.joints, frames, coordinates=robot.dof, stack=True, axes=AXES_WORLD, rows=[0]
     )
 
 
 def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
-    """Where a frame sits on a robot.
+    """Return the placement of a frame on a robot.
 
     Raises:
-        UnknownNameError: the robot has no such frame; lists those it has.
+        UnknownNameError: An unknown frame; the message lists the frames of the robot.
     """
     found = robot._tree.frames.get(frame) if type(frame) is str else None
     if found is None:
-        raise unknown(what, frame, robot.frames)
+        raise unknown_name_error(what, frame, robot.frames)
     return found
 
 
 def ancestors(robot: Robot, frame: str) -> dict[int, int]:
-    """The joints that carry a frame, each with its coordinate."""
+    """Return the moving joints that carry a frame, each with its index in q."""
     joints, j = robot._tree.joints, placed(robot, frame).joint
     found = {}
     while j != WORLD:
@@ -452,27 +649,32 @@ def ancestors(robot: Robot, frame: str) -> dict[int, int]:
 
 
 def may_turn(robot: Robot) -> NDArray[np.bool_]:
-    """Which coordinates (n,) are angles whose whole turns leave every frame where it is."""
+    """Return the mask (n,) of angles for which a 2π wrap leaves every frame in place."""
     found = ~robot.prismatic
     for joint in robot._tree.joints:
-        if joint.prismatic or joint.scale != round(joint.scale):  # one that mimics it
+        if joint.prismatic or joint.scale != round(
+            joint.scale
+        ):  # possibly of a joint that mimics it
             found[joint.coordinate] = False
     return found
 
 
 def only_tip(robot: Robot) -> str:
-    """The end frame of a robot that has just one.
+    """Return the end effector of a robot that has only one.
 
     Raises:
-        InputError: it has several; lists them.
+        InputError: The robot has several end effectors; the message lists them.
     """
     if len(robot.tips) != 1:
         raise InputError(
-            f"frame must name a frame: {robot.name} has several end frames, "
-            f"{', '.join(map(repr, robot.tips))}; given: none"
+            f"frame must name a frame: {robot.name} has several end effectors, "
+            f"{join_names(robot.tips)}; given: none"
         )
     return robot.tips[0]
 
 
-def _stand(description: Description, base: Matrix) -> Robot:
-    return Robot(description, base=base)
+def _rebuilt(description: Description, base: ArrayLike, full: FullConfiguration) -> Robot:
+    """Return a robot that remembers joints frozen before."""
+    robot = Robot(description, base=base)
+    vars(robot).update(_full=full, frozen=MappingProxyType(full.frozen))
+    return robot

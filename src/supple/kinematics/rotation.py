@@ -1,87 +1,83 @@
-"""Poses and rotations from what people write, and rotation vectors."""
+"""Rotations as matrices (..., 3, 3), unit quaternions (w, x, y, z) and rotation vectors [rad]."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import finite_array
-from supple.kinematics.arrays import pose as checked_pose
 from supple.kinematics.chain import Matrix
 
+_FOUR = np.arange(4)
 
-def pose(
-    position: ArrayLike = (0.0, 0.0, 0.0),
-    *,
-    rotation: ArrayLike | None = None,
-    wxyz: ArrayLike | None = None,
-    xyzw: ArrayLike | None = None,
-) -> Matrix:
-    """Return a pose (4, 4) from a position and at most one kind of rotation.
 
-    Args:
-        position: (3,) [m].
-        rotation: A rotation matrix (3, 3).
-        wxyz: A quaternion (4,), scalar first, as in MuJoCo and Eigen's constructor.
-        xyzw: A quaternion (4,), scalar last, as in ROS and SciPy.
+def _quaternion_products() -> tuple[Matrix, Matrix]:
+    """Return A (9, 16) and b (16,) with 4 q qᵀ = R A + b for R and q qᵀ flattened row by row."""
+    A, b = np.zeros((3, 3, 4, 4)), np.eye(4)
+    for i, sign in enumerate(([1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1])):
+        A[_FOUR[:3], _FOUR[:3], i, i] = sign  # 4 w², 4 x², 4 y², 4 z²
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        A[k, j, 0, i + 1] = A[k, j, i + 1, 0] = 1  # 4 w x = R_zy - R_yz
+        A[j, k, 0, i + 1] = A[j, k, i + 1, 0] = -1
+        A[i, j, i + 1, j + 1] = A[i, j, j + 1, i + 1] = 1  # 4 x y = R_xy + R_yx
+        A[j, i, i + 1, j + 1] = A[j, i, j + 1, i + 1] = 1
+    return A.reshape(9, 16), b.ravel()
 
-    A quaternion need not have length 1, but must not be zero.
+
+_PRODUCTS, _CONSTANT = _quaternion_products()
+
+
+def quaternion(R: Matrix) -> Matrix:
+    """Return unit quaternions (..., 4), scalar first, of rotations (..., 3, 3); w is not negative.
+
+    At a half turn (w = 0) the first of the largest entries is positive.
     """
-    T = np.eye(4)
-    T[:3, 3] = finite_array(position, (3,), "position")
-    named = (("rotation", rotation), ("wxyz", wxyz), ("xyzw", xyzw))
-    kinds = {name: value for name, value in named if value is not None}
-    if len(kinds) > 1:
-        raise InputError(f"pose takes one of rotation, wxyz, xyzw; given: {', '.join(kinds)}")
-    for name, value in kinds.items():
-        if name == "rotation":
-            T[:3, :3] = finite_array(value, (3, 3), "rotation")
-        else:
-            quaternion = finite_array(value, (4,), name)
-            T[:3, :3] = _of_quaternion(np.roll(quaternion, 1 if name == "xyzw" else 0), value)
-    return checked_pose(T, "pose")
+    q = _scaled_quaternion(R)
+    return np.asarray(q / np.linalg.norm(q, axis=-1, keepdims=True))
 
 
-def _of_quaternion(wxyz: Matrix, given: object) -> Matrix:
-    largest = np.abs(wxyz).max()
-    if largest == 0:
-        raise InputError(f"a quaternion must not be zero; given: {short_repr(given)}")
-    scaled = wxyz / largest  # so that squares neither overflow nor vanish
-    w, x, y, z = scaled / np.linalg.norm(scaled)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+def _scaled_quaternion(R: Matrix) -> Matrix:
+    """Return quaternions (..., 4) of any length, accurate at every angle.
+
+    4 q qᵀ is linear in R, and the row of its largest diagonal entry is q up to a factor.
+    """
+    products = (R.reshape(-1, 9) @ _PRODUCTS + _CONSTANT).reshape(-1, 4, 4)
+    largest = products[:, _FOUR, _FOUR].argmax(axis=1)
+    q = products[np.arange(len(products)), largest]
+    q[q[:, 0] < 0] *= -1
+    return np.asarray(q.reshape(*R.shape[:-2], 4))
+
+
+def from_quaternion(wxyz: Matrix) -> Matrix:
+    """Return rotations (..., 3, 3) of nonzero quaternions (..., 4), scalar first, of any length."""
+    scaled = wxyz / np.abs(wxyz).max(axis=-1, keepdims=True)  # so that squares do not overflow
+    w, x, y, z = np.moveaxis(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True), -1, 0)
+    entries = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.moveaxis(np.array(entries), (0, 1), (-2, -1))
 
 
 def log(R: Matrix) -> Matrix:
-    """The rotation vector (3,) of a rotation (3, 3): axis times angle, the angle in [0, π] [rad].
+    """Return rotation vectors (..., 3), axis times angle, of rotations (..., 3, 3) [rad].
 
-    By the quaternion whose largest entry is taken first, which is accurate near 0 and near π. At a
-    half turn the axis is the one whose largest entry (the first of them) is positive.
+    The angle is in [0, π]; accurate near both ends. At a half turn the axis is the one whose
+    largest entry (the first of them) is positive.
     """
-    trace = float(np.trace(R))
-    antisymmetric = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
-    # 4 q qᵀ, q = (w, x, y, z): linear in R, so that the row of the largest q_i is q up to a factor
-    products = np.empty((4, 4))
-    products[0, 0] = 1 + trace
-    products[0, 1:] = products[1:, 0] = antisymmetric
-    products[1:, 1:] = R + R.T + (1 - trace) * np.eye(3)
-    q = products[int(np.argmax(np.diag(products)))]
-    w, v = (-q[0], -q[1:]) if q[0] < 0 else (q[0], q[1:])
-    size = float(np.linalg.norm(v))
-    scale = 2 * float(np.arctan2(size, w)) / size if size > 1e-150 else 2 / w
+    q = _scaled_quaternion(R)
+    w, v = q[..., :1], q[..., 1:]
+    size = np.sqrt((v * v).sum(axis=-1, keepdims=True))
+    small = size < 1e-150  # where the angle is 2 size / w
+    angle = 2 * np.arctan2(size, w)
+    scale = np.where(small, 2 / np.where(small, w, 1), angle / np.where(small, 1, size))
     return np.asarray(scale * v)
 
 
 def exp(r: Matrix) -> Matrix:
-    """The rotation (3, 3) by a rotation vector (3,) [rad]: the inverse of `log`."""
-    x, y, z = (float(c) for c in r)
-    half = float(np.linalg.norm(r)) / 2
+    """Return the rotations (..., 3, 3) by rotation vectors (..., 3) [rad]: the inverse of `log`."""
+    x, y, z = np.moveaxis(np.asarray(r, np.float64), -1, 0)
+    half = np.linalg.norm(r, axis=-1)[..., None, None] / 2
     k = np.sinc(half / np.pi)  # sin(half)/half
-    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    zero = np.zeros_like(x)
+    K = np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))
     return np.asarray(np.eye(3) + k * np.cos(half) * K + k**2 / 2 * (K @ K))

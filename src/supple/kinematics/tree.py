@@ -35,10 +35,10 @@ def tree(description: Description, base: Matrix) -> Tree:
         parent = frames[joint.parent]
         placement = parent.placement @ joint.origin
         if not joint.moves:
-            frames[joint.child] = FixedFrame(parent.joint, placement @ joint.tail)
+            frames[joint.child] = FixedFrame(parent.joint, placement @ joint.child_placement)
             continue
         mimic = joint.mimic
-        frames[joint.child] = FixedFrame(len(moving), joint.tail)
+        frames[joint.child] = FixedFrame(len(moving), joint.child_placement)
         moving.append(
             MovingJoint(
                 parent=parent.joint,

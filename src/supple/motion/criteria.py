@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, short_repr, unknown
+from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, number_field, real_numbers
 from supple.kinematics.robot import FrameNames
@@ -213,7 +213,7 @@ class Clearance:
             object.__setattr__(self, name, shapes)
         for body in self.bodies:
             if body.frame not in self.robot.frames:
-                raise unknown("frame", body.frame, self.robot.frames)
+                raise unknown_name_error("frame", body.frame, self.robot.frames)
         for obstacle in self.obstacles:
             if obstacle.frame is not None:
                 raise InputError(

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, short_repr, unknown
+from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, finite_array, names_of, poses, real_numbers
 from supple.kinematics.chain import z_onto
@@ -300,7 +300,7 @@ class PostureTask(Task):
         names = robot.joint_names if self.joints is None else tuple(self.joints)
         for name in names:
             if name not in robot.joint_names:
-                raise unknown("joint", name, robot.joint_names)
+                raise unknown_name_error("joint", name, robot.joint_names)
         weight = _weight(self, self.weight, len(names))
         return TaskRows(
             goal=Goal.POSTURE,
@@ -378,7 +378,7 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
     names = known if rows is None else names_of(rows, f"{type(task).__name__}: rows")
     for name in names:
         if name not in known:
-            raise unknown(f"row of a {type(task).__name__}", name, known)
+            raise unknown_name_error(f"row of a {type(task).__name__}", name, known)
     if len(set(names)) < len(names):
         raise InputError(f"{type(task).__name__}: rows must differ; given: {names}")
     return names

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from supple.errors import unknown
+from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.robot import ROWS, only_tip, placed
 from supple.kinematics.rotation import log
@@ -148,7 +148,7 @@ def rows_of_frame(
     if base is not None:
         placed(robot, base, "frame for base=")
     if axes not in (None, WORLD, BODY) and axes not in robot.frames:
-        raise unknown("frame for axes=", axes, (WORLD, BODY, *robot.frames))
+        raise unknown_name_error("frame for axes=", axes, (WORLD, BODY, *robot.frames))
     written = frame if axes == BODY else axes or base or WORLD
     return TaskRows(
         goal=Goal.FRAME,

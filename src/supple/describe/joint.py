@@ -1,0 +1,143 @@
+"""The parts of a description: joints, their couplings, and frames fixed to links."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from supple.describe._numbers import described_numbers
+from supple.describe._pose import Array
+from supple.errors import DescriptionError, short_repr
+
+Kind: TypeAlias = Literal["revolute", "continuous", "prismatic", "fixed"]
+
+
+def _identity() -> Array:
+    return np.eye(4)
+
+
+def _z_axis() -> Array:
+    return np.array((0.0, 0.0, 1.0))
+
+
+def _read_only(value: object, shape: tuple[int, ...], what: str) -> Array:
+    """Return a read-only float64 copy of a value that must have this shape."""
+    array = described_numbers(value, what)
+    if array.shape != shape:
+        raise DescriptionError(f"{what}: expected shape {shape}, given shape {array.shape}.")
+    array.flags.writeable = False
+    return array
+
+
+def _number(value: object, what: str) -> float:
+    if type(value) is float:
+        return value
+    array = described_numbers(value, what, "a number")
+    if array.ndim:
+        raise DescriptionError(f"{what}: expected a number, given {short_repr(value)}.")
+    return float(array)
+
+
+@dataclass(frozen=True, eq=False)
+class Mimic:
+    """The coupling of a joint to another one:  q = multiplier * q_joint + offset  [rad or m].
+
+    Attributes:
+        joint: Name of the joint to follow.
+        multiplier: Ratio of the two joint positions.
+        offset: Joint position where the followed joint is at zero [rad or m].
+    """
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        joint: object = self.joint
+        if not isinstance(joint, str):
+            raise DescriptionError(f"mimic: expected a joint's name, given {short_repr(joint)}.")
+        for key in ("multiplier", "offset"):
+            number = _number(getattr(self, key), f"mimic of {short_repr(self.joint)}: {key}")
+            object.__setattr__(self, key, number)
+
+
+class _PickledByFields:
+    """Base of dataclasses that are rebuilt when unpickled, so that their arrays stay read-only."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        values = tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return (type(self), values)
+
+
+@dataclass(frozen=True, eq=False)
+class Joint(_PickledByFields):
+    """A joint between two links.
+
+        T_parent_child(q) = origin @ motion(axis, q) @ child_placement
+
+    motion rotates about the axis (revolute, continuous), translates along it (prismatic) or is the
+    identity (fixed). A continuous joint is a revolute one without limits.
+
+    Attributes:
+        name: Unique name of the joint.
+        kind: "revolute", "continuous", "prismatic" or "fixed".
+        parent, child: Names of the two links.
+        origin: Pose of the joint frame in the parent link, T_parent_joint (4, 4) [m].
+        axis: Direction of the axis in the joint frame (3,); `Description` normalizes it.
+        child_placement: Pose of the child link in the moved joint frame (4, 4) [m].
+        lower, upper: Position limits [rad or m]; infinite if there are none.
+        max_speed: Speed limit [rad/s or m/s]; infinite if unknown.
+        mimic: Coupling to another joint, if any.
+    """
+
+    name: str
+    kind: Kind
+    parent: str
+    child: str
+    origin: Array = field(default_factory=_identity)
+    axis: Array = field(default_factory=_z_axis)
+    child_placement: Array = field(default_factory=_identity)
+    lower: float = -math.inf
+    upper: float = math.inf
+    max_speed: float = math.inf
+    mimic: Mimic | None = None
+
+    def __post_init__(self) -> None:
+        what = f"joint {short_repr(self.name)}"
+        for key, shape in (("origin", (4, 4)), ("axis", (3,)), ("child_placement", (4, 4))):
+            array = _read_only(getattr(self, key), shape, f"{what}: {key}")
+            object.__setattr__(self, key, array)
+        for key in ("lower", "upper", "max_speed"):
+            number = _number(getattr(self, key), f"{what}: {key}")
+            object.__setattr__(self, key, number)
+        mimic: object = self.mimic
+        if not isinstance(mimic, Mimic | None):
+            problem = f"expected a Mimic or None, given {short_repr(mimic)}"
+            raise DescriptionError(f"{what}: mimic: {problem}.")
+
+    @property
+    def moves(self) -> bool:
+        """Whether the joint can move: true for every kind except "fixed"."""
+        return self.kind != "fixed"
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(_PickledByFields):
+    """A named frame fixed to a link.
+
+    Attributes:
+        name: Unique name, different from the names of links.
+        link: Name of the link.
+        placement: Pose of the frame in the link, T_link_frame (4, 4) [m].
+    """
+
+    name: str
+    link: str
+    placement: Array = field(default_factory=_identity)
+
+    def __post_init__(self) -> None:
+        what = f"frame {short_repr(self.name)}: placement"
+        object.__setattr__(self, "placement", _read_only(self.placement, (4, 4), what))

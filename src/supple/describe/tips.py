@@ -1,0 +1,190 @@
+"""Default end effectors of robot files, which do not name them.
+
+The leaf links of a real file include the base plate, cameras, IMUs, rotors and every finger. The
+default end effectors (`tips`) are chosen by these rules, in this order:
+
+1. A *branch* is a chain of moving joints that no moving joint continues. It yields one end effector
+   on its last body: links joined by fixed joints. Frames that no joint moves, and sensors half-way
+   along a chain, are therefore no end effectors.
+2. *Grippers* end at the palm: a body that carries several branches, all of them fingers, is the
+   last body of its branch. A finger has no more joints than the chain that carries it and at most
+   half its length at the zero configuration. A single jaw on an arm of at least four joints is
+   recognised by its name (gripper, finger, jaw, claw). A hand on its own keeps its fingertips.
+3. Branches named after wheels, casters, rotors, propellers or thrusters, and bodies that carry only
+   sensors (a camera head), are left out if others remain.
+4. Among the frames of the last body, conventional names are preferred: tcp and tool0, then end
+   effector and ee, then grasp, gripper, palm, hand and sole, then foot; then the first leaf that is
+   not a sensor. Extra frames, such as MJCF sites, count only if they have such a name.
+
+`tips=` of a reader overrides them; `Robot.tips` shows them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from supple.describe.description import Description
+from supple.describe.joint import Joint
+from supple.errors import InputError, short_repr, unknown_name_error
+
+_ROOT = ""  # the body of the root link; no joint has an empty name
+_FINGER_LENGTH = 0.5  # of the chain that carries it
+
+
+def _words(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+_TOOLS = (  # most specific first; (?![a-z]) ends a word, so that "tool0" and "tool_frame" match
+    _words(r"tcp(?![a-z])", r"tool0", r"tool_?(center|frame|tip|point|link)", r"tool$"),
+    _words(r"end_?eff", r"(^|[^a-z])eef?(?![a-z])", r"effector", r"attachment", r"pinch"),
+    _words(r"grasp", r"grip", r"hand(?!le)", r"palm", r"sole"),
+    _words(r"foot"),
+)
+_SENSORS = _words(
+    *("imu", "camera", "(^|[_:/])cam(_|$)", "optical", "laser", "lidar", "radar", "sonar", "depth"),
+    *("sensor", "accelerometer", "gyro", "antenna", "led_frame", "range", "logo", "inertia"),
+    *("collision", "visual", "shape", "safety_box", "force_torque", "fsr", "touch", "motor"),
+)
+_JAWS = _words("grip", "finger", "jaw", "claw")
+_FINGERS = _words("finger", "thumb", "knuckle")
+_FEWEST_ARM_JOINTS = 4
+_WRIST = _words("yaw", "roll", "pitch", "rot", "wrist")
+_NOT_ARMS = _words("wheel", "caster", "rotor", "propell", "thruster")
+
+
+def with_tips(robot: Description, tips: str | Iterable[str] | None) -> Description:
+    """Return a description with the given end effectors, or the default ones if None.
+
+    Raises:
+        UnknownNameError: A name that is neither a link nor a frame.
+        InputError: Not a name or a sequence of names, or none at all.
+    """
+    if tips is None:
+        return replace(robot, tips=default_tips(robot))
+    available = (*robot.links, *(frame.name for frame in robot.frames))
+    try:
+        names = (tips,) if isinstance(tips, str) else tuple(tips)
+    except Exception as error:  # raised by the object's own iterator
+        raise InputError(
+            f"tips: expected the name of an end effector, or several, given {short_repr(tips)}."
+        ) from error
+    if not names:
+        raise InputError("tips: expected the name of an end effector, or several, given none.")
+    each: Iterable[object] = names
+    for name in each:
+        if not isinstance(name, str) or name not in available:
+            raise unknown_name_error("end effector", name, available)
+    return replace(robot, tips=tuple(dict.fromkeys(names)))
+
+
+def default_tips(robot: Description) -> tuple[str, ...]:
+    """Return the names of the default end effectors, by the rules of this module."""
+    bodies = _Bodies(robot)
+    ends = bodies.branch_ends()
+    arms = [end for end in ends if not _NOT_ARMS.search(end)] or ends
+    useful = [end for end in arms if not bodies.only_sensors(end)] or arms
+    return tuple(bodies.frame_of(end) for end in useful)
+
+
+class _Bodies:
+    """Rigid bodies of a robot: a body is named after the moving joint that carries it."""
+
+    def __init__(self, robot: Description) -> None:
+        self.robot = robot
+        self.body_of = {robot.root: _ROOT}  # by link
+        self.links: dict[str, list[str]] = {_ROOT: [robot.root]}
+        self.parent: dict[str, str] = {}  # by body
+        self.branches: dict[str, list[Joint]] = {_ROOT: []}  # moving joints on a body
+        self.depth = {_ROOT: 0}  # number of joints that carry a body
+        self.length = {robot.root: 0.0}  # of the chain from the root to a link [m]
+        for joint in robot.joints:
+            above = self.body_of[joint.parent]
+            body = joint.name if joint.moves else above
+            self.body_of[joint.child] = body
+            step = np.linalg.norm(joint.origin[:3, 3]) + np.linalg.norm(
+                joint.child_placement[:3, 3]
+            )
+            self.length[joint.child] = self.length[joint.parent] + float(step)
+            if joint.moves:
+                self.parent[body] = above
+                self.branches[above].append(joint)
+                self.branches[body] = []
+                self.links[body] = []
+                self.depth[body] = self.depth[above] + 1
+            self.links[body].append(joint.child)
+        self.leaves = set(robot.leaves)
+        # The farthest link and the largest number of joints beyond each body, children first.
+        self.reach = {
+            body: max(map(self.length.__getitem__, own)) for body, own in self.links.items()
+        }
+        self.deepest = dict(self.depth)
+        for body, above in reversed(self.parent.items()):
+            self.reach[above] = max(self.reach[above], self.reach[body])
+            self.deepest[above] = max(self.deepest[above], self.deepest[body])
+
+    def branch_ends(self) -> list[str]:
+        """Return the last body of each branch, in the order of the joints."""
+        ends, todo = [], [_ROOT]
+        while todo:
+            body = todo.pop()
+            if self.branches[body] and not self._is_palm(body):
+                todo.extend(joint.name for joint in reversed(self.branches[body]))
+            elif body != _ROOT:
+                ends.append(body)
+        return ends
+
+    def _is_palm(self, body: str) -> bool:
+        """Return whether all branches on a body are fingers of a gripper."""
+        fingers = self.branches[body]
+        if body == _ROOT:
+            return False
+        if len(fingers) == 1:
+            name = fingers[0].name
+            named = _JAWS.search(name) and not _WRIST.search(name) and not _FINGERS.search(body)
+            long = self.depth[body] >= _FEWEST_ARM_JOINTS
+            return bool(named) and long and not self.branches[name]
+        return all(
+            self.deepest[finger.name] <= 2 * self.depth[body]
+            and self.reach[finger.name] - self.length[finger.parent]
+            <= _FINGER_LENGTH * self.length[finger.parent]
+            for finger in fingers
+        )
+
+    def only_sensors(self, body: str) -> bool:
+        """Return whether a body that carries no fingers has sensors as its only leaves."""
+        leaves = [link for link in self.links[body] if link in self.leaves]
+        limb = _by_convention(link for link in self.links[body] if link not in self.leaves)
+        return not self.branches[body] and limb is None and all(map(_SENSORS.search, leaves))
+
+    def frame_of(self, body: str) -> str:
+        """Return the frame of a body that serves as its end effector."""
+        links = [link for link in self.links[body] if not _SENSORS.search(link)]
+        leaves = [link for link in links if link in self.leaves]
+        if self.branches[body] or sum(map(bool, map(_FINGERS.search, leaves))) > 1:  # a palm
+            leaves = [leaf for leaf in leaves if not _FINGERS.search(leaf)]
+            mounts = [joint.parent for joint in self.branches[body]]
+            mount = next(
+                (link for link in mounts if not _FINGERS.search(link)), self.links[body][0]
+            )
+        else:
+            mount = self.links[body][0]
+        extra = [frame.name for frame in self.robot.frames if self.body_of[frame.link] == body]
+        named = _by_convention([*leaves, *extra])
+        if named is None and not leaves:
+            named = _by_convention(link for link in links if link not in self.leaves)
+        return named or (leaves[0] if leaves else mount)
+
+
+def _by_convention(given: Iterable[str]) -> str | None:
+    """Return the first name that a tool frame conventionally has, most specific first."""
+    names = list(given)
+    for pattern in _TOOLS:
+        for name in names:
+            if pattern.search(name):
+                return name
+    return None

@@ -1,0 +1,252 @@
+"""Poses: 4x4 matrices from what people write, conversions back, and interpolation.
+
+    T = sp.pose([0.4, 0, 0.3], rpy=[np.pi, 0, 0])       # position [m], roll, pitch, yaw [rad]
+    poses.wxyz(T), poses.rpy(T), poses.rotation_vector(T)
+    poses.interpolate(T, goal, np.linspace(0, 1, 50))    # straight line and slerp, (50, 4, 4)
+    poses.orthonormalize(T_rounded), poses.correction(T_rounded)
+
+`solve`, `Servo` and every other function that takes a pose correct rotations by the same rule as
+`orthonormalize`: the nearest rotation, if the largest entry of |RᵀR - 1| is at most `TOLERANCE`.
+Leading axes are batch axes throughout. Functions of a pose also take rotations (..., 3, 3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, short_repr
+from supple.kinematics.arrays import (
+    POSE_TOLERANCE,
+    finite_array,
+    number,
+    real_numbers,
+    rotations,
+)
+from supple.kinematics.arrays import poses as checked_poses
+from supple.kinematics.chain import Matrix
+from supple.kinematics.rotation import exp, from_quaternion, log, quaternion
+
+__all__ = [
+    "TOLERANCE",
+    "correction",
+    "interpolate",
+    "orthonormalize",
+    "pose",
+    "rotation_vector",
+    "rpy",
+    "wxyz",
+    "xyzw",
+]
+
+TOLERANCE = POSE_TOLERANCE
+_MAX_TOLERANCE = 0.1  # beyond it the nearest rotation is no longer what was meant
+
+
+def pose(
+    position: ArrayLike = (0.0, 0.0, 0.0),
+    *,
+    rotation: ArrayLike | None = None,
+    wxyz: ArrayLike | None = None,
+    xyzw: ArrayLike | None = None,
+    rpy: ArrayLike | None = None,
+    rotation_vector: ArrayLike | None = None,
+    tolerance: float = TOLERANCE,
+) -> Matrix:
+    """Return a pose (..., 4, 4) from a position and at most one kind of rotation.
+
+    Args:
+        position: Position (..., 3) [m].
+        rotation: Rotation matrix (..., 3, 3). One that is slightly off, for example rounded to four
+            decimals, is replaced by the nearest rotation; `correction` tells how far that is.
+        wxyz: Quaternion (..., 4), scalar first, as in MuJoCo and Eigen's constructor.
+        xyzw: Quaternion (..., 4), scalar last, as in ROS and SciPy.
+        rpy: Roll, pitch and yaw (..., 3) [rad], as in URDF: about the fixed x, y and z axes, in
+            this order; R = Rz(yaw) Ry(pitch) Rx(roll).
+        rotation_vector: Rotation vector (..., 3) [rad]: axis times angle.
+        tolerance: Largest entry of |RᵀR - 1| that is corrected, at most 0.1.
+
+    A quaternion may have any length except zero.
+
+    Raises:
+        InputError: Wrong shapes, numbers that are not finite, several kinds of rotation, or a
+            matrix that is not a rotation within the tolerance.
+    """
+    at = _vectors(position)
+    kinds = {
+        "rotation": rotation,
+        "wxyz": wxyz,
+        "xyzw": xyzw,
+        "rpy": rpy,
+        "rotation_vector": rotation_vector,
+    }
+    given = {name: value for name, value in kinds.items() if value is not None}
+    if len(given) > 1:
+        raise InputError(f"pose takes one of {', '.join(kinds)}; given: {', '.join(given)}")
+    R = np.eye(3)
+    for name, value in given.items():
+        R = _rotation(name, value)
+    try:
+        lead = np.broadcast_shapes(at.shape[:-1], R.shape[:-2])
+    except ValueError:
+        raise InputError(
+            f"position and {next(iter(given))} must have the same leading axes, or broadcast; "
+            f"given: {at.shape} and {R.shape}"
+        ) from None
+    T = np.zeros((*lead, 4, 4))
+    T[..., :3, :3], T[..., :3, 3], T[..., 3, 3] = R, at, 1.0
+    return checked_poses(T, "pose", tolerance=_tolerance(tolerance))
+
+
+def _vectors(position: ArrayLike) -> Matrix:
+    """Return positions (..., 3); a matrix (4, 4) gets an error that names the right function."""
+    array = real_numbers(position, "position must be finite real numbers of shape (..., 3)")
+    if array.shape[-2:] == (4, 4):
+        raise InputError(
+            "position must be (..., 3); given: a matrix (4, 4), which is a pose already "
+            "(supple.poses.orthonormalize corrects its rotation)"
+        )
+    return finite_array(array, (3,), "position", batch=array.ndim > 1)
+
+
+def _rotation(name: str, value: ArrayLike) -> Matrix:
+    shape = {"rotation": (3, 3), "wxyz": (4,), "xyzw": (4,)}.get(name, (3,))
+    array = real_numbers(value, f"{name} must be finite real numbers of shape {shape}")
+    array = finite_array(array, shape, name, batch=array.ndim > len(shape))
+    if name == "rotation":
+        return array
+    if name == "rpy":
+        return _from_rpy(array)
+    if name == "rotation_vector":
+        return exp(array)
+    if not array.any(axis=-1).all():
+        raise InputError(f"a quaternion must not be zero; given: {short_repr(value)}")
+    return from_quaternion(np.roll(array, 1, axis=-1) if name == "xyzw" else array)
+
+
+def _from_rpy(angles: Matrix) -> Matrix:
+    (cr, cp, cy), (sr, sp, sy) = (np.moveaxis(f(angles), -1, 0) for f in (np.cos, np.sin))
+    entries = [
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ]
+    return np.moveaxis(np.array(entries), (0, 1), (-2, -1))
+
+
+def _tolerance(given: float) -> float:
+    return number(given, "tolerance", least=0.0, most=_MAX_TOLERANCE)
+
+
+def _matrices(given: ArrayLike, tolerance: float) -> tuple[Matrix, Matrix]:
+    """Return poses or rotations as given, in float64, and their nearest rotations (..., 3, 3)."""
+    expected = "pose must be (..., 4, 4), or a rotation (..., 3, 3)"
+    array = real_numbers(given, expected)
+    if array.shape[-2:] == (3, 3):
+        R = finite_array(array, (3, 3), "rotation", batch=True)
+        what = "rotation must be orthonormal and right-handed (..., 3, 3)"
+        return R, rotations(R, "rotation", what, tolerance=tolerance)
+    if array.shape[-2:] != (4, 4):
+        raise InputError(f"{expected}; given: an array of shape {array.shape}")
+    T = finite_array(array, (4, 4), "pose", batch=True)
+    return T, checked_poses(array, "pose", tolerance=tolerance)[..., :3, :3]
+
+
+def orthonormalize(pose: ArrayLike, *, tolerance: float = TOLERANCE) -> Matrix:
+    """Return the nearest poses (..., 4, 4), or rotations (..., 3, 3), to matrices with rounding.
+
+    Args:
+        pose: Matrices (..., 4, 4) or (..., 3, 3).
+        tolerance: Largest entry of |RᵀR - 1| that is corrected, at most 0.1.
+
+    Raises:
+        InputError: A matrix that is not a rotation within the tolerance.
+    """
+    T, R = _matrices(pose, _tolerance(tolerance))
+    if T.shape[-1] == 3:
+        return R
+    T[..., :3, :3], T[..., 3, :] = R, (0.0, 0.0, 0.0, 1.0)
+    return T
+
+
+def correction(pose: ArrayLike) -> Matrix | np.float64:
+    """Return the angles (...) [rad] by which `orthonormalize` rotates the axes of matrices.
+
+    The largest of the three angles between an axis (a column of R) and the corrected one; about
+    1e-4 for entries rounded to four decimals. Accepts matrices within a tolerance of 0.1.
+    """
+    T, nearest = _matrices(pose, _MAX_TOLERANCE)
+    R = T[..., :3, :3]
+    sines = np.linalg.norm(np.cross(R, nearest, axis=-2), axis=-2)
+    angles = np.arctan2(sines, (R * nearest).sum(axis=-2)).max(axis=-1)
+    return angles if angles.ndim else np.float64(angles)
+
+
+def wxyz(pose: ArrayLike) -> Matrix:
+    """Return unit quaternions (..., 4) of poses, scalar first and not negative."""
+    return quaternion(_matrices(pose, TOLERANCE)[1])
+
+
+def xyzw(pose: ArrayLike) -> Matrix:
+    """Return unit quaternions (..., 4) of poses, scalar last and not negative."""
+    return np.roll(wxyz(pose), -1, axis=-1)
+
+
+def rpy(pose: ArrayLike) -> Matrix:
+    """Return roll, pitch and yaw (..., 3) [rad] of poses:  R = Rz(yaw) Ry(pitch) Rx(roll).
+
+    The pitch is in [-π/2, π/2]. At its ends roll and yaw rotate about the same axis; the yaw is 0
+    there.
+    """
+    R = _matrices(pose, TOLERANCE)[1]
+    forward = np.hypot(R[..., 0, 0], R[..., 1, 0])
+    level = forward > 4 * np.finfo(float).eps
+    yaw = np.where(level, np.arctan2(R[..., 1, 0], R[..., 0, 0]), 0.0)
+    c, s = np.cos(yaw), np.sin(yaw)
+    # Roll from Rz(-yaw) R = Ry Rx: the product has no error where the yaw is poorly determined.
+    roll = np.arctan2(s * R[..., 0, 2] - c * R[..., 1, 2], c * R[..., 1, 1] - s * R[..., 0, 1])
+    return np.stack([roll, np.arctan2(-R[..., 2, 0], forward), yaw], axis=-1)
+
+
+def rotation_vector(pose: ArrayLike) -> Matrix:
+    """Return rotation vectors (..., 3) of poses [rad]: axis times angle, the angle in [0, π]."""
+    return log(_matrices(pose, TOLERANCE)[1])
+
+
+def interpolate(start: ArrayLike, end: ArrayLike, times: ArrayLike) -> Matrix:
+    """Return poses between two: straight line of the origin, slerp of the rotation.
+
+        p(s) = (1 - s) p0 + s p1        R(s) = R0 exp(s log(R0ᵀ R1))
+
+    The rotation has constant angular velocity along the shorter arc; between half turns apart the
+    axis is that of `rotation_vector`. Times outside [0, 1] extrapolate.
+
+    Args:
+        start: Poses (..., 4, 4) at s = 0.
+        end: Poses (..., 4, 4) at s = 1; leading axes broadcast.
+        times: The values of s, one number or (k,).
+
+    Returns:
+        Poses (..., 4, 4) for one time, (..., k, 4, 4) for k times.
+    """
+    A, B = checked_poses(start, "start"), checked_poses(end, "end")
+    s = real_numbers(times, "times must be finite numbers, one or (k,)")
+    s = finite_array(s, s.shape, "times")
+    if s.ndim > 1:
+        raise InputError(f"times must be one number or (k,); given: an array of shape {s.shape}")
+    try:
+        np.broadcast_shapes(A.shape, B.shape)
+    except ValueError:
+        raise InputError(
+            "start and end must have the same leading axes, or broadcast; "
+            f"given: {A.shape} and {B.shape}"
+        ) from None
+    turn = log(A[..., :3, :3].swapaxes(-1, -2) @ B[..., :3, :3])
+    p, d = A[..., :3, 3], B[..., :3, 3]
+    if s.ndim:
+        A, turn, p, d = A[..., None, :, :], turn[..., None, :], p[..., None, :], d[..., None, :]
+        s = s[:, None]
+    R = A[..., :3, :3] @ exp(s * turn)
+    T = np.zeros((*R.shape[:-2], 4, 4))
+    T[..., :3, :3], T[..., :3, 3], T[..., 3, 3] = R, (1 - s) * p + s * d, 1.0
+    return T
