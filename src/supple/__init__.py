@@ -1,8 +1,9 @@
 """Inverse kinematics that stays smooth, bounded and fast through singularities."""
 
 from supple.control.servo import Servo
+from supple.control.status import StepStatus
 from supple.control.tracking import track
-from supple.control.trajectory import Status, Trajectory
+from supple.control.trajectory import Trajectory
 from supple.control.velocity import step
 from supple.describe import Description
 from supple.errors import (
@@ -15,7 +16,8 @@ from supple.errors import (
 from supple.gpu.runtime import DeviceError, DeviceInfo, devices
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
-from supple.ik.solution import Solution
+from supple.ik.solution import BatchSolution, Solution, Solutions
+from supple.ik.status import SolveStatus
 from supple.kinematics import Robot, dh, load, mjcf, pose, urdf
 from supple.motion import (
     DLS,
@@ -60,6 +62,7 @@ __all__ = [
     "AdaptiveClampError",
     "Augmented",
     "AxisTask",
+    "BatchSolution",
     "ClampAngle",
     "ClampError",
     "Description",
@@ -84,10 +87,12 @@ __all__ = [
     "Robot",
     "Servo",
     "Solution",
+    "Solutions",
     "SolveReport",
+    "SolveStatus",
     "SphericalWrist",
     "StatefulStep",
-    "Status",
+    "StepStatus",
     "SuppleError",
     "TotalSpeed",
     "Trajectory",

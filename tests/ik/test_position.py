@@ -10,7 +10,7 @@ import pytest
 
 import supple
 from oracles import Pinocchio
-from supple import AxisTask, PoseTask, PositionTask, Status, solve
+from supple import AxisTask, PoseTask, PositionTask, SolveStatus, solve
 from targets import apart, boundary, hold
 
 GATES = [(1e-4, 1e-3), (1e-6, 1e-6)]
@@ -40,7 +40,7 @@ def test_one_at_a_time_as_well(name: str) -> None:
     T = robot.fk(robot.random(8, 200))
     for target in T:
         found = solve(robot, target)
-        assert found.status is Status.CONVERGED
+        assert found.status is SolveStatus.CONVERGED
         hold(robot, target, found)
 
 
@@ -144,7 +144,7 @@ def test_the_boundary_of_the_workspace(name: str) -> None:
         assert np.mean([solve(robot, T, **bounds).success for T in T0]) >= 0.995
         beyond = solve(robot, T5, **bounds)
         hold(robot, T5, beyond, *gate)
-        assert (beyond.status == Status.UNREACHABLE).all()
+        assert (beyond.status == SolveStatus.UNREACHABLE).all()
         far, off = apart(robot.fk(beyond.q), T0)
         nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05  # the known was not
         assert (((far < 1e-3) & (off < 1e-2)) | nearer).mean() >= 0.99
@@ -166,7 +166,7 @@ def test_the_closest_pose_moves_with_the_target(name: str) -> None:
         q.append(found.q)
         poses.append(robot.fk(found.q))
     far, off = apart(np.array(poses[1:]), np.array(poses[:-1]))
-    assert found.status is Status.UNREACHABLE
+    assert found.status is SolveStatus.UNREACHABLE
     assert far.max() < 0.0025
     assert off.max() < 0.005
     assert (np.abs(np.diff(q, axis=0)).max(axis=1) > 0.5).sum() <= 2

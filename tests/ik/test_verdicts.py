@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import Robot, Status, solve
+from supple import Robot, SolveStatus, solve
 from targets import hold
 
 ARMS = ("panda", "youbot", "iiwa14", "ur5e", "puma560")
@@ -70,10 +70,10 @@ def test_max_starts_is_how_long_the_search_goes_on() -> None:
     """What is not out of reach for sure is searched for as long as the caller says."""
     robot = supple.load("panda")
     T = swapped(robot, 100)
-    T = T[np.flatnonzero(solve(robot, T).status == Status.UNREACHABLE)[0]]
+    T = T[np.flatnonzero(solve(robot, T).status == SolveStatus.UNREACHABLE)[0]]
     for count in (1, 2, 3, 8, 20, 300):
         found = solve(robot, T, max_starts=count)
-        assert found.status == Status.UNREACHABLE
+        assert found.status == SolveStatus.UNREACHABLE
         assert found.restarts == count - 1
         assert np.isfinite(found.q).all()
     assert solve(robot, T).restarts >= 255

@@ -24,16 +24,25 @@ using namespace nb::literals;
 // What a call says, beside the robot and the target.
 struct SolveArguments {
   PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
-  double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
+  double position = 0, rotation = 0, timeout = std::numeric_limits<double>::infinity();
   long max_starts = 0;  // the usual number
   bool fast = false, nearest = false;
 };
 
-// One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
-// restarts, None), a tuple of its own type; null without an error if an argument is not what this
-// takes as it is: arrays of float64, bounds above zero.
-PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& wish, long long began,
-              PyTypeObject* kind, PyObject* statuses) {
+constexpr int solution_fields = 7;
+
+// The class of a solution: a Python class whose instances hold only its slots. Filling them in
+// place takes a tenth of the time of a call of the class.
+struct SolutionClass {
+  PyTypeObject* type;
+  Py_ssize_t offset[solution_fields];  // of the slots, in the order of `__slots__`
+};
+
+// Solves one problem. Returns a solution with q (n,), statuses[outcome], position error, rotation
+// error, iterations, restarts and None; null without an error if an argument is not in the form
+// that is taken here: arrays of float64, tolerances above zero.
+PyObject* solve_single(PySolver& solver, PyObject* target, const SolveArguments& wish,
+                       long long began, const SolutionClass& solution, PyObject* statuses) {
   const int n = solver.coordinates();
   const double* const start = wish.q0 == Py_None ? nullptr : plain(wish.q0, n);
   double numbers[12 * PySolver::most_tasks];
@@ -65,18 +74,19 @@ PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& wish, lo
   const long long deadline = std::isfinite(wish.timeout) ? began + nanoseconds(wish.timeout) : 0;
   solver.run({wish.position, wish.rotation, int(wish.max_starts), deadline}, request);
   if (outcome == Outcome::nonfinite) return nullptr;
-  nb::object made = nb::steal(kind->tp_alloc(kind, 7));
+  nb::object made = nb::steal(solution.type->tp_alloc(solution.type, 0));
   if (!made.is_valid()) return nullptr;
-  PyObject* const parts[] = {q.release().ptr(),
-                             Py_NewRef(PyTuple_GET_ITEM(statuses, int(outcome))),
-                             PyFloat_FromDouble(error[0]),
-                             PyFloat_FromDouble(error[1]),
-                             PyLong_FromLong(effort[0]),
-                             PyLong_FromLong(effort[1] - 1),
-                             Py_NewRef(Py_None)};
+  PyObject* const parts[solution_fields] = {q.release().ptr(),
+                                            Py_NewRef(PyTuple_GET_ITEM(statuses, int(outcome))),
+                                            PyFloat_FromDouble(error[0]),
+                                            PyFloat_FromDouble(error[1]),
+                                            PyLong_FromLong(effort[0]),
+                                            PyLong_FromLong(effort[1] - 1),
+                                            Py_NewRef(Py_None)};
   bool whole = true;
-  for (int i = 0; i < 7; ++i) {
-    PyTuple_SET_ITEM(made.ptr(), i, parts[i]);
+  for (int i = 0; i < solution_fields; ++i) {
+    char* const object = reinterpret_cast<char*>(made.ptr());
+    *reinterpret_cast<PyObject**>(object + solution.offset[i]) = parts[i];
     whole &= parts[i] != nullptr;
   }
   return whole ? made.release().ptr() : nullptr;
@@ -93,7 +103,9 @@ struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *whole, *kernel_of, *kind, *statuses, *task;
-  CachedSolver known[4];  // what was called for, the last ones
+  SolutionClass solution;                         // `kind`
+  double position_tolerance, rotation_tolerance;  // the defaults of `whole`
+  CachedSolver known[4];                          // what was called for, the last ones
   int last;
 };
 
@@ -158,15 +170,11 @@ Argument arguments[] = {
        long threads;
        return given == Py_None || is_count(given, threads);
      }},
-    {"solutions",
-     [](PyObject* given, SolveArguments&) {
-       long solutions;
-       return is_count(given, solutions) && solutions == 1;
-     }},
     {"explain", [](PyObject* given, SolveArguments&) { return given == Py_False; }},
     {"device",
      [](PyObject* given, SolveArguments&) { return given == Py_None || says(given, "cpu"); }},
     {"precision", [](PyObject* given, SolveArguments&) { return says(given, "mixed"); }},
+    {"solutions", is_none},
     {"max_step", is_none},
     {"progress", is_none},
     {"stream", is_none},
@@ -213,6 +221,8 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
   FastCall& self = *reinterpret_cast<FastCall*>(object);
   SolveArguments wish;
+  wish.position = self.position_tolerance;
+  wish.rotation = self.rotation_tolerance;
   bool understood = PyVectorcall_NARGS(flags) == 2;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; understood && i < named; ++i) {
@@ -225,8 +235,8 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
   if (PyErr_Occurred()) return nullptr;
   if (solver.is_valid()) {
     try {
-      PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
-                                 reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
+      PyObject* const made = solve_single(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
+                                          self.solution, self.statuses);
       if (made || PyErr_Occurred()) return made;
     } catch (const std::bad_alloc&) {
       return PyErr_NoMemory();
@@ -321,13 +331,22 @@ PyTypeObject* direct_type() {
 nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, nb::tuple statuses,
                   nb::type_object task) {
   PyTypeObject* const type = direct_type();
-  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind.ptr()), &PyTuple_Type)) {
-    throw nb::type_error("a type of tuples");
+  SolutionClass solution{reinterpret_cast<PyTypeObject*>(kind.ptr()), {}};
+  const nb::tuple slots = nb::cast<nb::tuple>(kind.attr("__slots__"));
+  if (slots.size() != solution_fields) throw nb::type_error("kind must have 7 slots");
+  for (int i = 0; i < solution_fields; ++i) {
+    const nb::object slot = kind.attr(slots[i]);
+    if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("kind must have slots");
+    solution.offset[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
   }
+  const nb::object defaults = whole.attr("__kwdefaults__");
   nb::object made = nb::steal(type->tp_alloc(type, 0));
   if (!made.is_valid()) throw nb::python_error();
   FastCall& self = *reinterpret_cast<FastCall*>(made.ptr());
   self.call = &called;
+  self.solution = solution;
+  self.position_tolerance = nb::cast<double>(defaults["position_tolerance"]);
+  self.rotation_tolerance = nb::cast<double>(defaults["rotation_tolerance"]);
   self.whole = whole.release().ptr();
   self.kernel_of = kernel_of.release().ptr();
   self.kind = kind.release().ptr();

@@ -135,10 +135,10 @@ class GpuArray:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CUDA, self.memory.machine.number
+        return _CUDA, self.memory.device.number
 
     def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
-        self.memory.machine.order(self.memory.stream, stream)
+        self.memory.device.order(self.memory.stream, stream)
         core, _ = packages()
         last = sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True))
         size = 0 if 0 in self.shape else self.dtype.itemsize * (last + 1)
@@ -152,9 +152,9 @@ class GpuArray:
         """A copy in the computer's memory; waits for it."""
         last = sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True))
         flat = np.empty(0 if 0 in self.shape else last + 1, self.dtype)
-        machine = self.memory.machine
-        machine.use()
+        device = self.memory.device
+        device.use()
         if flat.size:
-            machine.download(flat, self.pointer, self.memory.stream)
+            device.download(flat, self.pointer, self.memory.stream)
         steps = [self.dtype.itemsize * step for step in self.strides]
         return np.lib.stride_tricks.as_strided(flat, self.shape, steps).copy()

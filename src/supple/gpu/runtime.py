@@ -234,7 +234,7 @@ def link(codes: Sequence[bytes]) -> bytes:
         check(cuda.cuLinkDestroy(state))
 
 
-class Machine:
+class Device:
     """One GPU, made current: memory, copies and launches on a stream."""
 
     def __init__(self, number: int) -> None:
@@ -324,15 +324,15 @@ class Machine:
 class Memory:
     """A piece of a GPU's memory."""
 
-    def __init__(self, machine: Machine, pointer: int, stream: int) -> None:
-        self.machine, self.pointer, self.stream = machine, pointer, stream
+    def __init__(self, device: Device, pointer: int, stream: int) -> None:
+        self.device, self.pointer, self.stream = device, pointer, stream
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # (at exit the driver may be gone before)
-            self.machine.free(self.pointer, self.stream)
+            self.device.free(self.pointer, self.stream)
 
 
 @lru_cache(maxsize=8)
-def machine(number: int) -> Machine:
+def open_device(number: int) -> Device:
     """Return a GPU by its number; its context is created on first use."""
-    return Machine(number)
+    return Device(number)

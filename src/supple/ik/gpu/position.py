@@ -7,19 +7,17 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.gpu.arrays import GpuArray, stream_of
-from supple.gpu.runtime import Memory, compile_linked, device_named, machine
+from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
+from supple.ik.gpu.solution import GpuSolution
 from supple.ik.gpu.targets import Reader
-from supple.ik.problem import Search, turns
-from supple.ik.solution import Solution
-from supple.ik.subproblems import is_separable, parts_of
+from supple.ik.problem import CompiledProblem, turns
 from supple.motion.linearization import Array
 
 # The kernels of files that are compiled at the same time, and linked.
@@ -98,11 +96,11 @@ class Bounds:
 
 
 def texts(
-    search: Search, precision: str = "mixed", several: bool = False
+    problem: CompiledProblem, precision: str = "mixed", several: bool = False
 ) -> dict[tuple[str, ...], list[str]]:
     """What is compiled of a search: the texts for each of the groups of kernels of `KERNELS`."""
-    constants, rough = search.kernel.constants(), _ROUGH[precision][0]
-    several = several or bool(search.rest)
+    constants, rough = problem.kernel.constants(), _ROUGH[precision][0]
+    several = several or bool(problem.rest)
 
     def text(name: str) -> str:
         return source(name, constants, rough, several and name == "explore.cu")
@@ -126,33 +124,38 @@ class GpuSolver:
     """
 
     def __init__(
-        self, search: Search, precision: str, several: bool, number: int, architecture: str
+        self,
+        problem: CompiledProblem,
+        precision: str,
+        several: bool,
+        number: int,
+        architecture: str,
     ) -> None:
-        self.search = search
-        self.machine = machine(number)
-        self.suits = several or bool(search.rest)
+        self.problem = problem
+        self.device = open_device(number)
+        self.suits = several or bool(problem.rest)
         self._rough = _ROUGH[precision][1]
 
         def loaded(names: tuple[str, ...], parts: list[str]) -> dict[str, Any]:
-            self.machine.use()  # (in each thread, for linking)
-            return self.machine.load(compile_linked(parts, architecture), names)
+            self.device.use()  # (in each thread, for linking)
+            return self.device.load(compile_linked(parts, architecture), names)
 
-        each = texts(search, precision, several)
+        each = texts(problem, precision, several)
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
             kernels = pool.map(loaded, each.keys(), each.values())
             self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
-        self.machine.use()
+        self.device.use()
         self._architecture = architecture
-        stream = self.machine.stream()
-        table = np.ascontiguousarray(search.starts.table().T)
+        stream = self.device.stream()
+        table = np.ascontiguousarray(problem.seed_table.table().T)
         self._table = self._kept(table, stream)
-        self._seeds = self._kept(np.ascontiguousarray(search.starts.seeds), stream)
-        self.machine.wait(stream)
+        self._seeds = self._kept(np.ascontiguousarray(problem.seed_table.seeds), stream)
+        self.device.wait(stream)
         self.entries = table.shape[1]
 
     def _kept(self, array: NDArray[Any], stream: int) -> Memory:
-        memory = self.machine.allocate(array.nbytes, stream)
-        self.machine.upload(memory.pointer, array, stream)
+        memory = self.device.allocate(array.nbytes, stream)
+        self.device.upload(memory.pointer, array, stream)
         return memory
 
     def solve(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
@@ -172,7 +175,7 @@ class GpuSolver:
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
     def _piece(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
-        gpu, count, n = self.machine, len(targets), self.search.layout.robot.dof
+        gpu, count, n = self.device, len(targets), self.problem.layout.robot.dof
         gpu.use()
         stream = gpu.stream()
         most = bounds.most
@@ -180,7 +183,7 @@ class GpuSolver:
         if most > 1:
             sizes["answers"] = 4 * count
         inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
-        memory, at = self.laid_out(sizes | inputs, stream)
+        memory, at = self.allocate_arrays(sizes | inputs, stream)
         gpu.upload(at["target"], targets, stream)
         if q0 is not None:
             gpu.upload(at["q0"], np.ascontiguousarray(q0), stream)
@@ -206,17 +209,17 @@ class GpuSolver:
             effort,
             part("answers", np.int32, count) if most > 1 else np.ones(count, np.int32),
         )
-        return distinct(found, turns(self.search.layout.robot)) if self._merges(most) else found
+        return distinct(found, turns(self.problem.layout.robot)) if self._merges(most) else found
 
     def _merges(self, most: int) -> bool:
         """Whether answers may have become the same when they were made to suit."""
-        return most > 1 and bool(self.search.rest)
+        return most > 1 and bool(self.problem.rest)
 
     def _results(self, count: int, most: int) -> dict[str, int]:
         """The bytes of each array of results."""
         rows = count * most
         return {
-            "q": 8 * self.search.layout.robot.dof * rows,
+            "q": 8 * self.problem.layout.robot.dof * rows,
             "error": 16 * rows,
             "effort": 8 * rows,
             "outcome": rows,
@@ -224,19 +227,19 @@ class GpuSolver:
 
     def solve_there(
         self, targets: Sequence[object], q0: object, bounds: Bounds, stream: object
-    ) -> Solution:
+    ) -> GpuSolution:
         """Solve targets that are in the GPU's memory, one for each task; results stay there.
 
-        Nothing is waited for. What is not finite, or no pose, gets `Status.NONFINITE_INPUT`.
+        Nothing is waited for. What is not finite, or no pose, gets `SolveStatus.NONFINITE_INPUT`.
         """
-        gpu, n = self.machine, self.search.layout.robot.dof
+        gpu, n = self.device, self.problem.layout.robot.dof
         gpu.use()
         on = stream_of(stream, (*targets, q0))
-        reader = Reader(self.search, gpu, self._architecture)
+        reader = Reader(self.problem, gpu, self._architecture)
         lead, numbers = reader.targets(targets, on, _MOST)
         start = (0, 0, ()) if q0 is None else reader.starts(q0, lead, on)
         count = math.prod(lead)
-        memory, at = self.laid_out(self._results(count, 1), on)
+        memory, at = self.allocate_arrays(self._results(count, 1), on)
         at |= {"target": numbers.pointer, "q0": start[0]}
         if count:
             self.launch(at, count, bounds, on, start[1])
@@ -254,12 +257,12 @@ class GpuSolver:
             *(part("error", np.float64, 2, i) for i in range(2)),
             *(part("effort", np.int32, 2, i) for i in range(2)),
         ]
-        return Solution(*results)
+        return GpuSolution(*results)
 
-    def laid_out(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
+    def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
         """One piece of memory for several arrays, and where each is."""
         ends = np.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes.values()]).tolist()
-        memory = self.machine.allocate(ends[-1], stream)
+        memory = self.device.allocate(ends[-1], stream)
         begins = [memory.pointer, *(memory.pointer + end for end in ends[:-1])]
         return memory, dict(zip(sizes, begins, strict=True))
 
@@ -267,11 +270,11 @@ class GpuSolver:
         self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
     ) -> None:
         """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
-        gpu, n = self.machine, self.search.layout.robot.dof
+        gpu, n = self.device, self.problem.layout.robot.dof
         many, memory = count > FEW and bounds.most == 1, None
         own: dict[str, int] = {}
         if many:
-            memory, own = self.laid_out(
+            memory, own = self.allocate_arrays(
                 {
                     "counter": 8,
                     "near": 2 * _LISTED * count,
@@ -288,7 +291,7 @@ class GpuSolver:
             seeds=self._seeds.pointer,
             position=bounds.position,
             rotation=bounds.rotation,
-            rough_position=max(bounds.position, self.search.coarse),
+            rough_position=max(bounds.position, self.problem.float_tolerance),
             rough_rotation=max(bounds.rotation, 2e-5),
             count=count,
             entries=self.entries,
@@ -310,20 +313,6 @@ class GpuSolver:
         if self.suits:
             start("suit", -(-count * bounds.most // 128))
         del memory  # given back on the stream, after its last use there
-
-
-@lru_cache(maxsize=32)
-def solver_of(
-    search: Search, device: str, precision: str = "mixed", several: bool = False
-) -> GpuSolver:
-    """A search on a GPU, compiled when first asked for."""
-    number, info = device_named(device)
-    how = (precision, several, number, info.architecture)
-    if not is_separable(search):
-        return GpuSolver(search, *how)
-    from supple.ik.gpu.subproblems import GpuParts  # (which has a GpuSolver for each)
-
-    return GpuParts(search, parts_of(search), *how)
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:

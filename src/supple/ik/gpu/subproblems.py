@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from supple.gpu.runtime import Machine, compile_source, machine
+from supple.gpu.runtime import Device, compile_source, open_device
 from supple.gpu.source import source
 from supple.ik.gpu.position import Bounds, GpuSolver
-from supple.ik.problem import Search
-from supple.ik.subproblems import Part
+from supple.ik.problem import CompiledProblem
+from supple.ik.subproblems import Subproblem
 
 KERNELS = ("begin", "split", "merge")  # of subproblems.cu
 _THREADS = 128  # of a block
@@ -33,28 +33,28 @@ class Answers(ctypes.Structure):
         return cls(*(at[name] for name in ("q", "error", "effort", "outcome")), n)
 
 
-class GpuParts(GpuSolver):
+class GpuSubproblems(GpuSolver):
     """Parts of a search, compiled for a GPU."""
 
     def __init__(
         self,
-        search: Search,
-        parts: tuple[Part, ...],
+        problem: CompiledProblem,
+        parts: tuple[Subproblem, ...],
         precision: str,
         several: bool,
         number: int,
         architecture: str,
     ) -> None:
-        self.search, self.parts = search, parts
+        self.problem, self.parts = problem, parts
         self._how = (precision, several, number, architecture)
         self._architecture = architecture
-        self.machine = gpu = machine(number)
+        self.device = gpu = open_device(number)
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
             own = pool.submit(_kernels, gpu, architecture)
-            self.solvers = list(pool.map(lambda part: GpuSolver(part.search, *self._how), parts))
+            self.solvers = list(pool.map(lambda part: GpuSolver(part.problem, *self._how), parts))
             self.kernels = own.result()
         gpu.use()
-        robot, stream = search.layout.robot, gpu.stream()
+        robot, stream = problem.layout.robot, gpu.stream()
         self._limits = self._kept(np.stack([robot.lower, robot.upper]), stream)
         self._joints = [self._kept(part.joints, stream) for part in parts]
         self._numbers = [self._kept(part.numbers, stream) for part in parts]
@@ -63,7 +63,7 @@ class GpuParts(GpuSolver):
     @cached_property
     def _whole(self) -> GpuSolver:
         """The search that is not divided: several answers to each are not put together."""
-        return GpuSolver(self.search, *self._how)
+        return GpuSolver(self.problem, *self._how)
 
     def launch(
         self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
@@ -71,8 +71,8 @@ class GpuParts(GpuSolver):
         """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
         if bounds.most > 1:
             return self._whole.launch(at, count, bounds, stream, q0_step)
-        gpu, each = self.machine, ctypes.c_int(count)
-        layout = self.search.layout
+        gpu, each = self.device, ctypes.c_int(count)
+        layout = self.problem.layout
         dof, width = layout.robot.dof, layout.kernel.targets
 
         def start(name: str, threads: int, *arguments: object) -> None:
@@ -92,7 +92,9 @@ class GpuParts(GpuSolver):
             n, k = len(part.joints), len(part.numbers)
             sizes = {"q": 8 * n, "error": 16, "effort": 8, "outcome": 1, "target": 8 * k}
             sizes["q0"] = 8 * n if at["q0"] else 0
-            memory, own = self.laid_out({name: s * count for name, s in sizes.items()}, stream)
+            memory, own = self.allocate_arrays(
+                {name: s * count for name, s in sizes.items()}, stream
+            )
             split("target", k, width, numbers.pointer, own["target"])
             if at["q0"]:
                 split("q0", n, q0_step, joints.pointer, own["q0"])
@@ -106,7 +108,7 @@ class GpuParts(GpuSolver):
 
 
 @lru_cache(maxsize=8)
-def _kernels(gpu: Machine, architecture: str) -> dict[str, Any]:
+def _kernels(gpu: Device, architecture: str) -> dict[str, Any]:
     """The kernels of any robot on a GPU."""
     gpu.use()
     return gpu.load(compile_source(source("subproblems.cu", ""), architecture), KERNELS)

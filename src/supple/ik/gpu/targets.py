@@ -12,9 +12,9 @@ import numpy as np
 
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, seen
-from supple.gpu.runtime import Machine, Memory, compile_source
+from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
-from supple.ik.problem import Search
+from supple.ik.problem import CompiledProblem
 from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
 # `Kind` of targets.cu, and what a target of a task may be
@@ -45,9 +45,9 @@ class View(ctypes.Structure):
 class Reader:
     """Reads the targets of a search, and starts, on one GPU."""
 
-    def __init__(self, search: Search, machine: Machine, architecture: str) -> None:
-        self.search, self.machine = search, machine
-        self._kernel = _kernel(machine, architecture)
+    def __init__(self, problem: CompiledProblem, device: Device, architecture: str) -> None:
+        self.problem, self.device = problem, device
+        self._kernel = _kernel(device, architecture)
 
     def targets(
         self, given: Sequence[object], stream: int, most: int
@@ -57,14 +57,14 @@ class Reader:
         Raises:
             InputError: shapes that are not those of the tasks, or too many.
         """
-        tasks, sizes = self.search.layout.tasks, self.search.layout.kernel.target_sizes
+        tasks, sizes = self.problem.layout.tasks, self.problem.layout.kernel.target_sizes
         if len(given) != len(tasks):
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
             )
         each = []
-        for task, i in zip(tasks, self.search.order, strict=True):
-            kind, shapes = _expected(task, self.search.layout.robot.dof)
+        for task, i in zip(tasks, self.problem.order, strict=True):
+            kind, shapes = _expected(task, self.problem.layout.robot.dof)
             name = "target" if len(tasks) == 1 else f"target {i}"
             each.append((kind, *self._looked_at(given[i], shapes, stream, name)))
         try:
@@ -80,7 +80,7 @@ class Reader:
                 f"targets in a GPU's memory must be {most} at most, of {_MOST_AXES} axes at most; "
                 f"given: {lead}"
             )
-        memory = self.machine.allocate(8 * sum(sizes) * count, stream)
+        memory = self.device.allocate(8 * sum(sizes) * count, stream)
         first = 0
         for (kind, array, own, inner), size in zip(each, sizes, strict=True):
             view = _view(array, own, inner, lead)
@@ -96,7 +96,7 @@ class Reader:
         Raises:
             InputError: another shape.
         """
-        n = self.search.layout.robot.dof
+        n = self.problem.layout.robot.dof
         array, own, inner = self._looked_at(given, ((n,),), stream, "q0")
         if own not in ((), lead):
             raise InputError(
@@ -107,7 +107,7 @@ class Reader:
         if array.dense and array.dtype == np.float64:
             return array.pointer, step, (array,)
         count = math.prod(own)
-        memory = self.machine.allocate(8 * n * count, stream)
+        memory = self.device.allocate(8 * n * count, stream)
         self._read(_view(array, own, inner, own), PLAIN, memory.pointer, n, count, stream)
         return memory.pointer, step, (array, memory)
 
@@ -121,9 +121,9 @@ class Reader:
         else:
             expected = " or ".join(f"(..., {', '.join(map(str, inner))})" for inner in shapes)
             raise InputError(f"{name} must be {expected}; given: {array.shape}")
-        if array.device != self.machine.number:
+        if array.device != self.device.number:
             raise InputError(
-                f"{name} must be on cuda:{self.machine.number}; given: on cuda:{array.device}"
+                f"{name} must be on cuda:{self.device.number}; given: on cuda:{array.device}"
             )
         return array, array.shape[: len(array.shape) - len(inner)], inner
 
@@ -132,7 +132,7 @@ class Reader:
             return
         numbers = (ctypes.c_int(kind), ctypes.c_void_p(to), ctypes.c_int(width))
         blocks, threads = -(-count // 128), 128
-        self.machine.launch(
+        self.device.launch(
             self._kernel, blocks, threads, stream, view, *numbers, ctypes.c_int(count)
         )
 
@@ -166,6 +166,6 @@ def _view(
 
 
 @lru_cache(maxsize=8)
-def _kernel(machine: Machine, architecture: str) -> Any:
+def _kernel(device: Device, architecture: str) -> Any:
     code = compile_source(source("targets.cu"), architecture)
-    return machine.load(code, ("read",))["read"]
+    return device.load(code, ("read",))["read"]
