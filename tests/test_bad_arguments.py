@@ -168,7 +168,7 @@ OTHERS: dict[str, Call] = {
     **{
         f"solve {name}": kwarg(sp.solve, PANDA, T, name=name)
         for name in ("tasks", "prefer", "solutions", "position_tolerance", "rotation_tolerance",
-                     "damping", "max_step", "timeout", "max_starts", "threads", "progress",
+                     "damping", "max_step", "timeout", "max_seeds", "threads", "progress",
                      "device", "stream", "precision")
     },
     "linearize robot": lambda x: sp.linearize(x, sp.PoseTask(), Q, T),

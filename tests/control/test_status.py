@@ -12,7 +12,7 @@ from loops import robot
 from supple import InputError, Limits, PostureTask, Servo, StepStatus, track
 
 FREE = {"lower": [-1.0, -1.0], "upper": [1.0, 1.0]} | dict.fromkeys(
-    ("max_speed", "max_acceleration"), [math.inf, math.inf]
+    ("max_speed", "max_acceleration"), (math.inf, math.inf)
 )
 
 

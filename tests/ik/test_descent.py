@@ -91,8 +91,8 @@ def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
     T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # stretched out: rank 5
     T[1:, 2, 3] += 0.05, 4.0
     for found in (
-        solve(PANDA, T, damping=rule, max_starts=8),
-        solve(PANDA, T, q0=np.zeros(7), damping=rule, max_starts=8),
+        solve(PANDA, T, damping=rule, max_seeds=8),
+        solve(PANDA, T, q0=np.zeros(7), damping=rule, max_seeds=8),
     ):
         hold(PANDA, T, found)
         assert found.status[2] == SolveStatus.UNREACHABLE

@@ -68,7 +68,7 @@ def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
     robot = mobile(None)
     q = robot.random(0, 20_000)
     q[:, :2] *= 1e8
-    found = solve(robot, robot.fk(q), max_starts=32)
+    found = solve(robot, robot.fk(q), max_seeds=32)
     assert np.all(found.success), (~found.success).sum()
 
 

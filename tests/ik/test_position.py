@@ -97,16 +97,16 @@ def test_same_bits_whatever_else_is_in_the_batch(start: bool) -> None:
     T = robot.fk(robot.random(12, 700))
     T[::10, 2, 3] += 2.0  # some are out of reach
     q0 = robot.random(13, 700) if start else None
-    whole = solve(robot, T, q0=q0, threads=1, max_starts=24)
+    whole = solve(robot, T, q0=q0, threads=1, max_seeds=24)
     assert not whole.success.all()
     for threads in (2, 3):
-        assert same(whole, solve(robot, T, q0=q0, threads=threads, max_starts=24))
+        assert same(whole, solve(robot, T, q0=q0, threads=threads, max_seeds=24))
     order = np.random.default_rng(0).permutation(700)
-    mixed = solve(robot, T[order], q0=None if q0 is None else q0[order], max_starts=24)
+    mixed = solve(robot, T[order], q0=None if q0 is None else q0[order], max_seeds=24)
     assert (mixed.q == whole.q[order]).all()
     assert (mixed.iterations == whole.iterations[order]).all()
     for piece in (slice(0, 1), slice(5, 22), slice(100, 333)):
-        part = solve(robot, T[piece], q0=None if q0 is None else q0[piece], max_starts=24)
+        part = solve(robot, T[piece], q0=None if q0 is None else q0[piece], max_seeds=24)
         assert (part.q == whole.q[piece]).all()
 
 
@@ -122,10 +122,10 @@ def test_what_was_solved_before_does_not_matter() -> None:
     reachable = robot.fk(robot.random(17, 20))
     beyond = robot.fk(robot.random(18))
     beyond[:3, 3] += 0.7
-    first = [solve(robot, beyond, max_starts=k) for k in (1, 2, 9)]
+    first = [solve(robot, beyond, max_seeds=k) for k in (1, 2, 9)]
     for target in reachable:
         solve(robot, target)
-        again = [solve(robot, beyond, max_starts=k) for k in (1, 2, 9)]
+        again = [solve(robot, beyond, max_seeds=k) for k in (1, 2, 9)]
         assert all(same(one, other) for one, other in zip(first, again, strict=True))
 
 

@@ -124,7 +124,7 @@ def test_a_method_of_a_class_is_bound() -> None:
         {"q0": PANDA.neutral(), "prefer": "nearest"},
         {"position_tolerance": 1e-4, "rotation_tolerance": 1e-3},
         {"tasks": "panda_link8"},
-        {"max_starts": 3},
+        {"max_seeds": 3},
         {"timeout": 10.0},
         {"timeout": None, "prefer": None, "q0": None, "tasks": None},
         {"position_tolerance": np.float64(1e-3), "rotation_tolerance": 1, "timeout": 10},
@@ -286,8 +286,8 @@ def test_short_steps_end_where_they_always_did() -> None:
         ({"timeout": -np.inf}, "timeout"),
         ({"timeout": "1"}, "timeout"),
         ({"timeout": True}, "timeout"),
-        ({"max_starts": 10**12}, "max_starts must be a whole number from 1 to 2147483647"),
-        ({"max_starts": 2**31}, "max_starts"),
+        ({"max_seeds": 10**12}, "max_seeds must be a whole number from 1 to 2147483647"),
+        ({"max_seeds": 2**31}, "max_seeds"),
     ],
     ids=str,
 )
@@ -295,7 +295,7 @@ def test_short_steps_end_where_they_always_did() -> None:
 def test_one_and_many_refuse_the_same(target: Any, options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         solve(PANDA, target, **options)
-    assert np.all(solve(PANDA, target, threads=1, progress=print, max_starts=2**31 - 1).success)
+    assert np.all(solve(PANDA, target, threads=1, progress=print, max_seeds=2**31 - 1).success)
 
 
 @pytest.mark.parametrize(

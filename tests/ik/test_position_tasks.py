@@ -72,7 +72,7 @@ def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
     )
     targets = reached(robot, tasks, q)
     listed = solve(robot, targets, tasks=tasks)
-    begun = solve(robot, targets, tasks=tasks, q0=entries, prefer="fast", max_starts=1)
+    begun = solve(robot, targets, tasks=tasks, q0=entries, prefer="fast", max_seeds=1)
     assert listed.success.all()
     assert np.mean(listed.iterations < begun.iterations) > 0.4  # (few other entries are as good)
 

@@ -53,7 +53,7 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
     for far in (0.3, 2.0):
         target = T[0].copy()
         target[2, 3] += far
-        found, report = told(target, max_starts=40)
+        found, report = told(target, max_seeds=40)
         assert found.status is SolveStatus.UNREACHABLE
         assert 16 <= report.failed <= report.seeds <= 40
         assert report.best_failed is not None

@@ -142,14 +142,14 @@ def geared(ratio: float | None) -> Robot:
 def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
     robot = geared(ratio)
     for target in robot.fk(np.linspace(-3, 3, 7)[:, None]):
-        found = solve(robot, target[:3, 3], tasks=PositionTask("tip"), q0=[60.0], max_starts=64)
+        found = solve(robot, target[:3, 3], tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
         if found.success:
             np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
     if ratio == round(ratio):
         assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
     # The closest pose is a stationary one, which turns of the mimic alone would leave.
     far = np.array([9.0, 4.0, 0.0])
-    found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_starts=64)
+    found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
     assert found.status is SolveStatus.UNREACHABLE
     off = robot.fk(found.q)[:3, 3] - far
     assert abs(robot.jacobian(found.q)[:3, 0] @ off) < 1e-4

@@ -25,7 +25,7 @@ from supple.motion.task import PoseTask, Task, TaskLike
 Progress: TypeAlias = Callable[[int, int], object]
 
 LARGEST = 1e9  # of a number of a target or a seed: as in the kernel
-_MAX_STARTS = 2**31 - 1  # the largest count of the kernel
+_MAX_SEEDS = 2**31 - 1  # the largest count of the kernel
 _MAX_SOLUTIONS = 100_000  # memory for all of them is allocated at the beginning
 _INFINITE = 1e9  # [s]: longer timeouts are treated as infinite
 
@@ -52,7 +52,7 @@ class SolveOptions:
     Attributes:
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
-        max_starts: Maximum number of seeds; 0 for the default.
+        max_seeds: Maximum number of seeds; 0 for the default.
         prefer: Which solution is returned.
         solutions: Maximum number of solutions of one target; None for one `Solution`.
         began: Beginning of the call, by `time.perf_counter` [s].
@@ -65,7 +65,7 @@ class SolveOptions:
 
     position_tolerance: float
     rotation_tolerance: float
-    max_starts: int
+    max_seeds: int
     prefer: Preference
     solutions: int | None
     began: float
@@ -78,7 +78,7 @@ class SolveOptions:
     @property
     def tolerances(self) -> tuple[float, float, int]:
         """Both tolerances and the maximum number of seeds."""
-        return self.position_tolerance, self.rotation_tolerance, self.max_starts
+        return self.position_tolerance, self.rotation_tolerance, self.max_seeds
 
 
 def parse_options(
@@ -91,7 +91,7 @@ def parse_options(
     position_tolerance: float,
     rotation_tolerance: float,
     timeout: float | None,
-    max_starts: int | None,
+    max_seeds: int | None,
     explain: bool,
     threads: int | None,
     progress: Progress | None,
@@ -128,7 +128,7 @@ def parse_options(
     return SolveOptions(
         position_tolerance=number(position_tolerance, "position_tolerance", above=0),
         rotation_tolerance=number(rotation_tolerance, "rotation_tolerance", above=0),
-        max_starts=0 if max_starts is None else count_of(max_starts, "max_starts", _MAX_STARTS),
+        max_seeds=0 if max_seeds is None else count_of(max_seeds, "max_seeds", _MAX_SEEDS),
         prefer=prefer,
         solutions=count,
         began=began,

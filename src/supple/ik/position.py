@@ -51,7 +51,7 @@ class Options(TypedDict, total=False):
     damping: DampingRule | None
     max_step: float | None
     timeout: float | None
-    max_starts: int | None
+    max_seeds: int | None
     threads: int | None
     progress: Progress | None
     device: str | None
@@ -83,7 +83,7 @@ def solve(
     damping: DampingRule | None = None,
     max_step: float | None = None,
     timeout: float | None = None,
-    max_starts: int | None = None,
+    max_seeds: int | None = None,
     explain: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -124,7 +124,7 @@ def solve(
         max_step: Maximum joint displacement in an iteration [rad or m], 1 by default. A smaller
             one stays closer to the branch of q0 and takes more iterations.
         timeout: Time limit of the whole call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
-        max_starts: Maximum number of seeds before a target is reported unreachable, counted
+        max_seeds: Maximum number of seeds before a target is reported unreachable, counted
             separately for tasks that share no joint; by default 256, up to 1024 for targets that
             are nearly in reach, and 16,384 for those nearly met.
         explain: Whether the solution of one target has a diagnosis, `Solution.report`.
@@ -155,7 +155,7 @@ def solve(
         position_tolerance=position_tolerance,
         rotation_tolerance=rotation_tolerance,
         timeout=timeout,
-        max_starts=max_starts,
+        max_seeds=max_seeds,
         explain=explain,
         threads=threads,
         progress=progress,

@@ -43,7 +43,7 @@ class Solution:
     rotation_error: float
     iterations: int
     restarts: int
-    report: SolveReport | None = None
+    report: SolveReport | Any = None  # (Any: None needs no check where explain=True)
 
     @property
     def success(self) -> bool:

@@ -1,4 +1,4 @@
-"""Position inverse kinematics on a GPU: what `supple.solve(device="cuda")` runs."""
+"""Position inverse kinematics on a GPU: the solver of `supple.solve(device="cuda")`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from supple.ik.gpu.targets import Reader
 from supple.ik.problem import CompiledProblem, turns
 from supple.motion.linearization import Array
 
-# The kernels of files that are compiled at the same time, and linked.
+# Source files that are compiled in parallel and linked, and their kernels.
 _CALLED = ("iterate.cu", "finish.cu", "closest.cu", "settle.cu")
 KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
@@ -28,12 +28,12 @@ KERNELS = {
 }
 
 _LISTED = 4  # `listed` in search.cu
-FEW = 9_000  # from so many targets on a thread for each is sooner than a warp for each
-_MOST = 1 << 23  # targets of a launch: indices are ints
+FEW = 9_000  # targets up to which a warp per target is faster than a thread per target
+_MOST = 1 << 23  # targets per launch: indices are ints
 _THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "suit": 128}
 _APART = 1e-2  # `apart` in include/supple/ik/restarts.hpp
 _ALIGNED = 256  # [bytes]
-_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # numbers of the search, their bytes
+_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # type of the search, bytes
 
 
 class Request(ctypes.Structure):
@@ -73,14 +73,14 @@ class Request(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is wanted of a call.
+    """Options of a search.
 
     Attributes:
-        position: What is near enough [m].
-        rotation: Likewise [rad].
-        max_starts: Number of starts that a target may have; 0 for the usual number.
-        nearest: Whether the answer shall be near q0.
-        most: How many distinct answers to a target at most.
+        position: Position tolerance [m].
+        rotation: Rotation tolerance [rad].
+        max_starts: Maximum number of seeds of a target; 0 for the default.
+        nearest: Whether the solution nearest to q0 is returned.
+        most: Maximum number of distinct solutions of a target.
     """
 
     position: float
@@ -91,14 +91,14 @@ class Bounds:
 
     @property
     def several(self) -> bool:
-        """Whether answers are compared, and not the first one taken."""
+        """Whether several solutions are compared, instead of taking the first."""
         return self.nearest or self.most > 1
 
 
 def texts(
     problem: CompiledProblem, precision: str = "mixed", several: bool = False
 ) -> dict[tuple[str, ...], list[str]]:
-    """What is compiled of a search: the texts for each of the groups of kernels of `KERNELS`."""
+    """Return the sources of a problem, for each group of kernels in `KERNELS`."""
     constants, rough = problem.kernel.constants(), _ROUGH[precision][0]
     several = several or bool(problem.rest)
 
@@ -113,14 +113,14 @@ def texts(
 
 
 class GpuSolver:
-    """A search that was compiled for a GPU, with its table of starts there.
+    """A problem compiled for a GPU, with its seed table there.
 
     Args:
-        search: What is compiled.
-        precision: Of the search, "mixed" or "double".
-        several: Whether for answers that are compared.
-        number: Of the GPU.
-        architecture: Of it, "sm_90".
+        problem: The problem to solve.
+        precision: Precision of the search, "mixed" or "double".
+        several: Whether several solutions of a target are compared.
+        number: Number of the GPU.
+        architecture: Architecture of the GPU, "sm_90".
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class GpuSolver:
         self._rough = _ROUGH[precision][1]
 
         def loaded(names: tuple[str, ...], parts: list[str]) -> dict[str, Any]:
-            self.device.use()  # (in each thread, for linking)
+            self.device.use()  # (linking needs a context in each thread)
             return self.device.load(compile_linked(parts, architecture), names)
 
         each = texts(problem, precision, several)
-        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+        with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
             kernels = pool.map(loaded, each.keys(), each.values())
             self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
         self.device.use()
@@ -159,11 +159,11 @@ class GpuSolver:
         return memory
 
     def solve(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
-        """Solve the kernel's targets (B, k), from starts (B, n), or one for all (n,), if any.
+        """Solve targets (B, k) from seeds (B, n), one seed for all (n,), or None.
 
         Returns:
-            q (B, most, n), status (B, most), errors, iterations and starts (B, most, 2), and how
-            many of the `most` there are (B,).
+            q (B, most, n), status (B, most), errors, iterations and seeds (B, most, 2), and the
+            number of solutions (B,).
         """
         pieces = []
         size = max(1, _MOST // bounds.most)
@@ -201,7 +201,7 @@ class GpuSolver:
             return piece.reshape(shape)
 
         effort = part("effort", np.int32, count, most, 2)
-        effort[..., 1] += 1  # starts
+        effort[..., 1] += 1  # seeds
         found = (
             part("q", np.float64, count, most, n),
             part("outcome", np.int8, count, most),
@@ -212,11 +212,11 @@ class GpuSolver:
         return distinct(found, turns(self.problem.layout.robot)) if self._merges(most) else found
 
     def _merges(self, most: int) -> bool:
-        """Whether answers may have become the same when they were made to suit."""
+        """Return whether postprocessing may have made solutions equal."""
         return most > 1 and bool(self.problem.rest)
 
     def _results(self, count: int, most: int) -> dict[str, int]:
-        """The bytes of each array of results."""
+        """Return the bytes of each array of results."""
         rows = count * most
         return {
             "q": 8 * self.problem.layout.robot.dof * rows,
@@ -228,16 +228,16 @@ class GpuSolver:
     def solve_there(
         self, targets: Sequence[object], q0: object, bounds: Bounds, stream: object
     ) -> GpuSolution:
-        """Solve targets that are in the GPU's memory, one for each task; results stay there.
+        """Solve targets in GPU memory, one for each task; the results stay there.
 
-        Nothing is waited for. What is not finite, or no pose, gets `SolveStatus.NONFINITE_INPUT`.
+        Asynchronous. Targets that are not finite, or no poses, get `SolveStatus.NONFINITE_INPUT`.
         """
         gpu, n = self.device, self.problem.layout.robot.dof
         gpu.use()
         on = stream_of(stream, (*targets, q0))
         reader = Reader(self.problem, gpu, self._architecture)
         lead, numbers = reader.targets(targets, on, _MOST)
-        start = (0, 0, ()) if q0 is None else reader.starts(q0, lead, on)
+        start = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
         count = math.prod(lead)
         memory, at = self.allocate_arrays(self._results(count, 1), on)
         at |= {"target": numbers.pointer, "q0": start[0]}
@@ -260,7 +260,7 @@ class GpuSolver:
         return GpuSolution(*results)
 
     def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
-        """One piece of memory for several arrays, and where each is."""
+        """Allocate several arrays in one piece of memory; return it and the address of each."""
         ends = np.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes.values()]).tolist()
         memory = self.device.allocate(ends[-1], stream)
         begins = [memory.pointer, *(memory.pointer + end for end in ends[:-1])]
@@ -269,7 +269,7 @@ class GpuSolver:
     def launch(
         self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
     ) -> None:
-        """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
+        """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.dof
         many, memory = count > FEW and bounds.most == 1, None
         own: dict[str, int] = {}
@@ -312,15 +312,15 @@ class GpuSolver:
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
         if self.suits:
             start("suit", -(-count * bounds.most // 128))
-        del memory  # given back on the stream, after its last use there
+        del memory  # freed on the stream, after its last use there
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
-    """Of several answers to each target, as `GpuSolver.solve` returns them, the distinct ones.
+    """Return the distinct ones of several solutions, as `GpuSolver.solve` returns them.
 
     Args:
-        found: q (B, s, n) first, how many there are (B,) last.
-        turn: A whole turn of each coordinate (n,) [rad], which counts nothing; 0 for none.
+        found: Arrays of solutions: q (B, s, n) first, their numbers (B,) last.
+        turn: The 2π wrap of each coordinate (n,) [rad], which makes no difference; 0 for none.
     """
     *parts, count = found
     q = parts[0]

@@ -1,4 +1,4 @@
-"""A search that falls into parts, on a GPU: each solved on its own, answers put together there."""
+"""Subproblems on a GPU: each is solved on its own, and their solutions are merged there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KERNELS = ("begin", "split", "merge")  # of subproblems.cu
 _THREADS = 128  # of a block
 
 
-class Answers(ctypes.Structure):
+class SolutionPointers(ctypes.Structure):
     """`Answers` of subproblems.cu: the same members in the same order."""
 
     _fields_ = (
@@ -28,13 +28,13 @@ class Answers(ctypes.Structure):
     )
 
     @classmethod
-    def among(cls, at: dict[str, int], n: int) -> Answers:
-        """Those of n joints, of arrays with their addresses."""
+    def among(cls, at: dict[str, int], n: int) -> SolutionPointers:
+        """Return the addresses of solutions of n joints."""
         return cls(*(at[name] for name in ("q", "error", "effort", "outcome")), n)
 
 
 class GpuSubproblems(GpuSolver):
-    """Parts of a search, compiled for a GPU."""
+    """The subproblems of a problem, compiled for a GPU."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class GpuSubproblems(GpuSolver):
         self._how = (precision, several, number, architecture)
         self._architecture = architecture
         self.device = gpu = open_device(number)
-        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+        with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
             own = pool.submit(_kernels, gpu, architecture)
             self.solvers = list(pool.map(lambda part: GpuSolver(part.problem, *self._how), parts))
             self.kernels = own.result()
@@ -62,13 +62,13 @@ class GpuSubproblems(GpuSolver):
 
     @cached_property
     def _whole(self) -> GpuSolver:
-        """The search that is not divided: several answers to each are not put together."""
+        """The whole problem, for several solutions of a target: those are not merged."""
         return GpuSolver(self.problem, *self._how)
 
     def launch(
         self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
     ) -> None:
-        """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
+        """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         if bounds.most > 1:
             return self._whole.launch(at, count, bounds, stream, q0_step)
         gpu, each = self.device, ctypes.c_int(count)
@@ -82,7 +82,7 @@ class GpuSubproblems(GpuSolver):
             sizes = (ctypes.c_int(of), ctypes.c_int(columns), each)
             start("split", columns * count, *map(ctypes.c_void_p, (at[name], to, part)), *sizes)
 
-        whole = Answers.among(at, dof)
+        whole = SolutionPointers.among(at, dof)
         limits = ctypes.c_void_p(self._limits.pointer)
         q0 = (ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_step))
         start("begin", count, *q0, limits, whole, each)
@@ -102,13 +102,13 @@ class GpuSubproblems(GpuSolver):
                 own["q0"] = 0
             solver.launch(own, count, bounds, stream, n)
             column = ctypes.c_void_p(joints.pointer)
-            start("merge", count, Answers.among(own, n), whole, column, each)
-            del memory  # given back on the stream, after its last use there
+            start("merge", count, SolutionPointers.among(own, n), whole, column, each)
+            del memory  # freed on the stream, after its last use there
         return None
 
 
 @lru_cache(maxsize=8)
 def _kernels(gpu: Device, architecture: str) -> dict[str, Any]:
-    """The kernels of any robot on a GPU."""
+    """Return the kernels, which are the same for all robots."""
     gpu.use()
     return gpu.load(compile_source(source("subproblems.cu", ""), architecture), KERNELS)

@@ -1,4 +1,4 @@
-"""Targets and starts in a GPU's memory -> the kernel's numbers, without waiting."""
+"""Read targets and seeds in GPU memory as numbers for the kernel, asynchronously."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
 from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
-# `Kind` of targets.cu, and what a target of a task may be
+# `Kind` of targets.cu, and the shapes of a task's target
 KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
     PoseTask: (0, ((4, 4),)),
     PositionTask: (1, ((3,),)),
@@ -43,7 +43,7 @@ class View(ctypes.Structure):
 
 
 class Reader:
-    """Reads the targets of a search, and starts, on one GPU."""
+    """Reader of the targets and seeds of a problem on one GPU."""
 
     def __init__(self, problem: CompiledProblem, device: Device, architecture: str) -> None:
         self.problem, self.device = problem, device
@@ -52,10 +52,10 @@ class Reader:
     def targets(
         self, given: Sequence[object], stream: int, most: int
     ) -> tuple[tuple[int, ...], Memory]:
-        """The batch axes, and the kernel's numbers (count, k) in new memory.
+        """Return the batch axes, and targets for the kernel (count, k) in new memory.
 
         Raises:
-            InputError: shapes that are not those of the tasks, or too many.
+            InputError: shapes that do not fit the tasks, or too many targets.
         """
         tasks, sizes = self.problem.layout.tasks, self.problem.layout.kernel.target_sizes
         if len(given) != len(tasks):
@@ -66,7 +66,7 @@ class Reader:
         for task, i in zip(tasks, self.problem.order, strict=True):
             kind, shapes = _expected(task, self.problem.layout.robot.dof)
             name = "target" if len(tasks) == 1 else f"target {i}"
-            each.append((kind, *self._looked_at(given[i], shapes, stream, name)))
+            each.append((kind, *self._viewed(given[i], shapes, stream, name)))
         try:
             lead = np.broadcast_shapes(*(lead for _, _, lead, _ in each))
         except ValueError:
@@ -77,7 +77,7 @@ class Reader:
         count = math.prod(lead)
         if count > most or len(lead) > _MOST_AXES:
             raise InputError(
-                f"targets in a GPU's memory must be {most} at most, of {_MOST_AXES} axes at most; "
+                f"targets in GPU memory must be at most {most}, of at most {_MOST_AXES} axes; "
                 f"given: {lead}"
             )
         memory = self.device.allocate(8 * sum(sizes) * count, stream)
@@ -88,16 +88,16 @@ class Reader:
             first += size
         return lead, memory
 
-    def starts(
+    def seeds(
         self, given: object, lead: tuple[int, ...], stream: int
     ) -> tuple[int, int, tuple[object, ...]]:
-        """Starts (..., n), or one for all (n,): where, from one to the next, and what keeps them.
+        """Return the address of seeds, their stride, and the objects that keep them alive.
 
         Raises:
-            InputError: another shape.
+            InputError: neither (n,) nor (..., n).
         """
         n = self.problem.layout.robot.dof
-        array, own, inner = self._looked_at(given, ((n,),), stream, "q0")
+        array, own, inner = self._viewed(given, ((n,),), stream, "q0")
         if own not in ((), lead):
             raise InputError(
                 f"q0 must be ({n},), or have the batch axes of the targets, {lead}; "
@@ -111,7 +111,7 @@ class Reader:
         self._read(_view(array, own, inner, own), PLAIN, memory.pointer, n, count, stream)
         return memory.pointer, step, (array, memory)
 
-    def _looked_at(
+    def _viewed(
         self, given: object, shapes: Sequence[tuple[int, ...]], stream: int, name: str
     ) -> tuple[DeviceArrayView, tuple[int, ...], tuple[int, ...]]:
         array = seen(given, stream, name, dtypes=_DTYPES, strided=True)
@@ -138,7 +138,7 @@ class Reader:
 
 
 def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """The kind of a task's target, and which shapes it may have."""
+    """Return the kind of a task's target, and its possible shapes."""
     if isinstance(task, PostureTask):
         return PLAIN, ((dof if task.joints is None else len(task.joints),),)
     return KINDS[type(task)]
@@ -147,11 +147,11 @@ def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
 def _view(
     array: DeviceArrayView, own: tuple[int, ...], inner: tuple[int, ...], lead: tuple[int, ...]
 ) -> View:
-    """An array with batch axes of its own, as one with others that it is broadcast to."""
-    steps = array.strides
+    """Return a view of an array, broadcast from its own batch axes to others."""
+    strides = array.strides
     missing = len(lead) - len(own)
-    along = [0] * missing + [0 if n == 1 else s for n, s in zip(own, steps, strict=False)]
-    row, column = steps[-2:] if len(inner) == 2 else (0, steps[-1])
+    along = [0] * missing + [0 if n == 1 else s for n, s in zip(own, strides, strict=False)]
+    row, column = strides[-2:] if len(inner) == 2 else (0, strides[-1])
     return View(
         array.pointer,
         len(lead),
