@@ -18,7 +18,7 @@ import numpy as np
 
 import measure
 import supple as sp
-from supple.ik.problem import search_of
+from supple.ik.problem import compile_problem
 from supple.motion.damping import RULES, ErrorNorm, KernelRule
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
@@ -30,7 +30,7 @@ Rules = dict[str, KernelRule]
 
 def rules(robot: sp.Robot) -> Rules:
     """The default, weaker and stronger ones of its kind, and every other, as `for_robot` has it."""
-    usual = search_of(robot, None).rule
+    usual = compile_problem(robot, None).rule
     assert isinstance(usual, ErrorNorm)
     made: Rules = {"default: `ErrorNorm`": usual}
     for factor in (0.1, 10):

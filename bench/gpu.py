@@ -22,8 +22,8 @@ import gpu_bound
 import measure
 import supple as sp
 from supple.gpu import runtime
-from supple.ik.gpu import position
-from supple.ik.problem import Search, search_of
+from supple.ik.gpu import position, solvers
+from supple.ik.problem import CompiledProblem, compile_problem
 
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -41,9 +41,9 @@ class Problem:
     robot: sp.Robot
     frames: tuple[str, ...]
 
-    def search(self) -> Search:
+    def search(self) -> CompiledProblem:
         """What is solved."""
-        return search_of(self.robot, tuple(sp.PoseTask(frame) for frame in self.frames))
+        return compile_problem(self.robot, tuple(sp.PoseTask(frame) for frame in self.frames))
 
     def targets(self, count: int) -> np.ndarray:
         """Random ones that are in reach, as the kernel takes them."""
@@ -90,8 +90,8 @@ def device_time(
     problem: Problem, count: int, gate: tuple[float, float], rounds: int = ROUNDS
 ) -> Measured:
     """A call of so many targets, all on the device; calls that follow each other have others."""
-    solver = position.solver_of(problem.search(), "cuda")
-    gpu, stream = solver.machine, solver.machine.stream()
+    solver = solvers.gpu_solver(problem.search(), "cuda")
+    gpu, stream = solver.device, solver.device.stream()
     calls = max(1, min(50, 20_000 // count))
     targets = problem.targets(calls * count)
     each = {"q": 8 * problem.robot.dof, "error": 16, "effort": 8, "outcome": 1}
@@ -118,7 +118,7 @@ def device_time(
     chip = gpu_bound.Chip.of(0, sp.devices()[0].architecture)
     some = [targets[i : i + count] for i in range(0, len(targets), count)][:10]
     least = np.mean([gpu_bound.work(solver, one, bounds).seconds(chip) for one in some])
-    met = float(np.mean(outcome == sp.Status.CONVERGED))
+    met = float(np.mean(outcome == sp.SolveStatus.CONVERGED))
     return Measured(statistics.median(times), met, 1e3 * float(least))
 
 
@@ -147,7 +147,7 @@ robot = sp.urdf(path) if path.endswith(".urdf") else sp.load(path)
 frames = sys.argv[2:]
 target = robot.fk(robot.random(seed=0), frames)
 start = time.perf_counter()
-position.machine(0)
+position.open_device(0)
 there = time.perf_counter()
 sp.solve(robot, target, tasks=frames, device="cuda")
 print(there - start, time.perf_counter() - there)

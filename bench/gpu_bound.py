@@ -68,7 +68,7 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Bound
     for part, numbers in parts(solver, targets.shape[1]):
         found = part.solve(np.ascontiguousarray(targets[:, numbers]), None, bounds)
         iterations = found[3][:, 0, 0]
-        multiplications, additions, others, depth = part.search.kernel.operations()
+        multiplications, additions, others, depth = part.problem.kernel.operations()
         each = multiplications + additions + others
         looked_up = 2 * part.entries * (len(numbers) + 1) * len(targets)
         starts = ALONE if len(targets) <= position.FEW else 1

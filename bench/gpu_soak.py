@@ -83,14 +83,14 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
     far = xp.sqrt(((at[:, :3, 3] - T[:, :3, 3]) ** 2).sum(axis=1))
     # of small angles: |R - S| = 2 sqrt(2) sin(angle / 2)
     turned = xp.sqrt(((at[:, :3, :3] - T[:, :3, :3]) ** 2).sum(axis=(1, 2)) / 2)
-    good = status == int(sp.Status.CONVERGED)
+    good = status == int(sp.SolveStatus.CONVERGED)
     there = (far <= gate[0] + ROUNDING) & (turned <= gate[1] + ROUNDING)  # (never of NaN)
     each = (
         ~away,
         good & ~away,
         ~good & ~away,
         away,
-        away & (status == int(sp.Status.UNREACHABLE)),
+        away & (status == int(sp.SolveStatus.UNREACHABLE)),
         ~xp.isfinite(found).all(axis=1),
         ((found < lower) | (found > upper)).any(axis=1),
         good & ~there,

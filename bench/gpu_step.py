@@ -76,7 +76,7 @@ def data(kind: str, robot: str, count: int) -> Numbers:
 
 def device_time(gpu: GpuFollower, given: Numbers, dtype: Any) -> float:
     """Milliseconds of a call."""
-    machine, stream = gpu.machine, gpu.machine.stream()
+    machine, stream = gpu.device, gpu.device.stream()
     numbers = [np.ascontiguousarray(one, dtype) for one in given]
     kept = [machine.allocate(one.nbytes, stream) for one in (*numbers, numbers[0])]
     for one, memory in zip(numbers, kept, strict=False):

@@ -16,7 +16,7 @@ from supple.errors import MissingExtraError, SuppleError
 from supple.gpu import runtime
 from supple.gpu.source import source
 from supple.ik.gpu import position
-from supple.ik.problem import search_of
+from supple.ik.problem import compile_problem
 
 ARCHITECTURE = "sm_90"
 # Uses every constant of a robot in both precisions; the kernels themselves take far longer.
@@ -41,7 +41,7 @@ def compiles(end: End, whole: bool = False) -> str:
     Without `whole` only the robot's constants are compiled, in both precisions: that is what
     differs between robots. With it, all kernels are.
     """
-    search = search_of(end.robot, end.tasks)
+    search = compile_problem(end.robot, end.tasks)
     try:
         if not whole:
             text = source("problem.hpp", search.kernel.constants()) + _TOUCH
@@ -77,7 +77,9 @@ def _texts(end: End) -> Iterator[tuple[str, bool]]:
     """Yield what is compiled for an end effector, without and with a start, and if it is linked."""
     seen = set()
     for several in (False, True):
-        for texts in position.texts(search_of(end.robot, end.tasks), several=several).values():
+        for texts in position.texts(
+            compile_problem(end.robot, end.tasks), several=several
+        ).values():
             for text in texts:
                 if text not in seen:
                     seen.add(text)

@@ -189,7 +189,7 @@ OTHERS: dict[str, Call] = {
     **{
         f"solve {name}": kwarg(sp.solve, PANDA, T, name=name)
         for name in ("tasks", "prefer", "solutions", "position_tolerance", "rotation_tolerance",
-                     "damping", "max_step", "timeout", "max_starts", "threads", "progress",
+                     "damping", "max_step", "timeout", "max_seeds", "threads", "progress",
                      "device", "stream", "precision")
     },
     "linearize robot": lambda x: sp.linearize(x, sp.PoseTask(), Q, T),
@@ -400,7 +400,7 @@ def test_spoilt_numbers_are_refused(argument: str, spoilt: str) -> None:
     call, good = ARRAYS[argument]
     given = SPOILT[spoilt](good)
     if spoilt == "NaN" and argument in ("solve batch", "solve batch q0"):
-        assert (call(given).status == sp.Status.NONFINITE_INPUT).all()
+        assert (call(given).status == sp.SolveStatus.NONFINITE_INPUT).all()
         return
     assert refused(call, given) is not None
 

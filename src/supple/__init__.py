@@ -2,8 +2,9 @@
 
 from supple import poses
 from supple.control.servo import Servo
+from supple.control.status import StepStatus
 from supple.control.tracking import track
-from supple.control.trajectory import Status, Trajectory
+from supple.control.trajectory import Trajectory
 from supple.control.velocity import step
 from supple.describe import Description
 from supple.errors import (
@@ -16,7 +17,8 @@ from supple.errors import (
 from supple.gpu.runtime import DeviceError, DeviceInfo, devices
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
-from supple.ik.solution import Solution
+from supple.ik.solution import BatchSolution, Solution, Solutions
+from supple.ik.status import SolveStatus
 from supple.kinematics import Robot, dh, load, mjcf, urdf
 from supple.motion import (
     DLS,
@@ -62,6 +64,7 @@ __all__ = [
     "AdaptiveClampError",
     "Augmented",
     "AxisTask",
+    "BatchSolution",
     "ClampAngle",
     "ClampError",
     "Description",
@@ -86,10 +89,12 @@ __all__ = [
     "Robot",
     "Servo",
     "Solution",
+    "Solutions",
     "SolveReport",
+    "SolveStatus",
     "SphericalWrist",
     "StatefulStep",
-    "Status",
+    "StepStatus",
     "SuppleError",
     "TotalSpeed",
     "Trajectory",

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops import Array, robot
-from supple import Limits, Linearization, Servo, Status, track
+from supple import Limits, Linearization, Servo, StepStatus, track
 
 ROOM = 1e-9  # states that come this near to not allowing it decide nothing
 
@@ -91,7 +91,7 @@ def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -
     assert not exceeds[1:].any(), np.argwhere(exceeds)
     assert not exceeds[0, np.array(left) > ROOM].any(), left
     assert exceeds[0, np.array(left) < -ROOM].all(), left
-    assert ((statuses == Status.ACCELERATION_EXCEEDED) == exceeds.any(axis=1)).all()
+    assert ((statuses == StepStatus.ACCELERATION_EXCEEDED) == exceeds.any(axis=1)).all()
     assert (np.abs(qd[1:]) <= limits.max_speed).all()
     # No step goes past a limit that was not passed before.
     assert (q[1:] <= np.maximum(q[:-1], limits.upper))[q[:-1] <= limits.upper].all()
@@ -189,10 +189,10 @@ def test_a_joint_that_cannot_stop_in_time_keeps_its_limits_and_says_so() -> None
     servo = Servo(robot("planar2"), dt=0.01, limits=limits)
     servo.reset([2.0, 0.0])
     q = servo([0.9, 0.0], np.zeros(6))
-    assert servo.status == Status.ACCELERATION_EXCEEDED
+    assert servo.status == StepStatus.ACCELERATION_EXCEEDED
     for _ in range(100):
         q = servo(q, np.zeros(6))
-        assert servo.status != Status.ACCELERATION_EXCEEDED
+        assert servo.status != StepStatus.ACCELERATION_EXCEEDED
         assert (np.abs(q) <= 1).all()
 
 

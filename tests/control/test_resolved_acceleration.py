@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot, run, turned
-from supple import DLS, Limits, PoseTask, PositionTask, Pseudoinverse, Servo, Status, track
+from supple import DLS, Limits, PoseTask, PositionTask, Pseudoinverse, Servo, StepStatus, track
 from supple.motion import damping
 
 AT = {
@@ -187,7 +187,7 @@ def test_limits_hold(mode: Any) -> None:
             assert (np.abs(qd - before) <= 5 * dt + 1e-12).all()
             before = qd
         assert np.abs(pose_of("panda", q) - goal).max() < 1e-5
-    assert Status.AT_LIMIT in seen
+    assert StepStatus.ACCELERATION_LIMIT in seen
 
 
 def test_a_singular_start_is_bounded() -> None:

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from loops import NAMES, Array, robot, somewhere
-from supple import DLS, Limits, NullSpace, PoseTask, Priority, Servo, Status, Transpose, WeightedDLS
+from supple import (
+    DLS,
+    Limits,
+    NullSpace,
+    PoseTask,
+    Priority,
+    Servo,
+    StepStatus,
+    Transpose,
+    WeightedDLS,
+)
 from supple.motion import damping
 from supple.motion.criteria import RestPosture
 
@@ -205,9 +215,9 @@ def test_what_the_norm_takes_away_is_told(mode: Any, joints: Array | None) -> No
     servo = Servo(arm, dt=0.01, step=step, limits=limits)
     q = somewhere("panda")
     servo(q, np.full(6, 1e-3))
-    assert servo.status == Status.FOLLOWING
+    assert servo.status == StepStatus.FOLLOWING
     servo(q, np.full(6, 1.0))
-    assert servo.status == Status.DAMPED
+    assert servo.status == StepStatus.DAMPED
     assert not servo.active.any()
     assert 0.0999 <= np.linalg.norm(servo.qd) <= 0.1
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot
-from supple import DLS, Limits, PoseTask, PositionTask, Servo, Status, Trajectory, track
+from supple import DLS, Limits, PoseTask, PositionTask, Servo, StepStatus, Trajectory, track
 from supple.motion import damping
 from supple.motion.layout import linearize
 
@@ -67,9 +67,9 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 @pytest.mark.parametrize(
-    ("speed", "bound", "seen"), [(1.0, 0.3, Status.DAMPED), (0.2, 2.0, Status.AT_LIMIT)]
+    ("speed", "bound", "seen"), [(1.0, 0.3, StepStatus.DAMPED), (0.2, 2.0, StepStatus.SPEED_LIMIT)]
 )
-def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: Status) -> None:
+def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: StepStatus) -> None:
     """Each status is seen, and means what it says."""
     arm = robot("panda")
     limits = Limits.of(arm, speed=speed, max_norm=0.9, mode=mode)
@@ -82,8 +82,8 @@ def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: St
         arm, Q, target=faster, tasks=TASK, dt=0.01, duration=2.0, limits=limits, step=step
     )
     held = (result.active != 0).any(axis=1)
-    np.testing.assert_array_equal(result.status == Status.AT_LIMIT, held)
-    following = result.status == Status.FOLLOWING
+    np.testing.assert_array_equal(result.status == StepStatus.SPEED_LIMIT, held)
+    following = result.status == StepStatus.FOLLOWING
     assert not result.lambda2[following].any()
     missed = np.linalg.norm(result.velocity - result.asked, axis=1)
     assert following.any()
@@ -139,9 +139,9 @@ def test_speeds_at_the_start() -> None:
 
 def test_it_reads_as_a_report() -> None:
     text = str(motion())
-    for piece in ("100 steps in 1 s", "joint speeds: at most", "least singular value", "error:"):
+    for piece in ("100 steps in 1 s", "joint speeds: at most", "smallest singular value", "error:"):
         assert piece in text
-    for status in Status:
+    for status in StepStatus:
         assert status.sentence
         count = int((motion().status == status).sum())
-        assert (f"{count} {status.name.lower()}" in text) == (count > 0)
+        assert (f"{count} {status}" in text) == (count > 0)

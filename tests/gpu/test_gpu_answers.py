@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, PoseTask, PostureTask, Status, solve
+from supple import InputError, PoseTask, PostureTask, SolveStatus, solve
 from targets import boundary, hold
 
 pytestmark = pytest.mark.cuda
@@ -114,7 +114,9 @@ def test_all_answers_are_distinct() -> None:
     assert (far + np.eye(len(drawn.q)) > 1e-2).all()
     none = T.copy()
     none[2, 3] += 3
-    assert solve(robot, none, solutions=4, device="cuda").status.tolist() == [Status.UNREACHABLE]
+    assert solve(robot, none, solutions=4, device="cuda").status.tolist() == [
+        SolveStatus.UNREACHABLE
+    ]
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560"])
@@ -125,7 +127,7 @@ def test_at_the_edge_and_beyond(name: str) -> None:
         more = np.tile(T5, (count // 60, 1, 1))
         found = solve(robot, more, q0=q0, device="cuda")
         hold(robot, more, found)
-        assert (found.status == Status.UNREACHABLE).all()
+        assert (found.status == SolveStatus.UNREACHABLE).all()
         # the closest pose is T0, 5 cm away: within a millimetre and 0.01 rad
         good = (np.abs(found.position_error - 0.05) <= 1e-3) & (found.rotation_error <= 0.01)
         nearer = np.hypot(found.position_error, found.rotation_error) <= 0.05

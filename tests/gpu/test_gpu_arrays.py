@@ -14,7 +14,7 @@ from supple import (
     OrientationTask,
     PositionTask,
     PostureTask,
-    Status,
+    SolveStatus,
     solve,
 )
 from targets import apart, hold
@@ -35,7 +35,7 @@ def test_cupy(cupy: ModuleType, count: int) -> None:
     found = solve(robot, cupy.asarray(T))
     q, status, far = (cupy.asarray(x) for x in (found.q, found.status, found.position_error))
     assert q.shape == (count, 7)
-    assert bool((status == int(Status.CONVERGED)).all())
+    assert bool((status == int(SolveStatus.CONVERGED)).all())
     same = solve(robot, T, device="cuda")
     assert (q.get() == same.q).all()
     assert (far.get() == same.position_error).all()
@@ -54,7 +54,7 @@ def test_torch_on_a_stream_of_its_own(torch: ModuleType, count: int) -> None:
         target.copy_(torch.from_numpy(T))
         found = solve(robot, target, stream=stream)
         q = torch.from_dlpack(found.q)
-        met = torch.from_dlpack(found.status) == int(Status.CONVERGED)
+        met = torch.from_dlpack(found.status) == int(SolveStatus.CONVERGED)
     stream.synchronize()
     assert bool(met.all())
     assert (q.cpu().numpy() == solve(robot, T, device="cuda").q).all()
@@ -95,8 +95,8 @@ def test_what_is_no_pose_is_said(cupy: ModuleType) -> None:
     T[6, 3, 3] = 2
     T[7, :3, :3] *= 1 + 2e-7  # (near enough)
     status = solve(robot, cupy.asarray(T)).status.numpy()
-    assert (status[3:7] == Status.NONFINITE_INPUT).all()
-    assert (np.delete(status, [3, 4, 5, 6]) == Status.CONVERGED).all()
+    assert (status[3:7] == SolveStatus.NONFINITE_INPUT).all()
+    assert (np.delete(status, [3, 4, 5, 6]) == SolveStatus.CONVERGED).all()
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -112,7 +112,7 @@ def test_floats_and_strides(cupy: ModuleType, count: int) -> None:
         assert (solve(robot, view).q.numpy() == same.q).all()
     floats = solve(robot, there.astype(cupy.float32))
     assert floats.q.dtype == np.float64
-    assert (floats.status.numpy() == Status.CONVERGED).all()
+    assert (floats.status.numpy() == SolveStatus.CONVERGED).all()
     T32 = T.astype(np.float32).astype(np.float64)
     far, turned = apart(robot.fk(floats.q.numpy()), T32)
     assert (far <= 1e-6 + 1e-12).all()
@@ -144,7 +144,7 @@ def test_several_tasks(cupy: ModuleType) -> None:
         assert same.success.all() or there.ndim == 1
     # a direction that is none
     nowhere = solve(robot, [cupy.asarray(position), cupy.zeros((300, 3))], tasks=tasks)
-    assert (nowhere.status.numpy() == Status.NONFINITE_INPUT).all()
+    assert (nowhere.status.numpy() == SolveStatus.NONFINITE_INPUT).all()
 
 
 @pytest.mark.parametrize("size", [3, 4])
@@ -169,7 +169,7 @@ def test_bad_arrays_are_refused(cupy: ModuleType) -> None:
         solve(robot, there, q0=cupy.zeros((5, 6)))
     with pytest.raises(InputError, match=r"q0 must be .* batch axes"):
         solve(robot, there, q0=cupy.zeros((4, 7)))
-    with pytest.raises(InputError, match="q0 must be in a GPU's memory"):
+    with pytest.raises(InputError, match="q0 must be in GPU memory"):
         solve(robot, there, q0=np.zeros(7))
     with pytest.raises(InputError, match=r"target must be \(..., 3\)"):
         solve(robot, there, tasks=supple.PositionTask())
@@ -180,4 +180,4 @@ def test_bad_arrays_are_refused(cupy: ModuleType) -> None:
     with pytest.raises(InputError, match="stream must be"):
         solve(robot, there, stream="fast")
     with pytest.raises(TypeError, match=r"cupy\.asarray"):
-        solve(robot, there).success  # noqa: B018
+        solve(robot, there).status == 0  # noqa: B015

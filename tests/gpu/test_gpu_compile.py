@@ -23,24 +23,24 @@ from supple.gpu.runtime import compile_source
 from supple.gpu.source import source
 from supple.ik.gpu import subproblems
 from supple.ik.gpu.position import KERNELS
-from supple.ik.problem import Search, search_of
+from supple.ik.problem import CompiledProblem, compile_problem
 
 
-def compiled(search: Search | None, name: str, apart: bool = False, **ways: Any) -> bytes:
+def compiled(problem: CompiledProblem | None, name: str, apart: bool = False, **ways: Any) -> bytes:
     runtime = pytest.importorskip("supple.gpu.runtime")
-    constants = "" if search is None else search.kernel.constants()
+    constants = "" if problem is None else problem.kernel.constants()
     try:
         return runtime.compile_source(source(name, constants, **ways), "sm_90", apart=apart)
     except MissingExtraError as error:
         pytest.skip(str(error))
 
 
-def searches() -> dict[str, Callable[[], Search]]:
+def searches() -> dict[str, Callable[[], CompiledProblem]]:
     panda, youbot = supple.load("panda"), supple.load("youbot")
     tip = youbot.tips[0]
     return {
-        "a pose": lambda: search_of(panda, None),
-        "any task and rule": lambda: search_of(
+        "a pose": lambda: compile_problem(panda, None),
+        "any task and rule": lambda: compile_problem(
             youbot, [PositionTask(tip), AxisTask(tip)], supple.damping.SpeedBound(1.0)
         ),
     }
@@ -49,12 +49,12 @@ def searches() -> dict[str, Callable[[], Search]]:
 @pytest.mark.parametrize("what", ["a pose", "any task and rule"])
 def test_kernels_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
-    search = searches()[what]()
+    problem = searches()[what]()
     name = re.compile(rb"_ZN6supple\d+(?:polish_start|converge_to_minimum|settle)\w+")
     for files, kernels in KERNELS.items():
         if files == ("postprocess.cu",):
             continue
-        made = partial(compiled, search, apart=len(files) > 1)
+        made = partial(compiled, problem, apart=len(files) > 1)
         with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
             codes = dict(zip(files, pool.map(made, files), strict=True))
         assert all(any(kernel.encode() in code for code in codes.values()) for kernel in kernels)
@@ -74,20 +74,20 @@ def test_kernels_of_any_robot_compile(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("ways", [{"rough": "double"}, {"several": True}], ids=str)
 def test_kernels_compile_in_other_ways(ways: dict[str, Any]) -> None:
     arm = supple.load("planar3")
-    search = search_of(arm, (PositionTask(rows=("x", "y")), PostureTask()))
+    problem = compile_problem(arm, (PositionTask(rows=("x", "y")), PostureTask()))
     names = {"search.cu": b"search", "polish.cu": b"polish_start", "settle.cu": b"settle"}
     names["closest.cu"] = b"converge_to_minimum"
     if "several" in ways:
         names = {"postprocess.cu": b"postprocess"}
     for name, made in (names | {"explore.cu": b"explore"}).items():
-        assert made in compiled(search, name, apart=True, **ways)
+        assert made in compiled(problem, name, apart=True, **ways)
 
 
 def test_what_reads_arrays_compiles() -> None:
-    search = search_of(supple.load("planar3"), PositionTask())
-    assert b"read" in compiled(search, "targets.cu")
+    problem = compile_problem(supple.load("planar3"), PositionTask())
+    assert b"read" in compiled(problem, "targets.cu")
     assert "RobotConstants" not in source(
-        "targets.cu", search.kernel.constants()
+        "targets.cu", problem.kernel.constants()
     )  # the same for all
 
 
@@ -108,7 +108,7 @@ def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_header_is_in_the_text_once() -> None:
-    constants = search_of(supple.load("panda"), None).kernel.constants()
+    constants = compile_problem(supple.load("panda"), None).kernel.constants()
     assert '#include "' not in source("subproblems.cu", "")
     text = source("explore.cu", constants)
     assert '#include "' not in text
@@ -119,7 +119,7 @@ def test_every_header_is_in_the_text_once() -> None:
 
 def test_constants_have_all_bits() -> None:
     robot = supple.load("panda")
-    text = search_of(robot, None).kernel.constants()
+    text = compile_problem(robot, None).kernel.constants()
     for limit in (*robot.lower, *robot.upper):
         mantissa, exponent = float(limit).hex().split("p")
         assert f"T({mantissa.rstrip('0')}p{exponent})" in text

@@ -11,7 +11,7 @@ import supple
 from supple.errors import MissingExtraError
 from supple.gpu.runtime import compile_source
 from supple.gpu.source import source
-from supple.ik.problem import search_of
+from supple.ik.problem import compile_problem
 
 # Normal numbers, floats without all their bits, numbers below and above every float.
 SIZES = (5e-324, 1e-300, 2.6e-68, 1e-45, 1e-40, 1.17549435e-38, 0.1, 3.4e38, 1e39)
@@ -51,7 +51,7 @@ def test_every_constant_is_the_number_rounded_to_its_type() -> None:
             claims.append(
                 f"static_assert(RobotConstants<float>::{name}[{i}] == {as_float(x).hex()});"
             )
-    text = source("problem.hpp", search_of(robot, supple.PositionTask()).kernel.constants())
+    text = source("problem.hpp", compile_problem(robot, supple.PositionTask()).kernel.constants())
     claimed = "namespace supple {\n" + "\n".join(claims) + "\n}\n"
     try:
         compile_source(text + claimed, "sm_90")
@@ -60,9 +60,9 @@ def test_every_constant_is_the_number_rounded_to_its_type() -> None:
 
 
 def test_only_numbers_beyond_the_normal_floats_are_written_twice() -> None:
-    text = search_of(sliders(), supple.PositionTask()).kernel.constants()
+    text = compile_problem(sliders(), supple.PositionTask()).kernel.constants()
     for number in re.findall(r"T\((-?0x[^)]*)\)", text):
         x = abs(float.fromhex(number))
         assert x == 0 or np.finfo(np.float32).tiny <= x <= np.finfo(np.float32).max
-    usual = search_of(supple.load("panda"), None).kernel.constants()
+    usual = compile_problem(supple.load("panda"), None).kernel.constants()
     assert "sizeof" not in usual

@@ -18,9 +18,9 @@ import emulator
 import supple
 from gpu_kernels import LEFT, RIGHT, tree
 from several_arms import HEAD, arms
-from supple import AxisTask, PoseTask, PositionTask, PostureTask, Status, solve
+from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus, solve
 from supple.gpu.source import source
-from supple.ik.gpu import position, subproblems
+from supple.ik.gpu import position, solvers, subproblems
 from targets import apart
 
 Array = np.ndarray
@@ -31,10 +31,10 @@ COUNT = 40
 @pytest.fixture(scope="module", autouse=True)
 def emulated() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        position.solver_of.cache_clear()
+        solvers.gpu_solver.cache_clear()
         emulator.install(patch, Path(__file__).parents[2] / "build/emulated")
         yield
-    position.solver_of.cache_clear()
+    solvers.gpu_solver.cache_clear()
 
 
 @pytest.fixture(params=["a warp for each", "a thread for each"], autouse=True)
@@ -110,9 +110,9 @@ def test_what_cannot_be_is_said() -> None:
     same = solve(ARM, p, tasks=HAND)
     assert (found.status == same.status).all()
     assert found.status[[3, 5, 7]].tolist() == [
-        Status.UNREACHABLE,
-        Status.NONFINITE_INPUT,
-        Status.UNREACHABLE,
+        SolveStatus.UNREACHABLE,
+        SolveStatus.NONFINITE_INPUT,
+        SolveStatus.UNREACHABLE,
     ]
     np.testing.assert_allclose(found.position_error, same.position_error, rtol=1e-6, atol=1e-6)
     assert abs(found.position_error[7] - 2.7) < 1e-6  # stretched out
@@ -123,7 +123,7 @@ def test_a_plane_that_nothing_crosses_saves_starts() -> None:
     T = robot.fk(robot.random(30, seed=5))
     T[:, 2, 3] += 2.0
     found = solve(robot, T, device="cuda")
-    assert (found.status == Status.UNREACHABLE).all()
+    assert (found.status == SolveStatus.UNREACHABLE).all()
     assert found.restarts.max() < 160  # (without it half of them need all 256)
     closest = solve(robot, T)
     for kind in ("position_error", "rotation_error"):
@@ -190,7 +190,7 @@ def test_arrays_of_any_strides_and_floats() -> None:
     def solved(array: Array) -> Array:
         found: Any = solve(ARM, emulator.There(array), tasks=HAND)
         q = np.empty(found.q.shape)
-        found.q.memory.machine.download(q, found.q.pointer, 0)
+        found.q.memory.device.download(q, found.q.pointer, 0)
         return q
 
     for array in (p, np.asfortranarray(p), np.repeat(p, 2, axis=0)[::2], p.reshape(4, 10, 3)):
@@ -208,7 +208,7 @@ def test_the_length_of_a_direction_does_not_matter() -> None:
         there = [emulator.There(given) for given in (p, length * x)]
         found: Any = solve(ARM, there, tasks=tasks)
         q = np.empty(found.q.shape)
-        found.q.memory.machine.download(q, found.q.pointer, 0)
+        found.q.memory.device.download(q, found.q.pointer, 0)
         np.testing.assert_allclose(q, same, rtol=0, atol=1e-6)
 
 
@@ -239,7 +239,9 @@ def test_parts_are_put_together(arm: int) -> None:
     for start in ({}, {"q0": q0, "prefer": "fast"}):
         found = solve(both, p, tasks=tasks, device="cuda", **start)
         missed = np.arange(COUNT) == 3
-        assert (found.status == np.where(missed, Status.UNREACHABLE, Status.CONVERGED)).all()
+        assert (
+            found.status == np.where(missed, SolveStatus.UNREACHABLE, SolveStatus.CONVERGED)
+        ).all()
         assert ((both.lower <= found.q) & (found.q <= both.upper)).all()
         far = [
             np.linalg.norm((both.fk(found.q, tip)[:, :3, 3] - one)[:, :2], axis=1)
@@ -254,7 +256,7 @@ def test_parts_are_put_together(arm: int) -> None:
 
 def test_parts_begin_finite() -> None:
     """Joints that no task moves are where they start, or at rest if that is nowhere."""
-    gpu = position.machine(0)
+    gpu = position.open_device(0)
     q0 = np.array([[0.3, 9.0, -2.0], [np.nan, -np.inf, 0.1]])
     limits = np.array([[-np.inf, -1.0, -np.inf], [np.inf, 1.0, np.inf]])
     q, error = np.full((2, 3), 7.0), np.full((2, 2), 7.0)
@@ -264,6 +266,6 @@ def test_parts_begin_finite() -> None:
     begin = gpu.load(source("subproblems.cu").encode(), ("begin",))["begin"]
     gpu.launch(begin, 1, 32, 0, *given, whole, ctypes.c_int(2))
     np.testing.assert_array_equal(q, [[0.3, 1.0, -2.0], [0.0, 0.0, 0.1]])
-    assert outcome.tolist() == [Status.CONVERGED, Status.NONFINITE_INPUT]
+    assert outcome.tolist() == [SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT]
     np.testing.assert_array_equal(error, [[0.0, 0.0], [np.inf, np.inf]])
     assert not effort.any()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import AxisTask, InputError, PositionTask, Status, solve
+from supple import AxisTask, InputError, PositionTask, SolveStatus, solve
 from targets import apart, boundary, hold
 
 pytestmark = pytest.mark.cuda
@@ -39,8 +39,8 @@ def test_doubles_alone(count: int) -> None:
     found = solve(robot, T, device="cuda", precision="double")
     again = solve(robot, T[::-1], device="cuda", precision="double")
     out = np.arange(count) % 100 == 0
-    assert (found.status[~out] == Status.CONVERGED).all()
-    assert (found.status[out] == Status.UNREACHABLE).all()
+    assert (found.status[~out] == SolveStatus.CONVERGED).all()
+    assert (found.status[out] == SolveStatus.UNREACHABLE).all()
     hold(robot, T, found)
     assert (again.q[::-1] == found.q).all()
 
@@ -49,7 +49,7 @@ def test_one_target() -> None:
     robot = supple.load("panda")
     T = robot.fk(robot.random(seed=8))
     found = solve(robot, T, device="cuda:0")
-    assert found.status is Status.CONVERGED
+    assert found.status is SolveStatus.CONVERGED
     assert found.q.shape == (7,)
     hold(robot, T, found)
 
@@ -101,7 +101,7 @@ def test_targets_out_of_reach_give_the_closest_pose(count: int) -> None:
     T = np.tile(T5, (count // 12, 1, 1))
     found = solve(robot, T, device="cuda")
     near = solve(robot, T5, device="cpu")
-    assert (found.status == Status.UNREACHABLE).all()
+    assert (found.status == SolveStatus.UNREACHABLE).all()
     hold(robot, T, found)
     here = np.hypot(found.position_error, found.rotation_error)[:12]
     there = np.hypot(near.position_error, near.rotation_error)
@@ -116,8 +116,8 @@ def test_what_is_not_finite_is_said(count: int) -> None:
     T[9, 1, 3] = 1e12
     found = solve(robot, T, device="cuda")
     bad = np.isin(np.arange(count), (7, 9))
-    assert ((found.status == Status.NONFINITE_INPUT) == bad).all()
-    assert (found.status[~bad] == Status.CONVERGED).all()
+    assert ((found.status == SolveStatus.NONFINITE_INPUT) == bad).all()
+    assert (found.status[~bad] == SolveStatus.CONVERGED).all()
     assert np.isfinite(found.q).all()
     assert np.isinf(found.position_error[bad]).all()
 
@@ -155,7 +155,7 @@ def test_devices_are_named() -> None:
     first, *_ = supple.devices()
     assert first.name == "cuda:0"
     assert first.architecture.startswith("sm_")
-    with pytest.raises(supple.DeviceError, match=r"no GPU 'cuda:99'; there is: cuda:0"):
+    with pytest.raises(supple.DeviceError, match=r"'cuda:99' does not exist. Available: cuda:0"):
         solve(supple.load("panda"), np.eye(4), device="cuda:99")
 
 
@@ -164,5 +164,5 @@ def test_what_is_not_for_a_gpu_is_refused() -> None:
     for name, given in {"timeout": 1.0, "explain": True, "threads": 2, "progress": print}.items():
         with pytest.raises(InputError, match=name):
             solve(robot, np.eye(4), device="cuda", **{name: given})
-    with pytest.raises(InputError, match="solutions are of one target"):
+    with pytest.raises(InputError, match="solutions needs one target"):
         solve(robot, np.stack([np.eye(4)] * 2), solutions=3, device="cuda")

@@ -10,7 +10,7 @@ import pytest
 
 import supple
 from several_arms import HEAD, arms, far_of, hold, somewhere
-from supple import PoseTask, Status, solve
+from supple import PoseTask, SolveStatus, solve
 from targets import apart
 
 pytestmark = pytest.mark.cuda
@@ -52,8 +52,8 @@ def test_one_out_of_reach(count: int) -> None:
     lost = np.arange(count) % 100 == 7
     T[1][lost, 0, 3] += 5
     found = solve(robot, T, device="cuda")
-    assert (found.status[lost] == Status.UNREACHABLE).all()
-    assert (found.status[~lost] == Status.CONVERGED).all()
+    assert (found.status[lost] == SolveStatus.UNREACHABLE).all()
+    assert (found.status[~lost] == SolveStatus.CONVERGED).all()
     hold(robot, T, found)
     far = far_of(robot, found.q, T)
     assert (far[:, 0] <= 1e-6 + 1e-12).all()
@@ -70,8 +70,8 @@ def test_what_is_not_finite(count: int) -> None:
     q0[9, 4] = np.inf
     found = solve(robot, T, q0=q0, prefer="fast", device="cuda")
     bad = np.isin(np.arange(count), (3, 5, 8, 9))
-    assert ((found.status == Status.NONFINITE_INPUT) == bad).all()
-    assert (found.status[~bad] == Status.CONVERGED).all()
+    assert ((found.status == SolveStatus.NONFINITE_INPUT) == bad).all()
+    assert (found.status[~bad] == SolveStatus.CONVERGED).all()
     assert np.isfinite(found.q).all()
     assert np.isinf(found.position_error[bad]).all()
 
@@ -91,7 +91,7 @@ def test_one_target_and_none() -> None:
     robot = arms("ur5e", "panda")
     T = [one[0] for one in somewhere(robot, 1)]
     found = solve(robot, T, device="cuda")
-    assert found.status is Status.CONVERGED
+    assert found.status is SolveStatus.CONVERGED
     hold(robot, [one[None] for one in T], found._replace(q=found.q[None]))
     assert solve(robot, np.empty((0, 2, 4, 4)), device="cuda").q.shape == (0, robot.dof)
 

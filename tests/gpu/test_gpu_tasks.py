@@ -9,7 +9,7 @@ import pytest
 
 import supple
 from gpu_kernels import CASES
-from supple import PoseTask, PostureTask, Status, solve
+from supple import PoseTask, PostureTask, SolveStatus, solve
 from supple.motion.layout import compile_tasks
 from targets import reached
 
@@ -61,7 +61,7 @@ def test_a_posture_is_kept_near(count: int) -> None:
     tasks = [PoseTask(), PostureTask()]
     found = solve(robot, [T, rest], tasks=tasks, device="cuda")
     few, plain = solve(robot, [T[:200], rest], tasks=tasks), solve(robot, T[:200])
-    assert (found.status == Status.CONVERGED).all()
+    assert (found.status == SolveStatus.CONVERGED).all()
     far, near, free = (np.linalg.norm(x.q[:200] - rest, axis=1) for x in (found, few, plain))
     assert far.mean() <= 1.05 * near.mean() < free.mean()
     # on the same branch no small move brings it nearer, as on the CPU

@@ -9,8 +9,8 @@ import pytest
 
 import supple
 from rules import key
-from supple import DLS, InputError, Linearization, PoseTask, Status, damping, solve
-from supple.ik.problem import search_of
+from supple import DLS, InputError, Linearization, PoseTask, SolveStatus, damping, solve
+from supple.ik.problem import compile_problem
 from supple.motion.damping import RULES, KernelRule, Region
 from targets import hold
 
@@ -91,17 +91,17 @@ def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
     T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # stretched out: rank 5
     T[1:, 2, 3] += 0.05, 4.0
     for found in (
-        solve(PANDA, T, damping=rule, max_starts=8),
-        solve(PANDA, T, q0=np.zeros(7), damping=rule, max_starts=8),
+        solve(PANDA, T, damping=rule, max_seeds=8),
+        solve(PANDA, T, q0=np.zeros(7), damping=rule, max_seeds=8),
     ):
         hold(PANDA, T, found)
-        assert found.status[2] == Status.UNREACHABLE
+        assert found.status[2] == SolveStatus.UNREACHABLE
 
 
 def test_the_default_is_the_norm_of_the_error() -> None:
     # λ² = 0.005 reach ‖e‖, the reach being that of the frames from their middle.
     robot = PANDA
-    rule = search_of(robot, None).rule
+    rule = compile_problem(robot, None).rule
     assert isinstance(rule, damping.ErrorNorm)
     T = robot.fk(robot.random(100, seed=24))
     plain, same = solve(robot, T), solve(robot, T, damping=rule)

@@ -25,5 +25,5 @@ def test_it_is_introspected_as_the_function() -> None:
     assert inspect.isfunction(solve)
     assert inspect.isroutine(solve)
     assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "tasks"]
-    assert inspect.getsource(solve).startswith("@_directly\ndef solve(")
+    assert inspect.getsource(solve).startswith("@_fast_path\ndef solve(")
     assert object.__getattribute__(solve, "__doc__") == solve.__doc__

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import PositionTask, Robot, Status, solve
+from supple import PositionTask, Robot, SolveStatus, solve
 from targets import hold
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
@@ -68,7 +68,7 @@ def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
     robot = mobile(None)
     q = robot.random(20_000, seed=0)
     q[:, :2] *= 1e8
-    found = solve(robot, robot.fk(q), max_starts=32)
+    found = solve(robot, robot.fk(q), max_seeds=32)
     assert np.all(found.success), (~found.success).sum()
 
 
@@ -87,7 +87,7 @@ def test_a_slider(limit: float | None) -> None:
     )
     assert solve(robot, [1e3, 0, 0], tasks=PositionTask()).success
     beyond = solve(robot, [2e3, 0, 0], tasks=PositionTask())
-    assert (beyond.status == Status.CONVERGED) == (limit is None)
+    assert (beyond.status == SolveStatus.CONVERGED) == (limit is None)
     np.testing.assert_allclose(beyond.q, [2e3 if limit is None else limit], atol=1e-6)
 
 

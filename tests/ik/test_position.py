@@ -10,7 +10,7 @@ import pytest
 
 import supple
 from oracles import Pinocchio
-from supple import AxisTask, PoseTask, PositionTask, Status, solve
+from supple import AxisTask, PoseTask, PositionTask, SolveStatus, solve
 from targets import apart, boundary, hold
 
 GATES = [(1e-4, 1e-3), (1e-6, 1e-6)]
@@ -40,7 +40,7 @@ def test_one_at_a_time_as_well(name: str) -> None:
     T = robot.fk(robot.random(200, seed=8))
     for target in T:
         found = solve(robot, target)
-        assert found.status is Status.CONVERGED
+        assert found.status is SolveStatus.CONVERGED
         hold(robot, target, found)
 
 
@@ -97,16 +97,16 @@ def test_same_bits_whatever_else_is_in_the_batch(start: bool) -> None:
     T = robot.fk(robot.random(700, seed=12))
     T[::10, 2, 3] += 2.0  # some are out of reach
     q0 = robot.random(700, seed=13) if start else None
-    whole = solve(robot, T, q0=q0, threads=1, max_starts=24)
+    whole = solve(robot, T, q0=q0, threads=1, max_seeds=24)
     assert not whole.success.all()
     for threads in (2, 3):
-        assert same(whole, solve(robot, T, q0=q0, threads=threads, max_starts=24))
+        assert same(whole, solve(robot, T, q0=q0, threads=threads, max_seeds=24))
     order = np.random.default_rng(0).permutation(700)
-    mixed = solve(robot, T[order], q0=None if q0 is None else q0[order], max_starts=24)
+    mixed = solve(robot, T[order], q0=None if q0 is None else q0[order], max_seeds=24)
     assert (mixed.q == whole.q[order]).all()
     assert (mixed.iterations == whole.iterations[order]).all()
     for piece in (slice(0, 1), slice(5, 22), slice(100, 333)):
-        part = solve(robot, T[piece], q0=None if q0 is None else q0[piece], max_starts=24)
+        part = solve(robot, T[piece], q0=None if q0 is None else q0[piece], max_seeds=24)
         assert (part.q == whole.q[piece]).all()
 
 
@@ -122,10 +122,10 @@ def test_what_was_solved_before_does_not_matter() -> None:
     reachable = robot.fk(robot.random(20, seed=17))
     beyond = robot.fk(robot.random(seed=18))
     beyond[:3, 3] += 0.7
-    first = [solve(robot, beyond, max_starts=k) for k in (1, 2, 9)]
+    first = [solve(robot, beyond, max_seeds=k) for k in (1, 2, 9)]
     for target in reachable:
         solve(robot, target)
-        again = [solve(robot, beyond, max_starts=k) for k in (1, 2, 9)]
+        again = [solve(robot, beyond, max_seeds=k) for k in (1, 2, 9)]
         assert all(same(one, other) for one, other in zip(first, again, strict=True))
 
 
@@ -144,7 +144,7 @@ def test_the_boundary_of_the_workspace(name: str) -> None:
         assert np.mean([solve(robot, T, **bounds).success for T in T0]) >= 0.995
         beyond = solve(robot, T5, **bounds)
         hold(robot, T5, beyond, *gate)
-        assert (beyond.status == Status.UNREACHABLE).all()
+        assert (beyond.status == SolveStatus.UNREACHABLE).all()
         far, off = apart(robot.fk(beyond.q), T0)
         nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05  # the known was not
         assert (((far < 1e-3) & (off < 1e-2)) | nearer).mean() >= 0.99
@@ -166,7 +166,7 @@ def test_the_closest_pose_moves_with_the_target(name: str) -> None:
         q.append(found.q)
         poses.append(robot.fk(found.q))
     far, off = apart(np.array(poses[1:]), np.array(poses[:-1]))
-    assert found.status is Status.UNREACHABLE
+    assert found.status is SolveStatus.UNREACHABLE
     assert far.max() < 0.0025
     assert off.max() < 0.005
     assert (np.abs(np.diff(q, axis=0)).max(axis=1) > 0.5).sum() <= 2

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, Status, UnknownNameError, _core, solve
+from supple import InputError, SolveStatus, UnknownNameError, _core, solve
 
 PANDA = supple.load("panda")
 TARGET = PANDA.fk(PANDA.neutral() + 0.1)
@@ -44,8 +44,8 @@ MIRROR = TARGET @ np.diag([1, 1, -1, 1])
         (TARGET, {"position_tolerance": 0.0}, "position_tolerance"),
         (TARGET, {"rotation_tolerance": np.nan}, "rotation_tolerance"),
         (TARGET, {"position_tolerance": "small"}, "position_tolerance"),
-        (TARGET, {"max_starts": 0}, "max_starts"),
-        (TARGET, {"max_starts": 1.5}, "max_starts"),
+        (TARGET, {"max_seeds": 0}, "max_seeds"),
+        (TARGET, {"max_seeds": 1.5}, "max_seeds"),
         (TARGET, {"timeout": -1.0}, "timeout"),
         (TARGET, {"solutions": 0}, "solutions"),
         (TARGET, {"prefer": 3}, "prefer"),
@@ -79,7 +79,7 @@ def test_rows_that_are_not_finite_do_not_spoil_a_batch(prefer: Any) -> None:
     T[3, 0, 0], T[17, 1, 3] = np.nan, -np.inf
     found = solve(PANDA, T, prefer=prefer)
     bad = np.isin(np.arange(40), (3, 17))
-    assert (found.status[bad] == Status.NONFINITE_INPUT).all()
+    assert (found.status[bad] == SolveStatus.NONFINITE_INPUT).all()
     assert (found.q[bad] == PANDA.neutral()).all()
     assert np.isinf(found.position_error[bad]).all()
     assert (found.q[~bad] == clean.q[~bad]).all()
@@ -87,7 +87,7 @@ def test_rows_that_are_not_finite_do_not_spoil_a_batch(prefer: Any) -> None:
     q0 = PANDA.random(40, seed=2)
     q0[5] = np.nan
     near = solve(PANDA, T, q0=q0)
-    assert set(np.flatnonzero(near.status == Status.NONFINITE_INPUT)) == {3, 5, 17}
+    assert set(np.flatnonzero(near.status == SolveStatus.NONFINITE_INPUT)) == {3, 5, 17}
     assert np.isfinite(near.q).all()
 
 
@@ -118,7 +118,7 @@ def test_what_a_solution_says() -> None:
     far = TARGET.copy()
     far[0, 3] += 3
     beyond = solve(PANDA, far)
-    assert beyond.status is Status.UNREACHABLE
+    assert beyond.status is SolveStatus.UNREACHABLE
     assert not beyond.success
     assert beyond.restarts > 0
     assert str(beyond).startswith("unreachable: the closest pose found is ")
@@ -138,12 +138,12 @@ def test_no_time_at_all() -> None:
     far = TARGET.copy()
     far[:3, 3] += 5
     one = solve(PANDA, far, timeout=0.0)
-    assert one.status is Status.TIMEOUT
+    assert one.status is SolveStatus.TIMEOUT
     assert np.isfinite(one.q).all()
     assert np.isfinite(one.position_error)
     assert "timeout" in str(one)
     many = solve(PANDA, np.repeat(far[None], 500, axis=0), timeout=0.0)
-    assert (many.status == Status.TIMEOUT).all()
+    assert (many.status == SolveStatus.TIMEOUT).all()
     assert np.isfinite(many.q).all()
     assert ((PANDA.lower <= many.q) & (many.q <= PANDA.upper)).all()
     outside = {"q0": PANDA.upper + 1.0, "prefer": "fast", "timeout": 0.0}
@@ -158,8 +158,12 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
     T[::2, :3, 3] += 5
     T[[10, 2000], 0, 0] = np.nan  # of those that are begun, and of those that are not
     found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
-    assert set(found.status.tolist()) <= {Status.TIMEOUT, Status.CONVERGED, Status.NONFINITE_INPUT}
-    assert (found.status[[10, 2000]] == Status.NONFINITE_INPUT).all()
+    assert set(found.status.tolist()) <= {
+        SolveStatus.TIMEOUT,
+        SolveStatus.CONVERGED,
+        SolveStatus.NONFINITE_INPUT,
+    }
+    assert (found.status[[10, 2000]] == SolveStatus.NONFINITE_INPUT).all()
     assert found.iterations.max() <= 10
     assert found.restarts.min() >= 0
     looked_at = np.isfinite(found.position_error)  # the lanes of each thread, of each piece
@@ -178,7 +182,7 @@ def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
     far = TARGET.copy()
     far[:3, 3] += 5
     found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)
-    assert found.status is Status.TIMEOUT
+    assert found.status is SolveStatus.TIMEOUT
     assert found.iterations <= 40
 
 
@@ -186,8 +190,8 @@ def test_time_is_kept() -> None:
     far = np.repeat(TARGET[None], 20_000, axis=0)
     far[:, :3, 3] += 5
     found = solve(PANDA, far, timeout=0.05)  # all of them take ten seconds and more
-    assert (found.status == Status.TIMEOUT).any()
-    assert set(found.status.tolist()) <= {Status.TIMEOUT, Status.UNREACHABLE}
+    assert (found.status == SolveStatus.TIMEOUT).any()
+    assert set(found.status.tolist()) <= {SolveStatus.TIMEOUT, SolveStatus.UNREACHABLE}
     assert np.isfinite(found.q).all()
 
 

@@ -18,7 +18,7 @@ from supple import (
     PoseTask,
     PositionTask,
     PostureTask,
-    Status,
+    SolveStatus,
     solve,
 )
 
@@ -109,7 +109,7 @@ def test_a_row_that_weighs_more_is_off_by_less() -> None:
     off = []
     for weight in (0.2, 1.0, 5.0):
         found = solve(PANDA, far, tasks=PositionTask(TIP, weight=(weight, 1.0, 1.0)))
-        assert found.status is Status.UNREACHABLE
+        assert found.status is SolveStatus.UNREACHABLE
         off.append(abs(PANDA.fk(found.q)[0, 3] - 1.5))
     assert off[0] > off[1] > off[2]
 
@@ -129,7 +129,7 @@ def test_a_robot_of_one_joint() -> None:
     off = one.fk(q[0])
     off[2, 3] += 0.1  # out of the plane
     beyond = solve(one, off, explain=True)
-    assert beyond.status is Status.UNREACHABLE
+    assert beyond.status is SolveStatus.UNREACHABLE
     assert beyond.position_error == pytest.approx(0.1, rel=1e-6)
     slide = supple.load("stanford").freeze([n for i, n in enumerate(
         supple.load("stanford").joint_names) if i != 2])  # fmt: skip
@@ -193,7 +193,7 @@ def test_targets_that_are_no_numbers(kind: str, options: dict[str, Any], bad: fl
     with pytest.raises(InputError):
         solve(PANDA, broken, tasks=task, solutions=2, **options)
     found = solve(PANDA, np.stack([good, broken, good]), tasks=task, **options)
-    assert found.status[1] == Status.NONFINITE_INPUT
+    assert found.status[1] == SolveStatus.NONFINITE_INPUT
     assert found.success[[0, 2]].all()
     assert np.isfinite(found.q).all()
     assert inside(PANDA, found.q)
@@ -204,7 +204,7 @@ def test_a_posture_that_is_no_number() -> None:
     rest = np.tile(PANDA.neutral(), (3, 1))
     rest[1, 4] = np.nan
     found = solve(PANDA, [T, rest], tasks=[PoseTask(TIP), PostureTask()])
-    assert found.status[1] == Status.NONFINITE_INPUT
+    assert found.status[1] == SolveStatus.NONFINITE_INPUT
     assert found.success[[0, 2]].all()
     with pytest.raises(InputError):
         solve(PANDA, [T[1], rest[1]], tasks=[PoseTask(TIP), PostureTask()])

@@ -17,8 +17,8 @@ from supple import (
     PostureTask,
     solve,
 )
-from supple.ik.problem import _spread, search_of
-from supple.ik.subproblems import parts_of
+from supple.ik.problem import _spread, compile_problem
+from supple.ik.subproblems import subproblems_of
 from supple.motion.layout import compile_tasks
 from targets import PANDA, reached
 
@@ -61,8 +61,8 @@ def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
 def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
     """Near an entry, the search begins where a step of Newton's method from there has led."""
     robot, tasks = supple.load("panda"), PANDA[kind]
-    (part,) = parts_of(search_of(robot, tasks))  # (some joints may move none of them)
-    low, span, stride = _spread(part.search.layout.robot)
+    (part,) = subproblems_of(compile_problem(robot, tasks))  # (some joints may move none of them)
+    low, span, stride = _spread(part.problem.layout.robot)
     entries = np.tile(robot.neutral(), (200, 1))
     entries[:, part.joints] = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
     q = np.clip(
@@ -72,7 +72,7 @@ def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
     )
     targets = reached(robot, tasks, q)
     listed = solve(robot, targets, tasks=tasks)
-    begun = solve(robot, targets, tasks=tasks, q0=entries, prefer="fast", max_starts=1)
+    begun = solve(robot, targets, tasks=tasks, q0=entries, prefer="fast", max_seeds=1)
     assert listed.success.all()
     assert np.mean(listed.iterations < begun.iterations) > 0.4  # (few other entries are as good)
 
@@ -162,5 +162,5 @@ def test_a_posture_of_one_joint_in_any_order_and_one_at_a_time() -> None:
 
 def test_a_posture_alone_is_refused() -> None:
     robot = supple.load("panda")
-    with pytest.raises(InputError, match="no PostureTask"):
+    with pytest.raises(InputError, match="must not all be PostureTask"):
         solve(robot, robot.neutral(), tasks=PostureTask())

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import AxisTask, PositionTask, Status, solve
-from supple.ik.problem import search_of
+from supple import AxisTask, PositionTask, SolveStatus, solve
+from supple.ik.problem import compile_problem
 
 PANDA = supple.load("panda")
 T = PANDA.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
@@ -64,34 +64,34 @@ def test_steps_of_tasks_that_changed(kind: Any) -> None:
 def fresh(name: str = "double_y") -> tuple[supple.Robot, Any]:
     """A robot for which nothing has been made yet, and targets of it."""
     robot = supple.load(name).with_base(np.eye(4))
-    search_of.__globals__["_search"].cache_clear()
+    compile_problem.__globals__["_compiled"].cache_clear()
     return robot, list(robot.fk(robot.neutral() + 0.05))
 
 
 def test_a_first_call_without_time_does_not_make_the_table() -> None:
     robot, target = fresh()
     found = solve(robot, target, timeout=0.0)
-    assert found.status == Status.TIMEOUT
+    assert found.status == SolveStatus.TIMEOUT
     assert np.isfinite(found.q).all()
-    assert search_of(robot, None).kernel.seeds == 0
+    assert compile_problem(robot, None).kernel.seeds == 0
     batch = solve(robot, np.array(target)[None], timeout=0.0)
-    assert batch.status[0] == Status.TIMEOUT
-    assert search_of(robot, None).kernel.seeds == 0
+    assert batch.status[0] == SolveStatus.TIMEOUT
+    assert compile_problem(robot, None).kernel.seeds == 0
     solve(robot, target)
-    assert search_of(robot, None).kernel.seeds == 2048
+    assert compile_problem(robot, None).kernel.seeds == 2048
 
 
 def test_short_calls_make_the_table_little_by_little() -> None:
     """Each has half of its time for the table, and solves without it meanwhile."""
     robot, target = fresh()
     solve(robot, target, timeout=1e-4)  # the table takes far longer on any machine
-    assert search_of(robot, None).kernel.seeds == 0
+    assert compile_problem(robot, None).kernel.seeds == 0
     for _ in range(10_000):
         found = solve(robot, target, timeout=1e-3)
-        assert found.status in (Status.CONVERGED, Status.TIMEOUT)
-        if search_of(robot, None).kernel.seeds:
+        assert found.status in (SolveStatus.CONVERGED, SolveStatus.TIMEOUT)
+        if compile_problem(robot, None).kernel.seeds:
             break
-    assert search_of(robot, None).kernel.seeds == 2048
+    assert compile_problem(robot, None).kernel.seeds == 2048
     assert solve(robot, target).success
 
 
@@ -99,7 +99,7 @@ def test_a_search_without_the_table_finds_answers() -> None:
     robot, _ = fresh("panda")
     T = robot.fk(robot.random(50, seed=0))
     while not (found := solve(robot, T[0], timeout=2e-4)).success:
-        assert found.status == Status.TIMEOUT
+        assert found.status == SolveStatus.TIMEOUT
     far = T[0].copy()
     far[0, 3] += 3.0
-    assert solve(robot, far, timeout=2e-4).status in (Status.UNREACHABLE, Status.TIMEOUT)
+    assert solve(robot, far, timeout=2e-4).status in (SolveStatus.UNREACHABLE, SolveStatus.TIMEOUT)

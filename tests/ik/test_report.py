@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, PoseTask, PositionTask, SolveReport, Status, damping, solve
+from supple import InputError, PoseTask, PositionTask, SolveReport, SolveStatus, damping, solve
 from targets import boundary
 
 PANDA = supple.load("panda")
@@ -17,8 +17,8 @@ T = PANDA.fk(PANDA.random(30, seed=41))
 
 def told(target: np.ndarray, **options: object) -> tuple[supple.Solution, SolveReport]:
     found = solve(PANDA, target, explain=True, **options)  # type: ignore[arg-type]
-    assert found.story is not None
-    return found, found.story
+    assert found.report is not None
+    return found, found.report
 
 
 RULES = [None, damping.Constant(1e-3), damping.SpeedBound.for_robot(PANDA)]
@@ -26,42 +26,42 @@ RULES = [None, damping.Constant(1e-3), damping.SpeedBound.for_robot(PANDA)]
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("start", [False, True])
-def test_the_story_is_of_the_same_answer(rule: damping.KernelRule | None, start: bool) -> None:
+def test_the_report_is_of_the_same_solution(rule: damping.KernelRule | None, start: bool) -> None:
     q0 = PANDA.neutral() if start else None
     for target in T[:8]:
         plain = solve(PANDA, target, q0=q0, damping=rule)
-        found, story = told(target, q0=q0, damping=rule)
-        assert plain.story is None
+        found, report = told(target, q0=q0, damping=rule)
+        assert plain.report is None
         assert (found.q == plain.q).all()
-        assert story.iterations == plain.iterations
-        assert story.starts >= plain.restarts + 1
+        assert report.iterations == plain.iterations
+        assert report.seeds >= plain.restarts + 1
         sigma = np.linalg.svd(PANDA.jacobian(found.q), compute_uv=False)
-        assert story.sigma_min == pytest.approx(sigma[-1], rel=1e-9)
+        assert report.sigma_min == pytest.approx(sigma[-1], rel=1e-9)
         lin = PoseTask().linearize(PANDA, found.q, target)
         if rule is not None:
-            assert story.lambda2 == pytest.approx(rule(lin), rel=1e-6)
-        assert 0 <= story.failed <= story.starts
-        assert (story.best_failed is None) == (story.failed == 0)
-        assert story.blocking == ()
-        assert story.seconds > 0
-        text = str(story)
+            assert report.lambda2 == pytest.approx(rule(lin), rel=1e-6)
+        assert 0 <= report.failed <= report.seeds
+        assert (report.best_failed is None) == (report.failed == 0)
+        assert report.blocking == ()
+        assert report.seconds > 0
+        text = str(report)
         assert "singular value" in text
-        assert f"{story.iterations} iterations" in text
+        assert f"{report.iterations} iterations" in text
 
 
 def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
     for far in (0.3, 2.0):
         target = T[0].copy()
         target[2, 3] += far
-        found, story = told(target, max_starts=40)
-        assert found.status is Status.UNREACHABLE
-        assert 16 <= story.failed <= story.starts <= 40
-        assert story.best_failed is not None
+        found, report = told(target, max_seeds=40)
+        assert found.status is SolveStatus.UNREACHABLE
+        assert 16 <= report.failed <= report.seeds <= 40
+        assert report.best_failed is not None
         # The closest pose is found from the best of them: it is no farther, in the norm.
-        assert np.hypot(*story.best_failed) >= 0.999 * np.hypot(
+        assert np.hypot(*report.best_failed) >= 0.999 * np.hypot(
             found.position_error, found.rotation_error
         )
-        assert "failed" in str(story)
+        assert "failed" in str(report)
 
 
 def test_a_limit_that_blocks_is_named() -> None:
@@ -72,23 +72,23 @@ def test_a_limit_that_blocks_is_named() -> None:
     for bend, end in ((2.0, "upper"), (0.0, "lower")):
         goal = free.fk([0.4, bend])[:3, 3]
         found = solve(robot, goal, tasks=hand, explain=True)
-        assert found.status is Status.UNREACHABLE
-        assert found.story is not None
-        assert found.story.blocking == ((robot.joint_names[1], end),)
-        assert f"{robot.joint_names[1]} blocks at its {end} limit" in str(found.story)
+        assert found.status is SolveStatus.UNREACHABLE
+        assert found.report is not None
+        assert found.report.blocking == ((robot.joint_names[1], end),)
+        assert f"{robot.joint_names[1]} blocks at its {end} limit" in str(found.report)
     # Straight ahead and out of reach nothing blocks.
     found = solve(free, [3.0, 0.0, 0.0], tasks=hand, explain=True)
-    assert found.story is not None
-    assert found.story.at_limit == ()
+    assert found.report is not None
+    assert found.report.at_limit == ()
 
 
 def test_at_the_edge_of_the_workspace_the_lost_direction_is_told() -> None:
     q, T0, _ = boundary(PANDA, 3)
     for at, target in zip(q, T0, strict=True):
-        found, story = told(target, q0=at)
+        found, report = told(target, q0=at)
         assert found.success
-        assert story.sigma_min < 1e-3
-        assert ("lost: " in str(story)) or ("hardest: " in str(story))
+        assert report.sigma_min < 1e-3
+        assert ("lost: " in str(report)) or ("weakest: " in str(report))
 
 
 def test_what_it_is_not_of() -> None:
@@ -99,8 +99,8 @@ def test_what_it_is_not_of() -> None:
 
 
 def test_it_is_plain_data() -> None:
-    found, story = told(T[0], prefer="limits")
+    found, report = told(T[0], prefer="limits")
     again = pickle.loads(pickle.dumps(found))
-    assert again.story == story
+    assert again.report == report
     with pytest.raises(AttributeError):
-        story.failed = 0  # type: ignore[misc]
+        report.failed = 0  # type: ignore[misc]

@@ -7,7 +7,7 @@ import pytest
 
 import supple
 from supple import PoseTask, PositionTask
-from supple.ik.problem import search_of
+from supple.ik.problem import compile_problem
 
 
 def arm(n: int) -> supple.Robot:
@@ -18,7 +18,7 @@ def arm(n: int) -> supple.Robot:
 @pytest.mark.parametrize("n", [3, 6, 9])
 def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
     """Its kinematics; m weights; J Jᵀ, of which half is enough; Jᵀe and Jᵀz; q + scale dq."""
-    small, large = (np.array(search_of(arm(k), task).kernel.operations()) for k in (n, n + 1))
+    small, large = (np.array(compile_problem(arm(k), task).kernel.operations()) for k in (n, n + 1))
     joint = np.array(arm(n + 1).operations()) - arm(n).operations()
     gram = m * (m + 1) // 2
     expected = joint + np.array([m + gram + 2 * m + 1, m + gram + 2 * (m - 1) + 1])
@@ -28,15 +28,15 @@ def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
 
 def test_joints_wait_for_each_other() -> None:
     """At least a sum and a product each."""
-    depths = [search_of(arm(n), None).kernel.operations()[3] for n in (5, 25)]
+    depths = [compile_problem(arm(n), None).kernel.operations()[3] for n in (5, 25)]
     assert depths[1] - depths[0] >= 2 * 20
 
 
 def test_parts_cost_less_than_the_whole() -> None:
     """Zeros of a matrix cost as much as other numbers."""
     from several_arms import arms
-    from supple.ik.subproblems import parts_of
+    from supple.ik.subproblems import subproblems_of
 
-    search = search_of(arms("ur5e", "panda"), None)
-    parts = [part.search.kernel.operations() for part in parts_of(search)]
-    assert 2 * sum(sum(part[:2]) for part in parts) < sum(search.kernel.operations()[:2])
+    problem = compile_problem(arms("ur5e", "panda"), None)
+    parts = [part.problem.kernel.operations() for part in subproblems_of(problem)]
+    assert 2 * sum(sum(part[:2]) for part in parts) < sum(problem.kernel.operations()[:2])

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 import supple
 from calls import mimicking
 from several_arms import HEAD, arms, far_of, hold, somewhere
-from supple import AxisTask, PoseTask, PositionTask, Status, solve
-from supple.ik import position
-from supple.ik.problem import Search, search_of
-from supple.ik.subproblems import Part, parts_of
-from targets import apart
+from supple import AxisTask, PoseTask, PositionTask, SolveStatus, solve
+from supple.ik import driver
+from supple.ik.problem import CompiledProblem, compile_problem
+from supple.ik.subproblems import Subproblem, subproblems_of
+from targets import apart, fields_of
 from trees import Tree, trees
 
 
-def of(robot: supple.Robot, *tasks: supple.Task) -> tuple[Search, tuple[Part, ...]]:
-    search = search_of(robot, tasks)
-    return search, parts_of(search)
+def of(robot: supple.Robot, *tasks: supple.Task) -> tuple[CompiledProblem, tuple[Subproblem, ...]]:
+    problem = compile_problem(robot, tasks)
+    return problem, subproblems_of(problem)
 
 
 def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
@@ -42,31 +42,31 @@ def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
         PoseTask(data.draw(frames), base=data.draw(base), axes=data.draw(axes))
         for _ in range(data.draw(st.integers(1, 3)))
     )
-    search, parts = of(tree.robot, *tasks)
+    problem, parts = of(tree.robot, *tasks)
     numbers = np.concatenate([part.numbers for part in parts])
-    assert sorted(numbers) == list(range(search.layout.kernel.targets))
+    assert sorted(numbers) == list(range(problem.layout.kernel.targets))
     held = [j for part in parts for j in part.joints]
     assert len(set(held)) == len(held)
     q = np.stack([tree.q, tree.q + tree.qd])
-    J = search.layout.jacobian(q)
-    goals = search.layout.reached(q[::-1])
+    J = problem.layout.jacobian(q)
+    goals = problem.layout.reached(q[::-1])
     for part in parts:
         k = sorted({int(x) // 12 for x in part.numbers})
         rows = np.concatenate([np.arange(6 * i, 6 * i + 6) for i in k])
         assert not np.delete(J[:, rows], part.joints, axis=2).any()
         # rows and errors of the part alone are those of the whole
-        own = part.search.layout
+        own = part.problem.layout
         near = tree.rounding * 1e3
         alone = q[:, part.joints]
         np.testing.assert_allclose(
             own.jacobian(alone), J[:, rows][:, :, part.joints], rtol=0, atol=near
         )
         np.testing.assert_allclose(
-            own.reached(alone), search.layout.reached(q)[:, part.numbers], rtol=0, atol=near
+            own.reached(alone), problem.layout.reached(q)[:, part.numbers], rtol=0, atol=near
         )
         np.testing.assert_allclose(
             own.error(alone, goals[:, part.numbers]),
-            search.layout.error(q, goals)[:, rows],
+            problem.layout.error(q, goals)[:, rows],
             rtol=0,
             atol=1e-6,
         )
@@ -84,9 +84,9 @@ def test_arms_on_a_stand_are_apart_and_on_a_lift_are_not() -> None:
 
 def test_one_arm_is_the_search_itself() -> None:
     for robot in (supple.load("panda"), mimicking()):
-        search = search_of(robot, None)
-        (part,) = parts_of(search)
-        assert part.search is search
+        problem = compile_problem(robot, None)
+        (part,) = subproblems_of(problem)
+        assert part.problem is problem
         assert part.joints.tolist() == list(range(robot.dof))
 
 
@@ -106,31 +106,31 @@ def test_tasks_that_nothing_moves_are_kept() -> None:
     one, two = stand.tips
     still = PositionTask("0: " + supple.load("ur5e").description.root)
     _, parts = of(stand, PoseTask(one), still, AxisTask(two))
-    assert [part.search.layout.tasks for part in parts] == [
+    assert [part.problem.layout.tasks for part in parts] == [
         (PoseTask(one), still),
         (AxisTask(two),),
     ]
     (whole,) = of(stand, still)[1]
-    assert whole.search.layout.robot is stand
+    assert whole.problem.layout.robot is stand
 
 
 def test_what_looks_at_the_whole_is_not_divided() -> None:
     stand = arms("ur5e", "panda")
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Region(0.1, 0.1, direction=[1.0] * 12)
-    assert len(parts_of(search_of(stand, tasks, rule))) == 1
+    assert len(subproblems_of(compile_problem(stand, tasks, rule))) == 1
     for joints in (None, stand.joint_names[1:3]):  # of all, and of one arm
         posture = (*tasks, supple.PostureTask(joints=joints))
-        assert len(parts_of(search_of(stand, posture))) == 1
+        assert len(subproblems_of(compile_problem(stand, posture))) == 1
 
 
 def test_rule_and_step_go_with_the_parts() -> None:
     stand = arms("ur5e", "panda")
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Constant(0.02)
-    for part in parts_of(search_of(stand, tasks, rule, 0.2)):
-        assert part.search.given == (rule, 0.2)
-        assert part.search.rule is rule
+    for part in subproblems_of(compile_problem(stand, tasks, rule, 0.2)):
+        assert part.problem.settings == (rule, 0.2)
+        assert part.problem.rule is rule
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -150,7 +150,7 @@ def test_mimics_join_what_they_move(count: int) -> None:
 WAYS = ["a batch", "one by one", "one by one, explained"]
 
 
-def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supple.Solution:
+def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supple.BatchSolution:
     """All of some targets; of single calls the answers of all."""
     if way == "a batch":
         return solve(robot, T, threads=2, **more)
@@ -158,8 +158,8 @@ def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supp
     for i in range(len(T[0])):
         own = {} if q0 is None else {"q0": q0[i]}
         each.append(solve(robot, [one[i] for one in T], explain=way == WAYS[2], **own, **more))
-    parts = zip(*(one[:6] for one in each), strict=True)
-    return supple.Solution(*map(np.array, parts))
+    parts = zip(*(fields_of(one)[:6] for one in each), strict=True)
+    return supple.BatchSolution(*map(np.array, parts))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -168,7 +168,7 @@ def test_each_arm_does_what_it_does_alone(way: str) -> None:
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     found = ask(robot, T, way)
-    assert found.status.tolist() == [Status.CONVERGED] * 40
+    assert found.status.tolist() == [SolveStatus.CONVERGED] * 40
     hold(robot, T, found)
     assert (found.q[:, 0] == robot.lower[0]).all()
     effort = np.zeros((2, 40))
@@ -189,7 +189,7 @@ def test_one_out_of_reach(arm: int, way: str) -> None:
     T = somewhere(robot, 10)
     T[arm][7, 0, 3] += 5
     found = ask(robot, T, way)
-    assert ((found.status == Status.UNREACHABLE) == (np.arange(10) == 7)).all()
+    assert ((found.status == SolveStatus.UNREACHABLE) == (np.arange(10) == 7)).all()
     hold(robot, T, found)
     far = far_of(robot, found.q, T)
     assert (far[:, 1 - arm] <= 1e-6 + 1e-12).all()
@@ -208,7 +208,7 @@ def test_from_a_start(way: str, prefer: str) -> None:
     found = ask(robot, T, way, q0=q0, prefer=prefer)
     assert robot.joint_names[0] == HEAD
     assert (found.q[:, 0] == np.clip(q0[:, 0], robot.lower[0], robot.upper[0])).all()
-    assert found.status.tolist() == [Status.CONVERGED] * 20
+    assert found.status.tolist() == [SolveStatus.CONVERGED] * 20
     hold(robot, T, found)
     if prefer == "nearest":
         assert np.abs(found.q - q0)[:, 1:].max() < 0.3
@@ -223,8 +223,8 @@ def test_what_is_not_finite() -> None:
     q0[9, 4] = np.inf
     found = solve(robot, T, q0=q0, prefer="fast")
     bad = np.isin(np.arange(12), (3, 5, 8, 9))
-    assert ((found.status == Status.NONFINITE_INPUT) == bad).all()
-    assert (found.status[~bad] == Status.CONVERGED).all()
+    assert ((found.status == SolveStatus.NONFINITE_INPUT) == bad).all()
+    assert (found.status[~bad] == SolveStatus.CONVERGED).all()
     assert (found.q[bad] == robot.neutral()).all()
     assert not found.iterations[bad].any()
     assert not found.restarts[bad].any()
@@ -237,9 +237,9 @@ def test_what_is_not_finite() -> None:
 def test_when_time_is_up() -> None:
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 5)
-    assert (solve(robot, T, timeout=0).status == Status.TIMEOUT).all()
+    assert (solve(robot, T, timeout=0).status == SolveStatus.TIMEOUT).all()
     one = solve(robot, [each[0] for each in T], timeout=0)
-    assert one.status is Status.TIMEOUT
+    assert one.status is SolveStatus.TIMEOUT
     assert np.isfinite(one.q).all()
 
 
@@ -248,11 +248,11 @@ def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch
     T = somewhere(robot, 40)
     same = solve(robot, T)
     clock = iter([1e3] * 4 + [0.0] * 6)  # of two parts of five pieces
-    monkeypatch.setattr(position, "_PIECES", (8, 8))
-    monkeypatch.setattr(position, "_left", lambda ends: next(clock))
+    monkeypatch.setattr(driver, "_MERGED", (8, 8))
+    monkeypatch.setattr(driver, "_remaining", lambda ends: next(clock))
     found = solve(robot, T, timeout=1e3)
-    assert (found.status[:16] == Status.CONVERGED).all()
-    assert (found.status[16:] == Status.TIMEOUT).all()
+    assert (found.status[:16] == SolveStatus.CONVERGED).all()
+    assert (found.status[16:] == SolveStatus.TIMEOUT).all()
     assert (found.q[:16] == same.q[:16]).all()
 
 
@@ -265,15 +265,15 @@ def test_parts_share_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> N
         times.append(1 / given[-1])
         return solves(*given, **how)
 
-    solves = position._Call._many
-    monkeypatch.setattr(position._Call, "_many", many)
+    solves = driver.Driver._run_on_cpu
+    monkeypatch.setattr(driver.Driver, "_run_on_cpu", many)
     assert solve(robot, somewhere(robot, 5), timeout=10.0).success.all()
     assert times == [1 / 2, 1.0]
 
 
 def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     robot = arms("ur5e", "panda")
-    monkeypatch.setattr(position, "_PIECES", (1000, 1000))
+    monkeypatch.setattr(driver, "_MERGED", (1000, 1000))
     told: list[tuple[int, int]] = []
     solve(robot, somewhere(robot, 3000), progress=lambda *now: told.append(now))
     done = [now for now, _ in told]
@@ -290,7 +290,7 @@ def test_several_answers_are_of_the_whole() -> None:
     assert len(found.q) > 1
     hold(robot, [np.stack([one] * len(found.q)) for one in T], found)
     best = solve(robot, T, prefer="limits")
-    assert best.status is Status.CONVERGED
+    assert best.status is SolveStatus.CONVERGED
 
 
 def test_an_empty_batch() -> None:
@@ -301,8 +301,12 @@ def test_an_empty_batch() -> None:
 def test_hands_and_feet_of_a_humanoid(robot_files: Callable[[str, str], Path]) -> None:
     robot = supple.urdf(robot_files("frax", "assets/unitree_g1/g1_29dof_rev_1_0.urdf"))
     ends = [f"{s}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for s in ("left", "right")]
-    parts = parts_of(search_of(robot, ends))
-    assert [(len(part.joints), part.search.primary) for part in parts] == [(17, 12), (6, 6), (6, 6)]
+    parts = subproblems_of(compile_problem(robot, ends))
+    assert [(len(part.joints), part.problem.primary) for part in parts] == [
+        (17, 12),
+        (6, 6),
+        (6, 6),
+    ]
     T = robot.fk(robot.random(300, seed=14), ends)
     found = solve(robot, T, tasks=ends)
     assert found.success.mean() >= 0.995

@@ -7,7 +7,7 @@ import pytest
 
 import supple
 from calls import mimicking
-from supple import PoseTask, PositionTask, PostureTask, Robot, Status, solve
+from supple import PoseTask, PositionTask, PostureTask, Robot, SolveStatus, solve
 from supple.describe import Description, Joint, Mimic
 from targets import boundary, hold
 
@@ -49,7 +49,7 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
     _, _, T5 = boundary(robot, 20)
     q0 = robot.random(20, seed=33)
     found = solve(robot, T5, q0=q0)
-    assert (found.status == Status.UNREACHABLE).all()
+    assert (found.status == SolveStatus.UNREACHABLE).all()
     hold(robot, T5, found)
     assert not nearer_by_turns(robot, found.q, q0).any()
 
@@ -119,7 +119,7 @@ def test_a_long_slide_has_no_turns() -> None:
     robot = Robot(Description("slide", (joint,)))
     target = np.array([5.0, 1.0, 0.0])
     found = solve(robot, target, tasks=PositionTask("tip"), q0=np.array([-19.0]))
-    assert found.status is Status.UNREACHABLE
+    assert found.status is SolveStatus.UNREACHABLE
     np.testing.assert_allclose(found.q, [5.0], atol=1e-6)
 
 
@@ -142,15 +142,15 @@ def geared(ratio: float | None) -> Robot:
 def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
     robot = geared(ratio)
     for target in robot.fk(np.linspace(-3, 3, 7)[:, None]):
-        found = solve(robot, target[:3, 3], tasks=PositionTask("tip"), q0=[60.0], max_starts=64)
+        found = solve(robot, target[:3, 3], tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
         if found.success:
             np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
     if ratio == round(ratio):
         assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
     # The closest pose is a stationary one, which turns of the mimic alone would leave.
     far = np.array([9.0, 4.0, 0.0])
-    found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_starts=64)
-    assert found.status is Status.UNREACHABLE
+    found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
+    assert found.status is SolveStatus.UNREACHABLE
     off = robot.fk(found.q)[:3, 3] - far
     assert abs(robot.jacobian(found.q)[:3, 0] @ off) < 1e-4
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import supple
-from supple import Robot, Status, solve
+from supple import Robot, SolveStatus, solve
 from targets import hold
 
 ARMS = ("panda", "youbot", "iiwa14", "ur5e", "puma560")
@@ -66,14 +66,14 @@ def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
         np.testing.assert_array_equal(alone.q, batch.q[i])
 
 
-def test_max_starts_is_how_long_the_search_goes_on() -> None:
+def test_max_seeds_is_how_long_the_search_goes_on() -> None:
     """What is not out of reach for sure is searched for as long as the caller says."""
     robot = supple.load("panda")
     T = swapped(robot, 100)
-    T = T[np.flatnonzero(solve(robot, T).status == Status.UNREACHABLE)[0]]
+    T = T[np.flatnonzero(solve(robot, T).status == SolveStatus.UNREACHABLE)[0]]
     for count in (1, 2, 3, 8, 20, 300):
-        found = solve(robot, T, max_starts=count)
-        assert found.status == Status.UNREACHABLE
+        found = solve(robot, T, max_seeds=count)
+        assert found.status == SolveStatus.UNREACHABLE
         assert found.restarts == count - 1
         assert np.isfinite(found.q).all()
     assert solve(robot, T).restarts >= 255
@@ -87,12 +87,12 @@ def test_few_starts_read_nothing_but_the_arguments(count: int) -> None:
     memory = np.full((66, robot.dof), np.nan)
     q0 = memory[1:-1]  # contiguous, so it is not copied
     q0[:] = robot.random(64, seed=3)
-    first = solve(robot, T, q0=q0, max_starts=count)
+    first = solve(robot, T, q0=q0, max_seeds=count)
     memory[0] = robot.random(seed=99)
     memory[-1] = robot.random(seed=98)
-    again = solve(robot, T, q0=q0, max_starts=count)
+    again = solve(robot, T, q0=q0, max_seeds=count)
     order = np.random.default_rng(0).permutation(64)
-    mixed = solve(robot, T[order], q0=q0[order], max_starts=count)
+    mixed = solve(robot, T[order], q0=q0[order], max_seeds=count)
     for other, own in ((again, slice(None)), (mixed, order)):
         np.testing.assert_array_equal(other.q, first.q[own])
         np.testing.assert_array_equal(other.status, first.status[own])
@@ -113,7 +113,7 @@ q0 = np.frombuffer(memory, np.float64, count * n, page).reshape(count, n)
 q0[:] = robot.random(count, seed=3)
 T = robot.fk(robot.random(count, seed=5))
 for starts in (1, 4, 8):
-    supple.solve(robot, T, q0=q0, max_starts=starts)
+    supple.solve(robot, T, q0=q0, max_seeds=starts)
 print("fine")
 """
 

@@ -18,7 +18,7 @@ import pytest
 
 from compile_once import only_one
 from supple.gpu import arrays
-from supple.ik.gpu import position, subproblems, targets
+from supple.ik.gpu import position, solvers, subproblems, targets
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
 _OPTIONS = ("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
@@ -39,14 +39,14 @@ _NEXT = "\0"  # between texts that are linked
 class Memory:
     """A piece of memory, filled with what nobody should read."""
 
-    def __init__(self, machine: Machine, size: int) -> None:
+    def __init__(self, device: Device, size: int) -> None:
         self._bytes = np.full(size + 256, 0xAB, np.uint8)
         self.pointer = -(-self._bytes.ctypes.data // 256) * 256
-        self.machine, self.stream = machine, 0
+        self.device, self.stream = device, 0
 
 
-class Machine:
-    """What `supple.gpu.runtime.Machine` does, on the CPU."""
+class Device:
+    """What `supple.gpu.runtime.Device` does, on the CPU."""
 
     number, processors = 0, 2
 
@@ -137,7 +137,7 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Let device="cuda" be the emulated one."""
     if not shutil.which("g++") or not sys.platform.startswith("linux"):
         pytest.skip("no g++ here, or no Linux")
-    machine = Machine(folder)
+    device = Device(folder)
 
     class Info:
         architecture = "emulated"
@@ -149,9 +149,9 @@ def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
         return _NEXT.join(texts).encode()
 
     for module in (position, subproblems):
-        patch.setattr(module, "machine", lambda number: machine)
+        patch.setattr(module, "open_device", lambda number: device)
     patch.setattr(position, "compile_linked", no_linker)
-    patch.setattr(position, "device_named", lambda name: (0, Info))
+    patch.setattr(solvers, "device_named", lambda name: (0, Info))
     patch.setattr(targets, "seen", _seen)
     for module in (subproblems, targets):
         patch.setattr(module, "compile_source", no_compiler)

@@ -13,7 +13,7 @@ from supple import AxisTask, PoseTask, PositionTask, PostureTask
 from supple.describe import Description, Joint, Mimic
 from supple.gpu.runtime import compile_source
 from supple.ik.gpu.position import texts
-from supple.ik.problem import search_of
+from supple.ik.problem import compile_problem
 from supple.motion.damping import RULES
 from targets import PANDA
 
@@ -73,9 +73,9 @@ def compile_all(architecture: str) -> None:
     """
     every = [*CASES.values(), *((supple.load(name), None, None) for name in ARMS)]
     posture = (PoseTask(), PostureTask())
-    made = [texts(search_of(*case)) for case in every]
+    made = [texts(compile_problem(*case)) for case in every]
     for name, tasks in [*((name, None) for name in ARMS[:4]), ("panda", posture)]:
-        made.append(texts(search_of(supple.load(name), tasks), several=True))
+        made.append(texts(compile_problem(supple.load(name), tasks), several=True))
     apart = {text: len(files) > 1 for one in made for files in one.values() for text in files}
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda text: compile_source(text, architecture, apart=apart[text]), apart))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import supple
-from supple import Status
+from supple import SolveStatus
 from supple.describe import Description, Joint
 from targets import apart
 
@@ -44,12 +44,12 @@ def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarra
     return np.stack([apart(robot.fk(q, t), one) for t, one in zip(robot.tips, T, strict=True)], 1)
 
 
-def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.Solution) -> None:
+def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.BatchSolution) -> None:
     """What is told of all frames together is true."""
     far, off = far_of(robot, found.q, T).max(axis=1)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
-    good = found.status == Status.CONVERGED
+    good = found.status == SolveStatus.CONVERGED
     assert (far[good] <= 1e-6 + 1e-12).all()
     assert (off[good] <= 1e-6 + 1e-12).all()
     assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 import supple
-from supple import AxisTask, OrientationTask, PoseTask, PositionTask, Status
+from supple import AxisTask, OrientationTask, PoseTask, PositionTask, Solution, SolveStatus
 
 Array = np.ndarray
 
@@ -56,7 +57,7 @@ def hold(
     far, off = apart(robot.fk(q), T)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
-    good = np.asarray(found.status) == Status.CONVERGED
+    good = np.asarray(found.status) == SolveStatus.CONVERGED
     assert (np.asarray(far)[good] <= position * (1 + 1e-9)).all()
     assert (np.asarray(off)[good] <= rotation + 1e-12).all()
 
@@ -108,3 +109,9 @@ def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Arr
     T5 = T0.copy()
     T5[:, :3, 3] += 0.05 * u
     return q, T0, T5
+
+
+def fields_of(found: Solution, first: str = "q") -> tuple[Any, ...]:
+    """The fields of a solution, from one on, as a tuple that can be compared."""
+    names = [field.name for field in dataclasses.fields(found)]
+    return tuple(getattr(found, name) for name in names[names.index(first) :])

@@ -7,8 +7,9 @@
 
 namespace supple {
 
-// How a problem came out: values of `Status` in src/supple/control/trajectory.py.
-enum class Outcome : signed char { solved = 3, unreachable, timeout, nonfinite };
+// The result of a problem, in order of severity: the values of `SolveStatus` in
+// src/supple/ik/status.py.
+enum class Outcome : signed char { solved, unreachable, timeout, nonfinite };
 
 // A start that gets nowhere is given up: every `window` iterations its cost must have fallen to
 // `progress` of what it was. The first starts are given up soon, for most targets have many ways;

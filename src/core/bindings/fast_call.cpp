@@ -1,5 +1,5 @@
-// One target and the usual arguments do not go through Python: a function of Python's is wrapped by
-// an object that is called in its place, and calls it only with what it does not know itself.
+// The fast path of `solve`: an object that is called in place of the Python function. It solves one
+// target with common arguments itself, and passes every other call on to the function.
 #define NO_IMPORT_ARRAY
 #include "bindings/fast_call.hpp"
 
@@ -21,26 +21,35 @@ namespace {
 
 using namespace nb::literals;
 
-// What a call says, beside the robot and the target.
+// The arguments of a call, apart from the robot and the target.
 struct SolveArguments {
   PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
-  double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
-  long max_starts = 0;  // the usual number
+  double position = 0, rotation = 0, timeout = std::numeric_limits<double>::infinity();
+  long max_starts = 0;  // 0: the default
   bool fast = false, nearest = false;
 };
 
-// One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
-// restarts, None), a tuple of its own type; null without an error if an argument is not what this
-// takes as it is: arrays of float64, bounds above zero.
-PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& wish, long long began,
-              PyTypeObject* kind, PyObject* statuses) {
+constexpr int solution_fields = 7;
+
+// The class of a solution: a Python class whose instances hold only its slots. Filling them in
+// place takes a tenth of the time of a call of the class.
+struct SolutionClass {
+  PyTypeObject* type;
+  Py_ssize_t offset[solution_fields];  // of the slots, in the order of `__slots__`
+};
+
+// Solves one problem. Returns a solution with q (n,), statuses[outcome], position error, rotation
+// error, iterations, restarts and None; null without an error if an argument is not in the form
+// that is taken here: arrays of float64, tolerances above zero.
+PyObject* solve_single(PySolver& solver, PyObject* target, const SolveArguments& arguments,
+                       long long began, const SolutionClass& solution, PyObject* statuses) {
   const int n = solver.coordinates();
-  const double* const start = wish.q0 == Py_None ? nullptr : plain(wish.q0, n);
+  const double* const start = arguments.q0 == Py_None ? nullptr : plain(arguments.q0, n);
   double numbers[12 * PySolver::most_tasks];
-  if (!solver.take(target, numbers) || (!start && wish.q0 != Py_None) ||
-      !(wish.position > 0 && std::isfinite(wish.position)) ||
-      !(wish.rotation > 0 && std::isfinite(wish.rotation)) || wish.max_starts < 0 ||
-      wish.max_starts > std::numeric_limits<int>::max() || !(wish.timeout >= 0)) {
+  if (!solver.take(target, numbers) || (!start && arguments.q0 != Py_None) ||
+      !(arguments.position > 0 && std::isfinite(arguments.position)) ||
+      !(arguments.rotation > 0 && std::isfinite(arguments.rotation)) || arguments.max_starts < 0 ||
+      arguments.max_starts > std::numeric_limits<int>::max() || !(arguments.timeout >= 0)) {
     return nullptr;
   }
   SolveRequest request{};
@@ -55,28 +64,31 @@ PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& wish, lo
   request.target = numbers;
   request.q0 = start;
   request.single = true;
-  request.nearest = start && !wish.fast;
+  request.nearest = start && !arguments.fast;
   request.q = data_of<double>(q);
   request.outcome = &outcome;
   request.error = error;
   request.effort = effort;
   request.found = &found;
   request.next = &next;
-  const long long deadline = std::isfinite(wish.timeout) ? began + nanoseconds(wish.timeout) : 0;
-  solver.run({wish.position, wish.rotation, int(wish.max_starts), deadline}, request);
+  const long long deadline =
+      std::isfinite(arguments.timeout) ? began + nanoseconds(arguments.timeout) : 0;
+  solver.run({arguments.position, arguments.rotation, int(arguments.max_starts), deadline},
+             request);
   if (outcome == Outcome::nonfinite) return nullptr;
-  nb::object made = nb::steal(kind->tp_alloc(kind, 7));
+  nb::object made = nb::steal(solution.type->tp_alloc(solution.type, 0));
   if (!made.is_valid()) return nullptr;
-  PyObject* const parts[] = {q.release().ptr(),
-                             Py_NewRef(PyTuple_GET_ITEM(statuses, int(outcome))),
-                             PyFloat_FromDouble(error[0]),
-                             PyFloat_FromDouble(error[1]),
-                             PyLong_FromLong(effort[0]),
-                             PyLong_FromLong(effort[1] - 1),
-                             Py_NewRef(Py_None)};
+  PyObject* const parts[solution_fields] = {q.release().ptr(),
+                                            Py_NewRef(PyTuple_GET_ITEM(statuses, int(outcome))),
+                                            PyFloat_FromDouble(error[0]),
+                                            PyFloat_FromDouble(error[1]),
+                                            PyLong_FromLong(effort[0]),
+                                            PyLong_FromLong(effort[1] - 1),
+                                            Py_NewRef(Py_None)};
   bool whole = true;
-  for (int i = 0; i < 7; ++i) {
-    PyTuple_SET_ITEM(made.ptr(), i, parts[i]);
+  for (int i = 0; i < solution_fields; ++i) {
+    char* const object = reinterpret_cast<char*>(made.ptr());
+    *reinterpret_cast<PyObject**>(object + solution.offset[i]) = parts[i];
     whole &= parts[i] != nullptr;
   }
   return whole ? made.release().ptr() : nullptr;
@@ -88,12 +100,14 @@ struct CachedSolver {
   PyObject *robot, *tasks, *damping, *solver;
 };
 
-// What it holds is counted by hand: it is an object of Python's own kind, which nanobind's are not.
+// References are counted by hand: this is a plain Python object, not one of nanobind's.
 struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *whole, *kernel_of, *kind, *statuses, *task;
-  CachedSolver known[4];  // what was called for, the last ones
+  SolutionClass solution;                         // `kind`
+  double position_tolerance, rotation_tolerance;  // the defaults of `whole`
+  CachedSolver known[4];                          // the solvers of the last calls
   int last;
 };
 
@@ -116,71 +130,72 @@ bool is_count(PyObject* given, long& count) {
   return !beyond && count > 0;
 }
 
-bool says(PyObject* given, const char* word) {
+bool equals(PyObject* given, const char* word) {
   return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
 }
 
 bool is_none(PyObject* given, SolveArguments&) { return given == Py_None; }
 
-// The arguments by their names, the commonest first, and whether one has a value that is known
-// here. (Names in a call are interned, so that comparing pointers will do.)
+// The arguments by their names, the most common first; `take` returns whether the fast path accepts
+// the value. (Names in a call are interned, so that comparing pointers is enough.)
 struct Argument {
   const char* text;
-  bool (*take)(PyObject* given, SolveArguments& wish);
+  bool (*take)(PyObject* given, SolveArguments& arguments);
   PyObject* name = nullptr;
 };
-Argument arguments[] = {
-    {"q0", [](PyObject* given, SolveArguments& wish) { return (wish.q0 = given) != nullptr; }},
+Argument known_arguments[] = {
+    {"q0",
+     [](PyObject* given, SolveArguments& arguments) { return (arguments.q0 = given) != nullptr; }},
     {"position_tolerance",
-     [](PyObject* given, SolveArguments& wish) { return is_number(given, wish.position); }},
+     [](PyObject* given, SolveArguments& arguments) {
+       return is_number(given, arguments.position);
+     }},
     {"rotation_tolerance",
-     [](PyObject* given, SolveArguments& wish) { return is_number(given, wish.rotation); }},
-    {"tasks",
-     [](PyObject* given, SolveArguments& wish) { return (wish.tasks = given) != nullptr; }},
+     [](PyObject* given, SolveArguments& arguments) {
+       return is_number(given, arguments.rotation);
+     }},
+    {"tasks", [](PyObject* given,
+                 SolveArguments& arguments) { return (arguments.tasks = given) != nullptr; }},
     {"prefer",
-     [](PyObject* given, SolveArguments& wish) {
-       wish.fast = says(given, "fast");
-       wish.nearest = says(given, "nearest");
-       return wish.fast || wish.nearest || given == Py_None;
+     [](PyObject* given, SolveArguments& arguments) {
+       arguments.fast = equals(given, "fast");
+       arguments.nearest = equals(given, "nearest");
+       return arguments.fast || arguments.nearest || given == Py_None;
      }},
     {"timeout",
-     [](PyObject* given, SolveArguments& wish) {
-       return given == Py_None || is_number(given, wish.timeout);
+     [](PyObject* given, SolveArguments& arguments) {
+       return given == Py_None || is_number(given, arguments.timeout);
      }},
-    {"max_starts",
-     [](PyObject* given, SolveArguments& wish) {
-       return given == Py_None || is_count(given, wish.max_starts);
+    {"max_seeds",
+     [](PyObject* given, SolveArguments& arguments) {
+       return given == Py_None || is_count(given, arguments.max_starts);
      }},
-    {"damping",
-     [](PyObject* given, SolveArguments& wish) { return (wish.damping = given) != nullptr; }},
-    {"threads",  // (one target has one)
+    {"damping", [](PyObject* given,
+                   SolveArguments& arguments) { return (arguments.damping = given) != nullptr; }},
+    {"threads",  // (one target takes one thread)
      [](PyObject* given, SolveArguments&) {
        long threads;
        return given == Py_None || is_count(given, threads);
      }},
-    {"solutions",
-     [](PyObject* given, SolveArguments&) {
-       long solutions;
-       return is_count(given, solutions) && solutions == 1;
-     }},
     {"explain", [](PyObject* given, SolveArguments&) { return given == Py_False; }},
     {"device",
-     [](PyObject* given, SolveArguments&) { return given == Py_None || says(given, "cpu"); }},
-    {"precision", [](PyObject* given, SolveArguments&) { return says(given, "mixed"); }},
+     [](PyObject* given, SolveArguments&) { return given == Py_None || equals(given, "cpu"); }},
+    {"precision", [](PyObject* given, SolveArguments&) { return equals(given, "mixed"); }},
+    {"solutions", is_none},
     {"max_step", is_none},
     {"progress", is_none},
     {"stream", is_none},
 };
 
-bool understand(PyObject* name, PyObject* given, SolveArguments& wish) {
-  for (const Argument& one : arguments) {
-    if (one.name == name) return one.take(given, wish);
+bool accept(PyObject* name, PyObject* given, SolveArguments& arguments) {
+  for (const Argument& one : known_arguments) {
+    if (one.name == name) return one.take(given, arguments);
   }
   return false;
 }
 
-// What solves the tasks of a robot; nothing if there is an error, which is not for us to say unless
-// it is Ctrl-C, or the end of the program: such a one is left set.
+// The solver of the tasks of a robot. On an error it is invalid, and the error is cleared so that
+// the Python function reports it; KeyboardInterrupt and SystemExit propagate.
 nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
   for (const CachedSolver& one : self.known) {
     if (one.robot == robot && one.tasks == tasks && one.damping == damping) {
@@ -193,8 +208,7 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return {};
   }
-  // Only what cannot change is remembered by its identity: any other sequence may hold other tasks
-  // the next time.
+  // Only immutable tasks are cached by identity: a list may hold other tasks in the next call.
   const int is_task = PyObject_IsInstance(tasks, self.task);
   if (is_task < 0) return {};
   const bool fixed = tasks == Py_None || is_task || PyTuple_CheckExact(tasks);
@@ -212,21 +226,23 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
 
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
   FastCall& self = *reinterpret_cast<FastCall*>(object);
-  SolveArguments wish;
-  bool understood = PyVectorcall_NARGS(flags) == 2;
+  SolveArguments arguments;
+  arguments.position = self.position_tolerance;
+  arguments.rotation = self.rotation_tolerance;
+  bool accepted = PyVectorcall_NARGS(flags) == 2;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-  for (Py_ssize_t i = 0; understood && i < named; ++i) {
-    understood = understand(PyTuple_GET_ITEM(names, i), args[2 + i], wish);
+  for (Py_ssize_t i = 0; accepted && i < named; ++i) {
+    accepted = accept(PyTuple_GET_ITEM(names, i), args[2 + i], arguments);
   }
-  understood = understood && !(wish.nearest && wish.q0 == Py_None);
-  const long long began = understood && std::isfinite(wish.timeout) ? now() : 0;
+  accepted = accepted && !(arguments.nearest && arguments.q0 == Py_None);
+  const long long began = accepted && std::isfinite(arguments.timeout) ? now() : 0;
   const nb::object solver =
-      understood ? solver_of(self, args[0], wish.tasks, wish.damping) : nb::object();
+      accepted ? solver_of(self, args[0], arguments.tasks, arguments.damping) : nb::object();
   if (PyErr_Occurred()) return nullptr;
   if (solver.is_valid()) {
     try {
-      PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
-                                 reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
+      PyObject* const made = solve_single(*nb::inst_ptr<PySolver>(solver), args[1], arguments,
+                                          began, self.solution, self.statuses);
       if (made || PyErr_Occurred()) return made;
     } catch (const std::bad_alloc&) {
       return PyErr_NoMemory();
@@ -262,15 +278,15 @@ int clear(PyObject* object) {
   });
 }
 
-// What was called for, the last ones: not held beyond the end of the program.
-void forget_known(FastCall& self) {
+// Releases the cached solvers, so that none outlives the interpreter.
+void release_solvers(FastCall& self) {
   for (CachedSolver& one : self.known) {
     for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) Py_CLEAR(*part);
   }
 }
-FastCall* every[4];  // that were made
+FastCall* every[4];  // all objects
 
-void forget(PyObject* object) {
+void deallocate(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   std::replace(std::begin(every), std::end(every), reinterpret_cast<FastCall*>(object),
@@ -280,14 +296,14 @@ void forget(PyObject* object) {
   Py_DECREF(type);
 }
 
-// Whatever it is asked for, its class even, is the function's: so help, signature, annotations.
+// Attributes are those of the function, even its class: help, signature and annotations work.
 PyObject* attribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<FastCall*>(object)->whole, name);
 }
-PyObject* doc(PyObject* object, void*) {  // (help looks past the above)
+PyObject* doc(PyObject* object, void*) {  // (help bypasses the above)
   return PyObject_GetAttrString(reinterpret_cast<FastCall*>(object)->whole, "__doc__");
 }
-PyObject* shown(PyObject* object) {
+PyObject* repr(PyObject* object) {
   return PyObject_Repr(reinterpret_cast<FastCall*>(object)->whole);
 }
 PyObject* bound(PyObject* object, PyObject* to, PyObject*) {
@@ -303,10 +319,10 @@ PyTypeObject* direct_type() {
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                 {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                                 {Py_tp_clear, reinterpret_cast<void*>(clear)},
-                                {Py_tp_dealloc, reinterpret_cast<void*>(forget)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                                 {Py_tp_getattro, reinterpret_cast<void*>(attribute)},
                                 {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
-                                {Py_tp_repr, reinterpret_cast<void*>(shown)},
+                                {Py_tp_repr, reinterpret_cast<void*>(repr)},
                                 {Py_tp_members, members},
                                 {Py_tp_getset, gets},
                                 {0, nullptr}};
@@ -321,13 +337,22 @@ PyTypeObject* direct_type() {
 nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, nb::tuple statuses,
                   nb::type_object task) {
   PyTypeObject* const type = direct_type();
-  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind.ptr()), &PyTuple_Type)) {
-    throw nb::type_error("a type of tuples");
+  SolutionClass solution{reinterpret_cast<PyTypeObject*>(kind.ptr()), {}};
+  const nb::tuple slots = nb::cast<nb::tuple>(kind.attr("__slots__"));
+  if (slots.size() != solution_fields) throw nb::type_error("kind must have 7 slots");
+  for (int i = 0; i < solution_fields; ++i) {
+    const nb::object slot = kind.attr(slots[i]);
+    if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("kind must have slots");
+    solution.offset[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
   }
+  const nb::object defaults = whole.attr("__kwdefaults__");
   nb::object made = nb::steal(type->tp_alloc(type, 0));
   if (!made.is_valid()) throw nb::python_error();
   FastCall& self = *reinterpret_cast<FastCall*>(made.ptr());
   self.call = &called;
+  self.solution = solution;
+  self.position_tolerance = nb::cast<double>(defaults["position_tolerance"]);
+  self.rotation_tolerance = nb::cast<double>(defaults["rotation_tolerance"]);
   self.whole = whole.release().ptr();
   self.kernel_of = kernel_of.release().ptr();
   self.kind = kind.release().ptr();
@@ -340,20 +365,20 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, 
 }  // namespace
 
 void bind_call(nb::module_& m) {
-  for (Argument& one : arguments) one.name = PyUnicode_InternFromString(one.text);
+  for (Argument& one : known_arguments) one.name = PyUnicode_InternFromString(one.text);
   m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a, "task"_a,
-        "The function `whole`, quick where it is called with one target and usual arguments.",
+        "Return the function `whole` with a fast path for one target and common arguments.",
         nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "
                 "statuses: tuple[object, ...], task: type[typing.Any]) -> typing.Any"));
   m.def(
       "forget",
       [] {
         for (FastCall* one : every) {
-          if (one) forget_known(*one);
+          if (one) release_solvers(*one);
         }
       },
-      "Forgets the robots of the last calls.");
-  // (by its name, as a function is)
+      "Release the cached solvers of the last calls.");
+  // (pickled by name, like a function)
   nb::module_::import_("copyreg").attr("pickle")(
       nb::handle(reinterpret_cast<PyObject*>(direct_type())),
       nb::module_::import_("operator").attr("attrgetter")("__qualname__"));

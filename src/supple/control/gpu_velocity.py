@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from supple.control.velocity import VelocityIk, refuse
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
-from supple.gpu.runtime import compile_source, device_named, machine
+from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
 from supple.kinematics.arrays import refuse_out
 
@@ -40,15 +40,15 @@ class GpuFollower:
 
     def __init__(self, follower: VelocityIk, number: int, architecture: str) -> None:
         self.follower, self.architecture = follower, architecture
-        self.machine = machine(number)
+        self.device = open_device(number)
         self._kernels: dict[np.dtype[Any], tuple[Any, int]] = {}
 
     def kernel(self, dtype: np.dtype[Any]) -> tuple[Any, int]:
         """The kernel for a type of numbers, and how many blocks of it the GPU runs at a time."""
         if dtype not in self._kernels:
             code = compile_source(text_of(self.follower, dtype), self.architecture, fine=True)
-            kernel = self.machine.load(code, ("step",))["step"]
-            self._kernels[dtype] = kernel, self.machine.resident(kernel, _THREADS)
+            kernel = self.device.load(code, ("step",))["step"]
+            self._kernels[dtype] = kernel, self.device.resident(kernel, _THREADS)
         return self._kernels[dtype]
 
     def follow(
@@ -67,7 +67,7 @@ class GpuFollower:
             refuse_out(out, q.shape, q.dtype)
         if not q.size:
             return out  # type: ignore[no-any-return]
-        gpu, stream = self.machine, self.machine.stream()
+        gpu, stream = self.device, self.device.stream()
         gpu.use()
         arrays = [one for one in (q, twist, qd) if one is not None]
         memory = [gpu.allocate(one.nbytes, stream) for one in (*arrays, q)]
@@ -81,7 +81,7 @@ class GpuFollower:
 
     def follow_there(self, q: Any, twist: Any, qd: Any, out: Any, stream: Any) -> Any:
         """Of arrays in the GPU's memory, on a stream and without waiting."""
-        gpu, follower = self.machine, self.follower
+        gpu, follower = self.device, self.follower
         n, kinds = follower.layout.robot.dof, (np.float32, np.float64)
         gpu.use()
         if not follower.brakes:
@@ -126,7 +126,7 @@ class GpuFollower:
             return
         request = Request(q, qd, twist, out, count)
         kernel, most = self.kernel(dtype)
-        self.machine.launch(kernel, min(-(-count // _THREADS), most), _THREADS, stream, request)
+        self.device.launch(kernel, min(-(-count // _THREADS), most), _THREADS, stream, request)
 
 
 def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:

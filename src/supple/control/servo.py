@@ -1,67 +1,63 @@
-"""A control loop's step: from where the joints are to where they go next, in microseconds."""
+"""One step of a control loop: the next joint coordinates, in microseconds."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple.control.arguments import (
+    check_order,
+    check_robot_first,
+    command_converter,
+    compile_selected,
+    default_damping,
+    input_spec,
+    limits_for,
+    step_length,
+)
 from supple.control.controller import AnyStep, make_controller
-from supple.control.trajectory import EXCEEDS, Status
-from supple.errors import InputError, join_names, short_repr
+from supple.control.status import EXCEEDS, NEARLY, StepStatus, held_joints, limits_acting
+from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
-from supple.motion import damping
-from supple.motion.diagnostics import Held, Report, explain_taken
-from supple.motion.layout import CompiledTasks, compile_tasks
+from supple.motion.diagnostics import Report, explain_taken
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
 from supple.motion.step import DLS
-from supple.motion.task import (
-    AxisTask,
-    OrientationTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    Task,
-    TaskLike,
-    as_tasks,
-)
-from supple.motion.task_rows import Goal
-
-_NEARLY = 1 - 1e-9  # of a limit: as near as rounding lets a step come
+from supple.motion.task import Task, TaskLike
 
 
 class Servo(_core.Servo):
-    """Moves a robot towards what its tasks ask, one step of `dt` at a time.
+    """A controller that moves a robot towards its tasks, one step of `dt` per call.
 
         q = servo(q, velocity)                    resolved rate:  J q̇ = velocity
-        q = servo(q, velocity, target)            J q̇ = velocity + gain (target - where it is)
-        q = servo(q, target=target)               likewise, without feed-forward
+        q = servo(q, velocity, target)            J q̇ = velocity + gain (target - current pose)
+        q = servo(q, target=target)               the same without feed-forward
         q = servo(q, velocity, target, acceleration)         resolved acceleration (order=2)
 
-    The call returns where the joints are dt later (n,); `out=` takes an array to write that into,
-    which may be q itself: then nothing is allocated. Velocities, targets and accelerations are
-    those of the task (for a frame's pose a twist [v; w] (6,) [m/s, rad/s] and a pose (4, 4) [m], in
-    world axes unless the task says otherwise), or a sequence with one for each task, where None
-    means: none. Limits always hold, at singularities, for targets out of
-    reach and for targets that jump. A Servo remembers the speeds of the step before; it belongs to
-    one robot in one thread.
+    The call returns the joint coordinates dt later (n,). With `out=` it writes them into an array,
+    which may be q itself, and allocates nothing. Velocities, targets and accelerations are those of
+    the task: for a frame's pose a twist [v; w] (6,) [m/s, rad/s] and a pose (4, 4) [m], in world
+    axes unless the task says otherwise. Several tasks take a sequence with one entry per task; an
+    entry may be None. Limits always hold: at singularities, for targets out of reach and for
+    targets that jump. A Servo remembers the joint speeds of the step before, so that each one
+    belongs to one robot in one thread.
 
-    Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target - where
-    it is) - J̇q̇,  and motion that the tasks do not see dies away. A velocity that is not given is
-    zero, unless accelerations are all that is given: then those alone are followed.
+    Resolved acceleration:  J q̈ = acceleration + rate_gain (velocity - J q̇) + gain (target -
+    current pose) - J̇q̇.  Null-space motion decays at the rate `rest_gain`. A missing velocity is
+    zero, unless only accelerations are given: then the velocity is not controlled.
 
     Attributes:
-        robot: That moves.
-        tasks: What it does, their rows below each other.
-        step: Makes joint speeds (or accelerations) of J and what is asked.
-        limits: Of the joints.
+        robot: The controlled robot.
+        tasks: The tasks, their rows stacked in this order.
+        step: The step that computes joint speeds (or accelerations) from J and e.
+        limits: The limits of the joints.
 
     References:
         Whitney 1969; Wampler 1986, eqs. (49)-(51); Maciejewski & Klein 1988, section II.
@@ -85,51 +81,36 @@ class Servo(_core.Servo):
         rate_gain: float | None = None,
         rest_gain: float | None = None,
     ) -> None:
-        """Prepare everything that a step needs.
+        """Prepare the controller.
 
         Args:
-            robot: That moves.
-            tasks: A task, a frame's name (for its pose), or a sequence of those; the poses of all
-                end frames if left out.
-            dt: Length of a step [s].
-            step: Any step, or a callable of yours; by default DLS with `damping.Curvature` of the
-                frames that the tasks move, which is exact away from singularities and does not
-                overshoot at them.
-            limits: Of the joints; by default the robot's own positions and speeds, each joint for
-                itself. The norm of all speeds has no bound unless you give one (`max_norm`).
-            gain: Of the error to the target; by default 10/s, or 100/s² with order=2.
-            order: 1: resolved rate. 2: resolved acceleration.
-            rate_gain: Of the velocity's error, with order=2; by default 2 sqrt(gain) [1/s].
-            rest_gain: By which motion that tasks do not see dies away, with order=2 [1/s]; by
-                default rate_gain.
+            robot: The controlled robot.
+            tasks: A task, a frame's name (for its pose), or a sequence of these; by default the
+                poses of all end effectors.
+            dt: Length of a step [s], at most 5.
+            step: A step or a callable; by default DLS with `damping.Curvature` for the frames that
+                the tasks move, which is exact away from singularities and does not overshoot there.
+            limits: Limits of the joints; by default the robot's own positions and speeds. The norm
+                of all speeds is unbounded unless `max_norm` is given.
+            gain: Gain of the error to the target; by default 10/s, or 100/s² with order=2.
+            order: 1 for resolved rate, 2 for resolved acceleration.
+            rate_gain: Gain of the velocity error with order=2 [1/s]; by default 2 sqrt(gain).
+            rest_gain: Decay rate of null-space motion with order=2 [1/s]; by default rate_gain.
         """
-        if not isinstance(robot, Robot):
-            raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
-        self._layout, single = laid_out(robot, tasks)
-        kind: object = order
-        if not isinstance(kind, int) or kind not in (1, 2):
-            raise InputError(
-                f"order must be 1 (rate) or 2 (acceleration); given: {short_repr(order)}"
-            )
-        self.robot, self.tasks = robot, self._layout.tasks
-        if limits is None:
-            limits = Limits.of(robot)
-        bounds: object = limits
-        if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
-            raise InputError(
-                f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
-            )
-        self.limits = bounds
-        self._dt = number(dt, "dt", above=0)
-        if step is None:
-            step = DLS(_curvature(self._layout, self._dt))
-        self.step = step
+        check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
+        check_order(order)
+        self.robot = robot
+        self._layout, self._single = compile_selected(robot, tasks)
+        self.tasks = self._layout.tasks
+        self.limits = bounds = limits_for(limits, robot)
+        self._dt = step_length(dt)
+        self.step = DLS(default_damping(self._layout, self._dt)) if step is None else step
         default = 100.0 if order == 2 else min(10.0, 1 / self._dt)
         self._gain = number(default if gain is None else gain, "gain", least=0)
         damped = 2 * math.sqrt(self._gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
-        self._order, self._rate_gain, self._rest_gain, self._single = order, rate, rest, single
+        self._order, self._rate_gain, self._rest_gain = order, rate, rest
         plan = make_controller(self.step, self._layout)
         self._own = plan.own
         self._bound = min(bounds.max_norm, plan.max_speed if order == 1 else math.inf)
@@ -146,12 +127,12 @@ class Servo(_core.Servo):
             scale=bounds.mode == "scale",
             second=order == 2,
             timing=[self._dt, self._gain, rate, rest],
-            given=[n for task in self.tasks for n in _given(task, robot.dof)],
-            convert=_converter(self._layout, single),
+            given=[n for task in self.tasks for n in input_spec(task, robot.dof)],
+            convert=command_converter(self._layout, self._single),
             pull=plan.pull,
             own=plan.own,
         )
-        self._made = frozenset((*self.__dict__, "_made"))  # what another one would make as well
+        self._made = frozenset((*self.__dict__, "_made"))  # attributes that __init__ makes again
 
     def __repr__(self) -> str:
         return f"Servo({self.robot.name!r}, {list(self.tasks)}, {self.step}, dt={self.dt})"
@@ -163,11 +144,11 @@ class Servo(_core.Servo):
 
     @property
     def gain(self) -> float:
-        """Of the error to the target [1/s], or [1/s²] with order=2."""
+        """Gain of the error to the target [1/s], or [1/s²] with order=2."""
         return self._gain
 
     def reset(self, qd: ArrayLike | None = None) -> None:
-        """Forget the steps before: the joints rest, or move at `qd` (n,)."""
+        """Forget all steps before; the joints are at rest, or move at speeds `qd` (n,)."""
         n = self.robot.dof
         speed = np.zeros(n) if qd is None else coordinates(qd, n, "qd").astype(np.float64)
         if speed.ndim != 1 or not np.isfinite(speed).all():
@@ -176,10 +157,83 @@ class Servo(_core.Servo):
             self._own.forget()
         self._reset(speed)
 
+    # ---- the last step -------------------------------------------------------------------------
+
+    @property
+    def qd(self) -> Array:
+        """Commanded joint speeds (n,) [rad/s or m/s]."""
+        return self._qd
+
+    @property
+    def lambda2(self) -> float:
+        """Damping λ², including what limits and the bound on the norm added to it.
+
+        For `Priority`, the largest of all tasks.
+        """
+        return self._lambda2
+
+    @property
+    def active(self) -> NDArray[np.int8]:
+        """The end of its limits at which each joint is (n,): -1, 0 or 1.
+
+        The limit of position, speed or acceleration, whichever acts; `status` and `explain` tell.
+        """
+        return self._side.astype(np.int8)
+
+    @property
+    def status(self) -> StepStatus:
+        """StepStatus of the last step."""
+        if self._brakes and self._begun and (self._exceeded() > EXCEEDS).any():
+            return StepStatus.ACCELERATION_EXCEEDED
+        side = self._side
+        if side.any():
+            kinds = limits_acting(self.limits, self._from, self._before, side, self._dt)
+            return StepStatus(int(kinds.max()))
+        return StepStatus.DAMPED if self._lambda2 > 0 or self._held else StepStatus.FOLLOWING
+
+    @property
+    def linearization(self) -> Linearization:
+        """J (m, n) and e (m,) of the last step, weighted, at the configuration it began from."""
+        return Linearization(self._J, self._e, rows=self._layout.rows, q=self._from)
+
+    @property
+    def sigma_min(self) -> float:
+        """Smallest singular value of the weighted J."""
+        return self.linearization.sigma_min
+
+    def explain(self) -> Report:
+        """Return what the last step did and why: its speeds, its damping, the limits that acted."""
+        if not self._begun:
+            raise InputError("there is nothing to explain before the first step; given: no step")
+        qd, before = self._qd, self._before
+        speed = float(np.linalg.norm(qd))
+        second = (qd - before) / self._dt + self._rest_gain * before
+        return explain_taken(
+            self.linearization,
+            self.step,
+            qd if self._order == 1 else second,
+            speed=speed,
+            chosen=self._chosen,
+            lambda2=self._lambda2,
+            held=held_joints(
+                self.limits,
+                self.robot.joint_names,
+                self._from,
+                before,
+                self._side,
+                self._exceeded(),
+                self._dt,
+            ),
+            max_norm=self._bound if speed >= self._bound * NEARLY else None,
+        )
+
+    def _exceeded(self) -> Array:
+        return self.limits.exceeded(self._before, self._qd, self._dt)
+
     # ---- copies --------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[object, ...]:
-        given = {
+        arguments = {
             "robot": self.robot,
             "tasks": self.tasks[0] if self._single else self.tasks,
             "dt": self._dt,
@@ -190,7 +244,7 @@ class Servo(_core.Servo):
             "rate_gain": self._rate_gain,
             "rest_gain": self._rest_gain,
         }
-        return _made_again, (type(self), given), self.__getstate__()
+        return _recreated, (type(self), arguments), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: value for name, value in self.__dict__.items() if name not in self._made}
@@ -204,156 +258,12 @@ class Servo(_core.Servo):
             self._own.before = state["before"]
 
     def __copy__(self) -> Servo:
-        # A step may have a memory, which belongs to one Servo; a Robot has none.
+        # A step may have a memory, which belongs to one Servo; a Robot is immutable.
         return copy.deepcopy(self, {id(self.robot): self.robot})
 
-    # ---- what the last step did ----------------------------------------------------------------
 
-    @property
-    def qd(self) -> Array:
-        """Joint speeds (n,) [rad/s or m/s], as commanded."""
-        return self._qd
-
-    @property
-    def lambda2(self) -> float:
-        """The damping λ², with what limits and the norm's bound added; the largest of all tasks'
-        for `Priority`.
-        """
-        return self._lambda2
-
-    @property
-    def active(self) -> NDArray[np.int8]:
-        """At which end of its limits each joint is (n,): -1, 0 or 1.
-
-        Of position, speed or acceleration, whichever is nearest.
-        """
-        return self._side.astype(np.int8)
-
-    @property
-    def status(self) -> Status:
-        """How it came out."""
-        if self._brakes and self._begun and (self._exceeded() > EXCEEDS).any():
-            return Status.ACCELERATION_EXCEEDED
-        if self._side.any():
-            return Status.AT_LIMIT
-        return Status.DAMPED if self._lambda2 > 0 or self._held else Status.FOLLOWING
-
-    @property
-    def linearization(self) -> Linearization:
-        """J (m, n) and e (m,) as the step saw them, weighted, where it began."""
-        return Linearization(self._J, self._e, rows=self._layout.rows, q=self._from)
-
-    @property
-    def sigma_min(self) -> float:
-        """The least singular value of J, weighted."""
-        return self.linearization.sigma_min
-
-    def explain(self) -> Report:
-        """What the last step did and why, in words: its speeds, its damping, what held it."""
-        if not self._begun:
-            raise InputError("there is nothing to explain before the first step; given: none")
-        qd, before = self._qd, self._before
-        speed = float(np.linalg.norm(qd))
-        second = (qd - before) / self._dt + self._rest_gain * before
-        return explain_taken(
-            self.linearization,
-            self.step,
-            qd if self._order == 1 else second,
-            speed=speed,
-            chosen=self._chosen,
-            lambda2=self._lambda2,
-            held=self._held_joints(),
-            max_norm=self._bound if speed >= self._bound * _NEARLY else None,
-        )
-
-    def _exceeded(self) -> Array:
-        return self.limits.exceeded(self._before, self._qd, self._dt)
-
-    def _held_joints(self) -> tuple[Held, ...]:
-        """The joints at an end of what their limits allow, and which limit it is."""
-        limits, side = self.limits, self._side
-        q, before, exceeded = self._from, self._before, self._exceeded()
-        box = limits.box(q, before, self._dt)
-        held = []
-        for j in np.flatnonzero(side):
-            beyond = float(exceeded[j])
-            # A joint that is too fast is held at the end that it moves to.
-            end = 1 if (side[j] if beyond <= EXCEEDS else before[j]) > 0 else -1
-            at = float(box[(end + 1) // 2][j])  # how fast the joint may be
-            brake = limits.max_acceleration[j] * self._dt
-            outside = not limits.lower[j] <= q[j] <= limits.upper[j]
-            which: Literal["position", "speed", "acceleration"] = "position"
-            value = float((limits.upper if end > 0 else limits.lower)[j])
-            if not outside and end * at >= limits.max_speed[j] * _NEARLY:
-                which, value = "speed", end * float(limits.max_speed[j])
-            elif not outside and end * (at - before[j]) >= brake * _NEARLY:
-                which, value = "acceleration", end * float(limits.max_acceleration[j])
-            name = self.robot.joint_names[j]
-            held.append(Held(name, which, end, value, beyond if beyond > EXCEEDS else 1.0))
-        return tuple(held)
-
-
-def _made_again(kind: type[Servo], given: dict[str, Any]) -> Servo:
-    """A Servo of these arguments that has not moved; subclasses need not take the same ones."""
+def _recreated(kind: type[Servo], arguments: dict[str, Any]) -> Servo:
+    """Return a new Servo of these arguments; subclasses need not take the same ones."""
     servo = kind.__new__(kind)
-    Servo.__init__(servo, **given)
+    Servo.__init__(servo, **arguments)
     return servo
-
-
-def _curvature(layout: CompiledTasks, dt: float) -> damping.Curvature:
-    """The default damping, for the frames that the tasks move: postures have no curvature."""
-    rows = [task.on(layout.robot) for task in layout.tasks]
-    moved = [one for one in rows if one.goal != Goal.POSTURE]
-    frames = {name for one in moved for name in (one.frame, one.base) if name is not None}
-    if not frames:
-        return damping.Curvature(0.0)
-    return damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
-
-
-def laid_out(
-    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
-) -> tuple[CompiledTasks, bool]:
-    """Tasks for the kernel, and whether targets come bare: one task, not a sequence of them."""
-    if tasks is None:
-        tips = tuple(PoseTask(tip) for tip in robot.tips)
-        return compile_tasks(robot, tips), len(tips) == 1
-    return compile_tasks(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
-
-
-def _given(task: Task, dof: int) -> tuple[int, int, int]:
-    """How many numbers its velocity has, where they begin in a twist, and how many its target.
-
-    Zeros where the compiled code leaves them to Python (`Given` in src/core/bindings/servo.cpp).
-    """
-    if isinstance(task, PostureTask):
-        count = dof if task.joints is None else len(task.joints)
-        return count, 0, count
-    return _GIVEN.get(type(task), (0, 0, 0))
-
-
-_GIVEN: dict[type[Task], tuple[int, int, int]] = {
-    PoseTask: (6, 0, 16),
-    PositionTask: (3, 0, 3),
-    OrientationTask: (3, 3, 0),
-    AxisTask: (3, 3, 0),
-}
-
-
-def _converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:
-    """What makes the kernel's numbers of a task's targets and velocities."""
-
-    def convert(name: str, given: Any) -> Array:
-        if single:
-            given = (given,)
-        elif isinstance(given, str) or not isinstance(given, Sequence):
-            count = len(layout.tasks)
-            raise InputError(
-                f"{name} must be a sequence with one for each of {count} tasks (the end effectors "
-                f"are {join_names(layout.robot.tips)}); given: {short_repr(given)}"
-            )
-        made = layout.targets(given) if name == "target" else layout.velocities(given)
-        if made.ndim != 1:
-            raise InputError(f"{name} must be one, not a batch; given: {made.shape[:-1]} of them")
-        return np.ascontiguousarray(made)
-
-    return convert

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple.control.arguments import compile_selected
 from supple.control.controller import AnyStep, ControlMode, make_controller
-from supple.control.servo import laid_out
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
 from supple.gpu.device import device_named, is_named
@@ -189,7 +189,7 @@ def velocity_ik(
     """
     if not isinstance(robot, Robot):
         raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
-    layout, single = laid_out(robot, tasks)
+    layout, single = compile_selected(robot, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("tasks of a batch must be of frames; given: a PostureTask")
     plan = make_controller(DLS(damping.Optimal.for_robot(robot)) if step is None else step, layout)

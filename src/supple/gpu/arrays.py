@@ -1,4 +1,4 @@
-"""Arrays on a GPU: those of CuPy, PyTorch, JAX and others come in, and results go out to them."""
+"""Arrays in GPU memory: those of CuPy, PyTorch, JAX and others, and results for them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from supple.gpu.runtime import Memory, packages
 
 Kinds: TypeAlias = tuple[type[np.floating[Any]], ...]
 
-_CUDA = 2  # kDLCUDA: the kind of device in DLPack
+_CUDA = 2  # kDLCUDA, the type of device in DLPack
 
 
 def on_gpu(given: object) -> bool:
-    """Whether something is an array in a GPU's memory."""
+    """Return whether an object is an array in GPU memory."""
     if hasattr(given, "__cuda_array_interface__"):
         return True
-    tell = getattr(given, "__dlpack_device__", None)
-    return tell is not None and int(tell()[0]) == _CUDA
+    device = getattr(given, "__dlpack_device__", None)
+    return device is not None and int(device()[0]) == _CUDA
 
 
 def stream_of(given: object, arrays: tuple[object, ...]) -> int:
-    """The stream to work on: the caller's, or that of an array, or the default one.
+    """Return the stream of a call: the caller's, that of an array, or the default stream.
 
     Args:
-        given: A handle, or what has `__cuda_stream__`, `cuda_stream` (PyTorch) or `ptr` (CuPy).
-        arrays: Whose interface may name a stream.
+        given: A handle, an object with `__cuda_stream__`, `cuda_stream` (PyTorch) or `ptr` (CuPy),
+            or None.
+        arrays: Arrays whose interface may name a stream.
     """
     if given is not None:
         protocol = getattr(given, "__cuda_stream__", None)
@@ -40,7 +41,7 @@ def stream_of(given: object, arrays: tuple[object, ...]) -> int:
                 return int(getattr(given, name))
         if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
             return given
-        raise InputError(f"stream must be a CUDA stream, or its handle; given: {short_repr(given)}")
+        raise InputError(f"stream must be a CUDA stream or its handle; given: {short_repr(given)}")
     for array in arrays:
         named = getattr(array, "__cuda_array_interface__", {}).get("stream")
         if named:
@@ -50,7 +51,7 @@ def stream_of(given: object, arrays: tuple[object, ...]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DeviceArrayView:
-    """An array of the caller's: its address, shape and type, and what keeps it alive."""
+    """An array of the caller: its address, shape and type, and the object that keeps it alive."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -69,14 +70,21 @@ def seen(
     dtypes: Sequence[type[np.generic]] = (np.float64,),
     strided: bool = False,
 ) -> DeviceArrayView:
-    """Look at an array on a GPU, in order with the stream that it was written on.
+    """Return a view of an array in GPU memory, ordered after the stream that wrote it.
+
+    Args:
+        given: The array.
+        stream: The stream that reads it.
+        name: Name of the argument, for errors.
+        dtypes: Accepted types.
+        strided: Whether it may be strided; otherwise it must be C-contiguous.
 
     Raises:
-        InputError: it is of no such type, or not C-contiguous where it has to be.
+        InputError: not in GPU memory, of another type, or not C-contiguous where it must be.
     """
     if not on_gpu(given):
         raise InputError(
-            f"{name} must be in a GPU's memory as the others are; given: {short_repr(given)}"
+            f"{name} must be in GPU memory like the other arrays; given: {short_repr(given)}"
         )
     core = packages()[0]
     view = core.utils.StridedMemoryView.from_any_interface(given, stream_ptr=stream or 1)
@@ -90,7 +98,9 @@ def seen(
     if view.dtype not in dtypes or not (dense or strided):
         types = " or ".join(np.dtype(one).name for one in dtypes)
         also = "" if strided else " and C-contiguous"
-        raise InputError(f"{name} on a GPU must be {types}{also}; given: {view.dtype}, {shape}")
+        raise InputError(
+            f"{name} in GPU memory must be {types}{also}; given: {view.dtype}, {shape}"
+        )
     own = steps if strides is None else strides
     device = int(view.device_id)
     return DeviceArrayView(int(view.ptr), shape, np.dtype(view.dtype), device, view, own, dense)
@@ -98,17 +108,17 @@ def seen(
 
 @dataclass(frozen=True, eq=False)
 class GpuArray:
-    """A result in a GPU's memory: `cupy.asarray`, `torch.from_dlpack`, `jax.dlpack.from_dlpack`.
+    """A result in GPU memory, for `cupy.asarray`, `torch.from_dlpack`, `jax.dlpack.from_dlpack`.
 
-    Nothing was waited for: it is there once the stream has come to it, which CuPy and others see
-    to by themselves.
+    The call that made it is asynchronous: the numbers are valid when the stream has reached them,
+    which CuPy, PyTorch and JAX take care of.
 
     Attributes:
-        shape: Of the array.
-        dtype: Of its numbers.
-        strides: In numbers, not bytes.
-        pointer: Its address.
-        memory: What it is a part of.
+        shape: Shape of the array.
+        dtype: Type of its numbers.
+        strides: Strides in numbers, not bytes.
+        pointer: Address of the first number.
+        memory: The allocation that it is part of.
     """
 
     shape: tuple[int, ...]
@@ -118,7 +128,7 @@ class GpuArray:
     memory: Memory
 
     def __eq__(self, other: object) -> bool:
-        raise TypeError("numbers in a GPU's memory: compare cupy.asarray(them), or them.numpy()")
+        raise TypeError("arrays in GPU memory cannot be compared: use cupy.asarray(a) or a.numpy()")
 
     __hash__ = object.__hash__
 
@@ -135,10 +145,10 @@ class GpuArray:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CUDA, self.memory.machine.number
+        return _CUDA, self.memory.device.number
 
     def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
-        self.memory.machine.order(self.memory.stream, stream)
+        self.memory.device.order(self.memory.stream, stream)
         core, _ = packages()
         last = sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True))
         size = 0 if 0 in self.shape else self.dtype.itemsize * (last + 1)
@@ -149,12 +159,12 @@ class GpuArray:
         return view.__dlpack__(stream=-1, **options)
 
     def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """A copy in the computer's memory; waits for it."""
+        """Return a copy in host memory; waits for the stream."""
         last = sum(step * (n - 1) for step, n in zip(self.strides, self.shape, strict=True))
         flat = np.empty(0 if 0 in self.shape else last + 1, self.dtype)
-        machine = self.memory.machine
-        machine.use()
+        device = self.memory.device
+        device.use()
         if flat.size:
-            machine.download(flat, self.pointer, self.memory.stream)
+            device.download(flat, self.pointer, self.memory.stream)
         steps = [self.dtype.itemsize * step for step in self.strides]
         return np.lib.stride_tricks.as_strided(flat, self.shape, steps).copy()

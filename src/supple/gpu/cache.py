@@ -1,4 +1,4 @@
-"""Compiled GPU code on disk: compiled once, read by every process after that."""
+"""Compiled GPU code on disk, shared by all processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def folder() -> Path:
-    """Where compiled code is kept: SUPPLE_CACHE_DIR, or `supple` in the user's cache."""
+    """Return the folder of compiled code: SUPPLE_CACHE_DIR, or `supple` in the user's cache."""
     own = os.environ.get("SUPPLE_CACHE_DIR")
     if own:
         return Path(own)
@@ -19,20 +19,20 @@ def folder() -> Path:
 
 
 def cached(key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
-    """What `make` gives, from disk if it was made before with the same key.
+    """Return the result of `make`, from disk if it was made before with the same key.
 
-    Processes do not get into each other's way: a file is written under a name of its own and then
-    renamed, so it is whole or not there. A folder that cannot be read or written is done without.
+    A file is written under a temporary name and then renamed, so other processes never see a part
+    of it. Without a folder that can be read and written, nothing is cached.
     """
-    told = hashlib.sha256("\0".join(key).encode()).hexdigest()
+    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()
     try:
-        path = folder() / f"{told}.cubin"
+        path = folder() / f"{digest}.cubin"
         return path.read_bytes()
     except (OSError, RuntimeError):  # (no home folder is a RuntimeError)
         pass
     made = make()
     try:
-        path = folder() / f"{told}.cubin"
+        path = folder() / f"{digest}.cubin"
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
         try:

@@ -1,4 +1,4 @@
-"""Where to solve, and how exactly: names of devices and precisions, and what is on a GPU."""
+"""Arguments that choose a device and a precision, and targets in GPU memory."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _ARRAY = np.ndarray
 
 
 def is_named(given: object, name: str) -> bool:
-    """Whether an argument is a name; arrays and other objects are not compared with it."""
+    """Return whether an argument is a name, without comparing arrays and other objects."""
     return isinstance(given, str) and given == name
 
 
 def device_named(given: object) -> str:
-    """The name of a GPU; of the first, if none is named.
+    """Return the name of a GPU, by default the first.
 
     Raises:
-        InputError: it is none.
+        InputError: not the name of a device.
     """
     if given is None:
         return "cuda"
@@ -36,22 +36,22 @@ def device_named(given: object) -> str:
 
 
 def check_precision(given: object, device: Literal["cpu", "cuda"]) -> None:
-    """Refuse what is no precision, or none of a device.
+    """Raise an error if `given` is not a precision of a device.
 
     Raises:
         UnknownNameError: a name that does not exist.
-        InputError: doubles alone, on the CPU.
+        InputError: "double" on the CPU.
     """
     check_one_of(given, "precision", _PRECISIONS)
     if given == "double" and device == "cpu":
         raise InputError(
-            'precision="double" is for a GPU alone: on the CPU floats search, and doubles finish '
-            "and verify"
+            'precision="double" is only for GPUs; on the CPU solutions are always refined and '
+            "verified in double precision"
         )
 
 
 def on_a_gpu(target: Any) -> bool:
-    """Whether a target is in a GPU's memory, or one of a sequence is."""
+    """Return whether a target, or one of a sequence of targets, is in GPU memory."""
     if type(target) is _ARRAY:
         return False
     if isinstance(target, list | tuple):
@@ -60,7 +60,7 @@ def on_a_gpu(target: Any) -> bool:
 
 
 def each_on_gpu(target: Any, count: int) -> Sequence[object]:
-    """One target for each of some tasks; an array (..., k, 4, 4) is one of k poses."""
+    """Return one target for each of `count` tasks; an array (..., k, 4, 4) holds k poses."""
     if isinstance(target, list | tuple):
         return target
     if count > 1 and target.shape[-3:] == (count, 4, 4):

@@ -1,7 +1,7 @@
-"""What is used of NVIDIA's Python packages: compiling, loading, launching, memory.
+"""The CUDA driver and compiler: compilation, kernels, streams and memory.
 
-They are looked for when first needed: importing supple does not import them. Most of it needs only
-the bindings: importing `cuda.core` takes longer than all the rest of a first call.
+NVIDIA's packages are imported on first use. Most functions need only the bindings: importing
+`cuda.core` takes longer than the rest of a first call.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from supple.gpu.cache import cached
 
 _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _ROUGH = ("--use_fast_math",)
-_FINE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")  # (no sines but the exact ones)
-_APART = ("-rdc=true",)  # what will be linked
+_FINE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")  # (sines stay accurate)
+_APART = ("-rdc=true",)  # code that will be linked
 
 
 class DeviceError(SuppleError, RuntimeError):
-    """There is no GPU to use, or it refused to do something."""
+    """No GPU is available, or its driver reported an error."""
 
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A GPU that supple can use: its name for `solve(device=...)`, and what it is."""
+    """A GPU that supple can use: its name for `solve(device=...)`, model and memory."""
 
     name: str
     model: str
@@ -44,10 +44,10 @@ class DeviceInfo:
 
 @lru_cache(maxsize=1)
 def driver() -> Any:
-    """The GPU's driver, `cuda.bindings.driver`.
+    """Return the GPU's driver, `cuda.bindings.driver`.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: the package is not installed.
     """
     try:
         from cuda.bindings import driver as found
@@ -58,10 +58,10 @@ def driver() -> Any:
 
 @lru_cache(maxsize=1)
 def packages() -> tuple[Any, Any]:
-    """`cuda.core`, which knows other libraries' arrays, and the driver.
+    """Return `cuda.core`, which reads arrays of other libraries, and the driver.
 
     Raises:
-        MissingExtraError: they are not installed.
+        MissingExtraError: the packages are not installed.
     """
     try:
         from cuda import core
@@ -73,21 +73,23 @@ def packages() -> tuple[Any, Any]:
     return core, driver()
 
 
-def check(answer: tuple[Any, ...]) -> Any:
-    """What a function of the driver returned, beside its status.
+def check(returned: tuple[Any, ...]) -> Any:
+    """Return the result of a function of the driver, without its status.
 
     Raises:
         DeviceError: the status is an error.
     """
-    status, *results = answer
+    status, *results = returned
     if int(status):
         _, text = driver().cuGetErrorString(status)
-        raise DeviceError(f"the GPU's driver refused: {(text or b'?').decode()} ({status.name})")
+        raise DeviceError(
+            f"the GPU's driver reported an error: {(text or b'?').decode()} ({status.name})"
+        )
     return results[0] if results else None
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """The GPUs that `solve(device=...)` can use; none where the driver or the extra is missing."""
+    """Return the GPUs that `solve(device=...)` can use; none without a driver or the extra."""
     try:
         return _devices()
     except SuppleError:
@@ -115,37 +117,40 @@ def _devices() -> tuple[DeviceInfo, ...]:
 
 
 def _attribute(handle: Any, name: str) -> int:
-    """A number that the driver knows of a device."""
+    """Return an attribute of a device."""
     which = getattr(driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
     return int(check(driver().cuDeviceGetAttribute(which, handle)))
 
 
 def device_named(name: str) -> tuple[int, DeviceInfo]:
-    """The number of a GPU ("cuda" is the first), and what it is.
+    """Return the number of a GPU ("cuda" is the first) and its properties.
 
     Raises:
         MissingExtraError: the packages are not installed.
-        DeviceError: there is no such GPU, or no driver.
+        DeviceError: the GPU does not exist, or there is no driver.
     """
-    there = _devices()
+    available = _devices()
     number = 0 if name == "cuda" else int(name.removeprefix("cuda:"))
-    if number >= len(there):
-        found = ", ".join(map(str, there)) or "none"
-        raise DeviceError(f"there is no GPU {name!r}; there is: {found}")
-    return number, there[number]
+    if number >= len(available):
+        found = ", ".join(map(str, available)) or "none"
+        raise DeviceError(f"the GPU {name!r} does not exist. Available: {found}")
+    return number, available[number]
 
 
 def compile_source(
     text: str, architecture: str, *, fine: bool = False, apart: bool = False
 ) -> bytes:
-    """Machine code of a text for an architecture ("sm_90"), compiled by NVRTC or read from disk.
+    """Compile C++ source by NVRTC, or read the machine code from disk.
 
-    `fine` says that floats are returned as they come: quotients and roots to 2 ulp, sines as good
-    as on a CPU. Else what is rough is measured in double afterwards. `apart` says that it will be
-    linked.
+    Args:
+        text: The source.
+        architecture: Architecture of the GPU, "sm_90".
+        fine: Whether float32 results are returned to the user: quotients and roots to 2 ulp, sines
+            as accurate as on a CPU. Otherwise results are verified in float64 afterwards.
+        apart: Whether the code will be linked.
 
     Raises:
-        MissingExtraError: there is no NVRTC.
+        MissingExtraError: NVRTC is not installed.
     """
     options = (*_OPTIONS, *(_FINE if fine else _ROUGH), *(_APART if apart else ()))
     key = (text, *options, architecture, nvrtc_version())
@@ -153,17 +158,17 @@ def compile_source(
 
 
 def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
-    """Machine code of a text, or of several that call each other, compiled at the same time.
+    """Compile several C++ sources in parallel and link them.
 
     Args:
-        texts: Of C++; what one declares `extern` another has. Linking several needs a context.
-        architecture: As "sm_90".
+        texts: The sources; one defines what another declares `extern`. Linking needs a context.
+        architecture: Architecture of the GPU, "sm_90".
     """
     if len(texts) == 1:
         return compile_source(texts[0], architecture)
 
     def make() -> bytes:
-        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+        with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
             compiled = pool.map(lambda one: compile_source(one, architecture, apart=True), texts)
             return link(list(compiled))
 
@@ -172,7 +177,7 @@ def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def nvrtc_version() -> str:
-    """The version of the compiler: of its package, where it is one, for that takes no loading."""
+    """Return the version of the compiler, from its package if possible: no library is loaded."""
     for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
@@ -181,27 +186,27 @@ def nvrtc_version() -> str:
 
 @lru_cache(maxsize=1)
 def _nvrtc() -> tuple[Any, int, int]:
-    """NVRTC, and its version."""
+    """Return NVRTC and its version."""
     driver()
     from cuda.bindings import nvrtc
 
     try:
         status, major, minor = nvrtc.nvrtcVersion()
-    except RuntimeError as error:  # (the bindings are there, and not the library)
+    except RuntimeError as error:  # (the bindings are installed, but not the library)
         raise MissingExtraError("cuda", "compiling for a GPU") from error
     check((status, None))
     return nvrtc, major, minor
 
 
 def _compiled(text: str, options: Sequence[str]) -> bytes:
-    """Machine code of a text, by NVRTC."""
+    """Compile C++ source by NVRTC."""
     nvrtc, *_ = _nvrtc()
-    given = [option.encode() for option in options]
+    flags = [option.encode() for option in options]
 
-    def done(answer: tuple[Any, ...]) -> Any:
-        status, *results = answer
+    def done(returned: tuple[Any, ...]) -> Any:
+        status, *results = returned
         if int(status):
-            raise DeviceError(f"the GPU's compiler refused ({status.name}): {log()}")
+            raise DeviceError(f"compiling for the GPU failed ({status.name}): {log()}")
         return results[0] if results else None
 
     def log() -> str:
@@ -211,7 +216,7 @@ def _compiled(text: str, options: Sequence[str]) -> bytes:
 
     program = done(nvrtc.nvrtcCreateProgram(text.encode(), b"supple.cu", 0, [], []))
     try:
-        done(nvrtc.nvrtcCompileProgram(program, len(given), given))
+        done(nvrtc.nvrtcCompileProgram(program, len(flags), flags))
         code = b" " * int(done(nvrtc.nvrtcGetCUBINSize(program)))
         done(nvrtc.nvrtcGetCUBIN(program, code))
     finally:
@@ -220,7 +225,7 @@ def _compiled(text: str, options: Sequence[str]) -> bytes:
 
 
 def link(codes: Sequence[bytes]) -> bytes:
-    """Machine code of several pieces, by the driver's linker; a context must be current."""
+    """Link pieces of machine code by the driver's linker; a context must be current."""
     cuda = driver()
     kind = cuda.CUjitInputType.CU_JIT_INPUT_CUBIN
     state = check(cuda.cuLinkCreate(0, [], []))
@@ -234,15 +239,17 @@ def link(codes: Sequence[bytes]) -> bytes:
         check(cuda.cuLinkDestroy(state))
 
 
-class Machine:
-    """One GPU, made current: memory, copies and launches on a stream."""
+class Device:
+    """One GPU: memory, copies and kernel launches on its streams."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._driver = driver()
         check(self._driver.cuInit(0))
         handle = check(self._driver.cuDeviceGet(number))
-        self._context = check(self._driver.cuDevicePrimaryCtxRetain(handle))  # that of all others
+        self._context = check(
+            self._driver.cuDevicePrimaryCtxRetain(handle)
+        )  # shared with other libraries
         self.use()
         self.processors = _attribute(handle, "MULTIPROCESSOR_COUNT")
         major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
@@ -250,41 +257,41 @@ class Machine:
         self._stream = int(check(self._driver.cuStreamCreate(1)))
 
     def use(self) -> None:
-        """Make it the current one of this thread."""
+        """Make its context current in this thread."""
         check(self._driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> int:
-        """A stream of its own for what has none."""
+        """Return the stream for work without a stream of the caller."""
         return self._stream
 
     def order(self, before: int, after: int | None) -> None:
-        """Let one stream wait for what another has been told so far; -1 or None: nobody waits."""
+        """Let stream `after` wait for the work queued on `before`, unless it is -1 or None."""
         if after is None or after in (-1, before) or {before, after} <= {0, 1}:
             return
         self.use()
-        event = check(self._driver.cuEventCreate(2))  # (without a time)
+        event = check(self._driver.cuEventCreate(2))  # (without timing)
         check(self._driver.cuEventRecord(event, before))
         check(self._driver.cuStreamWaitEvent(after, event, 0))
         check(self._driver.cuEventDestroy(event))
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-        """The kernels of some machine code."""
+        """Load machine code and return its kernels by name."""
         module = check(self._driver.cuModuleLoadData(code))
         return {
             name: check(self._driver.cuModuleGetFunction(module, name.encode())) for name in names
         }
 
     def resident(self, kernel: Any, threads: int) -> int:
-        """How many blocks of a kernel run at a time."""
+        """Return how many blocks of a kernel run at the same time."""
         ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return self.processors * max(1, int(check(ask(kernel, threads, 0))))
 
     def allocate(self, size: int, stream: int) -> Memory:
-        """Memory of some bytes, given back when nobody holds it."""
+        """Allocate memory of `size` bytes, freed when the object is deleted."""
         return Memory(self, int(check(self._driver.cuMemAllocAsync(max(size, 1), stream))), stream)
 
     def free(self, pointer: int, stream: int) -> None:
-        """Give memory back; errors are of no use to anyone here."""
+        """Free memory; errors are ignored because nobody could handle them here."""
         self._driver.cuMemFreeAsync(pointer, stream)
 
     def zero(self, pointer: int, size: int, stream: int) -> None:
@@ -296,12 +303,12 @@ class Machine:
         check(self._driver.cuMemcpyHtoDAsync(pointer, source.ctypes.data, source.nbytes, stream))
 
     def download(self, target: Any, pointer: int, stream: int) -> None:
-        """Copy to a C-contiguous NumPy array, and wait until it is there."""
+        """Copy to a C-contiguous NumPy array, and wait for the copy."""
         check(self._driver.cuMemcpyDtoHAsync(target.ctypes.data, pointer, target.nbytes, stream))
         self.wait(stream)
 
     def wait(self, stream: int) -> None:
-        """Wait until a stream has done everything."""
+        """Wait until all work on a stream is done."""
         check(self._driver.cuStreamSynchronize(stream))
 
     def launch(
@@ -312,7 +319,7 @@ class Machine:
         stream: int,
         *arguments: ctypes.Structure | Any,
     ) -> None:
-        """Start a kernel; arguments are objects of ctypes, passed by value."""
+        """Launch a kernel; arguments are ctypes objects, passed by value."""
         each = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
         check(
             self._driver.cuLaunchKernel(
@@ -322,17 +329,17 @@ class Machine:
 
 
 class Memory:
-    """A piece of a GPU's memory."""
+    """An allocation in GPU memory."""
 
-    def __init__(self, machine: Machine, pointer: int, stream: int) -> None:
-        self.machine, self.pointer, self.stream = machine, pointer, stream
+    def __init__(self, device: Device, pointer: int, stream: int) -> None:
+        self.device, self.pointer, self.stream = device, pointer, stream
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # (at exit the driver may be gone before)
-            self.machine.free(self.pointer, self.stream)
+        with contextlib.suppress(Exception):  # (at exit the driver may be unloaded already)
+            self.device.free(self.pointer, self.stream)
 
 
 @lru_cache(maxsize=8)
-def machine(number: int) -> Machine:
+def open_device(number: int) -> Device:
     """Return a GPU by its number; its context is created on first use."""
-    return Machine(number)
+    return Device(number)

@@ -1,4 +1,4 @@
-"""The text that the GPU's compiler gets: headers, a robot's constants, and kernels."""
+"""Source for the GPU's compiler: headers, the constants of a robot, and kernels, as one text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PLACE = f"//// {_GIVEN}\n"
 
 
 def source(name: str, constants: str = "", rough: str = "float", several: bool = False) -> str:
-    """A file of kernels for one robot, as one text without includes.
+    """Return a file of kernels for one robot, with all includes inlined.
 
     Args:
-        name: Of the file, "search.cu".
-        constants: What given.hpp is: `constants()` of what the kernels are for.
-        rough: The numbers of the search, "float" or "double".
-        several: Whether answers are compared, and not the first one taken.
+        name: Name of the file, "search.cu".
+        constants: Content of given.hpp: `constants()` of the compiled robot and tasks.
+        rough: Type of the numbers of the search, "float" or "double".
+        several: Whether several solutions are compared, instead of taking the first.
     """
     ways = f"using SearchReal = {rough};\nconstexpr bool several = {str(several).lower()};\n"
     return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
@@ -28,7 +28,7 @@ def source(name: str, constants: str = "", rough: str = "float", several: bool =
 
 @lru_cache(maxsize=16)
 def _general(name: str) -> str:
-    """The text for any robot, with a place for its constants."""
+    """Return the text for any robot, with a placeholder for its constants."""
     seen: set[str] = set()
 
     def whole(text: str) -> str:

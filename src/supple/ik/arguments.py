@@ -1,101 +1,225 @@
-"""What `solve` is given: taken as it is meant, or refused by name."""
+"""Parse and validate the arguments of `solve`."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.errors import InputError, join_names, short_repr
-from supple.ik.problem import Search
+from supple.control.arguments import one_per_task
+from supple.errors import InputError, short_repr
+from supple.gpu.device import check_precision, device_named, is_named, on_a_gpu
+from supple.ik.preference import Preference, check_preference
+from supple.ik.problem import CompiledProblem
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
+from supple.kinematics.environment import thread_count
 from supple.motion.linearization import Array
 from supple.motion.task import PoseTask, Task, TaskLike
 
-MOST_STARTS = 2**31 - 1  # what the kernel counts to
-MOST_SOLUTIONS = 100_000  # there is room for all of them from the beginning
-LARGEST = 1e9  # of a target's numbers and a start's: as the kernel has it
-_ENDLESS = 1e9  # [s]: who waits longer does not wait for the clock
+Progress: TypeAlias = Callable[[int, int], object]
+
+LARGEST = 1e9  # of a number of a target or a seed: as in the kernel
+_MAX_SEEDS = 2**31 - 1  # the largest count of the kernel
+_MAX_SOLUTIONS = 100_000  # memory for all of them is allocated at the beginning
+_INFINITE = 1e9  # [s]: longer timeouts are treated as infinite
 
 
-def each_of(
-    target: Any, tasks: TaskLike | Sequence[TaskLike] | None, search: Search
+@dataclass(frozen=True)
+class GpuChoice:
+    """Where and how a problem is solved on a GPU.
+
+    Attributes:
+        device: Name of the GPU.
+        precision: "mixed" or "double".
+        several: Whether several solutions of a target are compared.
+    """
+
+    device: str
+    precision: str
+    several: bool
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """The validated arguments of `solve`, apart from the problem, the targets and the seeds.
+
+    Attributes:
+        position_tolerance: Position tolerance of each task [m].
+        rotation_tolerance: Rotation tolerance of each task [rad].
+        max_seeds: Maximum number of seeds; 0 for the default.
+        prefer: Which solution is returned.
+        solutions: Maximum number of solutions of one target; None for one `Solution`.
+        began: Beginning of the call, by `time.perf_counter` [s].
+        deadline: End of the time limit, by the same clock [s].
+        explain: Whether a solution has a report.
+        threads: Maximum number of threads.
+        progress: Function that is called with the number of finished targets, and of all.
+        gpu: The GPU; None for the CPU.
+    """
+
+    position_tolerance: float
+    rotation_tolerance: float
+    max_seeds: int
+    prefer: Preference
+    solutions: int | None
+    began: float
+    deadline: float
+    explain: bool
+    threads: int
+    progress: Progress | None
+    gpu: GpuChoice | None
+
+    @property
+    def tolerances(self) -> tuple[float, float, int]:
+        """Both tolerances and the maximum number of seeds."""
+        return self.position_tolerance, self.rotation_tolerance, self.max_seeds
+
+
+def parse_options(
+    target: object,
+    *,
+    began: float,
+    seeded: bool,
+    prefer: Preference | None,
+    solutions: int | None,
+    position_tolerance: float,
+    rotation_tolerance: float,
+    timeout: float | None,
+    max_seeds: int | None,
+    explain: bool,
+    threads: int | None,
+    progress: Progress | None,
+    device: str | None,
+    stream: object,
+    precision: str,
+) -> SolveOptions:
+    """Validate the arguments of `solve`.
+
+    Raises:
+        InputError: an argument that is malformed, or not available on the device.
+    """
+    there = on_a_gpu(target)
+    uses_gpu = there if device is None else not is_named(device, "cpu")
+    if stream is not None and not (uses_gpu and there):
+        raise InputError(f"stream is for targets in GPU memory; given: {short_repr(stream)}")
+    if uses_gpu:
+        _check_cpu_only(
+            timeout=timeout, explain=explain or None, threads=threads, progress=progress
+        )
+    check_precision(precision, "cuda" if uses_gpu else "cpu")
+    if prefer is None:
+        prefer = "nearest" if seeded else "fast"
+    check_preference(prefer, seeded)
+    count = None if solutions is None else count_of(solutions, "solutions", _MAX_SOLUTIONS)
+    if uses_gpu and there and (count is not None or prefer not in ("fast", "nearest")):
+        raise InputError(
+            'targets in GPU memory take prefer="fast" or "nearest" and no solutions; NumPy arrays '
+            f"with device= take all; given: prefer={short_repr(prefer)}, solutions={count}"
+        )
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
+    several = prefer != "fast" or (count or 1) > 1
+    return SolveOptions(
+        position_tolerance=number(position_tolerance, "position_tolerance", above=0),
+        rotation_tolerance=number(rotation_tolerance, "rotation_tolerance", above=0),
+        max_seeds=0 if max_seeds is None else count_of(max_seeds, "max_seeds", _MAX_SEEDS),
+        prefer=prefer,
+        solutions=count,
+        began=began,
+        deadline=math.inf if timeout is None else began + seconds(timeout),
+        explain=bool(explain),
+        threads=thread_count(threads),
+        progress=progress,
+        gpu=GpuChoice(device_named(device), precision, several) if uses_gpu else None,
+    )
+
+
+def _check_cpu_only(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise InputError(f"{name} is only for device='cpu'; given: {short_repr(value)}")
+
+
+def per_task(
+    target: Any, tasks: TaskLike | Sequence[TaskLike] | None, problem: CompiledProblem
 ) -> Sequence[ArrayLike]:
-    """One target for each task."""
-    all_tasks = search.layout.tasks
+    """Return one target for each task."""
+    all_tasks = problem.layout.tasks
     count = len(all_tasks)
     if isinstance(tasks, str | Task) or (
         count == 1 and (tasks is None or isinstance(target, np.ndarray))
     ):
         return (_real(target),)
-    if isinstance(target, Sequence) and not isinstance(target, str):
+    poses = all(isinstance(task, PoseTask) for task in all_tasks)
+    if isinstance(target, Sequence) and not isinstance(target, str) and len(target) == count:
         return [_real(one) for one in target]
-    expected = f"target must be a sequence with one for each of {count} tasks"
-    if tasks is None:
-        expected += f", the end effectors {join_names(search.layout.robot.tips)}"
-    if all(isinstance(task, PoseTask) for task in all_tasks):
-        if isinstance(target, np.ndarray) and target.shape[-3:] == (count, 4, 4):
-            return [np.ascontiguousarray(_real(target[..., i, :, :])) for i in range(count)]
+    if poses and isinstance(target, np.ndarray) and target.shape[-3:] == (count, 4, 4):
+        return [np.ascontiguousarray(_real(target[..., i, :, :])) for i in range(count)]
+    expected = one_per_task("target", [all_tasks[i] for i in np.argsort(problem.order)])
+    if poses:
         expected += f", or an array of shape (..., {count}, 4, 4)"
     given = f"shape {target.shape}" if isinstance(target, np.ndarray) else short_repr(target)
     raise InputError(f"{expected}; given: {given}")
 
 
 def _real(target: Any) -> Any:
-    """A target, if it is not complex: NumPy would drop the imaginary part with a warning."""
+    """Return a target that is not complex: NumPy would drop the imaginary part with a warning."""
     if isinstance(target, np.ndarray) and target.dtype.kind == "c":
         raise InputError(f"target must be real numbers; given: an array of {target.dtype}")
     return target
 
 
-def start_of(q0: ArrayLike, robot: Robot, lead: tuple[int, ...]) -> Array:
-    """A start for all (n,), or one for each (..., n)."""
+def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Array | None:
+    """Return a seed for all targets (n,), one for each (..., n), or None."""
+    if q0 is None:
+        return None
     q = np.ascontiguousarray(coordinates(q0, robot.dof, "q0"), dtype=np.float64)
     if q.ndim == 1:
         if not np.isfinite(q).all():
             raise InputError(f"q0 must be finite; given: {short_repr(q0)}")
         return q
-    if q.shape[:-1] != lead:
+    if q.shape[:-1] != batch:
         raise InputError(
-            f"q0 must be ({robot.dof},), or have the batch axes of the targets, {lead}; "
+            f"q0 must be ({robot.dof},), or have the batch axes of the targets, {batch}; "
             f"given: {q.shape}"
         )
     return q
 
 
-def refuse(goal: Array, start: Array | None) -> NoReturn:
-    """Raise the error for numbers that the kernel did not take."""
-    given = {"q0": np.empty(0) if start is None else start, "target": goal}
-    for name, numbers in given.items():
+def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:
+    """Raise the error for a target or a seed that the kernel did not accept."""
+    arrays = {"q0": np.empty(0) if seed is None else seed, "target": target}
+    for name, numbers in arrays.items():
         wrong = numbers[~(np.abs(numbers) <= LARGEST)]
         if wrong.size:
             raise InputError(f"{name} must be finite, and within 1e9; given: {wrong[0]:g} in it")
-    raise AssertionError("the kernel refuses nothing else")
+    raise AssertionError("the kernel accepts all other numbers")
 
 
 def seconds(timeout: object) -> float:
-    """A time [s], infinite if it is so long that nobody sees the end of it."""
+    """Return a time limit [s], infinite if it is longer than any call."""
     if isinstance(timeout, float | np.floating) or type(timeout) is int:
-        if timeout >= _ENDLESS:
+        if timeout >= _INFINITE:
             return math.inf
-        if timeout >= 0:  # (a control loop asks a thousand times a second)
+        if timeout >= 0:  # (fast: a control loop calls this a thousand times per second)
             return float(timeout)
     return number(timeout, "timeout", least=0)
 
 
-def count_of(given: int, what: str, most: int) -> int:
-    """A whole number from 1 to `most`."""
+def count_of(given: int, name: str, most: int) -> int:
+    """Return a whole number from 1 to `most`."""
     try:
         count = 0 if isinstance(given, bool) else operator.index(given)
     except TypeError:
         count = 0
     if not 0 < count <= most:
         raise InputError(
-            f"{what} must be a whole number from 1 to {most}; given: {short_repr(given)}"
+            f"{name} must be a whole number from 1 to {most}; given: {short_repr(given)}"
         )
     return count

@@ -1,4 +1,4 @@
-"""Which of several configurations that meet a target is the best: costs, the less the better."""
+"""Costs by which `solve` chooses among several solutions of a target: the smallest is best."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from supple.errors import InputError, short_repr, unknown_name_error
-from supple.ik.problem import Search
+from supple.ik.problem import CompiledProblem
 from supple.kinematics import Robot
 from supple.motion.linearization import Array
 
-Own: TypeAlias = Callable[[Array], float]
-Preference: TypeAlias = Literal["fast", "nearest", "manipulability", "limits"] | Own
+Objective: TypeAlias = Callable[[Array], float]
+Preference: TypeAlias = Literal["fast", "nearest", "manipulability", "limits"] | Objective
 
 NAMES = ("fast", "nearest", "manipulability", "limits")
 
 
-def checked(prefer: object, started: bool) -> None:
-    """Refuse what is no preference.
+def check_preference(prefer: object, seeded: bool) -> None:
+    """Raise an error if `prefer` is not a preference.
 
     Raises:
         UnknownNameError: a name that does not exist.
-        InputError: neither a name nor a function, or "nearest" to nothing.
+        InputError: neither a name nor a function, or "nearest" without q0.
     """
     if not isinstance(prefer, str):
         if callable(prefer):
@@ -32,26 +32,26 @@ def checked(prefer: object, started: bool) -> None:
         raise InputError(f"prefer must be a name or a function of q; given: {short_repr(prefer)}")
     if prefer not in NAMES:
         raise unknown_name_error("preference", prefer, NAMES)
-    if prefer == "nearest" and not started:
-        raise InputError('prefer="nearest" needs q0, which it is nearest to; given: none')
+    if prefer == "nearest" and not seeded:
+        raise InputError('prefer="nearest" needs q0; given: none')
 
 
-def costs(prefer: Preference, search: Search, q: Array, q0: Array | None) -> Array:
-    """The costs (B,) of configurations (B, n); q0 is (n,) or (B, n)."""
+def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | None) -> Array:
+    """Return the costs (B,) of configurations (B, n); q0 is (n,) or (B, n)."""
     if prefer == "nearest" and q0 is not None:
         return np.asarray(np.abs(q - q0).max(axis=-1))
     if prefer == "manipulability":
-        J = search.layout.jacobian(q)[..., : search.primary, :]
+        J = problem.layout.jacobian(q)[..., : problem.primary, :]
         return np.asarray(-np.linalg.svd(J, compute_uv=False).prod(axis=-1))
     if prefer == "limits":
-        return _nearness(search.layout.robot, q)
+        return _limit_proximity(problem.layout.robot, q)
     if callable(prefer):
-        return np.array([_own(prefer, one) for one in q])
+        return np.array([_evaluated(prefer, one) for one in q])
     return np.zeros(q.shape[:-1])
 
 
-def _nearness(robot: Robot, q: Array) -> Array:
-    """How near the nearest limit is (...): 0 in the middle of all, 1 at a limit."""
+def _limit_proximity(robot: Robot, q: Array) -> Array:
+    """Return the distance from mid-range, over half the range (...): 1 at a limit, worst joint."""
     bounded = np.isfinite(robot.lower) & np.isfinite(robot.upper) & (robot.upper > robot.lower)
     if not bounded.any():
         return np.zeros(q.shape[:-1])
@@ -59,7 +59,8 @@ def _nearness(robot: Robot, q: Array) -> Array:
     return np.asarray((np.abs(2 * q[..., bounded] - low - high) / (high - low)).max(axis=-1))
 
 
-def _own(prefer: Own, q: Array) -> float:
+def _evaluated(prefer: Objective, q: Array) -> float:
+    """Return the cost of a configuration by the caller's function."""
     value = prefer(q.copy())
     try:
         cost = float(value)

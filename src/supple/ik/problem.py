@@ -1,7 +1,4 @@
-"""What a search for configurations needs to know of a robot and its tasks, made once for each.
-
-Tuned constants and what chose them: docs/constants.md.
-"""
+"""Tasks of a robot, compiled for the position solver: scales, weights, seeds and limits."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple.control.arguments import selected_tasks
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, number, real_numbers
@@ -29,35 +27,34 @@ from supple.motion.task import (
     PostureTask,
     Task,
     TaskLike,
-    as_tasks,
 )
 from supple.motion.task_rows import Goal, TaskRows
 
-_TABLE = 2048  # entries of the table of starts
-_ENTRIES = 512  # likewise of that on a GPU, which sizes are taken from, too
-_TURN = 0.1  # how much turning counts when the table is looked up, against moving by the reach
-_DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, unless another rule is asked for
-_STIFFNESS = 0.3  # of Newton's method towards the closest pose, likewise
-_LONGEST = 1.0  # step of a joint [rad or m], unless another is asked for
-_SLOWEST = 1000  # times the usual iterations, at most, for starts with short steps
-_LONG = 10.0  # times the reach of the rest of the robot: a prismatic joint beyond that is long
-_LONG_SCALE = 32.0  # how much farther such a joint goes in a step than others, by the same reach
-_FAR = 10.0  # reaches: an error beyond that does not add to the damping of robots with such joints
-_LARGEST_LIMIT = 1e9  # [rad or m]: a limit beyond that is none
-_UNEQUAL = 30.0  # times may rows of the search differ in what they count for
+_TABLE = 2048  # entries of the seed table
+_ENTRIES = 512  # entries of that on a GPU, from which sizes are taken, too
+_TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
+_DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, by default
+_STIFFNESS = 0.3  # gain of Newton's method towards the closest pose, in the same units
+_LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
+_SLOWEST = 1000  # largest factor of the number of iterations, for small displacements
+_LONG = 10.0  # times the reach of the other joints: the range of a long prismatic joint
+_LONG_SCALE = 32.0  # displacement of a long joint in an iteration, relative to the same reach
+_FAR = 10.0  # reaches: larger errors do not increase the damping of robots with long joints
+_LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
+_UNEQUAL = 30.0  # largest ratio of row weights in the search
 _KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2}  # of targets
-_MOST_TASKS = 8  # whose targets the kernel looks at itself
-_COARSE = 2e-5  # tolerance of the search in floats, relative to the size of positions
+_MOST_TASKS = 8  # for which the kernel reads the targets itself
+_COARSE = 2e-5  # tolerance of the search in float32, relative to the size of positions
 
 
 @dataclass(frozen=True, eq=False)
-class Starts:
-    """A table of configurations to start from, looked up by what they reach.
+class SeedTable:
+    """A table of seeds, looked up by the targets that they reach.
 
     Attributes:
         seeds: Configurations (N, n).
-        reached: What they reach, as the kernel's numbers of a target (N, k).
-        scale: How much each of those counts in the look-up (k,).
+        reached: Targets that they reach, as numbers for the kernel (N, k).
+        scale: Weight of each number in the look-up (k,).
     """
 
     seeds: Array
@@ -65,27 +62,27 @@ class Starts:
     scale: Array
 
     def table(self) -> NDArray[np.float32]:
-        """What is reached, scaled, and half the sum of its squares (N, k + 1)."""
+        """Return the scaled targets, and half the sum of their squares (N, k + 1)."""
         scaled = self.reached * self.scale.astype(np.float32)
         half = 0.5 * (scaled**2).sum(axis=-1, keepdims=True)
         return np.concatenate([scaled, half], axis=-1).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """Tasks of a robot, ready to be solved.
+class CompiledProblem:
+    """Tasks of a robot, compiled for the solver.
 
     Attributes:
         layout: The tasks, postures last.
-        order: Which of the caller's tasks each of the layout's is.
-        primary: How many rows are to be met; the others are postures.
-        rest: Which of a target's numbers is the rest posture of a coordinate (n,), -1 for none.
-        rule: The damping of the descent.
-        given: The damping rule and the longest step of a joint that were asked for, if any.
-        starts: Where starts are looked up.
-        coarse: How near floats can tell [m].
-        poses: How many poses a target is; 0 if it is something else.
-        kernel: The compiled form.
+        order: Index of each of the layout's tasks among the caller's.
+        primary: Number of rows to be met; the others are postures.
+        rest: Index of the rest posture of each coordinate among a target's numbers (n,), or -1.
+        rule: Damping rule of the search.
+        settings: Damping rule and maximum joint displacement from the caller, or None.
+        seed_table: Seeds for the GPU.
+        float_tolerance: Position tolerance of the search in float32 [m].
+        poses: Number of poses in a target; 0 if it has other tasks.
+        kernel: The compiled solver.
     """
 
     layout: CompiledTasks
@@ -93,23 +90,23 @@ class Search:
     primary: int
     rest: tuple[int, ...]
     rule: KernelRule
-    given: tuple[KernelRule | None, float | None]
-    starts: Starts
-    coarse: float
+    settings: tuple[KernelRule | None, float | None]
+    seed_table: SeedTable
+    float_tolerance: float
     poses: int
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
-        """Targets in the caller's order -> the kernel's numbers (..., k).
+        """Return targets, one per task in the caller's order, as numbers for the kernel (..., k).
 
-        Those of a batch that are not finite have NaN among them.
+        Targets of a batch that are not finite contain NaN.
 
         Raises:
-            InputError: malformed, or one target that is not finite.
+            InputError: malformed targets, or a single target that is not finite.
         """
         tasks = self.layout.tasks
         if any(one is None for one in given):
-            raise InputError("every task must have a target; given: None")
+            raise InputError("target must not be None; given: None for a task")
         if len(given) != len(tasks):
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
@@ -121,22 +118,22 @@ class Search:
         return np.ascontiguousarray(side_by_side(each, "targets"))
 
     def _numbers(self, task: Task, given: ArrayLike, threads: int) -> Array:
-        """The targets of one task; of a batch those that are not finite are NaN."""
+        """Return the targets of one task; NaN for targets of a batch that are not finite."""
         made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
         if made is not None:
             return made
         try:
             return task.targets(self.layout.robot, given)
         except InputError:
-            mended, good = _mended(given, task)
+            replaced, good = _without_nonfinite(given, task)
             if good.all():
                 raise  # something else is wrong
-        numbers = task.targets(self.layout.robot, mended)
+        numbers = task.targets(self.layout.robot, replaced)
         numbers[~good] = np.nan
         return numbers
 
     def rests(self, targets: Array) -> Array | None:
-        """The postures of some targets, where there are any: a start (..., n)."""
+        """Return the rest postures of targets as seeds (..., n); None without a posture task."""
         if not self.rest:
             return None
         start = np.broadcast_to(
@@ -148,8 +145,8 @@ class Search:
         return start
 
 
-def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
-    """Targets with good ones in place of those of a batch that are not finite, and which are."""
+def _without_nonfinite(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
+    """Return a batch with nonfinite targets replaced by valid ones, and a mask of the finite."""
     core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
     try:
         array = as_doubles(real_numbers(given, "targets must be real numbers"))
@@ -163,45 +160,40 @@ def _mended(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]
     return array, good
 
 
-def search_of(
+def compile_problem(
     robot: Robot,
     tasks: TaskLike | Sequence[TaskLike] | None,
     damping: DampingRule | None = None,
     max_step: float | None = None,
-) -> Search:
-    """The search of some tasks: made when first asked for."""
+) -> CompiledProblem:
+    """Return the compiled problem of some tasks, cached."""
     check_robot(robot)
-    # The key is a tuple of frozen tasks: a sequence that is changed later is another key.
-    return _search(robot, _each_of(robot, tasks), *_checked(damping, max_step))
+    # The key is a tuple of frozen tasks: a list that changes later gives another key.
+    return _compiled(robot, selected_tasks(robot, tasks)[0], *_settings(damping, max_step))
 
 
-def _each_of(robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None) -> tuple[Task, ...]:
-    """The tasks one by one: the poses of all end frames if there are none."""
-    return tuple(PoseTask(tip) for tip in robot.tips) if tasks is None else as_tasks(tasks)
-
-
-def _checked(damping: object, max_step: object) -> tuple[KernelRule | None, float | None]:
-    """A rule that lanes can run, and the longest step of a joint.
+def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, float | None]:
+    """Return the damping rule and the maximum joint displacement.
 
     Raises:
-        InputError: a function, or no rule at all; a step that is not above zero.
+        InputError: not a rule of the kernel, or a displacement that is not above zero.
     """
     if damping is not None and not isinstance(damping, KernelRule):
         raise InputError(
-            f"damping must be a rule of supple.damping; given: {short_repr(damping)}. Starts "
-            "run on lanes of the compiled kernel, which cannot call a function: CONTRIBUTING.md "
-            "says how to add a rule to it, and a Servo takes any function"
+            f"damping must be a rule of supple.damping; given: {short_repr(damping)}. The search "
+            "runs in the compiled kernel, which cannot call Python: CONTRIBUTING.md says how to "
+            "add a rule to it, and a Servo takes any function"
         )
     return damping, None if max_step is None else number(max_step, "max_step", above=0)
 
 
 @lru_cache(maxsize=64)
-def _search(
+def _compiled(
     robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float | None
-) -> Search:
+) -> CompiledProblem:
     met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
     if not met:
-        raise InputError("tasks must have one that is no PostureTask: that alone needs no solving")
+        raise InputError("tasks must not all be PostureTask; given: no other task")
     moved = met + [i for i in range(len(tasks)) if i not in met]
     layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
     rows = [task.on(robot) for task in layout.tasks]
@@ -225,7 +217,7 @@ def _search(
     eased = _eased(weights, measures, reach)
     scale, true_scale = (_scale(each, measures, reach) for each in (eased, weights))
     rule = damping or ErrorNorm(_DAMPING * scale)
-    starts = Starts(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
+    starts = SeedTable(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     coarse = _COARSE * max(1.0, largest)
     kernel = _core.Solver(
@@ -252,7 +244,7 @@ def _search(
         entries=_TABLE,
         kinds=_kinds(tasks, moved, layout),
     )
-    return Search(
+    return CompiledProblem(
         layout,
         tuple(moved),
         primary,
@@ -267,10 +259,10 @@ def _search(
 
 
 def _eased(weights: Array, measures: Sequence[int], reach: float) -> Array:
-    """Weights for the search: a target that is reached is reached whatever they are.
+    """Return weights for the search, whose ratios are bounded.
 
-    As they are, unless some count so little, or positions are in such units, that numbers of both
-    sizes do not go together: those are raised.
+    Any weights give the same solutions of a target in reach. Small ones are raised so that rows of
+    different size do not spoil the conditioning.
     """
     natural = np.where(np.array(measures) == 0, 1 / reach, 1.0)
     shares = weights / natural
@@ -278,15 +270,15 @@ def _eased(weights: Array, measures: Sequence[int], reach: float) -> Array:
 
 
 def _scale(weights: Array, measures: Sequence[int], reach: float) -> float:
-    """The size of the rows: the reach, weighted."""
+    """Return the size of the rows: the weighted reach."""
     position = [w for w, kind in zip(weights, measures, strict=True) if kind == 0]
     return float(reach * max(position) if position else weights.max())
 
 
 def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -> list[int]:
-    """The kind of each task's target, and where its numbers begin, in the caller's order.
+    """Return the kind of each task's target and the index of its first number, in caller's order.
 
-    Empty if there is one that only Python knows.
+    Empty if a task has targets that the kernel cannot read.
     """
     if len(tasks) > _MOST_TASKS or not all(type(task) in _KINDS for task in tasks):
         return []
@@ -296,7 +288,7 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
 
 
 def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
-    """A rule as the kernel takes it."""
+    """Return a damping rule as arguments of the kernel."""
     name, numbers = rule.kernel
     direction: tuple[float, ...] = ()
     least = 1.0
@@ -309,22 +301,22 @@ def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
 
 
 def _pace(max_step: float | None) -> int:
-    """How many times the usual iterations a start may have: its steps are so much shorter."""
+    """Return the factor of the number of iterations, for displacements below the default."""
     if max_step is None or max_step >= _LONGEST:
         return 1
     return math.ceil(min(_SLOWEST, _LONGEST / max(max_step, _LONGEST / _SLOWEST)))
 
 
 def turns(robot: Robot) -> Array:
-    """A whole turn of each coordinate that has room for one (n,) [rad]; 0 for others."""
+    """Return the 2π wrap of each coordinate whose range has room for it (n,) [rad]; else 0."""
     roomy = robot.upper - robot.lower >= 2 * np.pi
     return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
 
 
 def _spread(robot: Robot) -> tuple[Array, Array, Array]:
-    """Where starts are, how far they spread, and from one to the next as a share of that (n,).
+    """Return the lower end and the width of the range of seeds, and their sequence step (n,).
 
-    Points 0.5 + k stride, modulo 1, fill a cube of any dimension evenly: stride_j = φ^-j with
+    Points 0.5 + k step, modulo 1, fill a cube of any dimension evenly: step_j = φ^-j with
     φ^(n+1) = φ + 1.
     """
     reach = np.where(robot.prismatic, 1.0, np.pi)
@@ -333,7 +325,7 @@ def _spread(robot: Robot) -> tuple[Array, Array, Array]:
     low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
     low = np.where(np.isfinite(lower), lower, low)
     high = np.where(np.isfinite(upper), upper, low + 2 * reach)
-    # Of a joint with room for many turns, two of them: the others are the same postures.
+    # Two revolutions of a joint suffice: further ones repeat the same postures.
     many = ~robot.prismatic & (high - low > 4 * np.pi)
     low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
     high = np.where(many, low + 4 * np.pi, high)
@@ -344,13 +336,13 @@ def _spread(robot: Robot) -> tuple[Array, Array, Array]:
 
 
 def _ranges(robot: Robot) -> Array:
-    """How far each joint moves (n,) [rad or m]; infinite without limits."""
+    """Return the range of each joint (n,) [rad or m]; infinite without limits."""
     far = (robot.lower <= -_LARGEST_LIMIT) | (robot.upper >= _LARGEST_LIMIT)
     return np.where(far, np.inf, robot.upper - np.where(far, 0.0, robot.lower))
 
 
 def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> tuple[float, float]:
-    """How far from their middle frames get, and the largest coordinate of a position [m]."""
+    """Return the largest distance of frames from their mean, and their largest coordinate [m]."""
     ends = np.cumsum(layout.kernel.target_sizes)
     at = [reached[:, end - 3 : end] for one, end in zip(rows, ends, strict=False) if _moves(one)]
     if not at:
@@ -360,12 +352,12 @@ def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> t
 
 
 def _moves(rows: TaskRows) -> bool:
-    """Whether a task looks at a position."""
+    """Return whether a task has a position."""
     return rows.goal == Goal.FRAME and min(rows.picked) < 3
 
 
 def _features(rows: TaskRows, reach: float) -> list[float]:
-    """How much each number of a target counts when starts are looked up in the table."""
+    """Return the weight of each number of a target in the look-up of seeds."""
     if rows.goal == Goal.POSTURE:
         return [0.0] * len(rows.picked)
     if rows.goal == Goal.AXIS:
@@ -378,7 +370,7 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
 def _postures(
     robot: Robot, rows: Sequence[TaskRows], layout: CompiledTasks
 ) -> tuple[list[int], list[float]]:
-    """Which of a target's numbers is the rest posture of each coordinate, and its weight."""
+    """Return the index of each coordinate's rest posture in a target, and its weight."""
     if not rows:
         return [], []
     rest, pull = [-1] * robot.dof, [0.0] * robot.dof

@@ -1,105 +1,188 @@
-"""What a solve came to."""
+"""Results of `solve`: one solution, a batch of them, or several solutions of one target."""
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.control.trajectory import Status
+from supple.errors import InputError, short_repr
 from supple.ik.report import SolveReport
+from supple.ik.status import SolveStatus
 from supple.motion.linearization import Array
 
-STATUS = tuple(Status)  # by value
-_LISTED = 20  # answers, in words
+STATUS = tuple(SolveStatus)  # by value
+_MAX_LISTED = 20  # solutions in words
+
+Arrays = TypeVar("Arrays", bound="SolutionArrays")
 
 
-class Solution(NamedTuple):
-    """A configuration that meets a target, or comes closest; of a batch, arrays of them.
+@dataclass(frozen=True, eq=False, slots=True)
+class Solution:
+    """A configuration that meets a target, or comes closest to it.
 
-    Everything is measured again in double precision at the q that is returned. `str()` of it is a
-    sentence. A tuple, for it is made in a tenth of the time that other objects take: so it is
-    always true in a condition, and `success` is what to ask. Of targets in a GPU's
-    memory all are arrays there (`GpuArray`), and nothing has been waited for.
+    Errors are computed in double precision at the q that is returned. A solution is true if it has
+    converged, and `str()` of it is a sentence.
 
     Attributes:
-        q: Coordinates (..., n) [rad or m], inside the limits; (s, n) if several were asked for.
-        status: A `Status`; of a batch its values (...), int8.
-        position_error: The largest of all tasks [m]; infinite where nothing was solved.
-        rotation_error: Likewise [rad].
-        iterations: Of the search.
-        restarts: Starts beyond the first; those that ran side by side are counted.
-        story: How it went, in words, where `explain` was asked for; else None.
+        q: Joint coordinates (n,) [rad or m], inside the limits.
+        status: Whether it converged, and why not.
+        position_error: Largest position error of all tasks [m]; infinite if nothing was solved.
+        rotation_error: Largest rotation error of all tasks [rad]; infinite if nothing was solved.
+        iterations: Iterations of the search.
+        restarts: Seeds after the first, including those that ran side by side.
+        report: A diagnosis, with `explain=True`; otherwise None.
     """
 
     q: Array
-    status: Status | NDArray[np.int8]
-    position_error: float | Array
-    rotation_error: float | Array
-    iterations: int | NDArray[np.int32]
-    restarts: int | NDArray[np.int32]
-    story: SolveReport | None = None
+    status: SolveStatus
+    position_error: float
+    rotation_error: float
+    iterations: int
+    restarts: int
+    report: SolveReport | Any = None  # (Any: None needs no check where explain=True)
 
     @property
-    def success(self) -> bool | NDArray[np.bool_]:
-        """Where a target is met within the tolerances."""
-        return self.status == Status.CONVERGED
+    def success(self) -> bool:
+        """Whether the target is met within the tolerances."""
+        return self.status == SolveStatus.CONVERGED
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __ne__(self, other: object) -> bool:
-        return self is not other
-
-    def __hash__(self) -> int:
-        return id(self)
+    def __bool__(self) -> bool:
+        return self.success
 
     def __str__(self) -> str:
-        if isinstance(self.status, Status):
-            return _sentence(self)
-        if _elsewhere(self.status):
-            return f"{math.prod(self.status.shape)} targets, solved in a GPU's memory"
-        counts = [(status, int((self.status == status).sum())) for status in Status]
-        lines = [f"{self.status.size} targets"]
-        lines += [f"  {n:>6} {s.name.lower()}: {s.sentence}" for s, n in counts if n]
+        if self.status == SolveStatus.CONVERGED:
+            errors = f"{_scaled(self.position_error, 'm')}, {_scaled(self.rotation_error, 'rad')}"
+            return f"converged in {self.iterations} iterations, {errors}"
+        away = f"{1e3 * self.position_error:.1f} mm and {1e3 * self.rotation_error:.1f} mrad away"
+        if self.status == SolveStatus.UNREACHABLE:
+            return f"unreachable: the closest pose found is {away}"
+        if self.status == SolveStatus.TIMEOUT:
+            return f"timeout: the best pose so far is {away}"
+        return f"{self.status}: {self.status.sentence}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SolutionArrays:
+    """Solutions as arrays, with batch axes first.
+
+    `len` is their number, iteration yields each as a `Solution`, and an index with one integer for
+    each batch axis returns one. Slices, masks and arrays select some of them.
+    """
+
+    q: Array
+    status: NDArray[np.int8]
+    position_error: Array
+    rotation_error: Array
+    iterations: NDArray[np.int32]
+    restarts: NDArray[np.int32]
+
+    @property
+    def success(self) -> NDArray[np.bool_]:
+        """Whether each target is met within the tolerances (...)."""
+        return np.asarray(self.status == SolveStatus.CONVERGED)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes."""
+        return self.status.shape
+
+    def __len__(self) -> int:
+        return self.status.size
+
+    def __iter__(self) -> Iterator[Solution]:
+        return (self[index] for index in np.ndindex(self.shape))
+
+    @overload
+    def __getitem__(self: Arrays, index: int | tuple[int, ...]) -> Solution: ...
+    @overload
+    def __getitem__(
+        self: Arrays, index: slice | NDArray[Any] | list[int] | tuple[Any, ...]
+    ) -> Arrays: ...
+    def __getitem__(self: Arrays, index: Any) -> Solution | Arrays:
+        each = index if isinstance(index, tuple) else (index,)
+        if not all(isinstance(one, int | np.integer) for one in each):
+            return type(self)(*(part[index] for part in self._parts()))
+        if len(each) != len(self.shape):
+            raise InputError(
+                f"an index must have one integer for each of the batch axes {self.shape}, or "
+                f"slices; given: {short_repr(index)}"
+            )
+        q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
+        return Solution(
+            q, STATUS[status], float(position), float(rotation), int(iterations), int(restarts)
+        )
+
+    def __bool__(self) -> NoReturn:
+        raise InputError(
+            "the truth of several solutions is ambiguous: use success.all() or success.any()"
+        )
+
+    def __repr__(self) -> str:
+        converged = int(self.success.sum())
+        return f"<{type(self).__name__} {self.shape}: {converged} of {len(self)} converged>"
+
+    def _parts(self) -> tuple[NDArray[Any], ...]:
+        return (
+            self.q,
+            self.status,
+            self.position_error,
+            self.rotation_error,
+            self.iterations,
+            self.restarts,
+        )
+
+
+class BatchSolution(SolutionArrays):
+    """Solutions of a batch of targets, one for each; `str()` of it is a summary.
+
+    `found[3]` is the `Solution` of the target 3, `found[found.success]` a batch of those that
+    converged, and iteration yields each `Solution`.
+
+    Attributes:
+        q: Joint coordinates (..., n) [rad or m], inside the limits.
+        status: Status of each (...), int8: the values of `SolveStatus`.
+        position_error: Largest position error of all tasks (...) [m]; infinite if not solved.
+        rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
+        iterations: Iterations of the search (...).
+        restarts: Seeds after the first (...), including those that ran side by side.
+    """
+
+    def __str__(self) -> str:
+        counts = [(status, int((self.status == status).sum())) for status in SolveStatus]
+        lines = [f"{len(self)} targets"]
+        lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
         return "\n".join(lines)
 
 
-class Answers(Solution):
-    """Several answers to one target, best first: q (s, n) and arrays (s,)."""
+class Solutions(SolutionArrays):
+    """Several solutions of one target, the best first; `str()` of it lists them.
 
-    __slots__ = ()
+    `found[0]` is the best `Solution`, and iteration yields each. If the target is unreachable there
+    is one, the closest pose found.
+
+    Attributes:
+        q: Joint coordinates (s, n) [rad or m], inside the limits.
+        status: Status of each (s,), int8: the values of `SolveStatus`.
+        position_error: Largest position error of all tasks (s,) [m].
+        rotation_error: Largest rotation error of all tasks (s,) [rad].
+        iterations: Iterations of the search until each was found (s,).
+        restarts: Seeds after the first until each was found (s,).
+    """
 
     def __str__(self) -> str:
-        count = int(np.sum(self.success))
-        lines = [f"{count} answer{'s' * (count != 1)} to one target"]
-        for i in range(min(len(self.q), _LISTED)):
-            one = Solution(*(part[i] for part in self[:6]))  # type: ignore[index]
-            lines.append(f"  {_sentence(one._replace(status=STATUS[int(one.status)]))}")
-        more = len(self.q) - _LISTED
+        count = int(self.success.sum())
+        lines = [f"{count} solution{'s' * (count != 1)} of one target"]
+        lines += [f"  {self[i]}" for i in range(min(len(self), _MAX_LISTED))]
+        more = len(self) - _MAX_LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))
 
 
-def _elsewhere(status: object) -> bool:
-    """Whether numbers are in a GPU's memory."""
-    return not isinstance(status, np.ndarray)
-
-
-def _sentence(found: Solution) -> str:
-    position, rotation = float(found.position_error), float(found.rotation_error)
-    if found.status == Status.CONVERGED:
-        errors = f"{_scaled(position, 'm')}, {_scaled(rotation, 'rad')}"
-        return f"converged in {found.iterations} iterations, {errors}"
-    away = f"{1e3 * position:.1f} mm and {1e3 * rotation:.1f} mrad away"
-    if found.status == Status.UNREACHABLE:
-        return f"unreachable: the closest pose found is {away}"
-    return f"timeout: the best pose so far is {away}"
-
-
 def _scaled(value: float, unit: str) -> str:
-    """A small number with a prefix: 3 µm."""
+    """Return a small number with a prefix: 3 µm."""
     for size, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p")):
         if value >= size:
             return f"{value / size:.0f} {prefix}{unit}"

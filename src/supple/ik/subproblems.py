@@ -1,4 +1,4 @@
-"""Tasks that share no joint: a search falls into parts, each solved on its own."""
+"""Decouple tasks that share no joint into subproblems, and merge their solutions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple.control.trajectory import Status
-from supple.ik.arguments import LARGEST
-from supple.ik.problem import Search, search_of
+from supple.ik.arguments import LARGEST, Progress
+from supple.ik.problem import CompiledProblem, compile_problem
+from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.kinematics.robot import ancestors
 from supple.motion.damping import Region
@@ -22,160 +22,165 @@ from supple.motion.linearization import Array
 from supple.motion.task import Task
 from supple.motion.task_rows import BODY, WORLD, Goal
 
-Progress: TypeAlias = Callable[[int, int], object]
-Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
+# Arrays (B, s, ...): q, status, errors, iterations and seeds; then the number of solutions (B,) and
+# the statistics of failed seeds (B, 4).
+RawSolutions: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Some tasks of a search, and the joints that move them.
+class Subproblem:
+    """Some tasks of a problem, and the joints that move them.
 
     Attributes:
-        search: Those tasks, of a robot that has those joints alone.
-        joints: Which coordinate of the whole robot each of its own is (k,).
-        numbers: Which number of a whole target each of its own is.
+        problem: Those tasks, for a robot with those joints only.
+        joints: Index of each of its coordinates in the whole robot (k,).
+        numbers: Index of each of its target's numbers in the whole target.
     """
 
-    search: Search
+    problem: CompiledProblem
     joints: NDArray[np.int32]
     numbers: NDArray[np.int32]
 
 
 @lru_cache(maxsize=64)
-def parts_of(search: Search) -> tuple[Part, ...]:
-    """The parts of a search: no task of one moves with a joint of another.
+def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
+    """Return the subproblems of a problem: no task of one moves with a joint of another.
 
-    The squared error is a sum over tasks and limits are a box, so the closest configuration of the
-    whole is that of each part, put together; and all are found sooner, for one part's starts do not
-    have to meet the targets of the others as well. Joints that move no task are in no part.
+    The squared error is a sum over tasks and the limits are a box, so the closest configurations of
+    the subproblems, put together, are the closest configuration of the whole. Fewer seeds are
+    needed: those of one subproblem do not have to meet the targets of the others. Joints that move
+    no task are in no subproblem.
 
-    One part, the search itself, where there is nothing to divide; likewise with postures, and with
-    a damping rule that looks at a direction of the whole task.
+    The only subproblem is the problem itself if it cannot be decoupled, if it has postures, or if
+    its damping rule has a direction of the whole task.
     """
-    robot, tasks = search.layout.robot, search.layout.tasks
-    groups = _groups([movers(robot, task) for task in tasks])
+    robot, tasks = problem.layout.robot, problem.layout.tasks
+    groups = _groups([moving_joints(robot, task) for task in tasks])
     whole = len(groups) == 1 and len(groups[0][1]) == robot.dof
-    rule = search.given[0]
-    if not groups or whole or search.rest or (isinstance(rule, Region) and rule.direction):
-        every = (np.arange(robot.dof), np.arange(search.layout.kernel.targets))
-        return (Part(search, *(x.astype(np.int32) for x in every)),)
-    ends = np.cumsum([0, *search.layout.kernel.target_sizes])
-    parts = []
+    rule = problem.settings[0]
+    if not groups or whole or problem.rest or (isinstance(rule, Region) and rule.direction):
+        every = (np.arange(robot.dof), np.arange(problem.layout.kernel.targets))
+        return (Subproblem(problem, *(x.astype(np.int32) for x in every)),)
+    ends = np.cumsum([0, *problem.layout.kernel.target_sizes])
+    subproblems = []
     for members, joints in groups:
         still = [name for j, name in enumerate(robot.joint_names) if j not in joints]
-        own = search_of(robot.freeze(still), tuple(tasks[k] for k in members), *search.given)
+        own = compile_problem(
+            robot.freeze(still), tuple(tasks[k] for k in members), *problem.settings
+        )
         numbers = np.concatenate([np.arange(ends[k], ends[k + 1]) for k in members])
-        parts.append(Part(own, np.array(sorted(joints), np.int32), numbers.astype(np.int32)))
-    return tuple(parts)
+        indices = np.array(sorted(joints), np.int32)
+        subproblems.append(Subproblem(own, indices, numbers.astype(np.int32)))
+    return tuple(subproblems)
 
 
 @lru_cache(maxsize=64)
-def divided(search: Search) -> _core.Solver:
-    """The kernel of a search, which solves one target part by part."""
-    if is_separable(search):
-        search.kernel.divide(
+def decoupled_solver(problem: CompiledProblem) -> _core.Solver:
+    """Return the compiled solver of a problem, which knows its subproblems."""
+    if is_separable(problem):
+        problem.kernel.divide(
             [
-                (part.search.kernel, part.joints.tolist(), part.numbers.tolist())
-                for part in parts_of(search)
+                (part.problem.kernel, part.joints.tolist(), part.numbers.tolist())
+                for part in subproblems_of(problem)
             ]
         )
-    return search.kernel
+    return problem.kernel
 
 
-def is_separable(search: Search) -> bool:
-    """Whether there is anything to divide."""
-    return parts_of(search)[0].search is not search
+def is_separable(problem: CompiledProblem) -> bool:
+    """Return whether a problem has subproblems other than itself."""
+    return subproblems_of(problem)[0].problem is not problem
 
 
 def solve_subproblems(
-    search: Search,
-    many: Callable[..., Found],
-    goals: Array,
-    start: Array | None,
+    problem: CompiledProblem,
+    run: Callable[..., RawSolutions],
+    targets: Array,
+    seeds: Array | None,
     size: int,
     progress: Progress | None,
-) -> Found:
-    """Targets (B, k) of a search that falls apart, from starts (B, n), or one for all (n,), if any.
+) -> RawSolutions:
+    """Solve a separable problem.
 
     Args:
-        search: The whole.
-        many: Solves some of one part: `many(search, goals, start, progress, share)`, of the time
-            that is left a share for so many parts.
-        goals: As the kernel takes them.
-        start: Likewise.
-        size: So many are put together at a time: without all parts there is no answer.
-        progress: Told how much is done, as `solve` has it.
+        problem: The whole problem.
+        run: Function that solves a subproblem, `run(problem, targets, seeds, progress, shares)`, in
+            one of `shares` equal shares of the time that is left.
+        targets: Targets (B, k) for the kernel.
+        seeds: Seeds (B, n), one for all (n,), or None.
+        size: Number of targets at a time: a target is solved when all its subproblems are.
+        progress: Function that is called with the number of finished targets, and of all.
     """
-    pieces = []
-    for first in range(0, max(len(goals), 1), size):
-        piece = slice(first, first + size)
-        own = start if start is None or start.ndim == 1 else start[piece]
-        told = None if progress is None else partial(_tell, progress, first, len(goals))
-        pieces.append(_put_together(search, many, goals[piece], own, told))
-    return tuple(np.concatenate(each) for each in zip(*pieces, strict=True))
+    chunks = []
+    for first in range(0, max(len(targets), 1), size):
+        chunk = slice(first, first + size)
+        own = seeds if seeds is None or seeds.ndim == 1 else seeds[chunk]
+        tell = None if progress is None else partial(_tell, progress, first, len(targets))
+        chunks.append(_merged(problem, run, targets[chunk], own, tell))
+    return tuple(np.concatenate(parts) for parts in zip(*chunks, strict=True))
 
 
-def _put_together(
-    search: Search,
-    many: Callable[..., Found],
-    goals: Array,
-    start: Array | None,
+def _merged(
+    problem: CompiledProblem,
+    run: Callable[..., RawSolutions],
+    targets: Array,
+    seeds: Array | None,
     progress: Progress | None,
-) -> Found:
-    """As `PySolver::run_parts` does it for one."""
-    robot, parts, count = search.layout.robot, parts_of(search), len(goals)
-    given = np.broadcast_to(0.0 if start is None else start, (count, robot.dof))
+) -> RawSolutions:
+    """Merge the solutions of all subproblems, as `PySolver::run_parts` does for one target."""
+    robot, parts, count = problem.layout.robot, subproblems_of(problem), len(targets)
+    given = np.broadcast_to(0.0 if seeds is None else seeds, (count, robot.dof))
     good = np.asarray(np.abs(given).max(axis=1, initial=0.0) <= LARGEST)
     q = np.clip(np.where(good[:, None], given, 0.0), robot.lower, robot.upper)
-    status = np.where(good, Status.CONVERGED, Status.NONFINITE_INPUT).astype(np.int8)
+    status = np.where(good, SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT).astype(np.int8)
     error = np.where(good[:, None], [0.0, 0.0], math.inf)
     effort = np.tile(np.array([0, 1], np.intc), (count, 1))
     failed = np.zeros((count, 4))
     for i, part in enumerate(parts):
-        own = None if start is None else np.ascontiguousarray(start[..., part.joints])
-        aim = np.ascontiguousarray(goals[:, part.numbers])
-        told = None if progress is None else partial(_share, progress, i, len(parts))
-        found = many(part.search, aim, own, told, len(parts) - i)
+        own = None if seeds is None else np.ascontiguousarray(seeds[..., part.joints])
+        aim = np.ascontiguousarray(targets[:, part.numbers])
+        tell = None if progress is None else partial(_tell_share, progress, i, len(parts))
+        found = run(part.problem, aim, own, tell, len(parts) - i)
         q[:, part.joints] = found[0][:, 0]
         status = np.maximum(status, found[1][:, 0])
         error = np.maximum(error, found[2][:, 0])
         effort += np.maximum(found[3][:, 0] - np.array([0, 1], np.intc), 0)
-        if len(found[5]):  # (nobody else has asked)
+        if len(found[5]):  # statistics are collected for `explain` only
             failed[:, :2] += found[5][:, :2]
             failed[:, 2:] = np.maximum(failed[:, 2:], found[5][:, 2:])
-    bad = status == Status.NONFINITE_INPUT
+    bad = status == SolveStatus.NONFINITE_INPUT
     q[bad], effort[bad] = robot.neutral(), 0
     there = np.ones(count, np.intc)
     return q[:, None], status[:, None], error[:, None], effort[:, None], there, failed
 
 
-def _share(progress: Progress, part: int, parts: int, done: int, total: int) -> None:
-    """Tell how much is done when so much of one of some parts is."""
+def _tell_share(progress: Progress, part: int, parts: int, done: int, total: int) -> None:
+    """Report progress of one of some subproblems."""
     progress((part * total + done) // parts, total)
 
 
 def _tell(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    """Tell how much is done of all when so much of a piece is."""
+    """Report progress of one chunk of targets."""
     progress(before + done, total)
 
 
-def movers(robot: Robot, task: Task) -> frozenset[int]:
-    """The coordinates that the error of a task depends on."""
+def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
+    """Return the coordinates that the error of a task depends on."""
     rows = task.on(robot)
     if rows.goal == Goal.POSTURE:
         return frozenset(rows.picked)
     frame = ancestors(robot, rows.frame)
     base = ancestors(robot, rows.base) if rows.base is not None else {}
-    if rows.axes in (None, BODY):  # what carries both does not move one against the other
+    if rows.axes in (None, BODY):  # common ancestors do not move one frame relative to the other
         return frozenset((frame | base)[j] for j in frame.keys() ^ base.keys())
     axes = {} if rows.axes == WORLD else ancestors(robot, rows.axes)
     return frozenset((frame | base | axes).values())
 
 
 def _groups(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:
-    """Tasks that share a coordinate, directly or through others, and the coordinates of each group.
+    """Group tasks that share a coordinate, directly or through others.
 
-    Tasks that nothing moves go with the first group.
+    Returns the tasks and the coordinates of each group. Tasks that no joint moves are in the first.
     """
     groups: list[tuple[list[int], frozenset[int]]] = []
     for task, joints in enumerate(moving):

@@ -1,7 +1,4 @@
-"""Position inverse kinematics on a GPU: what `supple.solve(device="cuda")` runs.
-
-Tuned constants and what chose them: docs/constants.md.
-"""
+"""Position inverse kinematics on a GPU: the solver of `supple.solve(device="cuda")`."""
 
 from __future__ import annotations
 
@@ -10,22 +7,20 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.gpu.arrays import GpuArray, stream_of
-from supple.gpu.runtime import Memory, compile_linked, device_named, machine
+from supple.gpu.runtime import Memory, compile_linked, open_device
 from supple.gpu.source import source
+from supple.ik.gpu.solution import GpuSolution
 from supple.ik.gpu.targets import Reader
-from supple.ik.problem import Search, turns
-from supple.ik.solution import Solution
-from supple.ik.subproblems import is_separable, parts_of
+from supple.ik.problem import CompiledProblem, turns
 from supple.motion.linearization import Array
 
-# The kernels of files that are compiled at the same time, and linked.
+# Source files that are compiled in parallel and linked, and their kernels.
 _CALLED = ("iterate.cu", "polish.cu", "closest.cu", "settle.cu")
 KERNELS = {
     ("search.cu", "explore.cu", *_CALLED): ("nearest_seeds", "search", "finish", "explore"),
@@ -33,12 +28,12 @@ KERNELS = {
 }
 
 _LISTED = 4  # `listed` in search.cu
-FEW = 9_000  # from so many targets on a thread for each is sooner than a warp for each
-_MOST = 1 << 23  # targets of a launch: indices are ints
+FEW = 9_000  # targets up to which a warp per target is faster than a thread per target
+_MOST = 1 << 23  # targets per launch: indices are ints
 _THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
 _APART = 1e-2  # `apart` in include/supple/ik/restarts.hpp
 _ALIGNED = 256  # [bytes]
-_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # numbers of the search, their bytes
+_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # type of the search, bytes
 
 
 class Request(ctypes.Structure):
@@ -78,14 +73,14 @@ class Request(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is wanted of a call.
+    """Options of a search.
 
     Attributes:
-        position: What is near enough [m].
-        rotation: Likewise [rad].
-        max_starts: Number of starts that a target may have; 0 for the usual number.
-        nearest: Whether the answer shall be near q0.
-        most: How many distinct answers to a target at most.
+        position: Position tolerance [m].
+        rotation: Rotation tolerance [rad].
+        max_starts: Maximum number of seeds of a target; 0 for the default.
+        nearest: Whether the solution nearest to q0 is returned.
+        most: Maximum number of distinct solutions of a target.
     """
 
     position: float
@@ -96,16 +91,16 @@ class Bounds:
 
     @property
     def several(self) -> bool:
-        """Whether answers are compared, and not the first one taken."""
+        """Whether several solutions are compared, instead of taking the first."""
         return self.nearest or self.most > 1
 
 
 def texts(
-    search: Search, precision: str = "mixed", several: bool = False
+    problem: CompiledProblem, precision: str = "mixed", several: bool = False
 ) -> dict[tuple[str, ...], list[str]]:
-    """What is compiled of a search: the texts for each of the groups of kernels of `KERNELS`."""
-    constants, rough = search.kernel.constants(), _ROUGH[precision][0]
-    several = several or bool(search.rest)
+    """Return the sources of a problem, for each group of kernels in `KERNELS`."""
+    constants, rough = problem.kernel.constants(), _ROUGH[precision][0]
+    several = several or bool(problem.rest)
 
     def text(name: str) -> str:
         return source(name, constants, rough, several and name == "explore.cu")
@@ -118,52 +113,57 @@ def texts(
 
 
 class GpuSolver:
-    """A search that was compiled for a GPU, with its table of starts there.
+    """A problem compiled for a GPU, with its seed table there.
 
     Args:
-        search: What is compiled.
-        precision: Of the search, "mixed" or "double".
-        several: Whether for answers that are compared.
-        number: Of the GPU.
-        architecture: Of it, "sm_90".
+        problem: The problem to solve.
+        precision: Precision of the search, "mixed" or "double".
+        several: Whether several solutions of a target are compared.
+        number: Number of the GPU.
+        architecture: Architecture of the GPU, "sm_90".
     """
 
     def __init__(
-        self, search: Search, precision: str, several: bool, number: int, architecture: str
+        self,
+        problem: CompiledProblem,
+        precision: str,
+        several: bool,
+        number: int,
+        architecture: str,
     ) -> None:
-        self.search = search
-        self.machine = machine(number)
-        self.suits = several or bool(search.rest)
+        self.problem = problem
+        self.device = open_device(number)
+        self.suits = several or bool(problem.rest)
         self._rough = _ROUGH[precision][1]
 
         def loaded(names: tuple[str, ...], parts: list[str]) -> dict[str, Any]:
-            self.machine.use()  # (in each thread, for linking)
-            return self.machine.load(compile_linked(parts, architecture), names)
+            self.device.use()  # (linking needs a context in each thread)
+            return self.device.load(compile_linked(parts, architecture), names)
 
-        each = texts(search, precision, several)
-        with ThreadPoolExecutor() as pool:  # (the compiler lets go of the interpreter)
+        each = texts(problem, precision, several)
+        with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
             kernels = pool.map(loaded, each.keys(), each.values())
             self.kernels: dict[str, Any] = {k: v for some in kernels for k, v in some.items()}
-        self.machine.use()
+        self.device.use()
         self._architecture = architecture
-        stream = self.machine.stream()
-        table = np.ascontiguousarray(search.starts.table().T)
+        stream = self.device.stream()
+        table = np.ascontiguousarray(problem.seed_table.table().T)
         self._table = self._kept(table, stream)
-        self._seeds = self._kept(np.ascontiguousarray(search.starts.seeds), stream)
-        self.machine.wait(stream)
+        self._seeds = self._kept(np.ascontiguousarray(problem.seed_table.seeds), stream)
+        self.device.wait(stream)
         self.entries = table.shape[1]
 
     def _kept(self, array: NDArray[Any], stream: int) -> Memory:
-        memory = self.machine.allocate(array.nbytes, stream)
-        self.machine.upload(memory.pointer, array, stream)
+        memory = self.device.allocate(array.nbytes, stream)
+        self.device.upload(memory.pointer, array, stream)
         return memory
 
     def solve(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
-        """Solve the kernel's targets (B, k), from starts (B, n), or one for all (n,), if any.
+        """Solve targets (B, k) from seeds (B, n), one seed for all (n,), or None.
 
         Returns:
-            q (B, most, n), status (B, most), errors, iterations and starts (B, most, 2), and how
-            many of the `most` there are (B,).
+            q (B, most, n), status (B, most), errors, iterations and seeds (B, most, 2), and the
+            number of solutions (B,).
         """
         pieces = []
         size = max(1, _MOST // bounds.most)
@@ -175,7 +175,7 @@ class GpuSolver:
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
     def _piece(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
-        gpu, count, n = self.machine, len(targets), self.search.layout.robot.dof
+        gpu, count, n = self.device, len(targets), self.problem.layout.robot.dof
         gpu.use()
         stream = gpu.stream()
         most = bounds.most
@@ -183,7 +183,7 @@ class GpuSolver:
         if most > 1:
             sizes["answers"] = 4 * count
         inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
-        memory, at = self.laid_out(sizes | inputs, stream)
+        memory, at = self.allocate_arrays(sizes | inputs, stream)
         gpu.upload(at["target"], targets, stream)
         if q0 is not None:
             gpu.upload(at["q0"], np.ascontiguousarray(q0), stream)
@@ -201,7 +201,7 @@ class GpuSolver:
             return piece.reshape(shape)
 
         effort = part("effort", np.int32, count, most, 2)
-        effort[..., 1] += 1  # starts
+        effort[..., 1] += 1  # seeds
         found = (
             part("q", np.float64, count, most, n),
             part("outcome", np.int8, count, most),
@@ -209,17 +209,17 @@ class GpuSolver:
             effort,
             part("answers", np.int32, count) if most > 1 else np.ones(count, np.int32),
         )
-        return distinct(found, turns(self.search.layout.robot)) if self._merges(most) else found
+        return distinct(found, turns(self.problem.layout.robot)) if self._merges(most) else found
 
     def _merges(self, most: int) -> bool:
-        """Whether answers may have become the same when they were made to suit."""
-        return most > 1 and bool(self.search.rest)
+        """Return whether postprocessing may have made solutions equal."""
+        return most > 1 and bool(self.problem.rest)
 
     def _results(self, count: int, most: int) -> dict[str, int]:
-        """The bytes of each array of results."""
+        """Return the bytes of each array of results."""
         rows = count * most
         return {
-            "q": 8 * self.search.layout.robot.dof * rows,
+            "q": 8 * self.problem.layout.robot.dof * rows,
             "error": 16 * rows,
             "effort": 8 * rows,
             "outcome": rows,
@@ -227,19 +227,19 @@ class GpuSolver:
 
     def solve_there(
         self, targets: Sequence[object], q0: object, bounds: Bounds, stream: object
-    ) -> Solution:
-        """Solve targets that are in the GPU's memory, one for each task; results stay there.
+    ) -> GpuSolution:
+        """Solve targets in GPU memory, one for each task; the results stay there.
 
-        Nothing is waited for. What is not finite, or no pose, gets `Status.NONFINITE_INPUT`.
+        Asynchronous. Targets that are not finite, or no poses, get `SolveStatus.NONFINITE_INPUT`.
         """
-        gpu, n = self.machine, self.search.layout.robot.dof
+        gpu, n = self.device, self.problem.layout.robot.dof
         gpu.use()
         on = stream_of(stream, (*targets, q0))
-        reader = Reader(self.search, gpu, self._architecture)
+        reader = Reader(self.problem, gpu, self._architecture)
         lead, numbers = reader.targets(targets, on, _MOST)
-        start = (0, 0, ()) if q0 is None else reader.starts(q0, lead, on)
+        start = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
         count = math.prod(lead)
-        memory, at = self.laid_out(self._results(count, 1), on)
+        memory, at = self.allocate_arrays(self._results(count, 1), on)
         at |= {"target": numbers.pointer, "q0": start[0]}
         if count:
             self.launch(at, count, bounds, on, start[1])
@@ -257,24 +257,24 @@ class GpuSolver:
             *(part("error", np.float64, 2, i) for i in range(2)),
             *(part("effort", np.int32, 2, i) for i in range(2)),
         ]
-        return Solution(*results)
+        return GpuSolution(*results)
 
-    def laid_out(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
-        """One piece of memory for several arrays, and where each is."""
+    def allocate_arrays(self, sizes: dict[str, int], stream: int) -> tuple[Memory, dict[str, int]]:
+        """Allocate several arrays in one piece of memory; return it and the address of each."""
         ends = np.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes.values()]).tolist()
-        memory = self.machine.allocate(ends[-1], stream)
+        memory = self.device.allocate(ends[-1], stream)
         begins = [memory.pointer, *(memory.pointer + end for end in ends[:-1])]
         return memory, dict(zip(sizes, begins, strict=True))
 
     def launch(
         self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
     ) -> None:
-        """Solve on a stream, without waiting: `at` are addresses of arrays on the GPU."""
-        gpu, n = self.machine, self.search.layout.robot.dof
+        """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
+        gpu, n = self.device, self.problem.layout.robot.dof
         many, memory = count > FEW and bounds.most == 1, None
         own: dict[str, int] = {}
         if many:
-            memory, own = self.laid_out(
+            memory, own = self.allocate_arrays(
                 {
                     "counter": 8,
                     "near": 2 * _LISTED * count,
@@ -291,7 +291,7 @@ class GpuSolver:
             seeds=self._seeds.pointer,
             position=bounds.position,
             rotation=bounds.rotation,
-            rough_position=max(bounds.position, self.search.coarse),
+            rough_position=max(bounds.position, self.problem.float_tolerance),
             rough_rotation=max(bounds.rotation, 2e-5),
             count=count,
             entries=self.entries,
@@ -312,29 +312,15 @@ class GpuSolver:
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
         if self.suits:
             start("postprocess", -(-count * bounds.most // 128))
-        del memory  # given back on the stream, after its last use there
-
-
-@lru_cache(maxsize=32)
-def solver_of(
-    search: Search, device: str, precision: str = "mixed", several: bool = False
-) -> GpuSolver:
-    """A search on a GPU, compiled when first asked for."""
-    number, info = device_named(device)
-    how = (precision, several, number, info.architecture)
-    if not is_separable(search):
-        return GpuSolver(search, *how)
-    from supple.ik.gpu.subproblems import GpuParts  # (which has a GpuSolver for each)
-
-    return GpuParts(search, parts_of(search), *how)
+        del memory  # freed on the stream, after its last use there
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
-    """Of several answers to each target, as `GpuSolver.solve` returns them, the distinct ones.
+    """Return the distinct ones of several solutions, as `GpuSolver.solve` returns them.
 
     Args:
-        found: q (B, s, n) first, how many there are (B,) last.
-        turn: A whole turn of each coordinate (n,) [rad], which counts nothing; 0 for none.
+        found: Arrays of solutions: q (B, s, n) first, their numbers (B,) last.
+        turn: The 2π wrap of each coordinate (n,) [rad], which makes no difference; 0 for none.
     """
     *parts, count = found
     q = parts[0]

@@ -1,4 +1,4 @@
-"""Targets and starts in a GPU's memory -> the kernel's numbers, without waiting."""
+"""Read targets and seeds in GPU memory as numbers for the kernel, asynchronously."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, seen
-from supple.gpu.runtime import Machine, Memory, compile_source
+from supple.gpu.runtime import Device, Memory, compile_source
 from supple.gpu.source import source
-from supple.ik.problem import Search
+from supple.ik.problem import CompiledProblem
 from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
-# `Kind` of targets.cu, and what a target of a task may be
+# `Kind` of targets.cu, and the shapes of a task's target
 KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
     PoseTask: (0, ((4, 4),)),
     PositionTask: (1, ((3,),)),
@@ -43,30 +43,30 @@ class View(ctypes.Structure):
 
 
 class Reader:
-    """Reads the targets of a search, and starts, on one GPU."""
+    """Reader of the targets and seeds of a problem on one GPU."""
 
-    def __init__(self, search: Search, machine: Machine, architecture: str) -> None:
-        self.search, self.machine = search, machine
-        self._kernel = _kernel(machine, architecture)
+    def __init__(self, problem: CompiledProblem, device: Device, architecture: str) -> None:
+        self.problem, self.device = problem, device
+        self._kernel = _kernel(device, architecture)
 
     def targets(
         self, given: Sequence[object], stream: int, most: int
     ) -> tuple[tuple[int, ...], Memory]:
-        """The batch axes, and the kernel's numbers (count, k) in new memory.
+        """Return the batch axes, and targets for the kernel (count, k) in new memory.
 
         Raises:
-            InputError: shapes that are not those of the tasks, or too many.
+            InputError: shapes that do not fit the tasks, or too many targets.
         """
-        tasks, sizes = self.search.layout.tasks, self.search.layout.kernel.target_sizes
+        tasks, sizes = self.problem.layout.tasks, self.problem.layout.kernel.target_sizes
         if len(given) != len(tasks):
             raise InputError(
                 f"there must be one target for each of {len(tasks)} tasks; given: {len(given)}"
             )
         each = []
-        for task, i in zip(tasks, self.search.order, strict=True):
-            kind, shapes = _expected(task, self.search.layout.robot.dof)
+        for task, i in zip(tasks, self.problem.order, strict=True):
+            kind, shapes = _expected(task, self.problem.layout.robot.dof)
             name = "target" if len(tasks) == 1 else f"target {i}"
-            each.append((kind, *self._looked_at(given[i], shapes, stream, name)))
+            each.append((kind, *self._viewed(given[i], shapes, stream, name)))
         try:
             lead = np.broadcast_shapes(*(lead for _, _, lead, _ in each))
         except ValueError:
@@ -77,10 +77,10 @@ class Reader:
         count = math.prod(lead)
         if count > most or len(lead) > _MOST_AXES:
             raise InputError(
-                f"targets in a GPU's memory must be {most} at most, of {_MOST_AXES} axes at most; "
+                f"targets in GPU memory must be at most {most}, of at most {_MOST_AXES} axes; "
                 f"given: {lead}"
             )
-        memory = self.machine.allocate(8 * sum(sizes) * count, stream)
+        memory = self.device.allocate(8 * sum(sizes) * count, stream)
         first = 0
         for (kind, array, own, inner), size in zip(each, sizes, strict=True):
             view = _view(array, own, inner, lead)
@@ -88,16 +88,16 @@ class Reader:
             first += size
         return lead, memory
 
-    def starts(
+    def seeds(
         self, given: object, lead: tuple[int, ...], stream: int
     ) -> tuple[int, int, tuple[object, ...]]:
-        """Starts (..., n), or one for all (n,): where, from one to the next, and what keeps them.
+        """Return the address of seeds, their stride, and the objects that keep them alive.
 
         Raises:
-            InputError: another shape.
+            InputError: neither (n,) nor (..., n).
         """
-        n = self.search.layout.robot.dof
-        array, own, inner = self._looked_at(given, ((n,),), stream, "q0")
+        n = self.problem.layout.robot.dof
+        array, own, inner = self._viewed(given, ((n,),), stream, "q0")
         if own not in ((), lead):
             raise InputError(
                 f"q0 must be ({n},), or have the batch axes of the targets, {lead}; "
@@ -107,11 +107,11 @@ class Reader:
         if array.dense and array.dtype == np.float64:
             return array.pointer, step, (array,)
         count = math.prod(own)
-        memory = self.machine.allocate(8 * n * count, stream)
+        memory = self.device.allocate(8 * n * count, stream)
         self._read(_view(array, own, inner, own), PLAIN, memory.pointer, n, count, stream)
         return memory.pointer, step, (array, memory)
 
-    def _looked_at(
+    def _viewed(
         self, given: object, shapes: Sequence[tuple[int, ...]], stream: int, name: str
     ) -> tuple[DeviceArrayView, tuple[int, ...], tuple[int, ...]]:
         array = seen(given, stream, name, dtypes=_DTYPES, strided=True)
@@ -121,9 +121,9 @@ class Reader:
         else:
             expected = " or ".join(f"(..., {', '.join(map(str, inner))})" for inner in shapes)
             raise InputError(f"{name} must be {expected}; given: {array.shape}")
-        if array.device != self.machine.number:
+        if array.device != self.device.number:
             raise InputError(
-                f"{name} must be on cuda:{self.machine.number}; given: on cuda:{array.device}"
+                f"{name} must be on cuda:{self.device.number}; given: on cuda:{array.device}"
             )
         return array, array.shape[: len(array.shape) - len(inner)], inner
 
@@ -132,13 +132,13 @@ class Reader:
             return
         numbers = (ctypes.c_int(kind), ctypes.c_void_p(to), ctypes.c_int(width))
         blocks, threads = -(-count // 128), 128
-        self.machine.launch(
+        self.device.launch(
             self._kernel, blocks, threads, stream, view, *numbers, ctypes.c_int(count)
         )
 
 
 def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """The kind of a task's target, and which shapes it may have."""
+    """Return the kind of a task's target, and its possible shapes."""
     if isinstance(task, PostureTask):
         return PLAIN, ((dof if task.joints is None else len(task.joints),),)
     return KINDS[type(task)]
@@ -147,11 +147,11 @@ def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
 def _view(
     array: DeviceArrayView, own: tuple[int, ...], inner: tuple[int, ...], lead: tuple[int, ...]
 ) -> View:
-    """An array with batch axes of its own, as one with others that it is broadcast to."""
-    steps = array.strides
+    """Return a view of an array, broadcast from its own batch axes to others."""
+    strides = array.strides
     missing = len(lead) - len(own)
-    along = [0] * missing + [0 if n == 1 else s for n, s in zip(own, steps, strict=False)]
-    row, column = steps[-2:] if len(inner) == 2 else (0, steps[-1])
+    along = [0] * missing + [0 if n == 1 else s for n, s in zip(own, strides, strict=False)]
+    row, column = strides[-2:] if len(inner) == 2 else (0, strides[-1])
     return View(
         array.pointer,
         len(lead),
@@ -166,6 +166,6 @@ def _view(
 
 
 @lru_cache(maxsize=8)
-def _kernel(machine: Machine, architecture: str) -> Any:
+def _kernel(device: Device, architecture: str) -> Any:
     code = compile_source(source("targets.cu"), architecture)
-    return machine.load(code, ("read",))["read"]
+    return device.load(code, ("read",))["read"]

@@ -1,0 +1,146 @@
+"""Parse and validate the arguments of `Servo` and `track`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from supple.errors import InputError, listed, short_repr
+from supple.kinematics import Robot
+from supple.kinematics.arrays import number
+from supple.motion import damping
+from supple.motion.layout import CompiledTasks, compile_tasks
+from supple.motion.limits import Limits
+from supple.motion.linearization import Array
+from supple.motion.task import (
+    AxisTask,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    Task,
+    TaskLike,
+    as_tasks,
+)
+from supple.motion.task_rows import Goal
+
+_LONGEST_STEP = 5.0  # [s]: a longer one is in milliseconds, or a rate
+
+
+def check_robot_first(robot: object, usage: str, *others: object) -> None:
+    """Raise an error if the first argument is not a robot.
+
+    Args:
+        robot: The argument that must be a `Robot`.
+        usage: The call as it should be, for a robot that is among the other arguments.
+        others: The other arguments that may have been exchanged with the robot.
+    """
+    if isinstance(robot, Robot):
+        return
+    if any(isinstance(other, Robot) for other in others):
+        raise InputError(f"the robot is the first argument: {usage}; given: {short_repr(robot)}")
+    raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
+
+
+def selected_tasks(
+    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
+) -> tuple[tuple[Task, ...], bool]:
+    """Return the tasks, and whether their targets are given without a sequence around them."""
+    if tasks is None:
+        poses = tuple(PoseTask(tip) for tip in robot.tips)
+        return poses, len(poses) == 1
+    return as_tasks(tasks), isinstance(tasks, str | Task)
+
+
+def compile_selected(
+    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
+) -> tuple[CompiledTasks, bool]:
+    """Return the tasks for the kernel, and `selected_tasks`' flag."""
+    each, single = selected_tasks(robot, tasks)
+    return compile_tasks(robot, each), single
+
+
+def one_per_task(name: str, tasks: Sequence[Task]) -> str:
+    """Return the beginning of the error for arguments that must be one per task."""
+    expected = f"{name} must be a sequence with one {name} for each of {len(tasks)} tasks"
+    frames = [getattr(task, "frame", None) for task in tasks]
+    if all(type(task) is PoseTask for task in tasks) and all(frames):
+        names = listed(frame for frame in frames if frame is not None)
+        expected += f", the poses of {names} (tasks={frames[0]!r} selects one frame)"
+    return expected
+
+
+def step_length(dt: object, name: str = "dt") -> float:
+    """Return the length of a step [s]."""
+    value = number(dt, name, above=0)
+    if value > _LONGEST_STEP:
+        raise InputError(
+            f"{name} is in seconds and must be at most {_LONGEST_STEP:g}; given: {short_repr(dt)}. "
+            f"{value:g} ms are {value / 1e3:g}, a rate of {value:g} Hz is {1 / value:.4g}"
+        )
+    return value
+
+
+def check_order(order: object) -> None:
+    """Raise an error if `order` is neither 1 nor 2."""
+    if not isinstance(order, int) or order not in (1, 2):
+        raise InputError(f"order must be 1 (rate) or 2 (acceleration); given: {short_repr(order)}")
+
+
+def limits_for(limits: object, robot: Robot) -> Limits:
+    """Return the limits of a robot's joints, by default the robot's own."""
+    if limits is None:
+        return Limits.of(robot)
+    if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
+        raise InputError(
+            f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
+        )
+    return limits
+
+
+def default_damping(layout: CompiledTasks, dt: float) -> damping.Curvature:
+    """Return the default damping for the frames that the tasks move; postures have no curvature."""
+    rows = [task.on(layout.robot) for task in layout.tasks]
+    moved = [one for one in rows if one.goal != Goal.POSTURE]
+    frames = {name for one in moved for name in (one.frame, one.base) if name is not None}
+    if not frames:
+        return damping.Curvature(0.0)
+    return damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
+
+
+def input_spec(task: Task, dof: int) -> tuple[int, int, int]:
+    """Return the size of a task's velocity, where it begins in a twist, and the size of its target.
+
+    Zeros where the compiled code leaves them to Python (`InputSpec` in
+    src/core/bindings/servo.cpp).
+    """
+    if isinstance(task, PostureTask):
+        count = dof if task.joints is None else len(task.joints)
+        return count, 0, count
+    return _INPUT_SPECS.get(type(task), (0, 0, 0))
+
+
+_INPUT_SPECS: dict[type[Task], tuple[int, int, int]] = {
+    PoseTask: (6, 0, 16),
+    PositionTask: (3, 0, 3),
+    OrientationTask: (3, 3, 0),
+    AxisTask: (3, 3, 0),
+}
+
+
+def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:
+    """Return the function that converts a task's targets and velocities for the kernel."""
+
+    def convert(name: str, given: Any) -> Array:
+        if single:
+            given = (given,)
+        elif isinstance(given, str) or not isinstance(given, Sequence):
+            raise InputError(f"{one_per_task(name, layout.tasks)}; given: {short_repr(given)}")
+        numbers = layout.targets(given) if name == "target" else layout.velocities(given)
+        if numbers.ndim != 1:
+            raise InputError(f"{name} must not be a batch; given: batch axes {numbers.shape[:-1]}")
+        return np.ascontiguousarray(numbers)
+
+    return convert

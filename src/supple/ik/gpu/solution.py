@@ -1,0 +1,52 @@
+"""Solutions in GPU memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from supple.gpu.arrays import GpuArray
+from supple.ik.solution import BatchSolution
+
+
+@dataclass(frozen=True, eq=False)
+class GpuSolution:
+    """Solutions of targets in GPU memory, one for each; the arrays stay there.
+
+    The call is asynchronous: the arrays are valid when the stream has reached them, which CuPy,
+    PyTorch and JAX take care of. `numpy()` waits and returns a copy.
+
+    Attributes:
+        q: Joint coordinates (..., n) [rad or m], inside the limits.
+        status: Status of each (...), int8: the values of `SolveStatus`.
+        position_error: Largest position error of all tasks (...) [m]; infinite if not solved.
+        rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
+        iterations: Iterations of the search (...).
+        restarts: Seeds after the first (...), including those that ran side by side.
+    """
+
+    q: GpuArray
+    status: GpuArray
+    position_error: GpuArray
+    rotation_error: GpuArray
+    iterations: GpuArray
+    restarts: GpuArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes."""
+        return self.status.shape
+
+    def numpy(self) -> BatchSolution:
+        """Return a copy in host memory; waits for the stream."""
+        return BatchSolution(
+            self.q.numpy(),
+            self.status.numpy(),
+            self.position_error.numpy(),
+            self.rotation_error.numpy(),
+            self.iterations.numpy(),
+            self.restarts.numpy(),
+        )
+
+    def __str__(self) -> str:
+        return f"{math.prod(self.shape)} targets, solved in GPU memory"

@@ -1,0 +1,34 @@
+"""Statuses of a solve."""
+
+from __future__ import annotations
+
+from supple.control.status import Status
+
+
+class SolveStatus(Status):
+    """The result of a solve, in order of severity; `Outcome` in include/supple/ik/restarts.hpp.
+
+    Attributes:
+        CONVERGED: The solution was verified in double precision.
+        UNREACHABLE: No solution was found; the closest pose found is returned.
+        TIMEOUT: The time limit was reached; the best configuration so far is returned.
+        NONFINITE_INPUT: A target or a seed is not finite; nothing was solved.
+    """
+
+    CONVERGED = 0
+    UNREACHABLE = 1
+    TIMEOUT = 2
+    NONFINITE_INPUT = 3
+
+    @property
+    def sentence(self) -> str:
+        """The status in a sentence."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    SolveStatus.CONVERGED: "the targets are met within the tolerances",
+    SolveStatus.UNREACHABLE: "no solution was found; this is the closest pose found",
+    SolveStatus.TIMEOUT: "the time limit was reached; this is the best pose so far",
+    SolveStatus.NONFINITE_INPUT: "the target or the seed is not finite; nothing was solved",
+}

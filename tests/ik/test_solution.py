@@ -1,0 +1,122 @@
+"""The three results of `solve`: their types, indices, iteration and truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supple
+from supple import BatchSolution, InputError, Solution, Solutions, SolveStatus, solve
+from targets import fields_of
+
+PANDA = supple.load("panda")
+POSES = PANDA.fk(PANDA.random(6, seed=7))
+FAR = POSES[0] + np.array([[0, 0, 0, 3.0], [0] * 4, [0] * 4, [0] * 4])
+MIXED = np.array([POSES[0], FAR, np.full((4, 4), np.nan), POSES[1]])
+
+
+def test_one_target_gives_a_solution_that_is_true_if_it_converged() -> None:
+    for target in (POSES[0], POSES[0].tolist()):  # the fast path, and the other
+        found = solve(PANDA, target)
+        assert type(found) is Solution
+        assert found
+        assert found.success is True
+        assert found.status is SolveStatus.CONVERGED
+        assert isinstance(found.position_error, float)
+        assert isinstance(found.restarts, int)
+        assert found.report is None
+    for target in (FAR, FAR.tolist()):
+        missed = solve(PANDA, target)
+        assert not missed
+        assert missed.success is False
+    with pytest.raises(TypeError):
+        iter(found)  # type: ignore[call-overload]
+
+
+def test_a_batch_is_a_sequence_of_solutions() -> None:
+    found = solve(PANDA, MIXED)
+    assert type(found) is BatchSolution
+    assert len(found) == 4
+    assert found.shape == (4,)
+    each = list(found)
+    assert all(type(one) is Solution for one in each)
+    assert [one.status for one in each] == [SolveStatus(int(value)) for value in found.status]
+    assert [bool(one) for one in each] == found.success.tolist() == [True, False, False, True]
+    for i in (0, -1, np.int64(1)):
+        one: Solution = found[i]
+        assert (one.q == found.q[i]).all()
+        assert fields_of(one, "position_error")[:-1] == (
+            found.position_error[i],
+            found.rotation_error[i],
+            found.iterations[i],
+            found.restarts[i],
+        )
+    assert "nonfinite" in str(found[2])
+    assert "2 of 4 converged" in repr(found)
+    with pytest.raises(IndexError):
+        found[4]
+
+
+@pytest.mark.parametrize("index", [slice(1, 3), np.array([0, 3]), [0, 3], MIXED[:, 0, 0] > -9])
+def test_slices_masks_and_arrays_select_a_batch(index: Any) -> None:
+    found = solve(PANDA, MIXED)
+    some = found[index]
+    assert type(some) is BatchSolution
+    np.testing.assert_array_equal(some.q, found.q[index])
+    np.testing.assert_array_equal(some.status, found.status[index])
+
+
+def test_a_batch_of_several_axes() -> None:
+    grid = solve(PANDA, POSES.reshape(2, 3, 4, 4))
+    assert len(grid) == 6
+    assert grid.shape == (2, 3)
+    assert (grid[1, 2].q == grid.q[1, 2]).all()
+    assert grid[1, :].shape == (3,)
+    assert [one.iterations for one in grid] == grid.iterations.reshape(-1).tolist()
+    with pytest.raises(InputError, match=r"one integer for each of the batch axes \(2, 3\)"):
+        grid[1]
+
+
+def test_several_solutions_of_one_target() -> None:
+    found = solve(PANDA, POSES[0], solutions=4)
+    assert type(found) is Solutions
+    assert len(found) == 4
+    assert all(type(one) is Solution and one for one in found)
+    assert (found[0].q == found.q[0]).all()
+    assert type(found[:2]) is Solutions
+    assert type(solve(PANDA, POSES[0], solutions=1)) is Solutions
+    (closest,) = solve(PANDA, FAR, solutions=4)
+    assert closest.status is SolveStatus.UNREACHABLE
+
+
+@pytest.mark.parametrize("options", [{}, {"solutions": 2}], ids=["a batch", "several"])
+def test_the_truth_of_many_is_refused(options: dict[str, Any]) -> None:
+    found = solve(PANDA, POSES[0] if options else POSES, **options)
+    with pytest.raises(InputError, match=r"use success.all\(\) or success.any\(\)"):
+        bool(found)
+
+
+def test_a_status_prints_as_a_word() -> None:
+    for status in SolveStatus:
+        assert str(status) == f"{status}" == status.name.lower()
+        assert f"{status:>20}" == f"{status.name.lower():>20}"
+        assert status.sentence
+        assert SolveStatus(int(status)) is status
+
+
+# ---- mistakes ------------------------------------------------------------------------------------
+
+
+def test_arguments_in_the_wrong_order() -> None:
+    with pytest.raises(InputError, match=r"the robot is the first argument: solve\(robot, target"):
+        solve(POSES[0], PANDA)  # type: ignore[call-overload]
+
+
+def test_a_target_for_one_of_several_end_effectors_lists_them() -> None:
+    robot = supple.load("y")
+    with pytest.raises(InputError, match=r"the poses of 'E0', 'E1' \(tasks='E0' selects one"):
+        solve(robot, robot.fk(robot.neutral())[0])
+    with pytest.raises(InputError, match=r"2 tasks, the poses of 'E0', 'E1'"):
+        solve(robot, [np.eye(4)] * 3)
