@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.errors import InputError, listed, short_repr
+from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.motion import damping
@@ -67,7 +67,7 @@ def one_per_task(name: str, tasks: Sequence[Task]) -> str:
     expected = f"{name} must be a sequence with one {name} for each of {len(tasks)} tasks"
     frames = [getattr(task, "frame", None) for task in tasks]
     if all(type(task) is PoseTask for task in tasks) and all(frames):
-        names = listed(frame for frame in frames if frame is not None)
+        names = join_names(frame for frame in frames if frame is not None)
         expected += f", the poses of {names} (tasks={frames[0]!r} selects one frame)"
     return expected
 
