@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import sys
+from importlib.metadata import version
 
 from supple.errors import MissingExtraError
 
 
 def main() -> None:
-    """Run the command line, or say what to install for it."""
+    """Run the command line; report a missing extra in one line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where there is no λ, a question mark
+            stream.reconfigure(errors="replace")  # a terminal without λ shows a question mark
+    if sys.argv[1:] == ["--version"]:  # also without click
+        print(f"supple, version {version('supple')}")
+        return
     try:
         from supple.cli import cli
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""The command line's commands. Click reads it, rich prints tables and progress."""
+"""The commands of the command line: parsed by click, tables and progress printed by rich."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from supple.papers import EXPERIMENTS, PAPERS, Experiment, Outcome, style
 from supple.papers.report import HEADINGS, held, page, verdict
 from supple.papers.running import Finding, find_all
 
-NARROW = 80  # columns; below that no table can be read
+NARROW = 80  # columns; narrower terminals get lists instead of tables
 
 
-class _Refused(click.ClickException):
-    """One line on stderr and exit code 2: no traceback for bad input."""
+class _UsageError(click.ClickException):
+    """An error shown as one line on stderr, with exit code 2 and no traceback."""
 
     exit_code = 2
 
 
 class _Commands(click.Group):
-    """Shows errors of supple as such."""
+    """A group of commands that shows errors of supple without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except SuppleError as error:
-            raise _Refused(str(error)) from error
+            raise _UsageError(str(error)) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,11 +62,11 @@ def cli() -> None:
 def paper(name: str | None, plot: Path | None, as_json: bool, report: Path | None) -> None:
     """Run the experiments of the papers, claim by claim.
 
-    Without NAME: the list of experiments. NAME is one of them, or "all".
+    Without NAME, list the experiments. NAME is one of them, or "all".
     """
     if name is None:
         if plot or report or as_json:
-            raise click.UsageError("which experiment? Name one, or all.")
+            raise click.UsageError("name an experiment, or all")
         _list()
     elif name == "all" or report:
         if plot:
@@ -104,7 +104,7 @@ def _list() -> None:
             for each in of_paper:
                 table.add_row(each.name, each.figure, each.title)
             console.print(table, "")
-    click.echo("supple paper NAME runs one of them, supple paper all every one.")
+    click.echo("supple paper NAME runs one of them, supple paper all runs every one.")
 
 
 def _one(experiment: Experiment, as_json: bool, plot: Path | None) -> None:
@@ -124,7 +124,7 @@ def _one(experiment: Experiment, as_json: bool, plot: Path | None) -> None:
 
 
 def _findings(names: Sequence[str], report: Path | None) -> list[Finding]:
-    """Run them in processes of their own, and write the page if asked for."""
+    """Run experiments in separate processes, and write the page if `report` is given."""
     if report:
         _needs_matplotlib()
         with _writing(report):
@@ -150,7 +150,7 @@ def _summary(findings: Sequence[Finding], tables: bool) -> None:
 
 
 def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
-    """What the paper says, what we measure, whether it holds and why: a table, or a list."""
+    """Print the claims of a paper, the measurements and the verdicts as a table or a list."""
     console, title = Console(), f"{experiment.name}: {experiment.title}"
     rows = [
         (_plain(claim.paper), _plain(claim.measured), _mark(claim.holds), _plain(claim.why))
@@ -171,7 +171,7 @@ def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
         console.print(table)
     console.print(_plain(experiment.source), style="dim")
     for each in experiment.deviations:
-        console.print(_plain(f"Departs from the print: {each}"), style="dim")
+        console.print(_plain(f"Deviation from the paper: {each}"), style="dim")
     console.print()
 
 
@@ -180,7 +180,7 @@ def _mark(holds: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    """So that rich takes no [m/s] for a style."""
+    """Escape brackets, so that rich does not read [m/s] as a style."""
     return text.replace("[", r"\[")
 
 
@@ -189,34 +189,34 @@ def _print_json(numbers: Any) -> None:
 
 
 def _progress(*columns: Any) -> Progress:
-    """On stderr, and only where a person looks."""
+    """Return a progress bar on stderr, shown only in a terminal."""
     console = Console(file=sys.stderr)
     shown = (TextColumn("{task.description}"), BarColumn(), *columns, TimeElapsedColumn())
     return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
 
 
 def _drawable(path: Path) -> None:
-    """Refuse before the work begins what could not be written after it."""
+    """Check that a figure can be written before running the experiment."""
     if path.suffix.lstrip(".").lower() not in style.FORMATS:
         raise click.UsageError(
             f"--plot: the file's suffix must be one of {', '.join(style.FORMATS)}; given: {path}"
         )
     if not path.parent.is_dir():
-        raise _Refused(f"cannot write {path}: there is no folder {path.parent}")
+        raise _UsageError(f"cannot write {path}: the folder {path.parent} does not exist")
     _needs_matplotlib()
 
 
 def _needs_matplotlib() -> None:
     try:
-        import matplotlib  # noqa: F401 - looked for before the work begins
+        import matplotlib  # noqa: F401 - fails before the experiments run
     except ModuleNotFoundError as error:
         raise MissingExtraError("papers", "drawing figures") from error
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Says in one line why a file or folder cannot be written."""
+    """Report in one line why a file or folder cannot be written."""
     try:
         yield
     except OSError as error:
-        raise _Refused(f"cannot write {path}: {error.strerror}") from error
+        raise _UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -162,5 +162,5 @@ def test_too_many_elements() -> None:
     ],
 )
 def test_more_than_4000_bodies_are_refused(inside: str) -> None:
-    with pytest.raises(DescriptionError, match="holds more than 4000 bodies"):
+    with pytest.raises(DescriptionError, match="contains more than 4000 bodies"):
         mjcf(f"<mujoco><worldbody>{inside}</worldbody></mujoco>")

@@ -52,11 +52,11 @@ def test_the_best_instruction_set_is_used_unasked() -> None:
 def test_an_unknown_instruction_set_is_refused() -> None:
     done = python("import supple", SUPPLE_ISA="mmx")
     last = done.stderr.strip().splitlines()[-1]
-    there_is = ", ".join(repr(isa) for isa in _core.isas())
+    available = ", ".join(repr(isa) for isa in _core.isas())
     assert done.returncode == 1
     assert last == (
         "supple.errors.InputError: SUPPLE_ISA must name an instruction set of this machine and "
-        f"build, one of {there_is}; given: 'mmx'"
+        f"build; given: 'mmx'. Available: {available}."
     )
 
 
@@ -97,5 +97,5 @@ def test_so_many_threads_run(threads: int) -> None:
 def test_a_number_of_threads_that_is_none_is_refused(threads: str) -> None:
     done = python("import supple", SUPPLE_THREADS=threads, PYTHONIOENCODING="utf-8")
     last = done.stderr.strip().splitlines()[-1]
-    expected = "SUPPLE_THREADS must be a whole number from 1 on"
+    expected = "SUPPLE_THREADS must be a positive whole number"
     assert last == f"supple.errors.InputError: {expected}; given: '{threads}'"

@@ -77,6 +77,16 @@ def test_importing_supple_needs_no_extra() -> None:
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
+def test_without_the_extra_it_says_its_version(module: str) -> None:
+    done = python(
+        f"import sys; sys.modules[{module!r}] = None; sys.argv = ['supple', '--version']\n"
+        "from supple.__main__ import main; main()"
+    )
+    assert done.stdout == f"supple, version {supple.__version__}\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("module", ["click", "rich"])
 def test_without_the_extra_it_says_what_to_install(module: str) -> None:
     done = python(
         f"import sys; sys.modules[{module!r}] = None; sys.argv = ['supple', 'paper']\n"
@@ -198,7 +208,7 @@ def test_json_of_one_is_flat_and_of_all_by_name(
         (["paper", "mk-two-lnk"], "unknown experiment 'mk-two-lnk'; did you mean 'mk-two-link'"),
         (["paper", "x"], "'n-gain'"),
         (["paper", "n-gain", "--plot", "f.gif"], "one of png, svg, pdf; given: f.gif"),
-        (["paper", "n-gain", "--plot", "/no/such/f.svg"], "there is no folder /no/such"),
+        (["paper", "n-gain", "--plot", "/no/such/f.svg"], "the folder /no/such does not exist"),
         (["paper", "all", "--plot", "f.svg"], "--report"),
         (["paper", "--json"], "which experiment"),
         (["paper", "n-gain", "--report", __file__], "is a file"),

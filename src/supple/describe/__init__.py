@@ -1,4 +1,4 @@
-"""Files and tables -> a Description: joints, links, frames, limits as plain immutable data."""
+"""Readers of files and tables: joints, links, frames and limits as plain immutable data."""
 
 from supple.describe.builtin import builtin
 from supple.describe.builtin import names as builtin_names

@@ -1,7 +1,7 @@
-"""The kinematic tree of an MJCF model: what MuJoCo makes of its bodies, joints and sites.
+"""The kinematic tree of an MJCF model: its bodies, joints and sites as MuJoCo compiles them.
 
-Elements are visited one by one, those in a <replicate> or an attached model as often as they
-occur, within a budget. So the effort is bounded whatever the file says, and no asset is opened.
+Elements are visited one by one, those in a <replicate> or an attached model once per copy, within a
+budget. The effort is thus bounded for any file, and no asset is opened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 MAX_DEPTH = 400
 MAX_ELEMENTS = 20_000
-MAX_PARTS = 4_000  # 0.1 to 0.2 ms each; of 448 public files the largest has 264
+MAX_PARTS = 4_000  # 0.1 to 0.2 ms each; the largest of 448 public files has 264
 
 _SECTIONS = ("compiler", "default", "worldbody", "equality")
 _OTHER_SECTIONS = """
@@ -36,7 +36,7 @@ _COORDINATES = {"free": 6, "ball": 3, "slide": 1, "hinge": 1}
 
 @dataclass(frozen=True, eq=False)
 class TreeJoint:
-    """A joint: its anchor and axis in the frame of its body, its coordinate in the drawn pose."""
+    """A joint: anchor and axis in the frame of its body, and its position in the file, `ref`."""
 
     name: str
     kind: str  # a key of _COORDINATES
@@ -48,7 +48,7 @@ class TreeJoint:
 
 @dataclass(frozen=True, eq=False)
 class TreeBody:
-    """A body: its parent's index, its pose in the parent, its joints, its sites by name."""
+    """A body: index of its parent, pose in the parent, joints, and sites by name."""
 
     name: str
     parent: int
@@ -58,7 +58,7 @@ class TreeBody:
 
 
 class Equality(NamedTuple):
-    """q1 - ref1 = the polynomial c of (q2 - ref2); without a second joint, c[0]."""
+    """A coupling: q1 - ref1 is the polynomial c of q2 - ref2, or c[0] without a second joint."""
 
     one: str
     two: str | None
@@ -66,7 +66,7 @@ class Equality(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Bodies, the world first and parents before children, and what couples their joints."""
+    """Bodies, the world first and parents before children, and couplings of their joints."""
 
     bodies: list[TreeBody]
     equalities: list[Equality]
@@ -76,7 +76,7 @@ def tree_of(document: Document) -> Tree:
     """Return the kinematic tree of a model.
 
     Raises:
-        DescriptionError: Something that MJCF does not allow, or more than the budget.
+        DescriptionError: Invalid MJCF, or more elements than the budget allows.
     """
     walk = _Walk()
     model = _Model(document)
@@ -85,7 +85,7 @@ def tree_of(document: Document) -> Tree:
 
 
 class _Model:
-    """The sections of a document that matter here."""
+    """The sections of a document that contain kinematics."""
 
     def __init__(self, document: Document) -> None:
         root = document.root
@@ -110,7 +110,7 @@ class _Model:
             raise DescriptionError("<worldbody> has attributes; expected none.")
 
     def attached(self, name: str) -> _Model:
-        """The model that an <attach> names; itself if it names none."""
+        """Return the model named by an <attach>, or this one if it names none."""
         if not name:
             return self
         if name not in self._models:
@@ -121,14 +121,14 @@ class _Model:
         return self._models[name]
 
     def find(self, tag: str, name: str) -> tuple[Element, str]:
-        """A body or frame by its name, and the default class of what surrounds it."""
+        """Return a body or frame by name, and the default class around it."""
         if (tag, name) not in self._found:
             raise DescriptionError(f"<attach>: the model has no {tag} {short_repr(name)}.")
         return self._found[tag, name]
 
     @cached_property
     def _found(self) -> dict[tuple[str, str], tuple[Element, str]]:
-        """All that can be attached; the first of those that share a name."""
+        """All elements that can be attached; the first of those that share a name."""
         found: dict[tuple[str, str], tuple[Element, str]] = {}
         todo = [(child, MAIN) for section in reversed(self.world) for child in reversed(section)]
         while todo:
@@ -139,7 +139,7 @@ class _Model:
         return found
 
     def values(self, element: Element, place: _Place) -> Values:
-        """The attributes of a joint or a site over those of its default class."""
+        """Return the attributes of a joint or a site, with those of its default class."""
         name = element.get("class") or place.childclass
         return Values(element, defaults=self.of_class(name)[element.tag])
 
@@ -150,27 +150,27 @@ class _Model:
 
 
 class _Place(NamedTuple):
-    """Where elements are read: in which model, on which body, and how names are changed."""
+    """The place of an element: its model and body, and the changes to its name."""
 
     model: _Model
     body: int
-    pose: Array  # of the frames around, in the body (4, 4)
+    pose: Array  # of the surrounding frames, in the body (4, 4)
     childclass: str
     prefix: str
     suffix: str
-    copies: tuple[int, ...]  # which copy in each <replicate> around, in this instance of the model
+    copies: tuple[int, ...]  # index in each surrounding <replicate> of this instance
     instance: int
 
     def named(self, name: str) -> str:
         return f"{self.prefix}{name}{self.suffix}" if name else ""
 
     def within(self, element: Element) -> Iterator[tuple[Element, _Place]]:
-        """The children of an element, at this place."""
+        """Return the children of an element, each with this place."""
         return ((child, self) for child in element)
 
 
 class _Instance(NamedTuple):
-    """A model as often as it is attached: its joints by the name in the file, in each copy."""
+    """One attachment of a model: its joints by their name in the file, for each copy."""
 
     model: _Model
     prefix: str
@@ -179,7 +179,7 @@ class _Instance(NamedTuple):
 
 
 class _Walk:
-    """One pass over the elements, depth first."""
+    """Depth-first traversal of the elements."""
 
     def __init__(self) -> None:
         self.bodies = [TreeBody("world", -1, np.eye(4))]
@@ -207,21 +207,23 @@ class _Walk:
         return len(self.instances) - 1
 
     def _spend(self, *names: str, part: bool = True) -> None:
-        """Count one more element, and the letters of its names."""
+        """Count another element and the letters of its names."""
         self.elements += 1
         self.parts += part
         self.letters += sum(len(name) for name in names)
         if self.elements > MAX_ELEMENTS:
-            raise DescriptionError(f"holds more than {MAX_ELEMENTS} elements, counting copies.")
+            raise DescriptionError(f"contains more than {MAX_ELEMENTS} elements, counting copies.")
         if self.parts > MAX_PARTS:
             kinds = "bodies, joints, sites and frames"
-            raise DescriptionError(f"holds more than {MAX_PARTS} {kinds}, counting copies.")
+            raise DescriptionError(f"contains more than {MAX_PARTS} {kinds}, counting copies.")
         if self.letters > MAX_BYTES:
             limit = f"at most {MAX_BYTES / 1e6:.0f} MB"
-            raise DescriptionError(f"holds names of {self.letters / 1e6:.0f} MB; {limit} are read.")
+            raise DescriptionError(
+                f"contains names of {self.letters / 1e6:.0f} MB; {limit} are read."
+            )
 
     def _visit(self, element: Element, place: _Place) -> Iterator[tuple[Element, _Place]] | None:
-        """Read one element; return what is inside it, if that is to be visited."""
+        """Read one element; return its children if they have to be visited."""
         tag = element.tag
         if tag in _OTHER_PARTS:
             self._spend(part=False)
@@ -249,7 +251,7 @@ class _Walk:
     def _inside(
         self, values: Values, element: Element, place: _Place, name: str
     ) -> Iterator[tuple[Element, _Place]]:
-        """What is in a body, a frame or a replicate."""
+        """Return the children of a body, a frame or a replicate."""
         childclass = values.text("childclass") or place.childclass
         place.model.of_class(childclass)
         place = place._replace(childclass=childclass)
@@ -264,7 +266,7 @@ class _Walk:
     def _replicated(
         self, values: Values, element: Element, place: _Place
     ) -> Iterator[tuple[Element, _Place]]:
-        """The children of a replicate, once for each copy: turned, moved and renamed."""
+        """Yield the children of a replicate for each copy, with rotated poses and new names."""
         count, compiler = values.count("count"), place.model.compiler
         offset, euler = (values.numbers(key, 3, (0, 0, 0)) for key in ("offset", "euler"))
         at = np.zeros(3)
@@ -278,7 +280,7 @@ class _Walk:
             yield from copy.within(element)
 
     def _attached(self, values: Values, place: _Place) -> Iterator[tuple[Element, _Place]]:
-        """A body, a frame or the whole world of another model, or of this one."""
+        """Return the attached body, frame or world of another model, or of this one."""
         if "prefix" not in values.all:
             raise values.error("has no prefix; expected one for the attached names")
         model = place.model.attached(values.text("model"))
@@ -305,7 +307,7 @@ class _Walk:
             self.bodies[place.body].sites.append((name, place.pose @ pose))
 
     def _joint(self, element: Element, place: _Place, name: str) -> None:
-        """A joint of the body: its anchor and axis in the body's frame, angles in radians."""
+        """Add a joint to its body: anchor and axis in the body's frame, angles in radians."""
         body, compiler = self.bodies[place.body], place.model.compiler
         if place.body == 0:
             raise DescriptionError("the world has a <joint>; expected joints in bodies only.")
@@ -342,7 +344,7 @@ class _Walk:
             known[place.copies] = name
 
     def equalities(self) -> list[Equality]:
-        """The active couplings of two joints, and of one joint to a value."""
+        """Return the active couplings of two joints, and of one joint to a value."""
         kinds = {joint.name: joint.kind for body in self.bodies for joint in body.joints}
         return [
             equality
@@ -354,7 +356,7 @@ class _Walk:
     def _equality(
         self, element: Element, instance: _Instance, kinds: dict[str, str]
     ) -> Iterator[Equality]:
-        """A <joint> of <equality>, once for each copy of its joints."""
+        """Yield the coupling of a <joint> of <equality> for each copy of its joints."""
         self._spend()
         held = instance.model.of_class(element.get("class") or MAIN)["equality"]
         values = Values(element, "equality joint", held)
@@ -367,19 +369,19 @@ class _Walk:
             return
         twos = self._joints(values.text("joint2"), instance, kinds, values)
         for copies, one in ones.items():
-            if copies in twos:  # MuJoCo drops one between copies and what is not copied with them
+            if copies in twos:  # MuJoCo drops couplings between different copies
                 yield Equality(one, twos[copies], c)
 
     def _joints(
         self, name: str, instance: _Instance, kinds: dict[str, str], values: Values
     ) -> dict[tuple[int, ...], str]:
-        """The joints that a name in the file stands for, one for each copy."""
+        """Return the joints that a name in the file refers to, one per copy."""
         found = instance.joints.get(name)
         if found is None:
             final = f"{instance.prefix}{name}{instance.suffix}"
             if not name or final not in kinds:
                 if instance.prefix or instance.suffix:
-                    return {}  # of a joint that was not attached
+                    return {}  # the joint was not attached
                 names = [each for each in kinds if each]
                 raise DescriptionError(
                     f"{values.what} of <equality>: {unknown_name_error('joint', name, names)}"

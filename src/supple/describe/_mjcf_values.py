@@ -21,9 +21,9 @@ from supple.describe._pose import (
 from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 _MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
-_TINY = 1e-14  # length below which MuJoCo takes a vector for zero
+_TINY = 1e-14  # length below which MuJoCo treats a vector as zero
 _ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}
-_LONG = ("capsule", "cylinder", "ellipsoid", "box")  # sites that have two ends
+_LONG = ("capsule", "cylinder", "ellipsoid", "box")  # types of sites with two ends
 
 _POSE = ("pos", *_ORIENTATIONS)
 _COMPILER = """
@@ -38,7 +38,7 @@ _JOINT = """
 _SITE = ("type", "fromto", "size", "mesh", "material", "rgba", "group", "user", *_POSE)
 _EQUALITY = ("active", "solref", "solimp")
 
-# Attributes of the elements that matter for the kinematics.
+# Attributes of the elements that contain kinematics.
 _ATTRIBUTES = {
     "compiler": _COMPILER.split(),
     "body": ("name", "childclass", "fuse", "gravcomp", "mocap", "simple", "sleep", "user", *_POSE),
@@ -57,22 +57,22 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """How numbers are meant: angles in degrees or radians, the order of Euler angles."""
+    """Settings of the compiler: unit of angles, order of Euler angles, implied limits."""
 
     degrees: bool = True
     eulerseq: str = "xyz"
     autolimits: bool = True
 
     def angle(self, value: float) -> float:
-        """An angle of the file [rad]."""
+        """Return an angle of the file in radians."""
         return math.radians(value) if self.degrees else value
 
 
 class Values:
-    """The attributes of an element, over those of its default class.
+    """The attributes of an element, with those of its default class.
 
     Raises:
-        DescriptionError: An attribute that MJCF does not have, or more than one orientation.
+        DescriptionError: An unknown attribute, or more than one orientation.
     """
 
     def __init__(
@@ -96,34 +96,34 @@ class Values:
         self.all = {**inherited, **own}
 
     def error(self, problem: str) -> DescriptionError:
-        """The error for something wrong with this element."""
+        """Return the error for a problem of this element."""
         return DescriptionError(f"{self.what} {problem}.")
 
     def text(self, key: str, default: str = "") -> str:
-        """The text of an attribute."""
+        """Return the text of an attribute."""
         return self.all.get(key, default)
 
     def keyword(self, key: str, words: Sequence[str], default: str) -> str:
-        """An attribute that is one of some words."""
+        """Return an attribute that must be one of some words."""
         word = self.all.get(key, default)
         if word not in words:
             raise DescriptionError(f"{self.what}: {unknown_name_error(key, word, words)}")
         return word
 
     def count(self, key: str) -> int:
-        """A whole number that must be there; beyond 18 digits it is merely huge."""
+        """Return a required whole number, cut after 19 characters, which is huge either way."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")
         return int(text[:19])
 
     def numbers(self, key: str, count: int, default: Iterable[float], least: int = 0) -> Array:
-        """The numbers of an attribute (count,); at least `least` of them, if not all."""
+        """Return the numbers of an attribute (count,), of which at least `least` must be given."""
         text, numbers = self.all.get(key, ""), list(default)
         if not text.strip():
             return np.array(numbers)
         try:
-            if len(text) > _MAX_NUMBERS or "_" in text:  # 1_0 is a number in Python only
+            if len(text) > _MAX_NUMBERS or "_" in text:  # Python accepts 1_0, MJCF does not
                 raise ValueError
             given = [float(word) for word in text.split()]
         except ValueError:
@@ -134,7 +134,7 @@ class Values:
         return np.array([*given, *numbers[len(given) :]])
 
     def pose(self, compiler: Compiler) -> Array:
-        """Position and orientation (4, 4)."""
+        """Return the pose (4, 4) given by position and orientation."""
         fromto = self.text("fromto").strip()
         if fromto:
             return self._between_ends()
@@ -143,7 +143,7 @@ class Values:
         return T
 
     def rotation_by(self, euler: Array, compiler: Compiler) -> Array:
-        """A rotation (4, 4) by Euler angles: small letters turn the moving axes, capitals fixed."""
+        """Return a rotation (4, 4) by Euler angles; lower case: moving axes, upper case: fixed."""
         T = np.eye(4)
         for letter, value in zip(compiler.eulerseq, euler, strict=True):
             turn = {"x": rotation_x, "y": rotation_y, "z": rotation_z}[letter.lower()]
@@ -171,7 +171,7 @@ class Values:
         return T
 
     def _between_ends(self) -> Array:
-        """A site given by its two ends: its z axis points from the second to the first."""
+        """Return the pose of a site with two ends; z points from the second to the first."""
         if "pos" in self.all or self.text("type", "sphere") not in _LONG:
             kinds = ", ".join(_LONG)
             raise self.error(f"fromto: expected no pos and one of the types {kinds}")
@@ -184,12 +184,12 @@ class Values:
         largest = float(abs(v).max())
         if largest <= _TINY:
             raise self.error(f"{key}: expected a direction, given {short_repr(self.text(key))}")
-        v = v / largest  # no overflow in the norm
+        v = v / largest  # avoids overflow in the norm
         return np.asarray(v / np.linalg.norm(v))
 
 
 def _onto_z(direction: Array) -> Array:
-    """The smallest rotation (4, 4) that takes z to a unit vector; about x if that is -z."""
+    """Return the smallest rotation (4, 4) that maps z to a unit vector; about x if it is -z."""
     x, y, z = (float(value) for value in direction)
     sine = math.hypot(x, y)
     axis = np.array((-y, x, 0.0)) / sine if sine > 1e-10 else np.array((1.0, 0.0, 0.0))
@@ -197,13 +197,13 @@ def _onto_z(direction: Array) -> Array:
 
 
 def compiler_of(sections: Iterable[Element]) -> Compiler:
-    """The settings of all <compiler> sections; a later one overrides an earlier one."""
+    """Return the settings of all <compiler> sections; later ones override earlier ones."""
     every: dict[str, str] = {}
     for section in sections:
         every.update(Values(section, "compiler").all)
     values = Values(Element("compiler", every), "compiler")
     if values.keyword("coordinate", ("local", "global"), "local") == "global":
-        raise values.error('has coordinate="global", which MuJoCo no longer reads either')
+        raise values.error('has coordinate="global", which MuJoCo no longer supports either')
     eulerseq = values.text("eulerseq", "xyz")
     if not re.fullmatch("[xyzXYZ]{3}", eulerseq):
         raise values.error(f"eulerseq: expected three of xyzXYZ, given {short_repr(eulerseq)}")
@@ -219,7 +219,7 @@ Defaults = dict[str, dict[str, dict[str, str]]]  # by class, then by element
 
 
 def defaults_of(sections: Iterable[Element]) -> Defaults:
-    """The default classes; each begins with all that its parent class holds."""
+    """Return the default classes, each with the defaults inherited from its parent class."""
     classes: Defaults = {MAIN: {"joint": {}, "site": {}, "equality": {}}}
     for section in sections:
         todo = [(section, MAIN)]
@@ -232,12 +232,12 @@ def defaults_of(sections: Iterable[Element]) -> Defaults:
             for child in reversed(element.findall("default")):
                 inner = child.get("class", "")
                 if not inner or inner in classes:
-                    problem = "a class of its own name"
+                    problem = "a class with a unique name"
                     raise DescriptionError(
                         f"<default>: expected {problem}, given {short_repr(inner)}."
                     )
                 classes[inner] = dict(classes[name])
                 todo.append((child, inner))
-        # Before MuJoCo 4 the outermost class could have another name than "main".
+        # Before MuJoCo 4 the outermost class could have a name other than "main".
         classes[section.get("class") or MAIN] = classes[MAIN]
     return classes

@@ -1,4 +1,4 @@
-"""Denavit-Hartenberg tables -> Description."""
+"""Descriptions from Denavit-Hartenberg tables."""
 
 from __future__ import annotations
 

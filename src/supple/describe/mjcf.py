@@ -1,4 +1,4 @@
-"""MJCF files (MuJoCo) -> Description."""
+"""Descriptions from MJCF files (MuJoCo)."""
 
 from __future__ import annotations
 

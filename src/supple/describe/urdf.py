@@ -1,4 +1,4 @@
-"""URDF files -> Description."""
+"""Descriptions from URDF files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine: how many threads, which instruction set; SUPPLE_THREADS and SUPPLE_ISA choose."""
+"""Number of threads and instruction set, from SUPPLE_THREADS and SUPPLE_ISA."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ import os
 from supple import _core
 from supple.errors import InputError, join_names, short_repr
 
-_MOST_THREADS = 4096
+_MAX_THREADS = 4096
 
 
 def thread_count(given: int | None) -> int:
-    """Return the number of threads asked for; SUPPLE_THREADS, or all cores, if None.
+    """Return a valid number of threads; if None, SUPPLE_THREADS or the number of cores.
 
     Raises:
-        InputError: not a whole number, or less than 1.
+        InputError: Not a positive whole number.
     """
     if given is None:
         return DEFAULT_THREADS
-    if type(given) is int and 1 <= given <= _MOST_THREADS:
+    if type(given) is int and 1 <= given <= _MAX_THREADS:
         return given
     try:
         count = 0 if isinstance(given, bool) else operator.index(given)
     except TypeError:
         count = 0
     if count < 1:
-        raise InputError(f"threads must be a whole number from 1 on; given: {short_repr(given)}")
-    return min(count, _MOST_THREADS)
+        raise InputError(f"threads must be a positive whole number; given: {short_repr(given)}")
+    return min(count, _MAX_THREADS)
 
 
-def _default_threads(asked: str) -> int:
-    if asked:
-        if not asked.isdecimal() or not asked.strip("0"):
+def _default_threads(given: str) -> int:
+    if given:
+        if not given.isdecimal() or not given.strip("0"):
             raise InputError(
-                f"SUPPLE_THREADS must be a whole number from 1 on; given: {short_repr(asked)}"
+                f"SUPPLE_THREADS must be a positive whole number; given: {short_repr(given)}"
             )
-        return min(int(asked), _MOST_THREADS) if len(asked) < 10 else _MOST_THREADS
+        return min(int(given), _MAX_THREADS) if len(given) < 10 else _MAX_THREADS
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return cores or 1
 
 
-def _choose_instruction_set(asked: str) -> None:
-    if not asked:
+def _choose_instruction_set(given: str) -> None:
+    if not given:
         return
-    if asked not in _core.isas():
+    if given not in _core.isas():
         raise InputError(
-            "SUPPLE_ISA must name an instruction set of this machine and build, "
-            f"one of {join_names(_core.isas())}; given: {asked!r}"
+            "SUPPLE_ISA must name an instruction set of this machine and build; "
+            f"given: {given!r}. Available: {join_names(_core.isas())}."
         )
-    _core.use_isa(asked)
+    _core.use_isa(given)
 
 
 DEFAULT_THREADS = _default_threads(os.environ.get("SUPPLE_THREADS", ""))

@@ -1,4 +1,4 @@
-"""The end of the program: compiled objects are given back while the interpreter still can."""
+"""Cleanup at exit: compiled objects are released while the interpreter is still alive."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import threading
 from supple import _core
 from supple.kinematics.robot import Robot
 
-_PATIENCE = 1.0  # for work of other threads to stop [s]
+_PATIENCE = 1.0  # time for other threads to finish [s]
 
 
 def _leave() -> None:
-    """Stop batches of daemon threads, and empty every cache.
+    """Stop batches of daemon threads and empty every cache.
 
-    Others may hold a robot longer than the interpreter lives: a cycle behind `gc.callbacks`, a
-    class of another extension, a daemon thread. What is left in their hands then is plain Python.
-    The objects on the stack of a daemon thread cannot be given back: they are no leak.
+    A cycle behind `gc.callbacks`, a class of another extension or a daemon thread can keep a robot
+    beyond the end of the interpreter; after this it holds plain Python objects only. Objects on the
+    stack of a daemon thread cannot be released; they are not reported as leaks.
     """
     _core.close_down(_PATIENCE)
     for name, module in list(sys.modules.items()):
@@ -34,7 +34,7 @@ def _leave() -> None:
 
 
 class _Forks:
-    """A child of a fork has the objects of its parent's other threads, and nobody to drop them."""
+    """Fork handlers: a child inherits objects of the parent's other threads, which nobody frees."""
 
     def __init__(self) -> None:
         self.others = False

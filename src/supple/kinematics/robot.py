@@ -108,7 +108,8 @@ class Robot:
         _full: FullConfiguration
         _tree: Tree
         _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
-    _every: ClassVar[WeakSet[Robot]] = WeakSet()
+        _every: ClassVar[WeakSet[Robot]]
+    _every = WeakSet()
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Place a description in the world.
@@ -288,7 +289,7 @@ class Robot:
             margin: Distance by which both position limits move inwards [rad or m].
 
         Raises:
-            InputError: Not numbers of such a shape, a lower limit above the upper one, or a speed
+            InputError: Not numbers of one of these shapes, a lower limit above the upper one, or a speed
                 limit that is not positive.
             UnknownNameError: A name that is not a joint of a configuration.
         """

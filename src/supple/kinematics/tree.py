@@ -1,4 +1,4 @@
-"""A description -> moving joints and frames, with every fixed joint folded into constants."""
+"""Moving joints and frames of a description, with fixed joints folded into constants."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The moving joints of a robot, parents first, and where each of its frames sits."""
+    """The moving joints of a robot, parents first, and the placements of all frames on them."""
 
     joints: tuple[MovingJoint, ...]
     frames: dict[str, FixedFrame]
-    names: tuple[str, ...]  # of the coordinates
+    names: tuple[str, ...]  # of the n independent joints
     prismatic: NDArray[np.bool_]  # (n,)
     lower: Matrix  # (n,)
     upper: Matrix  # (n,)
@@ -26,7 +26,7 @@ class Tree:
 
 
 def tree(description: Description, base: Matrix) -> Tree:
-    """Fold a description that stands at `base` (4, 4) in the world into a tree."""
+    """Return the tree of a description placed at `base` (4, 4) in the world."""
     independent = [j for j in description.joints if j.moves and j.mimic is None]
     coordinate = {joint.name: i for i, joint in enumerate(independent)}
     frames = {description.root: FixedFrame(WORLD, base)}
@@ -57,13 +57,13 @@ def tree(description: Description, base: Matrix) -> Tree:
         joints=tuple(moving),
         frames=frames,
         names=tuple(coordinate),
-        prismatic=_fixed(np.array([j.kind == "prismatic" for j in independent])),
-        lower=_fixed(np.array([j.lower for j in independent])),
-        upper=_fixed(np.array([j.upper for j in independent])),
-        max_speed=_fixed(np.array([j.max_speed for j in independent])),
+        prismatic=_read_only(np.array([j.kind == "prismatic" for j in independent])),
+        lower=_read_only(np.array([j.lower for j in independent])),
+        upper=_read_only(np.array([j.upper for j in independent])),
+        max_speed=_read_only(np.array([j.max_speed for j in independent])),
     )
 
 
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array
