@@ -155,9 +155,7 @@ def test_devices_are_named() -> None:
     first, *_ = supple.devices()
     assert first.name == "cuda:0"
     assert first.architecture.startswith("sm_")
-    with pytest.raises(
-        supple.DeviceError, match=r"'cuda:99' does not exist. Available: cuda:0"
-    ):
+    with pytest.raises(supple.DeviceError, match=r"'cuda:99' does not exist. Available: cuda:0"):
         solve(supple.load("panda"), np.eye(4), device="cuda:99")
 
 

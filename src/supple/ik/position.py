@@ -61,6 +61,7 @@ class Options(TypedDict, total=False):
     precision: Precision
 
 
+# The shape of an array has no type: one target and a batch give Any, which takes any annotation.
 @overload
 def solve(
     robot: Robot, target: Any, *, explain: Literal[True], **options: Unpack[Options]
@@ -70,7 +71,14 @@ def solve(
     robot: Robot, target: Any, *, solutions: int, **options: Unpack[Options]
 ) -> Solutions: ...
 @overload
-def solve(robot: Robot, target: Any, **options: Unpack[Options]) -> Any: ...
+def solve(
+    robot: Robot,
+    target: Any,
+    *,
+    solutions: None = None,
+    explain: bool = False,
+    **options: Unpack[Options],
+) -> Any: ...
 @_fast_path
 def solve(
     robot: Robot,
