@@ -31,7 +31,7 @@ def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, na
     """They do if some q̇ inside them does it: the shortest, or the shortest in shares of speed."""
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
-    servo = Servo(arm, frame, dt=DT)
+    servo = Servo(arm, frame=frame, dt=DT)
     assert servo.limits.max_norm == np.inf
     rng, asked = np.random.default_rng(0), 0
     for q in arm.random(60, seed=rng):

@@ -18,9 +18,10 @@ import emulator
 import supple
 from gpu_kernels import LEFT, RIGHT, tree
 from several_arms import HEAD, arms
-from supple import AxisTask, PoseTask, PositionTask, PostureTask, SolveStatus, solve
+from supple import AxisTask, BatchSolution, PoseTask, PositionTask, PostureTask, SolveStatus, solve
 from supple.gpu.source import source
 from supple.ik.gpu import position, solvers, subproblems
+from supple.ik.gpu.solution import GpuSolution
 from targets import apart
 
 Array = np.ndarray
@@ -191,6 +192,12 @@ def test_arrays_of_any_strides_and_floats() -> None:
         found: Any = solve(ARM, emulator.There(array), tasks=HAND)
         q = np.empty(found.q.shape)
         found.q.memory.device.download(q, found.q.pointer, 0)
+        copied = found.numpy()
+        assert type(found) is GpuSolution
+        assert type(copied) is BatchSolution
+        assert (copied.q == q).all()
+        assert copied.success.all()
+        assert found.shape == copied.shape == array.shape[:-1]
         return q
 
     for array in (p, np.asfortranarray(p), np.repeat(p, 2, axis=0)[::2], p.reshape(4, 10, 3)):
@@ -261,7 +268,7 @@ def test_parts_begin_finite() -> None:
     limits = np.array([[-np.inf, -1.0, -np.inf], [np.inf, 1.0, np.inf]])
     q, error = np.full((2, 3), 7.0), np.full((2, 2), 7.0)
     effort, outcome = np.full((2, 2), 7, np.intc), np.full(2, 7, np.int8)
-    whole = subproblems.Answers(*(x.ctypes.data for x in (q, error, effort, outcome)), 3)
+    whole = subproblems.SolutionPointers(*(x.ctypes.data for x in (q, error, effort, outcome)), 3)
     given = (ctypes.c_void_p(q0.ctypes.data), ctypes.c_int(3), ctypes.c_void_p(limits.ctypes.data))
     begin = gpu.load(source("subproblems.cu").encode(), ("begin",))["begin"]
     gpu.launch(begin, 1, 32, 0, *given, whole, ctypes.c_int(2))

@@ -11,7 +11,7 @@ from supple import solve
 
 def test_help_shows_the_signature_and_the_documentation() -> None:
     text = pydoc.render_doc(solve, renderer=pydoc.plaintext)
-    assert "solve(robot: Robot, target: Any, *, tasks:" in text.replace("'", "")
+    assert "solve(robot: Robot, target: Any, *, frame:" in text.replace("'", "")
     assert inspect.getdoc(solve) in inspect.cleandoc(text.replace("\n    ", "\n"))
 
 
@@ -24,6 +24,6 @@ def test_help_of_the_package_shows_it_too() -> None:
 def test_it_is_introspected_as_the_function() -> None:
     assert inspect.isfunction(solve)
     assert inspect.isroutine(solve)
-    assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "tasks"]
+    assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "frame"]
     assert inspect.getsource(solve).startswith("@_fast_path\ndef solve(")
     assert object.__getattribute__(solve, "__doc__") == solve.__doc__

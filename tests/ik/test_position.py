@@ -70,7 +70,7 @@ def test_pinocchio_agrees(robot_files: Callable[[str, str], Path]) -> None:
     frame = robot.tips[0]
     other = Pinocchio(path, robot.joint_names)
     T = robot.fk(robot.random(300, seed=10), frame)
-    found = solve(robot, T, tasks=frame)
+    found = solve(robot, T, frame=frame)
     assert found.success.all()
     for q, target in zip(found.q, T, strict=True):
         other.at(q, np.zeros(robot.dof))

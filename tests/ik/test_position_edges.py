@@ -100,7 +100,7 @@ def test_several_solutions_say_that_they_are_of_one_target() -> None:
 def test_it_is_a_function_to_everyone_who_asks() -> None:
     assert inspect.isfunction(solve)
     assert str(solve.__doc__).startswith("Find configurations")
-    assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "tasks"]
+    assert list(inspect.signature(solve).parameters)[:3] == ["robot", "target", "frame"]
     assert pickle.loads(pickle.dumps(solve)) is solve
     assert copy.deepcopy(solve) is solve
     assert "solve" in repr(solve)
@@ -123,7 +123,9 @@ def test_a_method_of_a_class_is_bound() -> None:
         {"q0": PANDA.neutral(), "prefer": "fast"},
         {"q0": PANDA.neutral(), "prefer": "nearest"},
         {"position_tolerance": 1e-4, "rotation_tolerance": 1e-3},
-        {"tasks": "panda_link8"},
+        {"tasks": PoseTask("panda_link8")},
+        {"frame": "panda_link8"},
+        {"frame": "panda_link8", "tasks": None},
         {"max_seeds": 3},
         {"timeout": 10.0},
         {"timeout": None, "prefer": None, "q0": None, "tasks": None},

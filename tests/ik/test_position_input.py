@@ -67,7 +67,7 @@ def test_unknown_names_are_listed() -> None:
     with pytest.raises(UnknownNameError, match="manipulability"):
         solve(PANDA, TARGET, prefer="manipulable")
     with pytest.raises(UnknownNameError, match="panda_link8"):
-        solve(PANDA, TARGET, tasks="panda_link9")
+        solve(PANDA, TARGET, frame="panda_link9")
     with pytest.raises(InputError, match="Robot"):
         solve("panda", TARGET)  # type: ignore[arg-type]
 

@@ -106,6 +106,33 @@ def test_a_status_prints_as_a_word() -> None:
         assert SolveStatus(int(status)) is status
 
 
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def test_frame_selects_frames_as_in_the_methods_of_a_robot() -> None:
+    robot = supple.load("y")
+    q = robot.random(seed=3)
+    for frame in ("E1", ["E1", "E0"], robot.tips):
+        found = solve(robot, robot.fk(q, frame), frame=frame)
+        assert found
+        np.testing.assert_allclose(robot.fk(found.q, frame), robot.fk(q, frame), atol=2e-6)
+        names = [frame] if isinstance(frame, str) else list(frame)
+        poses = [supple.PoseTask(name) for name in names]
+        T = list(robot.fk(q, names))
+        assert (solve(robot, T, tasks=poses).q == found.q).all()
+        assert supple.Servo(robot, frame=frame, dt=0.01).tasks == tuple(poses)
+
+
+@pytest.mark.parametrize("target", [POSES[0], POSES[0].tolist()], ids=["fast", "list"])
+def test_frame_and_tasks_are_refused_together(target: Any) -> None:
+    both = {"frame": "panda_hand", "tasks": supple.PoseTask("panda_hand")}
+    for options in (both, dict(reversed(both.items()))):
+        with pytest.raises(InputError, match="frame and tasks must not be given together"):
+            solve(PANDA, target, **options)
+    with pytest.raises(InputError, match="frame must be a name or a sequence of names"):
+        solve(PANDA, target, frame=supple.PoseTask())  # type: ignore[call-overload]
+
+
 # ---- mistakes ------------------------------------------------------------------------------------
 
 
@@ -116,7 +143,7 @@ def test_arguments_in_the_wrong_order() -> None:
 
 def test_a_target_for_one_of_several_end_effectors_lists_them() -> None:
     robot = supple.load("y")
-    with pytest.raises(InputError, match=r"the poses of 'E0', 'E1' \(tasks='E0' selects one"):
+    with pytest.raises(InputError, match=r"the poses of 'E0', 'E1' \(frame='E0' selects one"):
         solve(robot, robot.fk(robot.neutral())[0])
     with pytest.raises(InputError, match=r"2 tasks, the poses of 'E0', 'E1'"):
         solve(robot, [np.eye(4)] * 3)

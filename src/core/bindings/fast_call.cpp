@@ -27,6 +27,13 @@ struct SolveArguments {
   double position = 0, rotation = 0, timeout = std::numeric_limits<double>::infinity();
   long max_starts = 0;  // 0: the default
   bool fast = false, nearest = false;
+
+  // `frame` and `tasks` exclude each other.
+  bool select(PyObject* given) {
+    if (tasks != Py_None) return false;
+    tasks = given;
+    return true;
+  }
 };
 
 constexpr int solution_fields = 7;
@@ -154,8 +161,14 @@ Argument known_arguments[] = {
      [](PyObject* given, SolveArguments& arguments) {
        return is_number(given, arguments.rotation);
      }},
-    {"tasks", [](PyObject* given,
-                 SolveArguments& arguments) { return (arguments.tasks = given) != nullptr; }},
+    {"frame",
+     [](PyObject* given, SolveArguments& arguments) {
+       return given == Py_None || (PyUnicode_CheckExact(given) && arguments.select(given));
+     }},
+    {"tasks",
+     [](PyObject* given, SolveArguments& arguments) {
+       return given == Py_None || arguments.select(given);
+     }},
     {"prefer",
      [](PyObject* given, SolveArguments& arguments) {
        arguments.fast = equals(given, "fast");
@@ -211,7 +224,8 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
   // Only immutable tasks are cached by identity: a list may hold other tasks in the next call.
   const int is_task = PyObject_IsInstance(tasks, self.task);
   if (is_task < 0) return {};
-  const bool fixed = tasks == Py_None || is_task || PyTuple_CheckExact(tasks);
+  const bool fixed =
+      tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
   if (!fixed) return solver;
   self.last = (self.last + 1) % int(std::size(self.known));
   const CachedSolver before = self.known[self.last];

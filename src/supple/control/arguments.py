@@ -9,7 +9,8 @@ import numpy as np
 
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import number
+from supple.kinematics.arrays import names_of, number
+from supple.kinematics.robot import FrameNames
 from supple.motion import damping
 from supple.motion.layout import CompiledTasks, compile_tasks
 from supple.motion.limits import Limits
@@ -45,9 +46,23 @@ def check_robot_first(robot: object, usage: str, *others: object) -> None:
 
 
 def selected_tasks(
-    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
+    robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
 ) -> tuple[tuple[Task, ...], bool]:
-    """Return the tasks, and whether their targets are given without a sequence around them."""
+    """Return the tasks, and whether their targets are given without a sequence around them.
+
+    Args:
+        robot: The robot that the tasks belong to.
+        frame: A name or a sequence of names, for the poses of these frames.
+        tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
+
+    Raises:
+        InputError: both are given, or one is of another type.
+    """
+    if frame is not None:
+        if tasks is not None:
+            given = f"frame={short_repr(frame)}, tasks={short_repr(tasks)}"
+            raise InputError(f"frame and tasks must not be given together; given: {given}")
+        return tuple(PoseTask(name) for name in names_of(frame, "frame")), isinstance(frame, str)
     if tasks is None:
         poses = tuple(PoseTask(tip) for tip in robot.tips)
         return poses, len(poses) == 1
@@ -55,10 +70,10 @@ def selected_tasks(
 
 
 def compile_selected(
-    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
+    robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
 ) -> tuple[CompiledTasks, bool]:
-    """Return the tasks for the kernel, and `selected_tasks`' flag."""
-    each, single = selected_tasks(robot, tasks)
+    """Return the tasks for the kernel, and the flag of `selected_tasks`."""
+    each, single = selected_tasks(robot, frame, tasks)
     return compile_tasks(robot, each), single
 
 
@@ -68,7 +83,7 @@ def one_per_task(name: str, tasks: Sequence[Task]) -> str:
     frames = [getattr(task, "frame", None) for task in tasks]
     if all(type(task) is PoseTask for task in tasks) and all(frames):
         names = join_names(frame for frame in frames if frame is not None)
-        expected += f", the poses of {names} (tasks={frames[0]!r} selects one frame)"
+        expected += f", the poses of {names} (frame={frames[0]!r} selects one)"
     return expected
 
 

@@ -26,6 +26,7 @@ from supple.control.status import EXCEEDS, NEARLY, StepStatus, held_joints, limi
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
+from supple.kinematics.robot import FrameNames
 from supple.motion.diagnostics import Report, explain_taken
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
@@ -73,6 +74,7 @@ class Servo(_core.Servo):
         robot: Robot,
         tasks: TaskLike | Sequence[TaskLike] | None = None,
         *,
+        frame: FrameNames = None,
         dt: float,
         step: AnyStep | None = None,
         limits: Limits | None = None,
@@ -85,8 +87,8 @@ class Servo(_core.Servo):
 
         Args:
             robot: The controlled robot.
-            tasks: A task, a frame's name (for its pose), or a sequence of these; by default the
-                poses of all end effectors.
+            tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
+            frame: Name of a frame, or a sequence of names: their poses are the tasks.
             dt: Length of a step [s], at most 5.
             step: A step or a callable; by default DLS with `damping.Curvature` for the frames that
                 the tasks move, which is exact away from singularities and does not overshoot there.
@@ -100,7 +102,7 @@ class Servo(_core.Servo):
         check_robot_first(robot, "Servo(robot, tasks, dt=...)", tasks)
         check_order(order)
         self.robot = robot
-        self._layout, self._single = compile_selected(robot, tasks)
+        self._layout, self._single = compile_selected(robot, frame, tasks)
         self.tasks = self._layout.tasks
         self.limits = bounds = limits_for(limits, robot)
         self._dt = step_length(dt)

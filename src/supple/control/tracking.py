@@ -16,6 +16,7 @@ from supple.control.trajectory import Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates
+from supple.kinematics.robot import FrameNames
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.task import TaskLike
@@ -28,6 +29,7 @@ def track(
     target: Reference = None,
     velocity: Reference = None,
     acceleration: Reference = None,
+    frame: FrameNames = None,
     tasks: TaskLike | Sequence[TaskLike] | None = None,
     dt: float | None = None,
     times: ArrayLike | None = None,
@@ -51,8 +53,8 @@ def track(
             task at each time.
         velocity: Velocity of the tasks: a function of time, K (or K + 1) of them, or a constant.
         acceleration: Acceleration of the tasks in the same forms, with order=2.
-        tasks: A task, a frame's name (for its pose), or a sequence of these; by default the poses
-            of all end effectors.
+        frame: Name of a frame, or a sequence of names: their poses are the tasks.
+        tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
         dt: Length of a step [s], if `times` is not given.
         times: Times (K + 1,), increasing [s]. Joints brake for the steps ahead; after the last
             one, for steps of its length.
@@ -70,7 +72,7 @@ def track(
         InputError: references of different lengths, times that do not increase, or no reference.
     """
     check_robot_first(robot, "track(robot, q0, target=...)", q0)
-    layout, single = compile_selected(robot, tasks)
+    layout, single = compile_selected(robot, frame, tasks)
     commands = sample(
         layout,
         single,

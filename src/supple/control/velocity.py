@@ -189,7 +189,7 @@ def velocity_ik(
     """
     if not isinstance(robot, Robot):
         raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
-    layout, single = compile_selected(robot, tasks)
+    layout, single = compile_selected(robot, None, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("tasks of a batch must be of frames; given: a PostureTask")
     plan = make_controller(DLS(damping.Optimal.for_robot(robot)) if step is None else step, layout)

@@ -20,7 +20,7 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.motion.linearization import Array
-from supple.motion.task import PoseTask, Task, TaskLike
+from supple.motion.task import PoseTask
 
 Progress: TypeAlias = Callable[[int, int], object]
 
@@ -146,15 +146,11 @@ def _check_cpu_only(**arguments: object) -> None:
             raise InputError(f"{name} is only for device='cpu'; given: {short_repr(value)}")
 
 
-def per_task(
-    target: Any, tasks: TaskLike | Sequence[TaskLike] | None, problem: CompiledProblem
-) -> Sequence[ArrayLike]:
-    """Return one target for each task."""
+def per_task(target: Any, single: bool, problem: CompiledProblem) -> Sequence[ArrayLike]:
+    """Return one target for each task; `single` as `selected_tasks` returns it."""
     all_tasks = problem.layout.tasks
     count = len(all_tasks)
-    if isinstance(tasks, str | Task) or (
-        count == 1 and (tasks is None or isinstance(target, np.ndarray))
-    ):
+    if single or (count == 1 and isinstance(target, np.ndarray)):
         return (_real(target),)
     poses = all(isinstance(task, PoseTask) for task in all_tasks)
     if isinstance(target, Sequence) and not isinstance(target, str) and len(target) == count:

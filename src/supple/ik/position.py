@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.control.arguments import check_robot_first
+from supple.control.arguments import check_robot_first, selected_tasks
 from supple.gpu.device import Precision, each_on_gpu, on_a_gpu
 from supple.ik.arguments import Progress, parse_options, per_task, seeds_of
 from supple.ik.driver import Driver
@@ -18,6 +18,7 @@ from supple.ik.problem import compile_problem
 from supple.ik.solution import STATUS, Solution, Solutions
 from supple.ik.subproblems import decoupled_solver
 from supple.kinematics import Robot
+from supple.kinematics.robot import FrameNames
 from supple.motion.damping import DampingRule
 from supple.motion.task import Task, TaskLike
 
@@ -43,6 +44,7 @@ def _fast_path(function: Function) -> Function:
 class Options(TypedDict, total=False):
     """The keyword arguments that do not change what `solve` returns."""
 
+    frame: FrameNames
     tasks: TaskLike | Sequence[TaskLike] | None
     q0: ArrayLike | None
     prefer: Preference | None
@@ -59,6 +61,7 @@ class Options(TypedDict, total=False):
     precision: Precision
 
 
+# The shape of an array has no type: one target and a batch give Any, which takes any annotation.
 @overload
 def solve(
     robot: Robot, target: Any, *, explain: Literal[True], **options: Unpack[Options]
@@ -68,12 +71,20 @@ def solve(
     robot: Robot, target: Any, *, solutions: int, **options: Unpack[Options]
 ) -> Solutions: ...
 @overload
-def solve(robot: Robot, target: Any, **options: Unpack[Options]) -> Any: ...
+def solve(
+    robot: Robot,
+    target: Any,
+    *,
+    solutions: None = None,
+    explain: bool = False,
+    **options: Unpack[Options],
+) -> Any: ...
 @_fast_path
 def solve(
     robot: Robot,
     target: Any,
     *,
+    frame: FrameNames = None,
     tasks: TaskLike | Sequence[TaskLike] | None = None,
     q0: ArrayLike | None = None,
     prefer: Preference | None = None,
@@ -109,9 +120,10 @@ def solve(
         target: Target of the task, (4, 4) for a pose. Several tasks take a sequence with one target
             per task; k poses also an array (..., k, 4, 4), as `Robot.fk` returns it. Leading axes
             are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved there.
-        tasks: A task, a frame's name (for its pose), or a sequence of these; by default the poses
-            of all end effectors. A `PostureTask` is secondary: the solution moves along its branch
-            towards the posture while the other targets stay met.
+        frame: Name of a frame, or a sequence of names: their poses are the tasks.
+        tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
+            `PostureTask` is secondary: the solution moves along its branch towards the posture
+            while the other targets stay met.
         q0: Seed (n,), or one per target (..., n) [rad or m].
         prefer: Which solution is returned. "fast": the first (default without q0). "nearest":
             near q0, otherwise the solution with the smallest maximum joint displacement (default
@@ -145,7 +157,8 @@ def solve(
     """
     began = time.perf_counter()
     check_robot_first(robot, "solve(robot, target)", target)
-    problem = compile_problem(robot, tasks, damping, max_step)
+    selected, single = selected_tasks(robot, frame, tasks)
+    problem = compile_problem(robot, selected, damping, max_step)
     options = parse_options(
         target,
         began=began,
@@ -167,7 +180,7 @@ def solve(
     if options.gpu is not None and on_a_gpu(target):
         arrays = each_on_gpu(target, len(problem.layout.tasks))
         return driver.gpu_solver().solve_there(arrays, q0, driver.limits(), stream)
-    targets = problem.targets(per_task(target, tasks, problem), options.threads)
+    targets = problem.targets(per_task(target, single, problem), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])
     if targets.ndim == 1:
         return driver.solve_single(targets, seeds)

@@ -169,7 +169,7 @@ def compile_problem(
     """Return the compiled problem of some tasks, cached."""
     check_robot(robot)
     # The key is a tuple of frozen tasks: a list that changes later gives another key.
-    return _compiled(robot, selected_tasks(robot, tasks)[0], *_settings(damping, max_step))
+    return _compiled(robot, selected_tasks(robot, None, tasks)[0], *_settings(damping, max_step))
 
 
 def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, float | None]:
