@@ -16,10 +16,8 @@ singular = np.radians([0, -70, 100, -120, 0, 0])  # joints 4 and 6 turn about pa
 for name, q in (("regular", regular), ("singular", singular)):
     print(f"\nAt a {name} configuration the singular values are", robot.singular_values(q))
 twist = np.array([0.05, 0, 0, -0.4, 0, 0])  # of the tool [m/s, rad/s]
-print(
-    sp.PoseTask().linearize(robot, singular, velocity=twist).lost_direction,
-    "is the singular direction.",
-)
+here = sp.PoseTask().linearize(robot, singular, velocity=twist)
+print("The singular direction there is", here.lost_direction)
 
 print("\nThe tool moves through it, undamped and with ‖q̇‖ <= 1.5 rad/s:")
 print("   t [s]   wrist [deg]   undamped [rad/s]   damped [rad/s]")

@@ -37,9 +37,8 @@ def main():
         settled = motion.error[len(motion) // 2 :]
         print(f"\n{name}\n{motion}")
         print(f"  hand, second half: at most {1e3 * np.abs(settled[:, :3]).max():.3f} mm off")
-        print(
-            f"  distance from the posture: {posture.value(q0):.3f} -> {posture.value(motion.q[-1]):.3f}"
-        )
+        before, after = posture.value(q0), posture.value(motion.q[-1])
+        print(f"  distance from the posture: {before:.3f} -> {after:.3f}")
 
 
 if __name__ == "__main__":
