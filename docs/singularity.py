@@ -1,4 +1,4 @@
-"""Draws docs/singularity.svg: joint speed through a singularity, undamped against damped.
+"""Draw docs/singularity.svg: joint speed through a singularity, undamped and damped.
 
     python docs/singularity.py
 

@@ -1,8 +1,8 @@
-"""An animator's figure: four hands of a branching tree reach for targets that run out of reach.
+"""An animated figure: four hands of a branching tree follow targets that move out of reach.
 
-Buss's double Y has 25 joints and four effectors. Its targets swing far outside of what it can
-reach. A figure that shivers then is of no use: compare how often the hands turn back. Constants
-that Buss tuned by hand track a little closer; `Curvature` has nothing to tune.
+Buss's double Y has 25 joints and four end effectors. Its targets swing far outside its workspace. A
+figure that trembles there is useless: compare how often the hands reverse. Constants that Buss
+tuned by hand track a little closer; `Curvature` has nothing to tune.
 """
 
 import math
@@ -18,12 +18,12 @@ RATE = np.array([[3, 7, 5], [4, 4, 3], [6, 7, 8], [4, 4, 3]]) / 6  # [rad/s]
 
 
 def targets(t):
-    """Where the four hands shall be (4, 3) [m]."""
+    """Return the target positions of the four hands (4, 3) [m]."""
     return list(CENTRE + SIZE * np.sin(RATE * t))
 
 
 def reversals(places):
-    """How many moves of a hand, longer than a millimetre, go back on the move before."""
+    """Count moves of a hand, longer than a millimetre, that reverse the previous one."""
     moves = np.diff(places, axis=0)
     back = (moves[1:] * moves[:-1]).sum(axis=-1) < 0
     lengths = np.linalg.norm(moves, axis=-1)
@@ -31,11 +31,11 @@ def reversals(places):
 
 
 def main():
-    """The same motion by several steps; the constants of DLS are those of Buss's program."""
+    """Compare several steps on the same motion; the DLS constants are those of Buss's program."""
     figure = sp.load("double_y")
     hands = [sp.PositionTask(tip) for tip in figure.tips]
     limits = sp.Limits.none(figure)
-    print("step                        mean distance [m]   hands turn back   fastest joint [rad/s]")
+    print("step                        mean distance [m]    hand reversals   fastest joint [rad/s]")
     for name, step in (
         ("truncated SVD", sp.TruncatedSVD(0.01)),
         ("DLS, constant", sp.DLS(sp.damping.Constant(1.1**2))),
@@ -52,7 +52,7 @@ def main():
             duration=FRAMES * DT,
             step=step,
             limits=limits,
-            gain=1 / DT,  # all the way in each frame
+            gain=1 / DT,  # reach the target in each frame
             feedforward=False,
         )
         distance = np.linalg.norm(motion.error.reshape(-1, 4, 3), axis=-1).mean()

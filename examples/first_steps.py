@@ -1,4 +1,4 @@
-"""A robot, what a singularity does to it, how it passes one; postures for ten thousand poses."""
+"""A robot at a singularity, a bounded motion through it, and IK for ten thousand poses."""
 
 import time
 
@@ -16,9 +16,10 @@ singular = np.radians([0, -70, 100, -120, 0, 0])  # joints 4 and 6 turn about pa
 for name, q in (("regular", regular), ("singular", singular)):
     print(f"\nAt a {name} configuration the singular values are", robot.singular_values(q))
 twist = np.array([0.05, 0, 0, -0.4, 0, 0])  # of the tool [m/s, rad/s]
-print(sp.PoseTask().linearize(robot, singular, velocity=twist).lost_direction, "is lost there.")
+here = sp.PoseTask().linearize(robot, singular, velocity=twist)
+print("The singular direction there is", here.lost_direction)
 
-print("\nThe tool is pushed through it, undamped and with ‖q̇‖ <= 1.5 rad/s:")
+print("\nThe tool moves through it, undamped and with ‖q̇‖ <= 1.5 rad/s:")
 print("   t [s]   wrist [deg]   undamped [rad/s]   damped [rad/s]")
 start = np.radians([0, -70, 100, -120, -40, 0])
 free = sp.Servo(robot, step=sp.Pseudoinverse(), limits=sp.Limits.none(robot), dt=0.004)

@@ -1,7 +1,7 @@
-"""A Panda's hand follows a moving pose, exactly; its elbow seeks a posture of its own.
+"""A Panda's hand follows a moving pose exactly while its elbow moves towards a preferred posture.
 
-Seven joints for six rows: the one that is left goes where a criterion pulls, through the null
-space, so that the hand does not feel it. The hand writes a circle while it tilts.
+Seven joints and six rows leave one degree of freedom. An objective uses it through the null space,
+without disturbing the hand. The hand draws a circle while it tilts.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ DT, SECONDS = 0.005, 6.0  # [s]
 
 
 def main():
-    """Follow with and without the criterion, and compare."""
+    """Follow with and without the objective, and compare."""
     robot = sp.load("panda")
     q0 = np.array([0.2, -0.5, 0.3, -2.1, 0.2, 1.7, 0.8])
     T0 = robot.fk(q0)
@@ -20,7 +20,7 @@ def main():
     posture = sp.criteria.RestPosture(comfortable)
 
     def hand(t):
-        """The pose (4, 4) of the hand at a time [s]."""
+        """Return the pose of the hand (4, 4) at time t [s]."""
         angle = 2 * np.pi * t / SECONDS
         tilt = 0.2 * np.sin(angle)
         turn = [[1, 0, 0], [0, np.cos(tilt), -np.sin(tilt)], [0, np.sin(tilt), np.cos(tilt)]]
@@ -36,8 +36,9 @@ def main():
         motion = sp.track(robot, q0, target=hand, dt=DT, duration=SECONDS, step=step)
         settled = motion.error[len(motion) // 2 :]
         print(f"\n{name}\n{motion}")
-        print(f"  hand, second half: {1e3 * np.abs(settled[:, :3]).max():.3f} mm off at most")
-        print(f"  from the posture: {posture.value(q0):.3f} -> {posture.value(motion.q[-1]):.3f}")
+        print(f"  hand, second half: at most {1e3 * np.abs(settled[:, :3]).max():.3f} mm off")
+        before, after = posture.value(q0), posture.value(motion.q[-1])
+        print(f"  distance from the posture: {before:.3f} -> {after:.3f}")
 
 
 if __name__ == "__main__":

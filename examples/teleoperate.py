@@ -1,8 +1,8 @@
 """Teleoperate a UR5e through its wrist singularity, within limits.
 
-An operator pushes the tool one way while the wrist turns through the configuration where two of
-its axes coincide. The norm of the joint speeds stays within a bound that the operator chose, no
-joint passes a limit, and the tool goes where it is pushed as nearly as that allows.
+An operator moves the tool while the wrist turns through the configuration where two of its axes
+coincide. The norm of the joint speeds stays within a chosen bound, no joint passes a limit, and the
+tool follows the command as closely as the limits allow.
 """
 
 import numpy as np
@@ -14,13 +14,13 @@ MAX_NORM = 1.5  # [rad/s]
 
 
 def stick(time):
-    """What the operator asks for: a twist [v; w] of the tool, in world axes [m/s, rad/s]."""
+    """Return the commanded twist [v; w] of the tool, in world axes [m/s, rad/s]."""
     ramp = min(1.0, 2 * time)
     return ramp * np.array([0.05, 0, 0, -0.4, 0, 0])
 
 
 def drive(robot, q, mode):
-    """Drive for four seconds; print a line each 0.4 s. Returns why the step at 2 s was so."""
+    """Drive for four seconds and print a line every 0.4 s; return the report of the step at 2 s."""
     servo = sp.Servo(
         robot,
         dt=DT,
@@ -30,7 +30,7 @@ def drive(robot, q, mode):
     print(f"\nmode={mode!r}\n   t [s]   q5 [deg]  sigma_min  |qd| [rad/s]  tool speed kept  status")
     for k in range(1000):
         twist = stick(k * DT)
-        servo(q, twist, out=q)  # q itself: nothing is allocated
+        servo(q, twist, out=q)  # in place: nothing is allocated
         if k % 100 == 99:
             done = robot.jacobian(q) @ servo.qd
             kept = done @ twist / (twist @ twist)
@@ -44,7 +44,7 @@ def drive(robot, q, mode):
 
 
 def main():
-    """Both ways to keep limits, from the same start."""
+    """Compare the two limit modes from the same start."""
     robot = sp.load("ur5e")
     start = np.radians([0, -70, 100, -120, -40, 0])
     for mode in ("exact", "scale"):

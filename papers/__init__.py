@@ -1,7 +1,7 @@
-"""The experiments of five texts on damped least squares, run again: `supple paper`.
+"""The experiments of five texts on damped least squares, repeated: `supple paper`.
 
-One module for each text; each experiment is short, built on supple's public names only, and says
-claim by claim what holds.
+One module for each text. Experiments are short, use only supple's public names, and report claim by
+claim what holds.
 """
 
 from supple.papers import buss, deo_walker, maciejewski_klein, note, wampler

@@ -1,7 +1,7 @@
-"""What an experiment of a paper is: a function that runs it, and what comes of that.
+"""Experiments of a paper, and their outcomes.
 
-An experiment is written beside the paper's text: its robot, path and methods, then the claims, then
-the figure. The decorator names it; `supple.papers.EXPERIMENTS` lists all.
+An experiment follows the paper's text: its robot, path and methods, then claims and figure. The
+decorator names it; `supple.papers.EXPERIMENTS` lists all.
 
     @experiment("n-gain", paper="N", figure="eq. (1)", title="...", deviations=("...",))
     def gain(progress: Progress) -> Outcome:
@@ -38,13 +38,13 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of a paper, held against what was measured.
+    """One statement of a paper, compared with the measurement.
 
     Attributes:
-        paper: What the paper says.
-        measured: What came out here, with units.
+        paper: The statement of the paper.
+        measured: The measured result, with units.
         holds: Whether the two agree.
-        why: The reason, if it holds or not.
+        why: The reason why it holds or does not.
     """
 
     paper: str
@@ -58,13 +58,13 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of an experiment.
+    """The result of an experiment.
 
     Attributes:
-        quantities: The numbers by name, SI units unless the experiment says otherwise, all finite.
-            That of one method among several is `method.quantity`, as `variable.da_peak`.
-        claims: What the paper says, and whether it holds.
-        draw: Draws the paper's figure onto an empty one (`style.py` has the common parts).
+        quantities: Finite numbers by name, in SI units unless the experiment says otherwise. A
+            quantity of one method among several is `method.quantity`, as `variable.da_peak`.
+        claims: The statements of the paper, and whether they hold.
+        draw: Function that draws the paper's figure onto an empty one (common parts: `style.py`).
     """
 
     quantities: Mapping[str, float]
@@ -81,15 +81,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment by its name on the command line; called, it runs.
+    """An experiment with its name on the command line; call it to run it.
 
     Attributes:
-        name: As `mk-two-link`.
+        name: Name such as `mk-two-link`.
         paper: A key of `PAPERS`.
-        figure: Where in the paper.
-        title: What it shows, in a few words.
-        deviations: Where this reading departs from the print, and why.
-        run: Runs it, telling a `Progress` how far it is.
+        figure: Place in the paper.
+        title: Its subject in a few words.
+        deviations: Departures from the printed text, and their reasons.
+        run: Function that runs it and reports to a `Progress`.
     """
 
     name: str
@@ -100,24 +100,24 @@ class Experiment:
     run: Callable[[Progress], Outcome] = field(repr=False)
 
     def __call__(self, progress: Progress = lambda done: None) -> Outcome:
-        """Run it."""
+        """Run the experiment."""
         return self.run(progress)
 
     @property
     def about(self) -> str:
-        """What is done, in a paragraph or two: the docstring of the function that does it."""
+        """The description of the experiment: the docstring of its function."""
         return inspect.cleandoc(self.run.__doc__ or "")
 
     @property
     def source(self) -> str:
-        """The paper and the place in it, in full."""
+        """The full reference: the paper and the place in it."""
         return f"{PAPERS[self.paper]} ({self.figure})"
 
 
 def experiment(
     name: str, *, paper: str, figure: str, title: str, deviations: Iterable[str] = ()
 ) -> Callable[[Callable[[Progress], Outcome]], Experiment]:
-    """Makes an `Experiment` of the function that runs it."""
+    """Make an `Experiment` from the function that runs it."""
 
     def named(run: Callable[[Progress], Outcome]) -> Experiment:
         return Experiment(name, paper, figure, title, tuple(deviations), run)
@@ -126,7 +126,7 @@ def experiment(
 
 
 def each(items: Iterable[T], progress: Progress) -> Iterable[T]:
-    """The items one by one, telling the progress: for the outermost loop of an experiment."""
+    """Yield the items and report progress: for the outermost loop of an experiment."""
     every = list(items)
     for done, item in enumerate(every):
         progress(done / len(every))
@@ -135,7 +135,7 @@ def each(items: Iterable[T], progress: Progress) -> Iterable[T]:
 
 
 def by_method(results: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Quantities of several methods as one flat mapping: `method.quantity`."""
+    """Return quantities of several methods as one flat mapping: `method.quantity`."""
     return {
         f"{method}.{quantity}": float(value)
         for method, numbers in results.items()

@@ -25,7 +25,7 @@ SPREAD = 4  # decades of singular values, about each ρ
 
 
 def gains(J: Array, rho: float) -> Array:
-    """‖J*‖ of many J (k, m, n): the largest singular value of J*, made column by column."""
+    """Return ‖J*‖ of many J (k, m, n), the largest singular value of J*, by columns."""
     step = supple.DLS(supple.damping.Constant(rho**2))
     unit = np.broadcast_to(np.eye(J.shape[-2])[:, None], (J.shape[-2], *J.shape[:-1]))
     inverse = np.stack([supple.steps(step, J, e)[0] for e in unit], axis=-1)
@@ -34,7 +34,7 @@ def gains(J: Array, rho: float) -> Array:
 
 
 def random_jacobians(rng: np.random.Generator, shape: tuple[int, int], rho: float) -> Array:
-    """Of any orientation, with singular values from 1e-4 ρ to 1e4 ρ (k, m, n)."""
+    """Return random Jacobians with singular values from 1e-4 ρ to 1e4 ρ (k, m, n)."""
     m, n = shape
     U = np.linalg.qr(rng.normal(size=(MATRICES, m, m)))[0]
     V = np.linalg.qr(rng.normal(size=(MATRICES, n, n)))[0]

@@ -1,4 +1,4 @@
-"""What was found, as one page of HTML that needs nothing but itself, or as Markdown."""
+"""The results as one self-contained page of HTML, or as Markdown."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ HEADINGS = ("the paper says", "we measure", "", "why")
 
 
 def markdown(findings: Sequence[Finding]) -> str:
-    """Every claim, in a table for each experiment."""
+    """Return every claim as Markdown, one table for each experiment."""
     parts = [held(findings) + "\n"]
     for finding in findings:
         experiment = finding.experiment
@@ -78,7 +78,7 @@ _MARKS = str.maketrans({"|": r"\|", "*": r"\*"})  # what Markdown would take for
 
 
 def held(findings: Sequence[Finding]) -> str:
-    """How many claims hold, in a sentence."""
+    """Return a sentence with the number of claims that hold."""
     claims = sum(len(finding.claims) for finding in findings)
     holding = sum(finding.holding for finding in findings)
     many = f"{len(findings)} experiment{'s' if len(findings) > 1 else ''}"
@@ -86,7 +86,7 @@ def held(findings: Sequence[Finding]) -> str:
 
 
 def page(findings: Sequence[Finding]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -154,7 +154,7 @@ def _figure(finding: Finding) -> str:
 
 
 def _claims(finding: Finding) -> str:
-    """On a narrow screen cells stand below each other, each with its heading."""
+    """Return the table of claims; on a narrow screen cells are stacked, each with its heading."""
     says, measured, _, why = HEADINGS
     rows = "".join(
         f'<tr><td data-is="{says}">{escape(claim.paper)}</td>'
@@ -181,10 +181,10 @@ def _quantities(finding: Finding) -> str:
 
 
 def prose(text: str) -> str:
-    """Text with names in backquotes, as HTML."""
+    """Convert text with names in backquotes to HTML."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def verdict(holds: bool) -> str:
-    """In words, with a sign that does not depend on colour."""
+    """Return the verdict in words, with a sign that does not depend on colour."""
     return "✓ holds" if holds else "✗ does not"

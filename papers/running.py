@@ -1,4 +1,4 @@
-"""Running experiments: one here, or several in processes of their own; what they found."""
+"""Run experiments, one in this process or several in parallel."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from supple.papers.experiment import Claim, Experiment
 
 @dataclass(frozen=True)
 class Finding:
-    """An outcome as plain data, which travels between processes.
+    """An outcome as plain data that can be sent between processes.
 
     Attributes:
-        name: Of the experiment.
+        name: Name of the experiment.
         quantities: The numbers by name.
-        claims: What holds.
-        svg: The figure; empty if it was not asked for.
-        seconds: How long it took.
+        claims: The claims, and whether they hold.
+        svg: The figure; empty if it was not requested.
+        seconds: Run time [s].
     """
 
     name: str
@@ -33,17 +33,17 @@ class Finding:
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment it came of."""
+        """The experiment of this finding."""
         return EXPERIMENTS[self.name]
 
     @property
     def holding(self) -> int:
-        """How many claims hold."""
+        """The number of claims that hold."""
         return sum(claim.holds for claim in self.claims)
 
 
 def find(name: str, figure: bool = False) -> Finding:
-    """Run one experiment, and draw its figure if asked for."""
+    """Run one experiment, and draw its figure on request."""
     begin = time.perf_counter()
     outcome = EXPERIMENTS[name]()
     svg = style.rendered(outcome, name, "svg") if figure else b""
@@ -51,7 +51,7 @@ def find(name: str, figure: bool = False) -> Finding:
 
 
 def find_all(names: Sequence[str], figure: bool = False) -> Iterator[Finding]:
-    """Run experiments in as many processes as there are cores, in the order they finish."""
+    """Run experiments in one process per core; yield findings as they finish."""
     own = getattr(os, "sched_getaffinity", None)  # fewer than there are, in a container
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)
     if workers <= 1:

@@ -1,7 +1,7 @@
-"""The common look of all figures: colours, line styles, panels, labels beside the curves.
+"""The common style of all figures: colours, line styles, panels, labels next to the curves.
 
-Colours are those of Okabe & Ito, which people with any colour vision tell apart; line styles differ
-as well, so that figures survive a grey print. Curves are labelled directly where there is room.
+The colours of Okabe & Ito can be distinguished with any colour vision; line styles differ as well,
+so that figures can be printed in grey. Curves are labelled directly where there is room.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SIZE = (9.5, 6.5)  # [inch]; `draw` may set another
 
 
 def rendered(outcome: Outcome, name: str, format: str) -> bytes:
-    """The figure as a file of one of `FORMATS`: the same bytes for the same numbers."""
+    """Return the figure as a file in one of `FORMATS`: the same bytes for the same numbers."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -78,18 +78,18 @@ def rendered(outcome: Outcome, name: str, format: str) -> bytes:
 
 
 def write(outcome: Outcome, name: str, path: Path) -> None:
-    """The experiment's figure as a file whose suffix says which of `FORMATS`."""
+    """Write the experiment's figure to a file whose suffix is one of `FORMATS`."""
     path.write_bytes(rendered(outcome, name, path.suffix.lstrip(".").lower()))
 
 
 def style_of(index: int) -> dict[str, Any]:
-    """Colour and line style of the method with this number."""
+    """Return colour and line style of the method with this number."""
     color, dashes = STYLES[index % len(STYLES)]
     return {"color": color, "linestyle": dashes}
 
 
 def titled(ax: Axes, title: str, x: str, y: str) -> Axes:
-    """A panel with its title and axes named, with units: `joint speed ‖q̇‖ [rad/s]`."""
+    """Set the title and the axis labels of a panel, with units: `joint speed ‖q̇‖ [rad/s]`."""
     ax.set_title(title)
     ax.set_xlabel(x)
     ax.set_ylabel(y)
@@ -99,7 +99,7 @@ def titled(ax: Axes, title: str, x: str, y: str) -> Axes:
 def curves(
     ax: Axes, x: ArrayLike, ys: Mapping[str, ArrayLike], *, first: int = 0, **how: Any
 ) -> list[Line2D]:
-    """One curve for each method, in the common order of colours and line styles."""
+    """Draw one curve for each method, in the common order of colours and line styles."""
     return [
         ax.plot(x, y, label=name, **{**style_of(first + k), **how})[0]
         for k, (name, y) in enumerate(ys.items())
@@ -107,13 +107,13 @@ def curves(
 
 
 def legend(figure: Figure, ax: Axes) -> None:
-    """One legend for all panels, below them, where it covers nothing."""
+    """Draw one legend for all panels, below them."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=3.2)
 
 
 def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = False) -> None:
-    """A thin line across the panel for a limit, with its words on it."""
+    """Draw a thin line across the panel for a limit, with a label."""
     ax.axhline(y, color=GREY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
     side = "right" if at > 0.5 else "left"
     ax.annotate(
@@ -133,7 +133,7 @@ def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = Fals
 def note(
     ax: Axes, text: str, at: tuple[float, float], to: tuple[float, float] | None = None
 ) -> None:
-    """Words in the panel, at a place in data coordinates, with an arrow if `to` is given."""
+    """Write text into the panel, in data coordinates, with an arrow if `to` is given."""
     arrow = {"arrowstyle": "->", "color": "#555555", "linewidth": 0.8}
     ax.annotate(
         text,
@@ -146,7 +146,7 @@ def note(
 
 
 def spectrum(ax: Axes, sigma: Array) -> None:
-    """Singular values (K, k), largest first, on a logarithmic scale, named beside their ends."""
+    """Draw singular values (K, k), largest first, on a logarithmic scale, with labels."""
     last = sigma.shape[1] - 1
     for i, values in enumerate(sigma.T):
         color, width = (VERMILION, 2.2) if i == last else (BLUE, 1.3)
@@ -168,9 +168,9 @@ def spectrum(ax: Axes, sigma: Array) -> None:
 
 
 def apart(heights: ArrayLike, gap: float) -> Array:
-    """Heights of labels, falling, moved as little as need be so that each is a gap under the last.
+    """Return decreasing heights of labels, moved as little as possible to keep a gap.
 
-    Those that stand too near each other are spread about their middle.
+    Labels that are too close are spread about their mean.
     """
     groups = [[float(height)] for height in np.asarray(heights)]
     merged: list[list[float]] = []

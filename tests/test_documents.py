@@ -1,4 +1,4 @@
-"""What the documents show runs, and prints what they say it prints."""
+"""The code blocks of the documents run and print what is shown; links and file names exist."""
 
 from __future__ import annotations
 
@@ -36,3 +36,15 @@ def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+def test_the_map_names_few_files_that_exist() -> None:
+    """Each row of "to find" in docs/architecture.md."""
+    folders = [ROOT / name for name in ("src", "include", "papers")]
+    everything = [f"{path}" for folder in folders for path in folder.rglob("*.[hcp]*")]
+    table = (ROOT / "docs/architecture.md").read_text().partition("| to find")[2].partition("##")[0]
+    for row in table.splitlines()[2:]:
+        named = re.findall(r"`([\w./]+\.(?:py|hpp|cpp|cu))`", row)
+        missing = [name for name in named if not any(p.endswith(f"/{name}") for p in everything)]
+        assert not missing, f"docs/architecture.md: {missing} does not exist"
+        assert len(named) <= 5, f"docs/architecture.md: a row names {len(named)} files: {row}"

@@ -1,4 +1,4 @@
-"""All that is run of one figure: each method as the program has it, and DLS by its damping."""
+"""The runs of one figure: each method with the program's constants, and DLS for many dampings."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OFTEN = 0.03  # oscillation that is one
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Everything that was run.
+    """The results of all runs.
 
     Attributes:
         shape: The figure.
-        methods: With the program's constants, and the pseudoinverse without its cap.
-        plain: DLS by its damping λ, rising.
-        clamped: Likewise with clamped errors.
-        seconds: What an update takes by transpose and by DLS [s].
+        methods: Runs with the program's constants, and the pseudoinverse without its cap.
+        plain: Runs of DLS by their damping λ, in increasing order.
+        clamped: The same with clamped errors.
+        seconds: Time of an update with transpose and with DLS [s].
     """
 
     shape: Shape
@@ -42,7 +42,7 @@ class Comparison:
 
     @classmethod
     def of(cls, shape: Shape, lambdas: tuple[float, ...], progress: Progress) -> Comparison:
-        """Run all; what the program's constants have done already is not done again."""
+        """Run everything; runs with the program's constants are reused."""
         steps: dict[Hashable, Step] = {"pinv_uncapped": supple.TruncatedSVD(0.01)}
         steps |= dict(figures.methods(shape).items())
         steps |= {(lam, False): figures.dls(lam) for lam in lambdas}
@@ -60,14 +60,14 @@ class Comparison:
         )
 
     def pinv_goes_back(self) -> tuple[float, float]:
-        """Share of its moves while some target is out of reach, and else."""
+        """Return the fraction of reversed moves with a target out of reach, and otherwise."""
         out = figures.beyond_reach(self.shape)[1:].any(axis=1)
         back = self.methods["pinv"].reversed
         return float(back[out].mean()), float(back[~out].mean())
 
 
 def calm(runs: dict[float, Followed]) -> float:
-    """The least damping such that from there on upwards oscillation is rare."""
+    """Return the smallest damping above which oscillation is rare."""
     least = max(runs)
     for lam in sorted(runs, reverse=True):
         if runs[lam].oscillation > RARE:

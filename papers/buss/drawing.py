@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def figure_of(found: Comparison) -> Callable[[Figure], None]:
-    """The body, distances over time, what they sum up to, and DLS by its damping."""
+    """Draw the body, distances over time, their sums, and DLS for many dampings."""
 
     def draw(figure: Figure) -> None:
         figure.set_size_inches(9.5, 7.5)
@@ -37,7 +37,7 @@ def figure_of(found: Comparison) -> Callable[[Figure], None]:
 
 
 def _body(ax: Axes, shape: Shape) -> None:
-    """The figure in its zero pose, seen along z, and where its targets go."""
+    """Draw the figure in its zero pose, seen along z, and the paths of its targets."""
     robot = supple.load(shape.name)
     zero = robot.neutral()
     for path in np.moveaxis(shape.path(2 * sum(shape.steps)), 1, 0):
@@ -77,8 +77,8 @@ def _bars(ax: Axes, followed: dict[str, Followed]) -> None:
 
 
 def _sweep(ax: Axes, found: Comparison) -> None:
-    """Hollow where it oscillates, with how many of the moves go back: above the upper curve, and
-    below the lower one.
+    """Draw errors by damping: hollow where it oscillates, with the fraction of reversed moves above
+    the upper curve and below the lower one.
     """
     both = (("dls", found.plain, found.clamped), ("dls_clamped", found.clamped, found.plain))
     for name, runs, others in both:

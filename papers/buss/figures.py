@@ -1,4 +1,4 @@
-"""The figures of Buss's program: their targets, constants and methods, and what is measured."""
+"""The figures of Buss's program: targets, constants, methods and measures."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Sine: TypeAlias = tuple[float, float, float]  # centre, amplitude and rate of on
 
 @dataclass(frozen=True)
 class Shape:
-    """A figure of the program: `name` is that of the robot.
+    """A figure of the program; `name` is the name of the robot.
 
     Attributes:
-        targets: Of each effector, the sines of its three coordinates.
-        lambdas: Damping of DLS, and of DLS with errors clamped.
-        steps: Updates before it is measured, and while.
-        paper_us: What an update took by transpose and by DLS in the paper [µs].
-        kernel_us: What it takes inside the kernel: `bench/results/figures.aarch64.md` [µs].
-        chaotic: Whether the digits of what shakes are rounding's.
+        targets: For each end effector, the sines of its three coordinates.
+        lambdas: Damping of DLS, and of DLS with clamped errors.
+        steps: Number of updates before the measurement, and during it.
+        paper_us: Time of an update with transpose and with DLS in the paper [µs].
+        kernel_us: Time inside the kernel: `bench/results/figures.aarch64.md` [µs].
+        chaotic: Whether rounding decides the digits where the figure oscillates.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Shape:
     chaotic: bool
 
     def path(self, updates: int) -> Array:
-        """Where the effectors shall be (updates, k, 3) [m]; T grows by 0.005 before each update."""
+        """Return the targets (updates, k, 3) [m]; T grows by 0.005 before each update."""
         centre, size, rate = np.moveaxis(np.array(self.targets, dtype=float), -1, 0)
         T = 0.005 * np.arange(1, updates + 1)[:, None, None]
         return np.asarray(centre + size * np.sin(rate * T))
@@ -76,8 +76,8 @@ DOUBLE_Y = Shape(
 
 
 def dls(lam: float, *, clamped: bool = False) -> Step:
-    """DLS, angles cut to 45°; clamped (DLS'): each effector's error cut to D_max, or as much more
-    as its target ran away.
+    """Return DLS with angles clamped to 45°; clamped (DLS'): the error of each end effector is
+    clamped to D_max, or more by how far its target moved away.
     """
     plain = supple.ClampAngle(
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
@@ -86,12 +86,12 @@ def dls(lam: float, *, clamped: bool = False) -> Step:
 
 
 def transpose() -> supple.ClampAngle:
-    """Angles cut to 30°."""
+    """Return the transpose with angles clamped to 30°."""
     return supple.ClampAngle(supple.Transpose(), math.radians(30))
 
 
 def methods(shape: Shape) -> dict[str, Step]:
-    """The methods of the program with its constants."""
+    """Return the methods of the program with its constants."""
     selective = supple.SDLS(math.radians(45), soft=True)
     return {
         "transpose": transpose(),
@@ -104,12 +104,12 @@ def methods(shape: Shape) -> dict[str, Step]:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """What effectors did while they were measured.
+    """The motion of the end effectors during the measurement.
 
     Attributes:
-        distance: From effector to target after each update (steps, k) [m].
-        reversed: Whether an effector's move goes back on the one before, both longer than the mean
-            move of a target (steps - 1, k).
+        distance: Distance from end effector to target after each update (steps, k) [m].
+        reversed: Whether a move reverses the previous one, both longer than the mean move of a
+            target (steps - 1, k).
     """
 
     distance: Array
@@ -117,17 +117,17 @@ class Followed:
 
     @property
     def total_error(self) -> float:
-        """Sum over effectors and steps [m]."""
+        """Return the sum over end effectors and steps [m]."""
         return float(self.distance.sum())
 
     @property
     def oscillation(self) -> float:
-        """Share of the effectors' moves that reverse."""
+        """Return the fraction of moves that reverse."""
         return float(self.reversed.mean())
 
 
 def follow(shape: Shape, step: Step) -> Followed:
-    """One update for each move of the targets, from the zero pose."""
+    """Follow the targets from the zero pose, with one update for each of their moves."""
     robot = supple.load(shape.name)
     skipped, counted = shape.steps
     path = shape.path(skipped + counted + 1)
@@ -153,7 +153,7 @@ def follow(shape: Shape, step: Step) -> Followed:
 
 
 def beyond_reach(shape: Shape) -> np.ndarray:
-    """Whether a target is farther away than all links together are long (steps, k)."""
+    """Return whether a target is farther away than the sum of the link lengths (steps, k)."""
     robot = supple.load(shape.name)
     skipped, counted = shape.steps
     above = {joint.child: joint for joint in robot.description.joints}
@@ -172,10 +172,10 @@ def beyond_reach(shape: Shape) -> np.ndarray:
 
 
 def update_times(shape: Shape, updates: int = 100, rounds: int = 15) -> tuple[float, float]:
-    """What one update takes by transpose and by DLS [s]: the best of interleaved rounds.
+    """Return the time of an update with transpose and with DLS [s]: the best of interleaved rounds.
 
-    Of a `Servo` called from Python, the call included; `bench/figures.py` runs the same inside the
-    kernel.
+    A `Servo` is called from Python, and the call is included; `bench/figures.py` runs the same
+    inside the kernel.
     """
     robot = supple.load(shape.name)
     hands = [supple.PositionTask(tip) for tip in robot.tips]

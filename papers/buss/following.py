@@ -1,4 +1,4 @@
-"""B section 8: how well each method follows targets that leave the reach, and how calmly."""
+"""B section 8: how closely and how smoothly each method follows targets that go out of reach."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SAME_RATIO = 0.1  # how far apart two ratios of times may be
     deviations=DEVIATIONS,
 )
 def y(progress: Progress) -> Outcome:
-    """Seven joints, one fork, two effectors: 20 updates to settle, 200 that count. Then DLS again,
-    without and with clamped errors, for a row of dampings.
+    """Seven joints, one fork, two end effectors: 20 updates to settle, 200 that count. Then DLS
+    again, without and with clamped errors, for a range of dampings.
     """
     return _outcome(figures.Y, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0), "poor", progress)
 
@@ -47,8 +47,8 @@ def y(progress: Progress) -> Outcome:
     ),
 )
 def double_y(progress: Progress) -> Outcome:
-    """Forks on forks, 25 joints, four effectors: 400 updates to settle, 2000 that count. Then DLS
-    again, without and with clamped errors, for a row of dampings.
+    """Forks on forks, 25 joints, four end effectors: 400 updates to settle, 2000 that count. Then
+    DLS again, without and with clamped errors, for a range of dampings.
     """
     return _outcome(figures.DOUBLE_Y, (0.3, 0.5, 0.7, 0.9, 1.1), "extremely poor", progress)
 
@@ -81,7 +81,7 @@ def _outcome(shape: Shape, lambdas: tuple[float, ...], quality: str, progress: P
 
 
 def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
-    """What shakes is chaotic on the double Y, its digits are rounding's: told by bounds."""
+    """Return the claims on methods; chaotic oscillation is reported by bounds."""
     poor, good, pinv = (found.methods[name] for name in ("transpose", "dls", "pinv"))
     others = [found.methods[name].total_error for name in NAMES if name != "transpose"]
     beyond, within = found.pinv_goes_back()
@@ -162,7 +162,7 @@ def _of_damping(found: Comparison) -> tuple[Claim, ...]:
 
 
 def of_time(shape: Shape, seconds: tuple[float, float]) -> tuple[Claim, ...]:
-    """What a clock says: rows have their µs, and no word but the verdict depends on the machine."""
+    """Return the claims on time; only the times and the verdicts depend on the machine."""
     paper, ours, kernel = shape.paper_us, [1e6 * each for each in seconds], shape.kernel_us
     ratio, here, inside = (dls / transpose for transpose, dls in (paper, ours, kernel))
     absolute = [

@@ -1,5 +1,5 @@
-"""How many Newton steps the optimal damping takes, counted as the paper does, from λ = 0; and how
-near to its bound it comes.
+"""The number of Newton iterations of the optimal damping, counted as in the paper from λ = 0, and
+how close it comes to its bound.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
 def iterations(
     linearizations: Iterable[supple.Linearization], max_speed: float, tolerance: float
 ) -> dict[str, float]:
-    """The mean over those that need damping, of each form of the iteration.
+    """Return the mean number of iterations, over cases that need damping, for each form.
 
     `newton` is (17) and `reciprocal` is (18), cold: from zero, until ‖q̇‖ is within the tolerance of
-    the bound. `supple` is (18) as this library has it, from a lower bound, to the last digit.
+    the bound. `supple` is (18) as in this library, from a lower bound, to the last digit.
     """
     needing = [
         each
@@ -42,7 +42,7 @@ def iterations(
 
 
 def under(speeds: Array, max_speed: float) -> str:
-    """The largest speed in words that show on which side of the bound it is."""
+    """Return the largest speed as text that shows on which side of the bound it is."""
     off = float(speeds.max()) - max_speed
     return f"Δ {'-' if off < 0 else '+'} {abs(off):.0e} rad/s"
 

@@ -35,18 +35,18 @@ SHAPE = (
 
 
 def corners(robot: supple.Robot) -> Array:
-    """Counter-clockwise from the lower left one, where the hand starts, and back (5, 3) [m]."""
+    """Return the corners counter-clockwise from the start at the lower left (5, 3) [m]."""
     return np.asarray(robot.fk(START)[:3, 3] + np.vstack([np.zeros(3), SIDES.cumsum(axis=0)]))
 
 
 def times_of_corners() -> Array:
-    """When the hand is to be at each corner (5,) [s]."""
+    """Return the time at which the hand should be at each corner (5,) [s]."""
     length = np.append(0, np.cumsum(np.linalg.norm(SIDES, axis=1)))
     return np.asarray(DURATION * length / length[-1])
 
 
 def around(step: Step, steps: int, gain: float) -> supple.Trajectory:
-    """The motion around the rectangle at constant speed."""
+    """Return the motion around the rectangle at constant speed."""
     robot = supple.load("planar3")
     t = np.linspace(0, DURATION, steps + 1)
     path = np.stack([np.interp(t, times_of_corners(), along) for along in corners(robot).T], axis=1)
@@ -63,17 +63,17 @@ def around(step: Step, steps: int, gain: float) -> supple.Trajectory:
 
 
 def speed(motion: supple.Trajectory) -> Array:
-    """‖q̇‖ of each step (K,)."""
+    """Return ‖q̇‖ of each step (K,)."""
     return np.asarray(np.linalg.norm(motion.qd, axis=1))
 
 
 def deviation(motion: supple.Trajectory) -> Array:
-    """How far the hand is from where it shall be, after each step (K,) [m]."""
+    """Return the distance of the hand from its target after each step (K,) [m]."""
     return np.asarray(np.linalg.norm(motion.error, axis=1))
 
 
 def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
-    """J and ẋ of some steps, as the step saw them."""
+    """Return J and ẋ of some steps, as passed to the step."""
     robot = supple.load("planar3")
     J = np.asarray(robot.jacobian(motion.q[:-1])[:, :2], dtype=np.float64)
     return [
@@ -170,13 +170,13 @@ def _planar_figure(motions: dict[str, supple.Trajectory]) -> Callable[[Figure], 
 
 
 def joints_at(q: Array) -> Array:
-    """Shoulder, elbow, wrist and hand (..., 4, 2) [m]."""
+    """Return the positions of shoulder, elbow, wrist and hand (..., 4, 2) [m]."""
     poses = supple.load("planar3").fk(q, ["link0", "link1", "link2", "link3"])
     return np.asarray(poses[..., :2, 3], dtype=np.float64)
 
 
 def draw_arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0.0) -> None:
-    """The path, and the arm at some times: later ones darker."""
+    """Draw the path, and the arm at some times, later ones darker."""
     path = corners(supple.load("planar3"))
     ax.plot(path[:, 0], path[:, 1], color=style.GREY, linewidth=1)
     shown = np.flatnonzero(motion.t >= since)
@@ -189,7 +189,7 @@ def draw_arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0
 
 
 def draw_speeds(ax: Axes, motions: dict[str, supple.Trajectory]) -> None:
-    """Norms of the joint speeds against their bound, the first moments enlarged."""
+    """Draw the norms of the joint speeds and their bound, with the first moments enlarged."""
     style.titled(ax, "Joint speeds", "time [s]", "‖q̇‖ [rad/s]")
     time = next(iter(motions.values())).t[:-1]
     style.curves(ax, time, {name: speed(motion) for name, motion in motions.items()})

@@ -1,4 +1,4 @@
-"""DW Fig. 6: a PUMA starts next to its shoulder singularity, in the lost direction."""
+"""DW Fig. 6: a PUMA starts next to its shoulder singularity, along the singular direction."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ TOLERANCE = 1e-12
     ),
 )
 def puma(progress: Progress) -> Outcome:
-    """The wrist is above the shoulder, a centimetre beside the first axis; the tool is asked to
-    move at 0.5 m/s along y, the direction that is lost on the axis, without turning.
+    """The wrist is above the shoulder, a centimetre from the first axis. The tool is commanded to
+    move at 0.5 m/s along y, the singular direction on the axis, without rotation.
     """
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
     begin = robot.fk(START)[:3, 3]

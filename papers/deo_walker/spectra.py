@@ -1,4 +1,4 @@
-"""DW section 3.1: what each form of Newton's iteration costs near a singularity."""
+"""DW section 3.1: the cost of each form of Newton's iteration near a singularity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Counts = dict[str, list[float]]  # one for each decade
 
 
 def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.Linearization:
-    """Singular values between 0.3 and 2 and one that is small; ẋ of length 1, in any direction."""
+    """Return J with singular values between 0.3 and 2 and a small one, and a random unit ẋ."""
     sigma = np.append(rng.uniform(0.3, 2, m - 1), smallest)
     gamma = rng.normal(size=m)
     return supple.Linearization(np.diag(sigma), gamma / np.linalg.norm(gamma))

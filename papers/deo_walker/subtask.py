@@ -39,7 +39,7 @@ TOLERANCE = 1e-6  # of ‖q̇‖ from Δ, where it ends
 
 
 def printed_steps(linearization: supple.Linearization, gradient: Array) -> int:
-    """How many steps of (18) the paper's search takes for (25), from λ = T, ∇h being (n,).
+    """Return the iterations of (18) that the paper's search takes for (25), from λ = T; ∇h is (n,).
 
     ‖numerator/(squares + λ)‖ = Δ, in coordinates of V.
     """
@@ -58,7 +58,7 @@ def printed_steps(linearization: supple.Linearization, gradient: Array) -> int:
 
 
 def elbow_up(motion: supple.Trajectory) -> Mask:
-    """Whether the elbow is above the line from shoulder to hand, after each step (K,)."""
+    """Return whether the elbow is above the line from shoulder to hand after each step (K,)."""
     joints = joints_at(motion.q[1:])
     elbow, hand = joints[:, 1], joints[:, 3]
     return np.asarray(hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0] > 0)
@@ -81,7 +81,8 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
 )
 def obstacle(progress: Progress) -> Outcome:
     """The same rectangle, with v = -k (θ - θ_ref) pulling the arm towards [-30, 0, 0]°: through the
-    exact null space where that obeys, eq. (20), and damped as a whole, eqs. (25)-(29), elsewhere.
+    exact null space where that satisfies the bound, eq. (20), and damped as a whole, eqs.
+    (25)-(29), elsewhere.
     """
     rest = supple.criteria.RestPosture(REFERENCE)
     bounded = supple.TotalSpeed(MAX_SPEED, rest, PULL, alpha1=PULL**-0.5, switch=True)
@@ -172,7 +173,7 @@ def _obstacle_figure(motions: dict[str, supple.Trajectory]) -> Callable[[Figure]
 
 
 def _height(q: Array) -> Array:
-    """The elbow's distance from the line from shoulder to hand (...,) [m]."""
+    """Return the distance of the elbow from the line from shoulder to hand (...,) [m]."""
     joints = joints_at(q)
     elbow, hand = joints[:, 1], joints[:, 3]
     across = hand[:, 0] * elbow[:, 1] - hand[:, 1] * elbow[:, 0]

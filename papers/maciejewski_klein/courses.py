@@ -1,4 +1,4 @@
-"""Where the PUMA's tool goes, and what each method makes of it (Table I, Fig. 4-5)."""
+"""The paths of the PUMA's tool, and the result of each method (Table I, Fig. 4-5)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RADIUS = 0.25  # [m]
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Where the tool shall be in each interval, and from where the arm starts.
+    """A reference path: the pose of the tool in each interval, and the start of the arm.
 
     Attributes:
         start: Joint angles (6,) [rad].
         poses: (K + 1, 4, 4), all of the same orientation.
-        both_ends: Whether it ends away from singularities too, as it begins.
+        both_ends: Whether it also ends away from singularities, as it begins.
     """
 
     start: Array
@@ -34,18 +34,18 @@ class Course:
     both_ends: bool = True
 
     def away(self, errors: Array) -> Array:
-        """Of values for each interval, those of the first tenth, and of the last."""
+        """Return the values of the first tenth of the intervals, and of the last tenth."""
         tenth = len(errors) // 10
         return np.r_[errors[:tenth], errors[-tenth:]] if self.both_ends else errors[:tenth]
 
 
 def circle(through: list[float], plane: float, arc: float, start: list[float]) -> Course:
-    """A vertical circle whose top is reached at the configuration `through` [deg].
+    """Return a vertical circle whose top is reached at the configuration `through` [deg].
 
     Args:
         through: Joint angles at the top [deg].
         plane: The angle of the circle's plane to the x-z plane [deg].
-        arc: From minus to plus this about the top [half turns].
+        arc: Half of the arc, on either side of the top [half turns].
         start: Joint angles at the start [deg].
     """
     top = PUMA.fk(np.radians(through))
@@ -57,7 +57,7 @@ def circle(through: list[float], plane: float, arc: float, start: list[float]) -
 
 
 def line(about: list[float], begin: float, end: float, aside: float, start: list[float]) -> Course:
-    """Along x from `begin` to `end` [m] about a configuration [deg], `aside` [m] of it in y."""
+    """Return a line along x [m] near a configuration [deg], offset by `aside` in y [m]."""
     count = round((end - begin) / INTERVAL)
     x = begin + INTERVAL * np.arange(count + 1)
     moved = np.stack([x, np.full_like(x, aside), np.zeros_like(x)], axis=1)
@@ -80,18 +80,18 @@ C = circle([0, -90, 92.645, 0, 0, 0], 10, 0.75, [10.866, -166.517, 207.93, 0.795
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """A course followed by every method."""
+    """The motions of every method along one path."""
 
     course: Course
     moved: dict[str, Trajectory]
 
     def errors(self, method: str) -> Array:
-        """The velocity error of each interval."""
+        """Return the velocity error of each interval."""
         return error(self.moved[method])
 
     @property
     def quantities(self) -> dict[str, float]:
-        """The paper's numbers, speeds in [rad per interval]."""
+        """Return the paper's numbers, with speeds in [rad per interval]."""
         return by_method(
             {
                 name: {
@@ -106,11 +106,11 @@ class Runs:
         )
 
     def singular_values(self, method: str) -> Array:
-        """Of J at each interval (K, 6), largest first."""
+        """Return the singular values of J at each interval (K, 6), largest first."""
         return np.linalg.svd(PUMA.jacobian(self.moved[method].q[:-1]), compute_uv=False)
 
     def notch(self, method: str) -> tuple[Array, Array]:
-        """The deepest dip between two peaks of the error: three intervals, and the errors there."""
+        """Return the deepest dip between two peaks: three intervals, and their errors."""
         e = self.errors(method)
         inner = np.arange(1, len(e) - 1)
         peaks = inner[(e[inner] > e[inner - 1]) & (e[inner] >= e[inner + 1])]
@@ -119,12 +119,12 @@ class Runs:
         return at, e[at]
 
     def width(self, method: str) -> int:
-        """How many intervals have an error above 1 %."""
+        """Return the number of intervals with an error above 1 %."""
         return int((self.errors(method) > 0.01).sum())
 
 
 @cache
 def followed_by_all(course: Course, progress: Progress = lambda done: None) -> Runs:
-    """Follow a course by every method; once for all that ask."""
+    """Follow a path with every method; results are cached."""
     ways = each(methods(MAX_GAIN).items(), progress)
     return Runs(course, {n: followed(PUMA, course.start, course.poses, s) for n, s in ways})

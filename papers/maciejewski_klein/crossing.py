@@ -1,4 +1,4 @@
-"""The estimate of the least singular value where the two smallest cross (Fig. 10)."""
+"""The estimate of the smallest singular value where the two smallest cross (Fig. 10)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ GOOD = 0.95  # what counts as aligned
 
 
 def motion() -> Array:
-    """Joint angles (792, 6): half of trajectory C, then the tool stays in place and turns about the
-    axis of joint 5, backwards. Followed by the filter.
+    """Return joint angles (792, 6): half of trajectory C, then the tool stays in place and turns
+    back about the axis of joint 5. The filter follows it.
     """
     tasks = (PositionTask(), OrientationTask())
     step = StatefulStep(NumericalFilter(MAX_GAIN))
@@ -57,13 +57,13 @@ def motion() -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The estimate at each interval: σ̂ (K,), and |ûᵀu_6| (K,), its alignment with the truth."""
+    """The estimate at each interval: σ̂ (K,), and its alignment |ûᵀu_6| (K,) with the truth."""
 
     sigma: Array
     alignment: Array
 
     def measures(self, least: Array) -> dict[str, float]:
-        """How far σ̂ is off σ_6, how far û, and for how many intervals."""
+        """Return the errors of σ̂ and û, and for how many intervals they last."""
         off = np.abs(self.sigma - least)
         low = np.flatnonzero(self.alignment < GOOD)
         return {
@@ -75,9 +75,9 @@ class Estimate:
 
 
 def estimated(J: Array, u: Array, damped: bool) -> Estimate:
-    """One inverse iteration for each J (K, 6, 6), started from the exact vector.
+    """Estimate by one inverse iteration for each J (K, 6, 6), from the exact vector.
 
-    Damped is the paper's: λ² from eq. (14) for the estimate before, eqs. (22)-(26).
+    The damped form is the paper's: λ² from eq. (14) for the previous estimate, eqs. (22)-(26).
     """
     bound = damping.SpeedBound(MAX_GAIN)
     now = LeastDirection.of(Linearization(J[0], np.zeros(6)))
@@ -103,11 +103,11 @@ def estimated(J: Array, u: Array, damped: bool) -> Estimate:
 )
 def trajectory_c_modified(progress: Progress) -> Outcome:
     """The first 392 intervals of trajectory C; then the tool's position is held and it turns about
-    the axis of joint 5, −z4, by 0.003 rad in each of 400 intervals. The tilted tool is short of
-    where it shall stay: the arm comes to its full reach, the elbow's singular value falls while the
-    wrist's rises, and the least singular vector turns from one to the other.
+    the axis of joint 5, −z4, by 0.003 rad in each of 400 intervals. The tilted tool cannot
+    hold its position: the arm comes to its full reach, the elbow's singular value falls while the
+    wrist's rises, and the singular direction turns from one to the other.
 
-    `max_error` is that of σ̂, before the turn and in all; `min_alignment` is |ûᵀu_6|,
+    `max_error` is the error of σ̂, before the turn and overall; `min_alignment` is |ûᵀu_6|,
     `recovery_steps` the intervals from its first fall below 0.95 until it stays above.
     """
     J = PUMA.jacobian(motion())

@@ -1,4 +1,4 @@
-"""The methods that the paper compares, and the error it compares them by."""
+"""The methods that the paper compares, and its measure of the error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEVIATIONS = (
 
 
 def methods(max_gain: float) -> dict[str, Any]:
-    """The steps by name, each with ‖θ̇‖ <= max_gain ‖ẋ_c‖; memories are fresh."""
+    """Return the steps by name, each with ‖θ̇‖ <= max_gain ‖ẋ_c‖ and without memory."""
     return {
         "constant": DLS(damping.Constant((1 / (2 * max_gain)) ** 2)),  # eq. (10)
         "variable": DLS(damping.SpeedBound(max_gain)),
@@ -40,21 +40,21 @@ def methods(max_gain: float) -> dict[str, Any]:
 
 
 def followed(robot: Robot, start: Array, path: Array, step: Any, **how: Any) -> Trajectory:
-    """Follow a path, one target for each interval, without limits but the step's own."""
+    """Follow a path, one target for each interval, without limits except the step's own."""
     free = Limits.none(robot)
     return track(robot, start, target=path, dt=1.0, gain=GAIN, step=step, limits=free, **how)
 
 
 def error(moved: Trajectory) -> Array:
-    """‖ẋ_c - J θ̇‖/‖ẋ_c‖ of each interval, eq. (37)."""
+    """Return ‖ẋ_c - J θ̇‖/‖ẋ_c‖ of each interval, eq. (37)."""
     return norm(moved.asked - moved.velocity) / norm(moved.asked)
 
 
 def norm(vectors: Array) -> Array:
-    """Of each row."""
+    """Return the norm of each row."""
     return np.asarray(np.linalg.norm(vectors, axis=-1), dtype=np.float64)
 
 
 def percent(share: float) -> str:
-    """As "22.0 %"; tiny ones as "7e-13"."""
+    """Return text such as "22.0 %", or "7e-13" for tiny values."""
     return f"{100 * share:.1f} %" if share >= 5e-4 or share == 0 else f"{share:.0e}"

@@ -69,8 +69,8 @@ def _common(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _lost_share(runs: Runs) -> tuple[float, float]:
-    """Of the filter's error: what lies along the least singular vector (root of summed squares),
-    and how much it is over the least that the bound allows (ratio of sums).
+    """Return the part of the filter's error along the singular direction (root of summed squares),
+    and its ratio to the smallest error that the bound allows (ratio of sums).
     """
     moved = runs.moved["filtered"]
     J = PUMA.jacobian(moved.q[:-1])
@@ -95,7 +95,7 @@ def _only_what_is_lost(runs: Runs, says: str) -> Claim:
 
 
 def _notch(runs: Runs, says: str, why: str) -> Claim:
-    """A dip between two peaks, both well above the nominal error."""
+    """Return a dip between two peaks, both well above the nominal error."""
     at, e = runs.notch("constant")
     rise = " → ".join(f"{percent(x)} (interval {k})" for k, x in zip(at, e, strict=True))
     nominal = runs.quantities["constant.away_error"]
@@ -184,8 +184,8 @@ def trajectory_b(progress: Progress) -> Outcome:
 
 
 def _switch(moved: Trajectory) -> tuple[float, int, float]:
-    """How far the least singular vector turns at most in an interval of the second half [deg],
-    when, and the least alignment of the estimate with it on the whole path.
+    """Return the largest rotation of the singular direction in an interval of the second half
+    [deg], its time, and the smallest alignment of the estimate with it on the whole path.
     """
     J = PUMA.jacobian(moved.q[:-1])
     u = np.linalg.svd(J)[0][:, :, -1]

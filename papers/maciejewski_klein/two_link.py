@@ -35,14 +35,14 @@ D_TO_A = slice(3 * SIDE, None)
 
 
 def square() -> Array:
-    """Where the hand shall be, A B C D A, a target for each interval (801, 3)."""
+    """Return the targets of the hand, A B C D A, one for each interval (801, 3)."""
     corners = [np.array([x, y, 0.0]) for x, y in [*CORNERS.values(), CORNERS["A"]]]
     sides = [np.linspace(a, b, SIDE, endpoint=False) for a, b in itertools.pairwise(corners)]
     return np.vstack([*sides, corners[-1]])
 
 
 def start() -> Array:
-    """The arm with its hand at A, elbow to the right."""
+    """Return the configuration with the hand at A and the elbow to the right."""
     x, y = CORNERS["A"]
     a, b = LINKS
     elbow = np.arccos((x**2 + y**2 - a**2 - b**2) / (2 * a * b))
@@ -51,8 +51,8 @@ def start() -> Array:
 
 
 def measures(moved: Trajectory) -> dict[str, float]:
-    """The paper's numbers: errors from D to A, speeds [rad per interval] and distances [m]; and the
-    largest change of speeds between intervals, but at the corners, where the path itself turns.
+    """Return the paper's numbers: errors from D to A, speeds [rad per interval] and distances [m];
+    and the largest change of speeds between intervals, except at the corners, where the path turns.
     """
     jumps = norm(np.diff(moved.qd, axis=0))
     jumps[SIDE - 1 :: SIDE] = 0.0
@@ -77,8 +77,8 @@ def measures(moved: Trajectory) -> dict[str, float]:
 )
 def follow_square(progress: Progress) -> Outcome:
     """A planar arm of 1.10 and 1.00 m follows a square of 2 m in 800 intervals of 1 cm, k_p = 0.1.
-    B and C are out of reach; halfway from D to A it is singular, folded, but is not asked for the
-    direction it has lost.
+    B and C are out of reach; halfway from D to A it is folded and singular, but the path does not
+    use the singular direction.
 
     The integral is the sum of the relative error over the intervals from D to A, in cm as printed.
     """

@@ -1,4 +1,4 @@
-"""The arms of W's remarks, with lengths in units of the maximum reach as he has them."""
+"""The arms of W's remarks, with lengths in units of the maximum reach, as in the paper."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NAMES = {"puma": "PUMA", "stanford": "Stanford arm"}
 
 @dataclass(frozen=True, eq=False)
 class ScaledArm:
-    """A robot whose metre is its reach: how far the tool gets from the shoulder.
+    """A robot with lengths in units of its reach, the largest distance of tool and shoulder.
 
-    Speeds of a sliding joint are in reaches per second then, too.
+    Speeds of a prismatic joint are in reaches per second.
     """
 
     robot: supple.Robot
@@ -25,14 +25,14 @@ class ScaledArm:
 
     @classmethod
     def of(cls, name: str) -> ScaledArm:
-        """The built-in robot of this name; the shoulder is the origin of link1."""
+        """Return the built-in robot of this name; the shoulder is the origin of link1."""
         robot = supple.load(name)
         q = robot.random(20000, seed=0)
         away = robot.fk(q)[:, :3, 3] - robot.fk(q, "link1")[:, :3, 3]
         return cls(robot, float(np.linalg.norm(away, axis=1).max()))
 
     def jacobian(self, q: Array) -> Array:
-        """Ĵ (..., 6, n) in reaches and radians."""
+        """Return Ĵ (..., 6, n) in reaches and radians."""
         rows = np.repeat([1 / self.reach, 1.0], 3)
         columns = np.where(self.robot.prismatic, self.reach, 1.0)
         return np.asarray(self.robot.jacobian(q) * rows[:, None] * columns)

@@ -1,4 +1,4 @@
-"""W eqs. (20)-(27): the partial-velocity matrix by recursion in link frames, and what it costs."""
+"""W eqs. (20)-(27): the partial-velocity matrix by recursion in link frames, and its cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RIGHT_ANGLES = {90.0: (0.0, 1.0), -90.0: (0.0, -1.0)}  # cosine and sine, exactl
 
 @dataclass
 class Tally:
-    """What was done with numbers; anything with a zero is free."""
+    """Counts of operations; operations with a zero are free."""
 
     multiplications: int = 0  # by other numbers than ±1
     by_one: int = 0  # by ±1
@@ -34,14 +34,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Counted:
-    """A number that tells a tally what is done with it. Zeros and ones are those *known* to be."""
+    """A number that counts its operations. Only *known* zeros and ones count as such."""
 
     value: float
     tally: Tally
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing need be done with it."""
+        """Whether operations with it are free."""
         return self.value == 0
 
     def __mul__(self, other: Counted) -> Counted:
@@ -67,7 +67,7 @@ Vector = Sequence[Counted]
 
 
 def dot(a: Vector, b: Vector) -> Counted:
-    """Of two vectors of numbers that count."""
+    """Return the dot product of two vectors of counting numbers."""
     first, *rest = (x * y for x, y in zip(a, b, strict=True))
     for term in rest:
         first = first + term
@@ -94,7 +94,7 @@ class Arm:
 
     @classmethod
     def random(cls, rng: np.random.Generator, n: int) -> Arm:
-        """An arm of n joints in which no number is zero but those of right angles."""
+        """Return an arm of n joints in which only the numbers of right angles are zero."""
         tool = np.eye(4)
         tool[:3, :3] = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         tool[:3, 2] *= np.linalg.det(tool[:3, :3])
@@ -103,7 +103,7 @@ class Arm:
         return cls(a, b, rng.choice([-90.0, 90.0], n - 1), tool)
 
     def robot(self) -> supple.Robot:
-        """The same arm as supple has it: his links are rows of the standard table."""
+        """Return the same arm as a supple robot: his links are rows of the standard table."""
         rows = [
             (a, np.radians(twist), b, 0.0)
             for a, twist, b in zip(self.a, self.twists, self.b, strict=True)
@@ -111,7 +111,7 @@ class Arm:
         return supple.dh([*rows, (0.0, 0.0, 0.0, 0.0)]).with_tool(self.tool)
 
     def partial_velocities(self, q: Array, tally: Tally) -> Array:
-        """Ĵ (6, n) at the tool's point, in the tool's frame."""
+        """Return Ĵ (6, n) at the tool's point, in the tool's frame."""
 
         def number(x: float) -> Counted:
             return Counted(float(x), tally)
@@ -158,7 +158,7 @@ class Arm:
 )
 def counts(progress: Progress) -> Outcome:
     """Arms of 2 to 10 revolute joints with right-angle twists, all other dimensions random; the
-    result is held against `Robot.jacobian` in the tool's frame.
+    result is compared with `Robot.jacobian` in the tool's frame.
     """
     rng = np.random.default_rng(4)
     tallies, kernel, off = {}, {}, 0.0

@@ -1,4 +1,4 @@
-"""W Fig. 3, eqs. (42)-(46) and Theorem 3: what damping does to one joint, and to condition."""
+"""W Fig. 3, eqs. (42)-(46) and Theorem 3: damping of one joint, and the condition number."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALPHAS = (0.10, 0.15, 0.20)
     deviations=("ẋ is 1 at every θ: the paper's figure has no scale.",),
 )
 def one_link(progress: Progress) -> Outcome:
-    """A link of unit length turns; only x = cos θ is asked for, at unit speed. J = -sin θ is zero
+    """A link of unit length rotates; the task is x = cos θ, at unit speed. J = -sin θ is zero
     where the link points along x.
     """
     link = supple.dh([(1.0, 0.0, 0.0, 0.0)])
@@ -198,7 +198,7 @@ def conditioning(progress: Progress) -> Outcome:
 
 
 def _added(J: Array, v: Array, alpha: float) -> Array:
-    """‖δr‖/‖v̂‖: what damping adds to the residual of the least-squares solution."""
+    """Return ‖δr‖/‖v̂‖, the increase of the least-squares residual by damping."""
     exact = supple.steps(supple.Pseudoinverse(), J, v)[0]
     damped = supple.steps(supple.DLS(supple.damping.Constant(alpha**2)), J, v)[0]
     change = np.einsum("kmn,kn->km", J, exact - damped)
@@ -206,7 +206,7 @@ def _added(J: Array, v: Array, alpha: float) -> Array:
 
 
 def _theorem_3(rng: np.random.Generator, *, lower: bool) -> float:
-    """The largest share of the bound (43) that random matrices use."""
+    """Return the largest fraction of the bound (43) that random matrices reach."""
     share = 0.0
     for m, n in SHAPES:
         k = min(m, n)

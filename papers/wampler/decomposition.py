@@ -1,4 +1,4 @@
-"""W, Remarks: two damped problems of three joints each instead of one of six."""
+"""W, Remarks: two damped problems of three joints each instead of one of six joints."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def wrist(progress: Progress) -> Outcome:
 
 
 def difference(J: Array, v: Array, alpha: float) -> Array:
-    """‖parts - whole‖/‖whole‖ of many J (k, 6, 6) and v̂ (k, 6)."""
+    """Return ‖parts - whole‖/‖whole‖ of many J (k, 6, 6) and v̂ (k, 6)."""
     rule = supple.damping.Constant(alpha**2)
     whole, _ = supple.steps(supple.DLS(rule), J, v)
     step = supple.SphericalWrist(rule, rule)
