@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._core import Goal
 from supple.control.controller import AnyStep, make_controller
 from supple.control.trajectory import EXCEEDS, Status
 from supple.errors import InputError, short_repr
@@ -32,7 +33,6 @@ from supple.motion.task import (
     TaskLike,
     as_tasks,
 )
-from supple.motion.task_rows import Goal
 
 _NEARLY = 1 - 1e-9  # of a limit: as near as rounding lets a step come
 
@@ -136,8 +136,8 @@ class Servo(_core.Servo):
         self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
         super().__init__(
             tasks=self._layout.kernel,
-            decision=int(plan.decision),
-            steps=[kernel.numbers for kernel in plan.steps],
+            decision=plan.decision.value,
+            steps=plan.steps,
             extra=list(plan.extra),
             limits=np.concatenate(
                 [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]

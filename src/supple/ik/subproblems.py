@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._core import Goal
 from supple.control.trajectory import Status
 from supple.ik.arguments import LARGEST
 from supple.ik.problem import Search, search_of
@@ -20,7 +21,7 @@ from supple.kinematics.robot import ancestors
 from supple.motion.damping import Region
 from supple.motion.linearization import Array
 from supple.motion.task import Task
-from supple.motion.task_rows import BODY, WORLD, Goal
+from supple.motion.task_rows import BODY, WORLD
 
 Progress: TypeAlias = Callable[[int, int], object]
 Found: TypeAlias = tuple[Any, ...]  # arrays (B, s, ...): q, status, errors, efforts, and more
