@@ -26,7 +26,6 @@ enum class Rule : int {
   curvature,            // c
   error_norm,           // c
 };
-inline constexpr Rule last_rule = Rule::error_norm;
 
 template <class T>
 struct Damping {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
 
 import numpy as np
 import pytest
 
-from harness import LANES, Lane, same_bits
+from harness import LANES, STEP, Lane, compiled, instruction_sets, same_bits
 from matrices import from_spectrum, orthonormal
 from names import without_addresses
 from supple import (
@@ -175,6 +176,14 @@ def test_the_null_space_is_not_felt(lane: Lane) -> None:
         felt = np.linalg.norm(np.einsum("cij,cj->ci", J, free), axis=1)
         size = np.linalg.norm(J, axis=(1, 2)) * np.linalg.norm(v, axis=1)
         assert (felt <= 32 * lane.eps * size).all()
+
+
+def test_steps_have_the_layout_that_the_compiler_gives_them() -> None:
+    sizes = np.zeros(1 + len(STEP.names), np.dtype("long"))
+    for isa in instruction_sets():
+        compiled(isa, "harness_redundancy.cpp").step_layout(ctypes.c_void_p(sizes.ctypes.data))
+        offsets = [STEP.fields[name][1] for name in STEP.names]
+        assert sizes.tolist() == [STEP.itemsize, *offsets]
 
 
 # ---- priority ------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from supple.motion.damping import (
     MayorgaRank,
     Optimal,
     Region,
-    Rule,
     SpeedBound,
     TrackingBound,
 )
@@ -36,7 +35,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_rule_is_tested() -> None:
     assert {type(rule) for rule in EVERY} == set(RULES)
     assert {type(rule).__name__ for rule in LESS} == set(papers.FORMULAS)
-    assert {rule.kernel[0] for rule in EVERY} == set(Rule)
+    assert {rule.kernel.rule for rule in EVERY} == set(_core.Rule)
 
 
 # ---- the papers --------------------------------------------------------------------------------
@@ -133,7 +132,9 @@ def kernel(rule: KernelRule, sigma: Array, gamma: Array | None = None) -> Array:
     """λ² (count,) of spectra (count, k), without a history."""
     gamma = np.zeros_like(sigma) if gamma is None else gamma
     history = np.stack([(gamma**2).sum(axis=1), *np.tile([[-1.0], [0.0]], len(sigma))], axis=1)
-    return _core.lambda2(*rule.kernel, sigma, gamma, history, sigma.shape[1])
+    return _core.lambda2(
+        rule.kernel, sigma=sigma, gamma=gamma, history=history, values=sigma.shape[1]
+    )
 
 
 def largest_gain(sigma: Array, lambda2: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,9 @@ def hard(k: int, dtype: type) -> tuple[tuple[Linearization, ...], Batch]:
 
 
 def kernel(rule: KernelRule, batch: Batch) -> Array:
-    return _core.lambda2(*rule.kernel, *batch, batch[0].shape[1])
+    sigma, gamma, past = batch
+    values = sigma.shape[-1]
+    return _core.lambda2(rule.kernel, sigma=sigma, gamma=gamma, history=past, values=values)
 
 
 def in_rank(lin: Linearization, eps: float) -> Linearization:
@@ -56,7 +59,7 @@ def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> flo
     """How far two evaluations of the formula may be apart: a few eps of the largest number that
     another one is subtracted from.
     """
-    p = rule.kernel[1]
+    p = rule.kernel.parameters
     if isinstance(rule, Constant | ErrorDamped | ErrorNorm | TrackingBound):
         large = here
     elif isinstance(rule, SpeedBound):
@@ -123,7 +126,7 @@ def test_none_and_any_shape(rule: KernelRule, dtype: type, isa: str) -> None:
     empty = tuple(np.zeros((0, n), dtype) for n in (6, 6, 3))
     assert kernel(rule, empty).shape == (0,)
     sigma, gamma, past = (x[:24].reshape(2, 3, 4, -1) for x in hard(6, dtype)[1])
-    assert _core.lambda2(*rule.kernel, sigma, gamma, past, 6).shape == (2, 3, 4)
+    assert kernel(rule, (sigma, gamma, past)).shape == (2, 3, 4)
 
 
 @rules
@@ -141,11 +144,19 @@ def test_instruction_sets_agree(rule: KernelRule) -> None:
         assert np.allclose(result, results[0], rtol=1e-9, atol=1e-14)
 
 
-def test_what_the_kernel_does_not_take() -> None:
-    sigma = np.ones((3, 2))
-    wrong = ((-1, [1.0], 2), (len(Rule), [1.0], 2), (0, 5 * [1.0], 2), (0, [], 0))
-    for rule, parameters, values in wrong:
-        with pytest.raises(ValueError, match="no such rule"):
-            _core.lambda2(rule, parameters, sigma, sigma, np.zeros((3, 3)), values)
-    with pytest.raises(ValueError, match="rows that do not match"):
-        _core.lambda2(0, [1.0], sigma, sigma[:2], np.zeros((3, 3)), 2)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parameters": 5 * [1.0]}, "parameters must be at most 4 entries long; given: 5"),
+        ({"values": 0}, "values must be at least 1; given: 0"),
+        ({"values": 65}, "values must be at most 64; given: 65"),
+        ({"gamma": np.ones((2, 2))}, "sigma and gamma must have .* given: 3 and 2 rows"),
+        ({"history": np.ones((2, 3))}, "sigma and history must have .* given: 3 and 2 rows"),
+    ],
+)
+def test_what_the_kernel_does_not_take(changes: dict[str, Any], message: str) -> None:
+    given = {"sigma": np.ones((3, 2)), "gamma": np.ones((3, 2)), "history": np.zeros((3, 3))}
+    given |= {"parameters": [1.0], "values": 2} | changes
+    spec = _core.DampingSpec(rule=Rule.CONSTANT, parameters=given.pop("parameters"))
+    with pytest.raises(ValueError, match=message):
+        _core.lambda2(spec, **given)

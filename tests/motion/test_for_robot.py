@@ -92,8 +92,8 @@ def test_a_robot_of_another_size(s: float) -> None:
         MayorgaCondition: (2, 0, 2),
         MayorgaRank: (2, 2),
     }.items():
-        one = np.array(rule.for_robot(robot, rows=POSITION).kernel[1])
-        other = np.array(rule.for_robot(scaled, rows=POSITION).kernel[1])
+        one = np.array(rule.for_robot(robot, rows=POSITION).kernel.parameters)
+        other = np.array(rule.for_robot(scaled, rows=POSITION).kernel.parameters)
         assert other == pytest.approx(one * s ** np.array(powers), rel=1e-9), rule
     assert Scale.of(scaled, rows=POSITION).reach == pytest.approx(
         s * Scale.of(robot, rows=POSITION).reach, rel=1e-12

@@ -40,7 +40,9 @@ needs_long = pytest.mark.skipif(
 def kernel(rule: Optimal, sigma: Array, gamma: Array) -> Array:
     """λ² (count,) of spectra (count, k)."""
     history = np.zeros((len(sigma), 3), sigma.dtype)
-    return _core.lambda2(*rule.kernel, sigma, gamma, history, sigma.shape[1])
+    return _core.lambda2(
+        rule.kernel, sigma=sigma, gamma=gamma, history=history, values=sigma.shape[1]
+    )
 
 
 def speeds(sigma: Array, gamma: Array, lambda2: Array) -> Array:
@@ -296,7 +298,7 @@ def test_both_twins_agree(rule: Optimal) -> None:
     lins = hard_spectra(6, 1e3, 1e-3, float)
     sigma, gamma = np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins])
     past = np.array([history(x) for x in lins])
-    there = _core.lambda2(*rule.kernel, sigma, gamma, past, 6)
+    there = _core.lambda2(rule.kernel, sigma=sigma, gamma=gamma, history=past, values=6)
     here = np.array([rule(x) for x in lins])
     for values in (here, there):
         phi = speeds(sigma, gamma, values)

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import supple._core
 from numpy.typing import NDArray
+from supple._core import StepSpec
 
 from compile_once import only_one
 from supple.motion.redundancy import SecondaryKernel
-from supple.motion.step import Kernel
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "kernel"
@@ -132,18 +132,18 @@ class Lane:
     def secondary(self, how: SecondaryKernel, J: Array, e: Array, v: Array) -> tuple[Array, Array]:
         """q̇ (c, n) and lambda2 (c,) of a step with a criterion, v (c, n) = -gain ∇h."""
         count, m, n = J.shape
-        numbers = np.array([how.form, how.alpha1, how.max_speed, *_numbers(how.step)], float)
+        bounds = np.array([how.alpha1, how.max_speed], float)
         out = self._empty((count, n), (count,))
-        arrays = (numbers, *map(self._in, (J, e, v)), *out)
-        self._call("secondary", count, m, n, *arrays, source="harness_redundancy.cpp")
+        arrays = (_packed([how.step]), bounds, *map(self._in, (J, e, v)), *out)
+        form = int(how.form.value)
+        self._call("secondary", count, m, n, form, *arrays, source="harness_redundancy.cpp")
         return out[0], out[1]
 
-    def priority(self, how: Sequence[Kernel], rows: Sequence[int], J: Array, e: Array) -> Array:
+    def priority(self, how: Sequence[StepSpec], rows: Sequence[int], J: Array, e: Array) -> Array:
         """q̇ (c, n) of tasks with so many rows each of J (c, m, n) and e (c, m)."""
         count, m, n = J.shape
-        numbers = np.array([_numbers(step) for step in how], float)
         (dq,) = self._empty((count, n))
-        arrays = (np.array(rows, np.intc), numbers, self._in(J), self._in(e), dq)
+        arrays = (np.array(rows, np.intc), _packed(how), self._in(J), self._in(e), dq)
         self._call("priority", count, m, n, len(rows), *arrays, source="harness_redundancy.cpp")
         return dq
 
@@ -241,11 +241,32 @@ class Lane:
         getattr(compiled(self.isa, source), name)(ctypes.c_long(count), *converted)
 
 
-def _numbers(step: Kernel) -> list[float]:
-    """A step and its damping rule as harness_redundancy.cpp reads them."""
-    rule, parameters = step.rule.kernel
-    clamps = (step.group, step.max_error, step.error_group, step.max_angle)
-    return [step.method, step.parameter, *clamps, rule, *parameters, *[0.0] * (4 - len(parameters))]
+# `StepData` of harness_redundancy.cpp; test_redundancy_lanes.py compares sizes and offsets.
+STEP = np.dtype(
+    [
+        ("method", np.intc),
+        ("rule", np.intc),
+        ("group", np.intc),
+        ("error_group", np.intc),
+        ("parameter", float),
+        ("max_error", float),
+        ("max_angle", float),
+        ("parameters", float, 4),
+    ],
+    align=True,
+)
+
+
+def _packed(steps: Sequence[StepSpec]) -> Array:
+    """Steps without weights, as harness_redundancy.cpp reads them."""
+    packed = np.zeros(len(steps), STEP)
+    for row, step in zip(packed, steps, strict=True):
+        assert not [*step.task_scale, *step.joint_scale, *step.direction], step
+        for name in ("group", "error_group", "parameter", "max_error", "max_angle"):
+            row[name] = getattr(step, name)
+        row["method"], row["rule"] = step.method.value, step.damping.rule.value
+        row["parameters"][: len(step.damping.parameters)] = step.damping.parameters
+    return packed
 
 
 # How many rows a function of lab.cpp returns.

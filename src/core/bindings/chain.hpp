@@ -9,6 +9,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/batches.hpp"
+#include "bindings/specs.hpp"
 #include "kernels/isa.hpp"
 
 namespace supple {
@@ -27,9 +28,6 @@ struct OwnedChain {
             lengths,     joints.data(),      frames.data(),      support.data()};
   }
 };
-
-using Doubles = std::vector<double>;
-using Ints = std::vector<int>;
 
 template <class T>
 inline OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion,

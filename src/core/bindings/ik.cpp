@@ -124,11 +124,11 @@ void bind_solve(nb::module_& m) {
   nb::
       class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
           .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&,
-                        const Doubles&, const Doubles&, const Doubles&, const Ints&, const Doubles&,
+                        const Doubles&, const StepSpec&, const Ints&, const Doubles&,
                         const Doubles&, const Doubles&, int, const Ints&>(),
                nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "eased"_a,
-               "joints"_a, "damping"_a, "direction"_a, "rest"_a, "pull"_a, "scale"_a,
-               "feature_scale"_a, "entries"_a, "kinds"_a)
+               "joints"_a, "step"_a, "rest"_a, "pull"_a, "scale"_a, "feature_scale"_a, "entries"_a,
+               "kinds"_a)
           .def("operations", &PySolver::operations,
                nb::sig("def operations(self) -> tuple[int, int, int, int]"),
                "Multiplications, additions, others and depth of an iteration: operation_count.hpp.")

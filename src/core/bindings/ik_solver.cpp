@@ -67,17 +67,14 @@ bool straight(const double* T, double* twelve) {
 }
 
 PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-                   const Doubles& eased, const Doubles& joints, const Doubles& damping,
-                   const Doubles& direction, const Ints& rest, const Doubles& pull,
-                   const Doubles& scale, const Doubles& feature_scale, int entries,
-                   const Ints& kinds)
+                   const Doubles& eased, const Doubles& joints, const StepSpec& step,
+                   const Ints& rest, const Doubles& pull, const Doubles& scale,
+                   const Doubles& feature_scale, int entries, const Ints& kinds)
     : tasks_(std::move(tasks)),
-      wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping, direction,
-            scale),
-      fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, damping, direction,
-            scale),
-      closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, damping,
-               direction, {scale.at(4), scale.at(1), scale.at(2), 0, 0, scale.at(5)}),
+      wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, step, scale),
+      fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, step, scale),
+      closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, step,
+               {scale.at(4), scale.at(1), scale.at(2), 0, 0, scale.at(5)}),
       rest_(rest),
       pull_(pull),
       coarse_(scale.at(3)),
@@ -86,11 +83,9 @@ PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Do
       entries_(entries) {
   const int n = fine_.ik.chain.coordinates, k = fine_.ik.targets;
   if (weights.size() != measures.size() || eased.size() != weights.size() ||
-      joints.size() != std::size_t(7 * n) || damping.size() != 6 || damping[0] < 0 ||
-      damping[0] > int(last_rule) || (!direction.empty() && direction.size() != measures.size()) ||
-      (!rest.empty() && int(rest.size()) != n) || pull.size() != rest.size() ||
-      int(feature_scale.size()) != k || entries < 1 || kinds.size() % 2 ||
-      kinds.size() > 2 * most_tasks) {
+      joints.size() != std::size_t(7 * n) || (!rest.empty() && int(rest.size()) != n) ||
+      pull.size() != rest.size() || int(feature_scale.size()) != k || entries < 1 ||
+      kinds.size() % 2 || kinds.size() > 2 * most_tasks) {
     throw nb::value_error("sizes that do not match the tasks");
   }
   turn_.assign(joints.end() - n, joints.end());

@@ -20,15 +20,16 @@ namespace supple {
 // What starts of one precision share, owning its memory.
 template <class T>
 struct OwnedQuest {
-  std::vector<T> weight, lower, upper, from, span, stride, joint_scale, direction;
+  std::vector<T> weight, lower, upper, from, span, stride, joint_scale;
+  OwnedStep<T> step;
   std::vector<Measure> measure;
   std::vector<Task<T>> task;
   IkProblem<T> ik{};
 
   OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
-             const Doubles& joints, const Doubles& damping, const Doubles& towards,
-             const Doubles& scale)
-      : weight(weights.begin(), weights.end()), direction(towards.begin(), towards.end()) {
+             const Doubles& joints, const StepSpec& how, const Doubles& scale)
+      : weight(weights.begin(), weights.end()),
+        step(how, int(measures.size()), tasks.chain<T>().coordinates) {
     const int n = tasks.chain<T>().coordinates;
     std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride, &joint_scale};
     for (int k = 0; k < 6; ++k) {
@@ -53,7 +54,7 @@ struct OwnedQuest {
           stride.data(),
           T(0),
           T(0),
-          {},
+          step.view(),
           T(scale.at(0)),
           T(scale.at(1)),
           int(scale.at(2)),
@@ -63,19 +64,6 @@ struct OwnedQuest {
     if (std::any_of(joint_scale.begin(), joint_scale.end(), is_scaled)) {
       ik.joint_scale = joint_scale.data();
     }
-    constexpr T none = std::numeric_limits<T>::infinity();
-    ik.step = {Method::damped_quick,
-               T(0),
-               1,
-               none,
-               1,
-               none,
-               {Rule(int(damping.at(0))), {}},
-               nullptr,
-               nullptr,
-               direction.empty() ? nullptr : direction.data(),
-               T(damping.at(5))};
-    for (int i = 0; i < 4; ++i) ik.step.damping.p[i] = T(damping.at(1 + i));
   }
 
   IkProblem<T> within(double position, double rotation) const {
@@ -106,17 +94,16 @@ class PySolver {
   // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
   // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
   // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span, stride,
-  // scale, and a whole turn, or 0 (7 n); `damping` a rule, its four parameters and the least weight
-  // of a region's `direction` (rows,), which may be empty; `scale` newton_gain, the longest step,
-  // the pace and the tolerance of the search; `entries` the size of the table of starts, in which
-  // the numbers of targets are scaled. `weights` say what is closest, `eased` (rows,) are those of
-  // the search; then `scale` has the newton_gain with the former, and the largest λ² of scaled
-  // joints. `kinds` is a `Kind` of target and where its numbers begin for each task, in the
-  // caller's order; empty if there is another kind.
+  // scale, and a whole turn, or 0 (7 n); `step` whose damping and direction descend; `scale`
+  // newton_gain, the longest step, the pace and the tolerance of the search; `entries` the size of
+  // the table of starts, in which the numbers of targets are scaled. `weights` say what is closest,
+  // `eased` (rows,) are those of the search; then `scale` has the newton_gain with the former, and
+  // the largest λ² of scaled joints. `kinds` is a `Kind` of target and where its numbers begin for
+  // each task, in the caller's order; empty if there is another kind.
   PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-           const Doubles& eased, const Doubles& joints, const Doubles& damping,
-           const Doubles& direction, const Ints& rest, const Doubles& pull, const Doubles& scale,
-           const Doubles& feature_scale, int entries, const Ints& kinds);
+           const Doubles& eased, const Doubles& joints, const StepSpec& step, const Ints& rest,
+           const Doubles& pull, const Doubles& scale, const Doubles& feature_scale, int entries,
+           const Ints& kinds);
 
   // A request with these bounds, for problems of which the caller says the rest.
   struct Prepared {

@@ -12,6 +12,7 @@
 #include "drivers/operation_count.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/kernels.hpp"
+#include "bindings/specs.hpp"
 #include "bindings/steps.hpp"
 #include "bindings/servo.hpp"
 #include "bindings/ik.hpp"
@@ -45,6 +46,7 @@ NB_MODULE(_core, m) {
       "Lanes of a batch in double and in single precision.",
       nb::sig("def lane_widths() -> tuple[int, int]"));
 
+  bind_specs(m);  // first: the signatures of the others name them
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,
                     const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Ints&,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/isa.hpp"
-#include "bindings/step_spec.hpp"
+#include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 
 namespace supple {
@@ -33,14 +33,13 @@ class PyServo {
   // of a `InputSpec` for each task. `convert` makes the kernel's
   // numbers of targets and velocities that are not that already; `pull` makes v of q for a
   // criterion, or is None; `own` is a step in Python, or None.
-  PyServo(nb::object tasks, int decision, const std::vector<Doubles>& steps, const Doubles& extra,
+  PyServo(nb::object tasks, int decision, const std::vector<StepSpec>& steps, const Doubles& extra,
           const Doubles& limits, double bound, bool scale, bool second, const Doubles& timing,
           const Ints& given, nb::object convert, nb::object pull, nb::object own)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         pull_(std::move(pull)),
-        own_(std::move(own)),
-        owned_(steps.begin(), steps.end()) {
+        own_(std::move(own)) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().coordinates, m = all.rows();
     targets_ = all.targets();
@@ -56,8 +55,9 @@ class PyServo {
         steps.size() != (levels ? rows_.size() : 1)) {
       throw nb::value_error("no such step, limits of other joints, or a step that takes no time");
     }
-    for (std::size_t k = 0; k < owned_.size(); ++k) {
-      steps_.push_back(owned_[k].view(levels ? rows_[k] : m, n));
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+      owned_.emplace_back(steps[k], levels ? rows_[k] : m, n);
+      steps_.push_back(owned_.back().view());
     }
     for (int j = 0; j < n; ++j) {
       limits_.push_back({limits[j], limits[n + j], limits[2 * n + j], limits[3 * n + j]});
@@ -422,7 +422,7 @@ PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_serv
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: supple.Servo.")
-      .def(nb::init<nb::object, int, const std::vector<Doubles>&, const Doubles&, const Doubles&,
+      .def(nb::init<nb::object, int, const std::vector<StepSpec>&, const Doubles&, const Doubles&,
                     double, bool, bool, const Doubles&, const Ints&, nb::object, nb::object,
                     nb::object>(),
            nb::kw_only(), "tasks"_a, "decision"_a, "steps"_a, "extra"_a, "limits"_a, "bound"_a,

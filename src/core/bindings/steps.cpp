@@ -4,10 +4,12 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <string>
 #include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/batches.hpp"
+#include "bindings/specs.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/kernels.hpp"
 
@@ -15,22 +17,33 @@ namespace supple {
 namespace {
 
 using namespace nb::literals;
-using Doubles = std::vector<double>;
+
+void check_same_rows(const Batch& one, const Batch& other, const char* names) {
+  if (one.same_rows(other)) return;
+  const std::string message =
+      std::string(names) +
+      " must have the same batch axes and type; given: " + std::to_string(one.count()) + " and " +
+      std::to_string(other.count()) + " rows";
+  throw nb::value_error(message.c_str());
+}
 
 // The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.
-nb::object lambda2_of(int rule, const Doubles& parameters, nb::handle sigma, nb::handle gamma,
+nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values) {
-  if (rule < 0 || rule > int(last_rule) || parameters.size() > 4 || values < 1 || values > 64) {
-    throw nb::value_error("no such rule, too many parameters, or not 1 to 64 singular values");
-  }
+  check_at_least("values", 1, values);
+  if (values > 64) refuse_field("values", "at most 64", values);
   const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");
-  if (!s.same_rows(g) || !s.same_rows(h)) throw nb::value_error("rows that do not match");
+  check_same_rows(s, g, "sigma and gamma");
+  check_same_rows(s, h, "sigma and history");
   nb::object out = s.result({}, {});
   const auto run = [&]<class T>(const Kernel<T>& kernel) {
-    Damping<T> damping{Rule(rule), {}};
-    for (std::size_t i = 0; i < parameters.size(); ++i) damping.p[i] = T(parameters[i]);
-    const DampingRequest<T> request{s.count(),   values,      damping,        s.data<T>(),
-                                    g.data<T>(), h.data<T>(), data_of<T>(out)};
+    const DampingRequest<T> request{.count = s.count(),
+                                    .values = values,
+                                    .damping = spec.in_kernel<T>(),
+                                    .sigma = s.data<T>(),
+                                    .gamma = g.data<T>(),
+                                    .history = h.data<T>(),
+                                    .lambda2 = data_of<T>(out)};
     over_batch(request.count, 1, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
       kernel.damp(request, begin, end);
       return std::ptrdiff_t(-1);
@@ -41,40 +54,26 @@ nb::object lambda2_of(int rule, const Doubles& parameters, nb::handle sigma, nb:
 }
 
 // The kernel's twin of the steps of supple/motion/step.py, on a batch. J comes as (..., m n).
-nb::tuple steps(int method, double parameter, int group, double max_error, int error_group,
-                double max_angle, int rule, const Doubles& parameters, const Doubles& task_scale,
-                const Doubles& joint_scale, const Doubles& direction, double min_weight,
-                nb::handle J, nb::handle e, nb::handle history, int rows, int columns,
-                int threads) {
-  if (method < 0 || method > int(Method::damped_quick) || rule < 0 || rule > int(last_rule) ||
-      parameters.size() > 4 || group < 1 || error_group < 1 || rows < 1 || columns < 1) {
-    throw nb::value_error("no such method or rule, or sizes that are not positive");
-  }
-  const auto fits = [](const Doubles& given, int size) {
-    return given.empty() || given.size() == std::size_t(size);
-  };
-  if (!fits(task_scale, rows) || !fits(joint_scale, columns) || !fits(direction, rows)) {
-    throw nb::value_error("weights or a direction that do not match J");
-  }
+nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle history, int rows,
+                int columns, int threads) {
+  check_at_least("rows", 1, rows);
+  check_at_least("columns", 1, columns);
   const Batch j(J, rows * columns, "J"), task(e, rows, "e"), past(history, 2, "history");
-  if (!j.same_rows(task) || !j.same_rows(past)) throw nb::value_error("rows that do not match");
+  check_same_rows(j, task, "J and e");
+  check_same_rows(j, past, "J and history");
   nb::object dq = j.result({}, {columns}), lambda2 = j.result({}, {});
   std::ptrdiff_t bad = -1;
   const auto run = [&]<class T>(const Kernel<T>& kernel) {
-    const auto numbers = [](const Doubles& given) {
-      return std::vector<T>(given.begin(), given.end());
-    };
-    const std::vector<T> task_of = numbers(task_scale), joint_of = numbers(joint_scale),
-                         direction_of = numbers(direction);
-    const auto or_null = [](const std::vector<T>& v) { return v.empty() ? nullptr : v.data(); };
-    Step<T> how{Method(method),        T(parameter),     group,
-                T(max_error),          error_group,      T(max_angle),
-                {Rule(rule), {}},      or_null(task_of), or_null(joint_of),
-                or_null(direction_of), T(min_weight)};
-    for (std::size_t i = 0; i < parameters.size(); ++i) how.damping.p[i] = T(parameters[i]);
-    const StepRequest<T> request{j.count(),          rows,           columns,        how,
-                                 j.data<T>(),        task.data<T>(), past.data<T>(), data_of<T>(dq),
-                                 data_of<T>(lambda2)};
+    const OwnedStep<T> step(spec, rows, columns);
+    const StepRequest<T> request{.count = j.count(),
+                                 .rows = rows,
+                                 .columns = columns,
+                                 .step = step.view(),
+                                 .J = j.data<T>(),
+                                 .e = task.data<T>(),
+                                 .history = past.data<T>(),
+                                 .dq = data_of<T>(dq),
+                                 .lambda2 = data_of<T>(lambda2)};
     const std::size_t bytes = kernel.step_scratch(request);
     bad = over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
       Scratch scratch(bytes);
@@ -142,25 +141,18 @@ nb::object joint_boxes(nb::handle numbers, double dt) {
 }  // namespace
 
 void bind_motion(nb::module_& m) {
-  m.def("lambda2", &lambda2_of, "rule"_a, "parameters"_a, "sigma"_a, "gamma"_a, "history"_a,
+  m.def("lambda2", &lambda2_of, "damping"_a, nb::kw_only(), "sigma"_a, "gamma"_a, "history"_a,
         "values"_a, "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
-        nb::sig("def lambda2(rule: int, parameters: collections.abc.Sequence[float], sigma: "
-                "numpy.typing.ArrayLike, gamma: numpy.typing.ArrayLike, history: "
-                "numpy.typing.ArrayLike, values: int) -> " SUPPLE_ARRAY));
+        nb::sig("def lambda2(damping: DampingSpec, *, sigma: numpy.typing.ArrayLike, gamma: "
+                "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, values: int) "
+                "-> " SUPPLE_ARRAY));
 
-  m.def("steps", &steps, "method"_a, "parameter"_a, "group"_a, "max_error"_a, "error_group"_a,
-        "max_angle"_a, "rule"_a, "parameters"_a, "task_scale"_a, "joint_scale"_a, "direction"_a,
-        "min_weight"_a, "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a, "threads"_a,
+  m.def("steps", &steps, "step"_a, nb::kw_only(), "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a,
+        "threads"_a,
         "dq, lambda2 and the first row that is not finite (or -1) of a batch of steps.",
-        nb::sig(
-            "def steps(method: int, parameter: float, group: int, max_error: float, error_group: "
-            "int, max_angle: "
-            "float, rule: int, parameters: collections.abc.Sequence[float], task_scale: "
-            "collections.abc.Sequence[float], joint_scale: collections.abc.Sequence[float], "
-            "direction: collections.abc.Sequence[float], min_weight: float, J: "
-            "numpy.typing.ArrayLike, e: numpy.typing.ArrayLike, history: "
-            "numpy.typing.ArrayLike, rows: int, columns: int, threads: int) -> tuple[" SUPPLE_ARRAY
-            ", " SUPPLE_ARRAY ", int]"));
+        nb::sig("def steps(step: StepSpec, *, J: numpy.typing.ArrayLike, e: "
+                "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, rows: int, columns: int, "
+                "threads: int) -> tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"));
 
   m.def("joint_box", &joint_boxes, "numbers"_a, "dt"_a,
         "Where joint speeds may be: (6, n) limits, positions and speeds -> (2, n).",

@@ -10,7 +10,7 @@
 #include "bindings/batches.hpp"
 #include "drivers/gpu_constants.hpp"
 #include "kernels/isa.hpp"
-#include "bindings/step_spec.hpp"
+#include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
 
 namespace supple {
@@ -22,9 +22,9 @@ using namespace nb::literals;
 template <class T>
 class OwnedServo {
  public:
-  OwnedServo(const PyTasks& tasks, const Doubles& step, const Doubles& limits, double bound,
+  OwnedServo(const PyTasks& tasks, const StepSpec& step, const Doubles& limits, double bound,
              bool scale, double dt)
-      : owned_(step) {
+      : owned_(step, tasks.rows(), tasks.chain<T>().coordinates) {
     const Chain<T> chain = tasks.chain<T>();
     const std::size_t n = std::size_t(chain.coordinates);
     for (const Task<T>& task : tasks.tasks<T>()) rows_.push_back(task.rows);
@@ -35,7 +35,7 @@ class OwnedServo {
       limits_.push_back(
           {T(limits[j]), T(limits[n + j]), T(limits[2 * n + j]), T(limits[3 * n + j])});
     }
-    step_ = owned_.view(tasks.rows(), int(n));
+    step_ = owned_.view();
     servo_ = {chain,        int(rows_.size()),
               tasks.rows(), tasks.tasks<T>().data(),
               rows_.data(), ControlMode::step,
@@ -60,8 +60,8 @@ class OwnedServo {
 
 class PyVelocity {
  public:
-  PyVelocity(nb::object tasks, const Doubles& step, const Doubles& limits, double bound, bool scale,
-             double dt)
+  PyVelocity(nb::object tasks, const StepSpec& step, const Doubles& limits, double bound,
+             bool scale, double dt)
       : tasks_(std::move(tasks)),
         f64_(nb::cast<const PyTasks&>(tasks_), step, limits, bound, scale, dt),
         f32_(nb::cast<const PyTasks&>(tasks_), step, limits, bound, scale, dt),
@@ -111,7 +111,7 @@ class PyVelocity {
 
 void bind_velocity(nb::module_& m) {
   nb::class_<PyVelocity>(m, "Velocity", "Joint speeds of many robots. See supple.step.")
-      .def(nb::init<nb::object, const Doubles&, const Doubles&, double, bool, double>(),
+      .def(nb::init<nb::object, const StepSpec&, const Doubles&, double, bool, double>(),
            nb::kw_only(), "tasks"_a, "step"_a, "limits"_a, "bound"_a, "scale"_a, "dt"_a)
       .def("follow", &PyVelocity::follow, "q"_a, "velocity"_a, "before"_a.none(), "out"_a.none(),
            "threads"_a,

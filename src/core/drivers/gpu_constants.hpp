@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "supple/servo.hpp"
+#include "drivers/enum_names.hpp"
 #include "supple/ik/iterate.hpp"
+#include "supple/servo.hpp"
 
 namespace supple::text {
 
@@ -41,7 +42,7 @@ inline std::string of(double x) {
 inline std::string of(float x) { return of(double(x)); }
 template <class E>
 std::string of(const char* name, E x) {
-  return std::string(name) + "(" + std::to_string(int(x)) + ")";
+  return std::string(name) + "::" + name_of(x);
 }
 
 std::string of(const Joint<double>&);

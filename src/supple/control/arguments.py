@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from supple._core import Goal
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import names_of, number
@@ -25,7 +26,6 @@ from supple.motion.task import (
     TaskLike,
     as_tasks,
 )
-from supple.motion.task_rows import Goal
 
 _LONGEST_STEP = 5.0  # [s]: a longer one is in milliseconds, or a rate
 

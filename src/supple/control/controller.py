@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from supple._core import ControlMode, Rule, StepSpec
 from supple.errors import InputError, short_repr
 from supple.motion import damping
 from supple.motion.filtering import NumericalFilter
@@ -18,18 +18,9 @@ from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.memory import StatefulStep
 from supple.motion.priority import Augmented, Priority
 from supple.motion.redundancy import SecondaryKernel, TotalSpeed, pull_at
-from supple.motion.step import DLS, Kernel, Step, damping_of, kernel_of
+from supple.motion.step import DLS, Step, damping_of, kernel_of
 
 AnyStep: TypeAlias = Step | Augmented | Priority
-
-
-class ControlMode(IntEnum):
-    """The kernel's name of how a control loop decides, as in `include/supple/servo.hpp`."""
-
-    STEP = 0
-    SECONDARY = 1
-    PRIORITY = 2
-    FILTERED = 3
 
 
 IDLE = DLS(damping.Constant(0.0)).kernel
@@ -49,7 +40,7 @@ class Controller:
     """
 
     decision: ControlMode = ControlMode.STEP
-    steps: tuple[Kernel, ...] = (IDLE,)
+    steps: tuple[StepSpec, ...] = (IDLE,)
     extra: tuple[float, float, float] = (0.0, 0.0, 0.0)
     pull: Callable[[Array], Array] | None = None
     own: PythonStep | None = None
@@ -80,16 +71,17 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
         return Controller(ControlMode.PRIORITY, step.kernels(len(layout.tasks)))
     kernel = getattr(step, "kernel", None)
     if isinstance(kernel, SecondaryKernel):
-        extra = (float(kernel.form), kernel.alpha1, kernel.max_speed)
+        extra = (float(kernel.form.value), kernel.alpha1, kernel.max_speed)
         pull = pull_at(step)  # type: ignore[arg-type]
         most = kernel.max_speed if isinstance(step, TotalSpeed) else math.inf
         return Controller(ControlMode.SECONDARY, (kernel.step,), extra, pull, max_speed=most)
     made = kernel_of(step)
-    bounded = isinstance(made.rule, damping.Optimal) and not made.joint_scale
-    return Controller(steps=(made,), max_speed=made.rule.kernel[1][0] if bounded else math.inf)
+    rule, parameters = made.damping.rule, made.damping.parameters
+    bounded = rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON) and not made.joint_scale
+    return Controller(steps=(made,), max_speed=parameters[0] if bounded else math.inf)
 
 
-def _check(step: object, kernels: Sequence[Kernel], counts: Sequence[int], n: int) -> None:
+def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: int) -> None:
     """Refuse steps and weights for other tasks, or another robot."""
     if len(kernels) != len(counts):
         given = f"{len(kernels)} steps for {len(counts)} tasks"

@@ -119,8 +119,8 @@ class Servo(_core.Servo):
         self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
         super().__init__(
             tasks=self._layout.kernel,
-            decision=int(plan.decision),
-            steps=[kernel.numbers for kernel in plan.steps],
+            decision=plan.decision.value,
+            steps=plan.steps,
             extra=list(plan.extra),
             limits=np.concatenate(
                 [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._core import ControlMode
 from supple.control.arguments import compile_selected
-from supple.control.controller import AnyStep, ControlMode, make_controller
+from supple.control.controller import AnyStep, make_controller
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
 from supple.gpu.device import device_named, is_named
@@ -24,7 +25,7 @@ from supple.kinematics.environment import thread_count
 from supple.motion import damping
 from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
-from supple.motion.step import DLS, Kernel
+from supple.motion.step import DLS
 from supple.motion.task import PostureTask, Task, TaskLike
 
 FloatArray = NDArray[np.floating[Any]]
@@ -217,7 +218,7 @@ _known = lru_cache(maxsize=64)(velocity_ik)
 def _made(
     layout: CompiledTasks,
     single: bool,
-    step: Kernel,
+    step: _core.StepSpec,
     limits: Limits | None,
     bound: float,
     dt: float,
@@ -230,7 +231,7 @@ def _made(
         brakes=bool(np.isfinite(within.max_acceleration).any()),
         kernel=_core.Velocity(
             tasks=layout.kernel,
-            step=step.numbers,
+            step=step,
             limits=np.concatenate(each).tolist(),
             bound=bound,
             scale=within.mode == "scale",

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._core import Goal
 from supple.control.arguments import selected_tasks
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, number, real_numbers
 from supple.kinematics.robot import check_robot, may_turn
-from supple.motion.damping import DampingRule, ErrorNorm, KernelRule, Region
+from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
 from supple.motion.layout import CompiledTasks, compile_tasks, side_by_side
 from supple.motion.linearization import Array
+from supple.motion.step import DLS
 from supple.motion.task import (
     AxisTask,
     OrientationTask,
@@ -28,7 +30,7 @@ from supple.motion.task import (
     Task,
     TaskLike,
 )
-from supple.motion.task_rows import Goal, TaskRows
+from supple.motion.task_rows import TaskRows
 
 _TABLE = 2048  # entries of the seed table
 _ENTRIES = 512  # entries of that on a GPU, from which sizes are taken, too
@@ -229,7 +231,7 @@ def _compiled(
         joints=np.concatenate(
             [robot.lower, robot.upper, low, span, stride, joint_scale, turns(robot)]
         ).tolist(),
-        **_damping(rule, primary),
+        step=_step(rule, primary),
         rest=resting,
         pull=pull,
         scale=[
@@ -287,17 +289,12 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
     return [x for i, task in enumerate(tasks) for x in (_KINDS[type(task)], places[i])]
 
 
-def _damping(rule: KernelRule, rows: int) -> dict[str, list[float]]:
-    """Return a damping rule as arguments of the kernel."""
-    name, numbers = rule.kernel
-    direction: tuple[float, ...] = ()
-    least = 1.0
-    if isinstance(rule, Region) and rule.direction is not None:
-        direction, least = rule.direction, rule.min_weight
-        if len(direction) != rows:
-            raise InputError(f"Region: direction must have {rows} entries; given: {direction}")
-    padded = [*numbers, *[0.0] * (4 - len(numbers))]
-    return {"damping": [name, *padded, least], "direction": list(direction)}
+def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
+    """Return the step that a search descends by."""
+    spec = DLS(rule).kernel
+    if spec.direction and len(spec.direction) != rows:
+        raise InputError(f"Region: direction must have {rows} entries; given: {spec.direction}")
+    return spec
 
 
 def _pace(max_step: float | None) -> int:

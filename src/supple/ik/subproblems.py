@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._core import Goal
 from supple.ik.arguments import LARGEST, Progress
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.ik.status import SolveStatus
@@ -20,7 +21,7 @@ from supple.kinematics.robot import ancestors
 from supple.motion.damping import Region
 from supple.motion.linearization import Array
 from supple.motion.task import Task
-from supple.motion.task_rows import BODY, WORLD, Goal
+from supple.motion.task_rows import BODY, WORLD
 
 # Arrays (B, s, ...): q, status, errors, iterations and seeds; then the number of solutions (B,) and
 # the statistics of failed seeds (B, 4).

@@ -55,26 +55,14 @@ def steps(
     ):
         if given and len(given) != size:
             raise InputError(f"{name} must have {size} entries; given: {len(given)}")
-    rule, parameters = kernel.rule.kernel
     dq, lambda2, bad = _core.steps(
-        kernel.method,
-        kernel.parameter,
-        kernel.group,
-        kernel.max_error,
-        kernel.error_group,
-        kernel.max_angle,
-        rule,
-        parameters,
-        kernel.task_scale,
-        kernel.joint_scale,
-        kernel.direction,
-        kernel.min_weight,
-        np.ascontiguousarray(jacobians, dtype).reshape(*lead, m * n),
-        np.ascontiguousarray(errors, dtype),
-        np.broadcast_to(np.array([-1.0, 0.0], dtype), (*lead, 2)).copy(),
-        m,
-        n,
-        thread_count(threads),
+        kernel,
+        J=np.ascontiguousarray(jacobians, dtype).reshape(*lead, m * n),
+        e=np.ascontiguousarray(errors, dtype),
+        history=np.broadcast_to(np.array([-1.0, 0.0], dtype), (*lead, 2)).copy(),
+        rows=m,
+        columns=n,
+        threads=thread_count(threads),
     )
     if bad >= 0:
         where = ", ".join(str(int(i)) for i in np.unravel_index(bad, lead)) if lead else ""

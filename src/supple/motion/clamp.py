@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from supple._core import StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import number_field
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import Kernel, Step, a_group, kernel_of
+from supple.motion.step import Step, a_group, kernel_of
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class ClampError:
         return _nearer(linearization, limits, self.group)
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
+    def kernel(self) -> StepSpec:  # noqa: D102
         inner = kernel_of(self.step)
-        return replace(inner, max_error=self.max_error, error_group=self.group)
+        return inner.replace(max_error=self.max_error, error_group=self.group)
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,9 @@ class ClampAngle:
         return shortened(self.step(linearization), self.max_angle)
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
+    def kernel(self) -> StepSpec:  # noqa: D102
         inner = kernel_of(self.step)
-        return replace(inner, max_angle=min(self.max_angle, inner.max_angle))
+        return inner.replace(max_angle=min(self.max_angle, inner.max_angle))
 
 
 def groups(e: Array, group: int) -> int:

@@ -13,36 +13,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from enum import IntEnum
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from supple import _core
+from supple._core import Rule
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number, number_field
 from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 from supple.motion.scale import Rows, Scale, reach
-
-
-class Rule(IntEnum):
-    """The kernel's name of a rule, in the order of `include/supple/damping.hpp`."""
-
-    CONSTANT = 0
-    MANIPULABILITY = 1
-    MANIPULABILITY_RATE = 2
-    ERROR = 3
-    SPEED_BOUND = 4
-    TRACKING_BOUND = 5
-    CONDITION_BOUND = 6
-    REGION = 7
-    MAYORGA_CONDITION = 8
-    MAYORGA_RANK = 9
-    OPTIMAL = 10
-    OPTIMAL_NEWTON = 11
-    CURVATURE = 12
-    ERROR_NORM = 13
 
 
 class DampingRule(Protocol):
@@ -85,10 +67,10 @@ class KernelRule:
         raise NotImplementedError
 
     @property
-    def kernel(self) -> tuple[int, tuple[float, ...]]:
-        """The rule's number and parameters, for the compiled code."""
-        numbers = (getattr(self, f.name) for f in fields(self) if "bounds" in f.metadata)
-        return int(self.rule), tuple(numbers)
+    def kernel(self) -> _core.DampingSpec:
+        """The rule and its parameters, for the compiled code."""
+        numbers = [getattr(self, f.name) for f in fields(self) if "bounds" in f.metadata]
+        return _core.DampingSpec(rule=self.rule, parameters=numbers)
 
 
 def _because(what: str, value: float, limit: str, bound: float, lambda2: float) -> str:
@@ -594,9 +576,9 @@ class Optimal(KernelRule):
         return x * unit * largest, iteration
 
     @property
-    def kernel(self) -> tuple[int, tuple[float, ...]]:  # noqa: D102
+    def kernel(self) -> _core.DampingSpec:  # noqa: D102
         rule = Rule.OPTIMAL_NEWTON if self.newton else Rule.OPTIMAL
-        return int(rule), (float(self.max_speed),)
+        return _core.DampingSpec(rule=rule, parameters=[self.max_speed])
 
     def reason(self, linearization: Linearization) -> str:  # noqa: D102
         some = slice(linearization.rank)

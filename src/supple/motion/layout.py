@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates
@@ -19,7 +20,7 @@ from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import chain_of, check_robot, placed
 from supple.motion.task import Task, TaskLike, as_tasks
-from supple.motion.task_rows import BODY, WORLD, Goal, TaskRows
+from supple.motion.task_rows import BODY, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -142,7 +143,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
     for rows in laid:
         axes = {None: _BASE, BODY: _FRAME}.get(rows.axes)
         heads += [
-            int(rows.goal),
+            rows.goal.value,
             index("" if rows.goal == Goal.POSTURE else rows.frame, rows),
             -1 if rows.base is None else index(rows.base),
             index(rows.axes or WORLD) if axes is None else axes,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._core import StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
@@ -20,7 +21,7 @@ from supple.motion.linearization import (
     stacked,
 )
 from supple.motion.redundancy import a_callable, beside
-from supple.motion.step import DLS, Kernel, Step, kernel_of
+from supple.motion.step import DLS, Step, kernel_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,7 @@ class Priority:
                     taken = np.vstack([taken, new / size])
         return dq
 
-    def kernels(self, count: int) -> tuple[Kernel, ...]:
+    def kernels(self, count: int) -> tuple[StepSpec, ...]:
         """The steps of `count` tasks as the compiled code takes them."""
         steps = [self.steps] * count if callable(self.steps) else self.steps
         return tuple(kernel_of(step) for step in steps)

@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import TypeAlias
 
 import numpy as np
 
+from supple import _core
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.criteria import Criterion
@@ -35,25 +35,15 @@ from supple.motion.linearization import (
     Linearization,
     numbers_of,
 )
-from supple.motion.step import DLS, Kernel, Pseudoinverse, Step, damping_of, kernel_of
-
-
-class Form(IntEnum):
-    """The kernel's name of a form, in the order of `include/supple/redundancy.hpp`."""
-
-    NULL_SPACE = 0
-    PROJECTION = 1
-    WEIGHTED_PROJECTION = 2
-    TOTAL_SPEED = 3
-    TOTAL_SPEED_SWITCHED = 4
+from supple.motion.step import DLS, Pseudoinverse, Step, damping_of, kernel_of
 
 
 @dataclass(frozen=True)
 class SecondaryKernel:
     """A step with a criterion as the compiled code takes it, which is given v = -gain ∇h."""
 
-    form: Form
-    step: Kernel
+    form: _core.Secondary
+    step: _core.StepSpec
     alpha1: float = 0.0
     max_speed: float = 0.0
 
@@ -89,7 +79,7 @@ class NullSpace:
 
     @property
     def kernel(self) -> SecondaryKernel:  # noqa: D102
-        return SecondaryKernel(Form.NULL_SPACE, kernel_of(self.step))
+        return SecondaryKernel(_core.Secondary.NULL_SPACE, kernel_of(self.step))
 
 
 @dataclass(frozen=True)
@@ -137,8 +127,8 @@ class GradientProjection:
     def kernel(self) -> SecondaryKernel:  # noqa: D102
         step = DLS(self.rule).kernel
         if self.alpha1 is None:
-            return SecondaryKernel(Form.PROJECTION, step)
-        return SecondaryKernel(Form.WEIGHTED_PROJECTION, step, self.alpha1)
+            return SecondaryKernel(_core.Secondary.PROJECTION, step)
+        return SecondaryKernel(_core.Secondary.WEIGHTED_PROJECTION, step, self.alpha1)
 
 
 @dataclass(frozen=True)
@@ -196,7 +186,7 @@ class Wampler(ReadOnlyArrays):
         if self.A is not None:
             raise InputError("the kernel takes Wampler's step with A left out")
         step = DLS(Constant(self.alpha1**2 + self.alpha2**2)).kernel
-        return SecondaryKernel(Form.WEIGHTED_PROJECTION, step, self.alpha1)
+        return SecondaryKernel(_core.Secondary.WEIGHTED_PROJECTION, step, self.alpha1)
 
 
 @dataclass(frozen=True)
@@ -272,7 +262,7 @@ class TotalSpeed:
 
     @property
     def kernel(self) -> SecondaryKernel:  # noqa: D102
-        form = Form.TOTAL_SPEED_SWITCHED if self.switch else Form.TOTAL_SPEED
+        form = _core.Secondary.TOTAL_SPEED_SWITCHED if self.switch else _core.Secondary.TOTAL_SPEED
         return SecondaryKernel(form, DLS(Constant(0.0)).kernel, self.alpha1, self.max_speed)
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from supple._core import Method, StepSpec
 from supple.kinematics.arrays import number_field
 from supple.motion.clamp import factor, shortened
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import Kernel, Method, a_group, finite_step
+from supple.motion.step import a_group, finite_step
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,6 @@ class SDLS:
         return shortened(total, self.max_angle)
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
+    def kernel(self) -> StepSpec:  # noqa: D102
         method = Method.SELECTIVE_SOFT if self.soft else Method.SELECTIVE
-        return Kernel(method, self.max_angle, self.group)
+        return StepSpec(method=method, parameter=self.max_angle, group=self.group)

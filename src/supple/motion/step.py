@@ -9,30 +9,16 @@ one on a batch in the compiled code (`include/supple/step.hpp`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 
+from supple._core import Method, StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import number, number_field
-from supple.motion.damping import Constant, DampingRule, KernelRule, Region
+from supple.motion.damping import DampingRule, KernelRule, Region
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
-
-
-class Method(IntEnum):
-    """The kernel's name of a step, in the order of `include/supple/step.hpp`."""
-
-    TRANSPOSE = 0
-    PSEUDOINVERSE = 1
-    TRUNCATED = 2
-    DAMPED_SVD = 3
-    DAMPED_CHOLESKY = 4
-    DAMPED_QR = 5
-    SELECTIVE = 6
-    SELECTIVE_SOFT = 7
-    DAMPED_QUICK = 8
 
 
 class Step(Protocol):
@@ -41,34 +27,6 @@ class Step(Protocol):
     def __call__(self, linearization: Linearization, /) -> Array:
         """Return q̇ (n,), finite."""
         ...
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A step as the compiled code takes it: the fields of `Step` in `include/supple/step.hpp`."""
-
-    method: Method
-    parameter: float = 0.0
-    group: int = 3
-    max_error: float = math.inf
-    error_group: int = 3
-    max_angle: float = math.inf
-    rule: KernelRule = field(default_factory=lambda: Constant(0.0))
-    task_scale: tuple[float, ...] = ()
-    joint_scale: tuple[float, ...] = ()
-    direction: tuple[float, ...] = ()
-    min_weight: float = 1.0
-
-    @property
-    def numbers(self) -> list[float]:
-        """All of it in one list (`OwnedStep` in src/core/bindings/step_spec.hpp)."""
-        rule, parameters = self.rule.kernel
-        padded = [*parameters, *[0.0] * (4 - len(parameters))]
-        sizes = [self.parameter, self.group, self.max_error, self.error_group, self.max_angle]
-        weights = [self.task_scale, self.joint_scale, self.direction]
-        counts = [float(len(each)) for each in weights]
-        head = [float(self.method), *map(float, sizes), float(rule), *padded, self.min_weight]
-        return [*head, *counts, *(w for each in weights for w in each)]
 
 
 @dataclass(frozen=True)
@@ -98,8 +56,8 @@ class Transpose:
             return finite_step(e @ back / (back @ back) * reach * down / size)
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
-        return Kernel(Method.TRANSPOSE)
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.TRANSPOSE)
 
 
 @dataclass(frozen=True)
@@ -117,8 +75,8 @@ class Pseudoinverse:
         return gained(linearization, RANK_FLOOR, 0.0)
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
-        return Kernel(Method.PSEUDOINVERSE)
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.PSEUDOINVERSE)
 
 
 @dataclass(frozen=True)
@@ -143,8 +101,8 @@ class TruncatedSVD:
         return gained(linearization, max(RANK_FLOOR, self.threshold), 0.0)
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
-        return Kernel(Method.TRUNCATED, self.threshold)
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.TRUNCATED, parameter=self.threshold)
 
 
 @dataclass(frozen=True)
@@ -202,17 +160,16 @@ class DLS:
         return finite_step(dq)
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
+    def kernel(self) -> StepSpec:  # noqa: D102
         if not isinstance(self.rule, KernelRule):
             raise InputError(
                 "a batch takes the rules of supple.damping; given: "
                 f"{short_repr(self.rule)}. CONTRIBUTING.md says how to add one to the kernel"
             )
-        kernel = Kernel(_SOLVERS[self.method], rule=self.rule)
+        spec = StepSpec(method=_SOLVERS[self.method], damping=self.rule.kernel)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
-            direction, least = self.rule.direction, self.rule.min_weight
-            return replace(kernel, direction=direction, min_weight=least)
-        return kernel
+            return spec.replace(direction=self.rule.direction, min_weight=self.rule.min_weight)
+        return spec
 
 
 _SOLVERS = {
@@ -223,14 +180,14 @@ _SOLVERS = {
 }
 
 
-def kernel_of(step: Step) -> Kernel:
-    """The kernel's form of a step.
+def kernel_of(step: Step) -> StepSpec:
+    """Return the kernel's form of a step.
 
     Raises:
-        InputError: the kernel has no such step.
+        InputError: The kernel has no such step.
     """
     kernel = getattr(step, "kernel", None)
-    if not isinstance(kernel, Kernel):
+    if not isinstance(kernel, StepSpec):
         raise InputError(
             f"a batch takes the steps that supple has; given: {short_repr(step)}. CONTRIBUTING.md "
             "says how to add one to the kernel"

@@ -15,6 +15,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._core import Goal
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, finite_array, names_of, poses, real_numbers
@@ -22,7 +23,7 @@ from supple.kinematics.chain import z_onto
 from supple.kinematics.robot import ROWS, check_robot
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.task_rows import BODY, WORLD, Goal, TaskRows, rows_of_frame
+from supple.motion.task_rows import BODY, WORLD, TaskRows, rows_of_frame
 
 Weight: TypeAlias = float | Sequence[float]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
+from supple._core import Goal
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.robot import ROWS, only_tip, placed
@@ -21,14 +21,6 @@ from supple.motion.words import row_name
 
 BODY = "body"
 WORLD = "world"
-
-
-class Goal(IntEnum):
-    """The kernel's name of what a task looks at, in the order of `include/supple/task.hpp`."""
-
-    FRAME = 0
-    AXIS = 1
-    POSTURE = 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple._core import StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.step import DLS, Kernel
+from supple.motion.step import DLS
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ class WeightedDLS(ReadOnlyArrays):
         return result
 
     @property
-    def kernel(self) -> Kernel:  # noqa: D102
+    def kernel(self) -> StepSpec:  # noqa: D102
         for name in ("task_weight", "joint_weight"):
             weight = getattr(self, name)
             if weight is not None and weight.ndim == 2:
@@ -74,9 +75,8 @@ class WeightedDLS(ReadOnlyArrays):
                 )
         task = () if self.task_weight is None else tuple(np.sqrt(self.task_weight).tolist())
         joint = () if self.joint_weight is None else tuple((np.sqrt(self.joint_weight)).tolist())
-        return replace(
-            DLS(self.rule).kernel, task_scale=task, joint_scale=tuple(1 / x for x in joint)
-        )
+        scales = {"task_scale": task, "joint_scale": tuple(1 / x for x in joint)}
+        return DLS(self.rule).kernel.replace(**scales)
 
 
 def _root(weight: ArrayLike | None, name: str, size: int | None = None) -> Array:

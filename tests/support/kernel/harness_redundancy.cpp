@@ -1,4 +1,6 @@
-// include/supple/redundancy.hpp behind a C interface, as lab.cpp does it for lanes and matrices.
+// include/supple/redundancy.hpp behind a C interface, as harness.cpp does it for lanes and
+// matrices.
+#include <cstddef>
 #include <vector>
 
 #include "batch.hpp"
@@ -7,23 +9,33 @@
 namespace supple {
 namespace {
 
-constexpr int step_numbers = 11;
+// `STEP` of harness.py.
+struct StepData {
+  int method, rule, group, error_group;
+  double parameter, max_error, max_angle, parameters[4];
+};
 
-// In the order of _numbers in harness.py.
 template <class T>
-Step<T> step_of(const double* x) {
-  Step<T> how{Method(int(x[0])), T(x[1]), int(x[2]), T(x[3]), int(x[4]), T(x[5]), {}};
-  how.damping.rule = Rule(int(x[6]));
-  for (int i = 0; i < 4; ++i) how.damping.p[i] = T(x[7 + i]);
-  return how;
+Step<T> step_of(const StepData& data) {
+  Step<T> step{.method = Method(data.method),
+               .p = T(data.parameter),
+               .group = data.group,
+               .max_error = T(data.max_error),
+               .error_group = data.error_group,
+               .max_angle = T(data.max_angle),
+               .damping = {.rule = Rule(data.rule), .p = {}}};
+  for (int i = 0; i < 4; ++i) step.damping.p[i] = T(data.parameters[i]);
+  return step;
 }
 
 // J (m, n), e (m), v (n) -> dq (n), lambda2
 template <class L, class T = scalar_t<L>>
-void secondary_batch(long count, int m, int n, const double* numbers, const T* J, const T* e,
-                     const T* v, T* dq, T* lambda2) {
-  const Redundancy<T> how{Secondary(int(numbers[0])), T(numbers[1]), T(numbers[2]),
-                          step_of<T>(numbers + 3)};
+void secondary_batch(long count, int m, int n, int form, const StepData* step, const double* bounds,
+                     const T* J, const T* e, const T* v, T* dq, T* lambda2) {
+  const Redundancy<T> how{.form = Secondary(form),
+                          .alpha1 = T(bounds[0]),
+                          .max_speed = T(bounds[1]),
+                          .step = step_of<T>(*step)};
   std::vector<L> result(n), scratch(redundancy_scratch(m, n));
   for (long i = 0; i < count; i += width<L>) {
     const long lanes = count - i;
@@ -38,10 +50,10 @@ void secondary_batch(long count, int m, int n, const double* numbers, const T* J
 
 // J (m, n), e (m) of all levels -> dq (n)
 template <class L, class T = scalar_t<L>>
-void priority_batch(long count, int m, int n, int levels, const int* rows, const double* numbers,
+void priority_batch(long count, int m, int n, int levels, const int* rows, const StepData* steps,
                     const T* J, const T* e, T* dq) {
   std::vector<Step<T>> how;
-  for (int k = 0; k < levels; ++k) how.push_back(step_of<T>(numbers + k * step_numbers));
+  for (int k = 0; k < levels; ++k) how.push_back(step_of<T>(steps[k]));
   std::vector<L> result(n), scratch(redundancy_scratch(m, n));
   for (long i = 0; i < count; i += width<L>) {
     const long lanes = count - i;
@@ -58,14 +70,29 @@ void priority_batch(long count, int m, int n, int levels, const int* rows, const
 
 using namespace supple;
 
-#define LAB_EXPORT(lane, T, ...)                                                                \
-  extern "C" void secondary_##lane(long count, int m, int n, const double* numbers, const T* J, \
-                                   const T* e, const T* v, T* dq, T* lambda2) {                 \
-    secondary_batch<__VA_ARGS__>(count, m, n, numbers, J, e, v, dq, lambda2);                   \
-  }                                                                                             \
-  extern "C" void priority_##lane(long count, int m, int n, int levels, const int* rows,        \
-                                  const double* numbers, const T* J, const T* e, T* dq) {       \
-    priority_batch<__VA_ARGS__>(count, m, n, levels, rows, numbers, J, e, dq);                  \
+// Size and offsets of `StepData`, in the order of `STEP`.
+extern "C" void step_layout(long* sizes) {
+  const long all[] = {sizeof(StepData),
+                      offsetof(StepData, method),
+                      offsetof(StepData, rule),
+                      offsetof(StepData, group),
+                      offsetof(StepData, error_group),
+                      offsetof(StepData, parameter),
+                      offsetof(StepData, max_error),
+                      offsetof(StepData, max_angle),
+                      offsetof(StepData, parameters)};
+  for (long size : all) *sizes++ = size;
+}
+
+#define LAB_EXPORT(lane, T, ...)                                                             \
+  extern "C" void secondary_##lane(long count, int m, int n, int form, const StepData* step, \
+                                   const double* bounds, const T* J, const T* e, const T* v, \
+                                   T* dq, T* lambda2) {                                      \
+    secondary_batch<__VA_ARGS__>(count, m, n, form, step, bounds, J, e, v, dq, lambda2);     \
+  }                                                                                          \
+  extern "C" void priority_##lane(long count, int m, int n, int levels, const int* rows,     \
+                                  const StepData* steps, const T* J, const T* e, T* dq) {    \
+    priority_batch<__VA_ARGS__>(count, m, n, levels, rows, steps, J, e, dq);                 \
   }
 
 LAB_LANES(LAB_EXPORT)

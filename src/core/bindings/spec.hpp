@@ -1,0 +1,76 @@
+// How a struct of settings becomes a Python class: keyword-only constructor, read-only fields.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+
+namespace supple {
+
+namespace nb = nanobind;
+
+// A field of a spec by its name in Python. An optional one may be left out of the constructor and
+// then keeps the value that the struct gives it.
+template <bool optional, class Spec, class Value>
+struct Field {
+  const char* name;
+  Value Spec::* member;
+
+  auto argument() const {
+    if constexpr (optional) {
+      return nb::arg(name) = Spec{}.*member;
+    } else {
+      return nb::arg(name);
+    }
+  }
+};
+template <class Spec, class Value>
+Field<false, Spec, Value> required(const char* name, Value Spec::* member) {
+  return {name, member};
+}
+template <class Spec, class Value>
+Field<true, Spec, Value> optional(const char* name, Value Spec::* member) {
+  return {name, member};
+}
+
+// Specs are immutable and compare by value, so that they can be keys of a cache.
+template <class Spec, bool... optional, class... Values>
+void bind_spec(nb::module_& m, const char* name, const char* doc,
+               const Field<optional, Spec, Values>&... field) {
+  nb::class_<Spec> made(m, name, doc);
+  made.def(
+      "__init__",
+      [field...](Spec* self, Values... value) {
+        new (self) Spec{};
+        ((self->*field.member = std::move(value)), ...);
+      },
+      nb::kw_only(), field.argument()...);
+  (made.def_ro(field.name, field.member), ...);
+  const auto text = [name, field...](nb::handle self) {
+    std::string list;
+    const auto add = [&](const char* key) {
+      list += (list.empty() ? "" : ", ") + std::string(key) + "=" +
+              nb::cast<std::string>(nb::repr(self.attr(key)));
+    };
+    (add(field.name), ...);
+    return std::string(name) + "(" + list + ")";
+  };
+  made.def("__repr__", text);
+  made.def("__hash__", [text](nb::handle self) { return nb::hash(nb::cast(text(self))); });
+  made.def(
+      "__eq__", [](const Spec& self, const Spec& other) { return self == other; },
+      nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+  made.def(
+      "replace",
+      [field...](nb::handle self, nb::kwargs changes) {
+        nb::dict all;
+        ((all[field.name] = self.attr(field.name)), ...);
+        all.update(changes);
+        return self.type()(**all);
+      },
+      nb::sig(("def replace(self, **changes: object) -> " + std::string(name)).c_str()),
+      "Return a copy in which some fields have other values.");
+}
+
+}  // namespace supple

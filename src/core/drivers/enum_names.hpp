@@ -1,0 +1,106 @@
+// Names of the kernel's enumerators: Python's enums and the GPU source take them from here. Values
+// count from 0; `name_of` returns null beyond the last, and a compiler warns of a name left out.
+#pragma once
+
+#include "supple/ik/iterate.hpp"
+#include "supple/servo.hpp"
+
+namespace supple {
+
+#define SUPPLE_NAME(E, name) \
+  case E::name:              \
+    return #name;
+
+constexpr const char* name_of(Rule rule) {
+  switch (rule) {
+    SUPPLE_NAME(Rule, constant)
+    SUPPLE_NAME(Rule, manipulability)
+    SUPPLE_NAME(Rule, manipulability_rate)
+    SUPPLE_NAME(Rule, error)
+    SUPPLE_NAME(Rule, speed_bound)
+    SUPPLE_NAME(Rule, tracking_bound)
+    SUPPLE_NAME(Rule, condition_bound)
+    SUPPLE_NAME(Rule, region)
+    SUPPLE_NAME(Rule, mayorga_condition)
+    SUPPLE_NAME(Rule, mayorga_rank)
+    SUPPLE_NAME(Rule, optimal)
+    SUPPLE_NAME(Rule, optimal_newton)
+    SUPPLE_NAME(Rule, curvature)
+    SUPPLE_NAME(Rule, error_norm)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Method method) {
+  switch (method) {
+    SUPPLE_NAME(Method, transpose)
+    SUPPLE_NAME(Method, pseudoinverse)
+    SUPPLE_NAME(Method, truncated)
+    SUPPLE_NAME(Method, damped_svd)
+    SUPPLE_NAME(Method, damped_cholesky)
+    SUPPLE_NAME(Method, damped_qr)
+    SUPPLE_NAME(Method, selective)
+    SUPPLE_NAME(Method, selective_soft)
+    SUPPLE_NAME(Method, damped_quick)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Secondary form) {
+  switch (form) {
+    SUPPLE_NAME(Secondary, null_space)
+    SUPPLE_NAME(Secondary, projection)
+    SUPPLE_NAME(Secondary, weighted_projection)
+    SUPPLE_NAME(Secondary, total_speed)
+    SUPPLE_NAME(Secondary, total_speed_switched)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(ControlMode mode) {
+  switch (mode) {
+    SUPPLE_NAME(ControlMode, step)
+    SUPPLE_NAME(ControlMode, secondary)
+    SUPPLE_NAME(ControlMode, priority)
+    SUPPLE_NAME(ControlMode, filtered)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Goal goal) {
+  switch (goal) {
+    SUPPLE_NAME(Goal, frame)
+    SUPPLE_NAME(Goal, axis)
+    SUPPLE_NAME(Goal, posture)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Measure measure) {
+  switch (measure) {
+    SUPPLE_NAME(Measure, position)
+    SUPPLE_NAME(Measure, rotation)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Motion motion) {
+  switch (motion) {
+    SUPPLE_NAME(Motion, revolute)
+    SUPPLE_NAME(Motion, prismatic)
+  }
+  return nullptr;
+}
+
+constexpr const char* name_of(Placement placement) {
+  switch (placement) {
+    SUPPLE_NAME(Placement, root)
+    SUPPLE_NAME(Placement, twist)
+    SUPPLE_NAME(Placement, general)
+  }
+  return nullptr;
+}
+
+#undef SUPPLE_NAME
+
+}  // namespace supple
