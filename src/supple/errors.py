@@ -6,6 +6,20 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+__all__ = [
+    "DescriptionError",
+    "DeviceError",
+    "InputError",
+    "MissingExtraError",
+    "SuppleError",
+    "UnknownNameError",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _MAX_LISTED = 20
 _MAX_SHOWN = 80
 _MAX_COMPARED = 1000  # names, and of each at most _MAX_SHOWN characters: comparing is slow
@@ -37,6 +51,10 @@ class MissingExtraError(SuppleError, ImportError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.extra, self.purpose), vars(self))
+
+
+class DeviceError(SuppleError, RuntimeError):
+    """A GPU, its driver or its compiler is not available or failed."""
 
 
 def short_repr(value: object) -> str:

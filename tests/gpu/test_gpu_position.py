@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import AxisTask, InputError, PositionTask, Status, solve
+from supple import AxisTask, PositionTask, Status, solve
+from supple.errors import InputError
 from targets import apart, boundary, hold
 
 pytestmark = pytest.mark.cuda
@@ -155,7 +156,7 @@ def test_devices_are_named() -> None:
     first, *_ = supple.devices()
     assert first.name == "cuda:0"
     assert first.architecture.startswith("sm_")
-    with pytest.raises(supple.DeviceError, match=r"no GPU 'cuda:99'; there is: cuda:0"):
+    with pytest.raises(supple.errors.DeviceError, match=r"no GPU 'cuda:99'; there is: cuda:0"):
         solve(supple.load("panda"), np.eye(4), device="cuda:99")
 
 

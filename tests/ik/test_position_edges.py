@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, PoseTask, PositionTask, Status, solve
+from supple import PoseTask, PositionTask, Status, solve
+from supple.errors import InputError
 from supple.ik import position
 from supple.ik.problem import search_of
 

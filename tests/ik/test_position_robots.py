@@ -10,17 +10,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import (
-    AxisTask,
-    DescriptionError,
-    InputError,
-    OrientationTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    Status,
-    solve,
-)
+from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Status, solve
+from supple.errors import DescriptionError, InputError
 
 Array = np.ndarray
 PANDA = supple.load("panda")

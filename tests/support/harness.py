@@ -17,8 +17,8 @@ import numpy as np
 import supple._core
 from numpy.typing import NDArray
 
-from supple.motion.redundancy import SecondaryKernel
-from supple.motion.step import Kernel
+from supple.motion.redundancy.secondary import SecondaryKernel
+from supple.motion.steps.step import Kernel
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "kernel"

@@ -17,7 +17,7 @@ namespace {
 using namespace nb::literals;
 using Doubles = std::vector<double>;
 
-// The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.
+// The kernel's twin of the rules of supple/motion/damping/, on a batch of spectra.
 nb::object lambda2_of(int rule, const Doubles& parameters, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values) {
   if (rule < 0 || rule > int(last_rule) || parameters.size() > 4 || values < 1 || values > 64) {
@@ -40,7 +40,7 @@ nb::object lambda2_of(int rule, const Doubles& parameters, nb::handle sigma, nb:
   return out;
 }
 
-// The kernel's twin of the steps of supple/motion/step.py, on a batch. J comes as (..., m n).
+// The kernel's twin of the steps of supple/motion/steps/, on a batch. J comes as (..., m n).
 nb::tuple steps(int method, double parameter, int group, double max_error, int error_group,
                 double max_angle, int rule, const Doubles& parameters, const Doubles& task_scale,
                 const Doubles& joint_scale, const Doubles& direction, double min_weight,

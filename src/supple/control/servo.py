@@ -18,10 +18,10 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.motion import damping
 from supple.motion.diagnostics import Held, Report, explain_taken
-from supple.motion.layout import CompiledTasks, compile_tasks
+from supple.motion.layout import CompiledTasks, compile_given
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import DLS
+from supple.motion.steps.step import DLS
 from supple.motion.task import (
     AxisTask,
     OrientationTask,
@@ -30,7 +30,6 @@ from supple.motion.task import (
     PostureTask,
     Task,
     TaskLike,
-    as_tasks,
 )
 from supple.motion.task_rows import Goal
 
@@ -105,7 +104,7 @@ class Servo(_core.Servo):
         """
         if not isinstance(robot, Robot):
             raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
-        self._layout, single = laid_out(robot, tasks)
+        self._layout, single = compile_given(robot, tasks)
         kind: object = order
         if not isinstance(kind, int) or kind not in (1, 2):
             raise InputError(
@@ -113,7 +112,7 @@ class Servo(_core.Servo):
             )
         self.robot, self.tasks = robot, self._layout.tasks
         if limits is None:
-            limits = Limits.of(robot)
+            limits = Limits.for_robot(robot)
         bounds: object = limits
         if not isinstance(bounds, Limits) or len(bounds.lower) != robot.dof:
             raise InputError(
@@ -308,16 +307,6 @@ def _curvature(layout: CompiledTasks, dt: float) -> damping.Curvature:
     if not frames:
         return damping.Curvature(0.0)
     return damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
-
-
-def laid_out(
-    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
-) -> tuple[CompiledTasks, bool]:
-    """Tasks for the kernel, and whether targets come bare: one task, not a sequence of them."""
-    if tasks is None:
-        tips = tuple(PoseTask(tip) for tip in robot.tips)
-        return compile_tasks(robot, tips), len(tips) == 1
-    return compile_tasks(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
 
 
 def _given(task: Task, dof: int) -> tuple[int, int, int]:

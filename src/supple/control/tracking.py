@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.control.controller import AnyStep
-from supple.control.servo import Servo, laid_out
+from supple.control.servo import Servo
 from supple.control.trajectory import EXCEEDS, Status, Trajectory
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, coordinates, number, real_numbers
-from supple.motion.layout import CompiledTasks
+from supple.motion.layout import CompiledTasks, compile_given
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.task import OrientationTask, PoseTask, Task, TaskLike
@@ -75,7 +75,7 @@ def track(
     """
     if not isinstance(robot, Robot):
         raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
-    layout, single = laid_out(robot, tasks)
+    layout, single = compile_given(robot, tasks)
     if target is None and velocity is None and acceleration is None:
         raise InputError("track needs a target, a velocity or an acceleration; given: none")
     courses = {"target": target, "velocity": velocity, "acceleration": acceleration}

@@ -11,7 +11,7 @@ from supple.control.trajectory import Status
 from supple.ik.problem import Search
 from supple.motion.diagnostics import Report, explain
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import DLS
+from supple.motion.steps.step import DLS
 
 AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # which joint, and at which end
 _NEAR = 1e-6  # of a limit [rad or m]
