@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import measure
 import supple as sp
-from supple import Description
+from supple.describe import Description
 
 Array = NDArray[np.float64]
 

@@ -27,7 +27,7 @@ from supple.papers.buss import figures as buss
 import measure
 import supple as sp
 from supple.kinematics import chain as layout
-from supple.motion.step import Method
+from supple.motion.steps.step import Method
 
 Array = NDArray[np.float64]
 
@@ -149,7 +149,7 @@ def in_python(robot: sp.Robot, method: str, updates: int) -> Array:
     return q
 
 
-def _step(shape: buss.Shape, method: str) -> sp.ClampAngle:
+def _step(shape: buss.Shape, method: str) -> sp.steps.AngleClamp:
     return buss.transpose() if method == "transpose" else buss.dls(shape.lambdas[0])
 
 

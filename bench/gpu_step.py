@@ -18,9 +18,9 @@ import numpy as np
 import measure
 import supple as sp
 from gpu import Stopwatch
-from supple.control.gpu_velocity import GpuFollower, follower_on
-from supple.control.velocity import velocity_ik
 from supple.gpu import runtime
+from supple.motion.gpu_velocities import GpuVelocityIk, on_device
+from supple.motion.velocities import velocity_ik
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ROUNDS = 9
@@ -74,7 +74,7 @@ def data(kind: str, robot: str, count: int) -> Numbers:
     return q[:count], twist[:count]
 
 
-def device_time(gpu: GpuFollower, given: Numbers, dtype: Any) -> float:
+def device_time(gpu: GpuVelocityIk, given: Numbers, dtype: Any) -> float:
     """Milliseconds of a call."""
     machine, stream = gpu.device, gpu.device.stream()
     numbers = [np.ascontiguousarray(one, dtype) for one in given]
@@ -109,18 +109,23 @@ def device_time(gpu: GpuFollower, given: Numbers, dtype: Any) -> float:
 def row(what: str, kind: str, robot: str, count: int, dtype: Any, **options: Any) -> str:
     """A line of the table."""
     arm = sp.load(robot)
-    follower = velocity_ik(arm, None, options.get("step"), *_limits(arm, options))
-    took = device_time(follower_on(follower, "cuda"), data(kind, robot, count), dtype)
+    follower = velocity_ik(arm, None, options.get("step", optimal(arm)), *_limits(arm, options))
+    took = device_time(on_device(follower, "cuda"), data(kind, robot, count), dtype)
     name = np.dtype(dtype).name
     rate = f"{count / took / 1e6:.2f}"
     return f"| {robot} | {what} | {kind} | {name} | {count:,} | {1e3 * took:.1f} µs | {rate} |"
+
+
+def optimal(robot: sp.Robot) -> sp.DLS:
+    """Return the step that keeps every joint's speed limit."""
+    return sp.DLS(sp.damping.Optimal.for_robot(robot))
 
 
 def _limits(arm: sp.Robot, options: dict[str, Any]) -> tuple[sp.Limits | None, float | None]:
     if "mode" not in options:
         return None, None
     norm = sp.damping.Optimal.for_robot(arm).max_speed
-    return sp.Limits.of(arm, max_norm=norm, mode=options["mode"]), DT
+    return sp.Limits.for_robot(arm, max_norm=norm, mode=options["mode"]), DT
 
 
 def bound(rate: float) -> str:
@@ -166,12 +171,12 @@ def main() -> None:
         "Region": sp.DLS(rules.Region.for_robot(panda)),
         "Manipulability": sp.DLS(rules.Manipulability.for_robot(panda)),
         "ConditionBound": sp.DLS(rules.ConditionBound(100.0)),
-        "SDLS": sp.SDLS(),
-        "Transpose": sp.Transpose(),
+        "SDLS": sp.steps.SDLS(),
+        "Transpose": sp.steps.Transpose(),
     }
     for name, step in steps.items():
         lines.append(row(name, "servoing", "panda", million, f32, step=step))
-    follower = follower_on(velocity_ik(panda, None, None, None, None), "cuda")
+    follower = on_device(velocity_ik(panda, None, optimal(panda), None, None), "cuda")
     best = 10 * million / device_time(follower, data("servoing", "panda", 10 * million), f32) * 1e3
     version = runtime.check(driver.cuDriverGetVersion())
     text = "\n".join(

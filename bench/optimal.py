@@ -63,23 +63,23 @@ def main(rounds: int, pairs: int) -> None:
     robot = sp.urdf(PANDA)
     J = robot.jacobian(robot.random(pairs, seed=0), FRAME)
     e = np.random.default_rng(1).standard_normal((pairs, 6))
-    free = np.linalg.norm(sp.steps(sp.Pseudoinverse(), J, e, threads=1)[0], axis=1)
+    free = np.linalg.norm(sp.steps.Pseudoinverse()(sp.Linearization(J, e)), axis=1)
     bound = float(np.median(free))
     fast = sp.DLS(sp.damping.Optimal(bound))
     by_svd = sp.DLS(sp.damping.Optimal(bound), "svd")
     J32, e32 = J.astype(np.float32), e.astype(np.float32)
-    J1, e1 = J[0].copy(), e[0].copy()
+    J1, e1 = J[:1].copy(), e[:1].copy()
 
     def batch(step: sp.DLS, J: np.ndarray, e: np.ndarray, isa: str) -> Callable[[], object]:
         def work() -> object:
             _core.use_isa(isa)
-            return sp.steps(step, J, e, threads=1)
+            return step(sp.Linearization(J, e))
 
         return work
 
     def one_by_one() -> None:
         for _ in range(CALLS):
-            sp.steps(fast, J1, e1)
+            fast(sp.Linearization(J1, e1))
 
     best = _core.isas()[-1]
     contenders = {NUMPY: timed(lambda: with_numpy(J, e, bound), pairs)}
@@ -89,7 +89,8 @@ def main(rounds: int, pairs: int) -> None:
     contenders[f"supple, {best}, float"] = timed(batch(fast, J32, e32, best), pairs)
     contenders["supple, one call for each pair, from Python"] = timed(one_by_one, CALLS)
 
-    dq, lambda2 = sp.steps(fast, J, e)
+    many = sp.Linearization(J, e)
+    dq, lambda2 = fast(many), fast.lambda2(many)
     dq_numpy, lambda2_numpy = with_numpy(J, e, bound)
     assert np.abs(dq - dq_numpy).max() < 1e-9 * bound
     assert np.abs(lambda2 - lambda2_numpy).max() < 1e-9

@@ -86,7 +86,7 @@ def supple_servo(urdf: str, time_of: Timing) -> Contender:
         FRAME,
         step=supple.DLS(supple.damping.Optimal(max_speed=MAX_SPEED)),
         dt=DT,
-        limits=supple.Limits.of(robot),
+        limits=supple.Limits.for_robot(robot),
     )
     return Contender(servo, twist_alone, ("supple",))
 

@@ -74,7 +74,7 @@ def picture():
     parts.append(text(WIDTH - RIGHT, HEIGHT - 8, "time [s]", "end"))
     parts.append(text(LEFT + 8, TOP + 10, "‖q̇‖ [rad/s]"))
     for step, kind in (
-        (sp.Pseudoinverse(), "undamped"),
+        (sp.steps.Pseudoinverse(), "undamped"),
         (sp.DLS(sp.damping.Optimal(max_speed=BOUND)), "damped"),
     ):
         moved = sp.track(

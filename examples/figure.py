@@ -37,10 +37,10 @@ def main():
     limits = sp.Limits.none(figure)
     print("step                        mean distance [m]    hand reversals   fastest joint [rad/s]")
     for name, step in (
-        ("truncated SVD", sp.TruncatedSVD(0.01)),
+        ("truncated SVD", sp.steps.TruncatedSVD(0.01)),
         ("DLS, constant", sp.DLS(sp.damping.Constant(1.1**2))),
-        ("DLS, clamped", sp.ClampError(sp.DLS(sp.damping.Constant(0.7**2)), 0.4 / DT)),
-        ("SDLS", sp.SDLS(math.radians(45) / DT)),
+        ("DLS, clamped", sp.steps.ErrorClamp(sp.DLS(sp.damping.Constant(0.7**2)), 0.4 / DT)),
+        ("SDLS", sp.steps.SDLS(math.radians(45) / DT)),
         ("DLS, curvature", sp.DLS(sp.damping.Curvature.for_robot(figure, dt=DT))),
     ):
         motion = sp.track(

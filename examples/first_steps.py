@@ -17,12 +17,12 @@ for name, q in (("regular", regular), ("singular", singular)):
     print(f"\nAt a {name} configuration the singular values are", robot.singular_values(q))
 twist = np.array([0.05, 0, 0, -0.4, 0, 0])  # of the tool [m/s, rad/s]
 here = sp.PoseTask().linearize(robot, singular, velocity=twist)
-print("The singular direction there is", here.lost_direction)
+print("The singular direction there is", here.singular_direction)
 
 print("\nThe tool moves through it, undamped and with ‖q̇‖ <= 1.5 rad/s:")
 print("   t [s]   wrist [deg]   undamped [rad/s]   damped [rad/s]")
 start = np.radians([0, -70, 100, -120, -40, 0])
-free = sp.Servo(robot, step=sp.Pseudoinverse(), limits=sp.Limits.none(robot), dt=0.004)
+free = sp.Servo(robot, step=sp.steps.Pseudoinverse(), limits=sp.Limits.none(robot), dt=0.004)
 servo = sp.Servo(robot, step=sp.DLS(sp.damping.Optimal(1.5)), dt=0.004)
 wild, tame, peaks = start.copy(), start.copy(), []
 for k in range(1, 1001):

@@ -31,7 +31,7 @@ def main():
     rule = sp.damping.Curvature.for_robot(robot, dt=DT)
     for name, step in (
         ("hand alone", sp.DLS(rule)),
-        ("with posture", sp.NullSpace(sp.DLS(rule), posture, gain=2.0)),
+        ("with posture", sp.redundancy.NullSpace(sp.DLS(rule), posture, gain=2.0)),
     ):
         motion = sp.track(robot, q0, target=hand, dt=DT, duration=SECONDS, step=step)
         settled = motion.error[len(motion) // 2 :]

@@ -25,7 +25,7 @@ def drive(robot, q, mode):
         robot,
         dt=DT,
         step=sp.DLS(sp.damping.Optimal(MAX_NORM)),
-        limits=sp.Limits.of(robot, max_acceleration=20.0, max_norm=MAX_NORM, mode=mode),
+        limits=sp.Limits.for_robot(robot, max_acceleration=20.0, max_norm=MAX_NORM, mode=mode),
     )
     print(f"\nmode={mode!r}\n   t [s]   q5 [deg]  sigma_min  |qd| [rad/s]  tool speed kept  status")
     for k in range(1000):

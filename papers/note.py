@@ -28,7 +28,7 @@ def gains(J: Array, rho: float) -> Array:
     """Return ‖J*‖ of many J (k, m, n), the largest singular value of J*, by columns."""
     step = supple.DLS(supple.damping.Constant(rho**2))
     unit = np.broadcast_to(np.eye(J.shape[-2])[:, None], (J.shape[-2], *J.shape[:-1]))
-    inverse = np.stack([supple.steps(step, J, e)[0] for e in unit], axis=-1)
+    inverse = np.stack([step(supple.Linearization(J, e)) for e in unit], axis=-1)
     norms: Array = np.linalg.norm(inverse, ord=2, axis=(-2, -1))
     return norms
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -86,6 +87,29 @@ def header_name(path: Path) -> str:
 def test_headers_include_only_from_above(path: Path) -> None:
     included = set(re.findall(r'#include "supple/([^"]+)"', path.read_text()))
     assert included <= ALLOWED[header_name(path)]
+
+
+PUBLIC_MODULES = ["supple"] + [
+    f"supple.{name}" for name in ("criteria", "damping", "errors", "redundancy", "steps")
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_a_public_module_shows_its_public_names_only(name: str) -> None:
+    module = importlib.import_module(name)
+    assert dir(module) == sorted(module.__all__)
+    for each in module.__all__:
+        assert getattr(module, each).__doc__ or each == "__version__"
+
+
+def test_about_thirty_names_are_at_top_level() -> None:
+    assert len(PUBLIC - {"__version__"}) <= 34
+
+
+def test_each_name_is_exported_once() -> None:
+    modules = [importlib.import_module(name) for name in PUBLIC_MODULES]
+    objects = [getattr(module, name) for module in modules for name in module.__all__]
+    assert len({id(one) for one in objects}) == len(objects)
 
 
 def test_no_public_function_is_also_a_module() -> None:

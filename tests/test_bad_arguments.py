@@ -22,7 +22,7 @@ TWIST = np.linspace(0.1, 0.2, 6)
 RULE = damping.Constant(0.1)
 DLS = sp.DLS(RULE)
 LINEAR = sp.Linearization(J, TWIST, q=Q)
-LIMITS = sp.Limits.of(PANDA, max_acceleration=5.0)
+LIMITS = sp.Limits.for_robot(PANDA, max_acceleration=5.0)
 TABLE = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]])
 PATH = np.array([T, T, T])
 WITH_POSTURE = [sp.PoseTask(), sp.PostureTask()]
@@ -84,8 +84,10 @@ ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "dh max_speed": (lambda x: sp.dh(TABLE, max_speed=x), np.ones(2)),
     "dh base": (lambda x: sp.dh(TABLE, base=x), T),
     "dh tool": (lambda x: sp.dh(TABLE, tool=x), T),
-    "alternate_jacobian q": (lambda x: sp.alternate_jacobian(PANDA, x, None, T[:3, 3]), Q),
-    "alternate_jacobian target": (lambda x: sp.alternate_jacobian(PANDA, Q, None, x), T[:3, 3]),
+    "alternate_jacobian q": (lambda x: sp.steps.alternate_jacobian(PANDA, x, None, T[:3, 3]), Q),
+    "alternate_jacobian target": (
+        lambda x: sp.steps.alternate_jacobian(PANDA, Q, None, x), T[:3, 3],
+    ),
     "solve pose": (lambda x: sp.solve(PANDA, x), T),
     "solve batch": (lambda x: sp.solve(PANDA, x), PATH),
     "solve position": (lambda x: sp.solve(PANDA, x, tasks=sp.PositionTask()), T[:3, 3]),
@@ -103,11 +105,11 @@ ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "task weight": (lambda x: with_task(sp.PoseTask, weight=x), np.ones(6)),
     "AxisTask axis": (lambda x: with_task(sp.AxisTask, axis=x), T[:3, 2]),
     "PostureTask weights": (lambda x: with_task(sp.PostureTask, weight=x), np.ones(7)),
-    "steps J": (lambda x: sp.steps(DLS, x, TWIST), J),
-    "steps e": (lambda x: sp.steps(DLS, J, x), TWIST),
-    "step q": (lambda x: sp.step(PANDA, x, TWIST), Q),
-    "step twist": (lambda x: sp.step(PANDA, Q, x), TWIST),
-    "step qd": (lambda x: sp.step(PANDA, Q, TWIST, limits=LIMITS, dt=0.01, qd=x), Q),
+    "batch J": (lambda x: DLS(sp.Linearization(x, TWIST[None])), J[None]),
+    "batch e": (lambda x: DLS(sp.Linearization(J[None], x)), TWIST[None]),
+    "velocities q": (lambda x: DLS.velocities(PANDA, x, TWIST), Q),
+    "velocities twist": (lambda x: DLS.velocities(PANDA, Q, x), TWIST),
+    "velocities qd": (lambda x: DLS.velocities(PANDA, Q, TWIST, limits=LIMITS, dt=0.01, qd=x), Q),
     "track q0": (lambda x: sp.track(PANDA, x, target=T, dt=0.01, duration=0.02), Q),
     "track qd0": (lambda x: sp.track(PANDA, Q, target=T, dt=0.01, duration=0.02, qd0=x), 0 * Q),
     "track constant target": (lambda x: sp.track(PANDA, Q, target=x, dt=0.01, duration=0.02), T),
@@ -121,7 +123,9 @@ ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "Servo reset": (lambda x: sp.Servo(PANDA, dt=0.01).reset(x), Q),
     "Limits lower": (lambda x: sp.Limits(x, HIGH, FAST, FAST), LOW),
     "Limits max_speed": (lambda x: sp.Limits(LOW, HIGH, x, FAST), FAST),
-    "Limits.of acceleration": (lambda x: sp.Limits.of(PANDA, max_acceleration=x), FAST),
+    "Limits.for_robot acceleration": (
+        lambda x: sp.Limits.for_robot(PANDA, max_acceleration=x), FAST,
+    ),
     "Limits.box q": (lambda x: LIMITS.box(x, 0 * Q, 0.01), Q),
     "Limits.box qd": (lambda x: LIMITS.box(Q, x, 0.01), 0 * Q),
     "Limits.applied dq": (lambda x: LIMITS.applied(x, J, 0.1, -1 - 0 * Q, 1 + 0 * Q), Q),
@@ -131,12 +135,15 @@ ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "Linearization e": (lambda x: sp.Linearization(J, x), TWIST),
     "Linearization q": (lambda x: sp.Linearization(J, TWIST, q=x), Q),
     "explain null": (lambda x: sp.explain(LINEAR, null=x), Q),
-    "leak null": (lambda x: sp.leak(LINEAR, x), Q),
-    "Augmented weight": (lambda x: sp.Augmented(RULE, [x]), np.ones(6)),
-    "WeightedDLS task": (lambda x: sp.WeightedDLS(RULE, task_weight=x), np.ones(6)),
-    "WeightedDLS joint": (lambda x: sp.WeightedDLS(RULE, joint_weight=x), np.ones(7)),
-    "Wampler A": (lambda x: sp.Wampler(0.1, 0.1, criteria.RestPosture(Q), A=x), np.eye(7)),
-    "LeastDirection u": (sp.LeastDirection, TWIST),
+    "leak null": (lambda x: sp.redundancy.null_space_leakage(LINEAR, x), Q),
+    "Augmented weight": (lambda x: sp.redundancy.Augmented(RULE, [x]), np.ones(6)),
+    "WeightedDLS task": (lambda x: sp.steps.WeightedDLS(RULE, task_weight=x), np.ones(6)),
+    "WeightedDLS joint": (lambda x: sp.steps.WeightedDLS(RULE, joint_weight=x), np.ones(7)),
+    "WeightedCriterion A": (
+        lambda x: sp.redundancy.WeightedCriterion(0.1, 0.1, criteria.RestPosture(Q), A=x),
+        np.eye(7),
+    ),
+    "SingularDirection u": (sp.steps.SingularDirection, TWIST),
     "Region direction": (lambda x: damping.Region(0.04, 0.3, direction=x), TWIST),
     "RestPosture q_rest": (criteria.RestPosture, Q),
     "RestPosture weight": (lambda x: criteria.RestPosture(Q, x), 1 + 0 * Q),
@@ -207,14 +214,14 @@ OTHERS: dict[str, Call] = {
         }.items()
         for name in names
     },
-    "steps step": lambda x: sp.steps(x, J, TWIST),
-    "steps threads": lambda x: sp.steps(DLS, J, TWIST, threads=x),
-    "step robot": lambda x: sp.step(x, Q, TWIST),
+    "velocities robot": lambda x: DLS.velocities(x, Q, TWIST),
     **{
-        f"step {name}": kwarg(sp.step, PANDA, Q, TWIST, name=name)
-        for name in ("tasks", "step", "limits", "dt", "threads", "device", "stream", "out")
+        f"velocities {name}": kwarg(DLS.velocities, PANDA, Q, TWIST, name=name)
+        for name in ("tasks", "limits", "dt", "threads", "device", "stream", "out")
     },
-    "step dt of limits": lambda x: sp.step(PANDA, Q, TWIST, limits=LIMITS, qd=Q, dt=x),
+    "velocities dt of limits": lambda x: DLS.velocities(
+        PANDA, Q, TWIST, limits=LIMITS, qd=Q, dt=x
+    ),
     "track robot": lambda x: sp.track(x, Q, target=T, dt=0.01, duration=0.02),
     **{
         f"track {name}": kwarg(sp.track, PANDA, Q, target=T, dt=0.01, duration=0.02, name=name)
@@ -228,32 +235,32 @@ OTHERS: dict[str, Call] = {
         f"Servo {name}": kwarg(sp.Servo, PANDA, dt=0.01, name=name)
         for name in ("tasks", "dt", "step", "limits", "gain", "order", "rate_gain", "rest_gain")
     },
-    "Limits max_norm": lambda x: sp.Limits.of(PANDA, max_norm=x),
-    "Limits speed": lambda x: sp.Limits.of(PANDA, speed=x),
-    "Limits mode": lambda x: sp.Limits.of(PANDA, mode=x),
-    "Limits robot": lambda x: sp.Limits.of(x),
+    "Limits max_norm": lambda x: sp.Limits.for_robot(PANDA, max_norm=x),
+    "Limits speed": lambda x: sp.Limits.for_robot(PANDA, speed_factor=x),
+    "Limits mode": lambda x: sp.Limits.for_robot(PANDA, mode=x),
+    "Limits robot": lambda x: sp.Limits.for_robot(x),
     "Limits none": lambda x: sp.Limits.none(x),
     "Limits dt": lambda x: LIMITS.box(Q, 0 * Q, x),
     "Linearization rows": lambda x: sp.Linearization(J, TWIST, rows=x),
     "Linearization before": lambda x: sp.Linearization(J, TWIST, before=x),
     "explain": sp.explain,
     "explain step": lambda x: sp.explain(LINEAR, x),
-    "leak": lambda x: sp.leak(x, Q),
+    "leak": lambda x: sp.redundancy.null_space_leakage(x, Q),
     "DLS": sp.DLS,
     "DLS method": lambda x: sp.DLS(RULE, method=x),
-    "TruncatedSVD": sp.TruncatedSVD,
-    "SDLS": sp.SDLS,
-    "ClampError": lambda x: sp.ClampError(DLS, x),
-    "ClampError step": lambda x: sp.ClampError(x, 0.1),
-    "ClampAngle": lambda x: sp.ClampAngle(DLS, x),
-    "NullSpace step": lambda x: sp.NullSpace(x, criteria.RestPosture(Q)),
-    "NullSpace criterion": lambda x: sp.NullSpace(DLS, x),
-    "NullSpace gain": lambda x: sp.NullSpace(DLS, criteria.RestPosture(Q), x),
-    "Priority": sp.Priority,
-    "StatefulStep": sp.StatefulStep,
-    "NumericalFilter": sp.NumericalFilter,
-    "LeastDirection sigma": lambda x: sp.LeastDirection(TWIST, x),
-    "Augmented weights": lambda x: sp.Augmented(RULE, x),
+    "TruncatedSVD": sp.steps.TruncatedSVD,
+    "SDLS": sp.steps.SDLS,
+    "ErrorClamp": lambda x: sp.steps.ErrorClamp(DLS, x),
+    "ErrorClamp step": lambda x: sp.steps.ErrorClamp(x, 0.1),
+    "AngleClamp": lambda x: sp.steps.AngleClamp(DLS, x),
+    "NullSpace step": lambda x: sp.redundancy.NullSpace(x, criteria.RestPosture(Q)),
+    "NullSpace criterion": lambda x: sp.redundancy.NullSpace(DLS, x),
+    "NullSpace gain": lambda x: sp.redundancy.NullSpace(DLS, criteria.RestPosture(Q), x),
+    "Priority": sp.redundancy.Priority,
+    "StatefulStep": sp.steps.StatefulStep,
+    "NumericalFilter": sp.steps.NumericalFilter,
+    "SingularDirection sigma": lambda x: sp.steps.SingularDirection(TWIST, x),
+    "Augmented weights": lambda x: sp.redundancy.Augmented(RULE, x),
     "Sphere radius": lambda x: criteria.Sphere((0, 0, 0), x),
     "Clearance robot": lambda x: criteria.Clearance(x, [], [], 0.1),
     "Clearance bodies": lambda x: criteria.Clearance(PANDA, x, BALLS, 0.1),
@@ -326,13 +333,13 @@ CALLED = ("track constant target", "track constant velocity", "track targets", "
           "solve prefer")  # fmt: skip
 
 
-def refused(call: Call, given: object) -> sp.SuppleError | None:
+def refused(call: Call, given: object) -> sp.errors.SuppleError | None:
     """The error; None if there is none. Another error, or a warning, comes through."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             call(given)
-        except sp.SuppleError as error:
+        except sp.errors.SuppleError as error:
             return error
     return None
 
@@ -407,7 +414,9 @@ def test_spoilt_numbers_are_refused(argument: str, spoilt: str) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 4, 3), (4,), (3,)])
 def test_targets_of_another_shape_are_told_the_right_one(shape: tuple[int, ...]) -> None:
-    with pytest.raises(sp.InputError, match=r"shape \(\.\.\., 4, 4\); given: an array of shape"):
+    with pytest.raises(
+        sp.errors.InputError, match=r"shape \(\.\.\., 4, 4\); given: an array of shape"
+    ):
         sp.solve(PANDA, np.zeros((10, *shape)))
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import supple as sp
-from supple import criteria, damping
+from supple import criteria, damping, errors, redundancy, steps
+from supple.motion.damping.scale import Scale
 
 PANDA = sp.load("panda")
 Q = PANDA.neutral()
@@ -31,50 +32,50 @@ BALL = criteria.Sphere((0.0, 0.0, 1.0), 0.1, "panda_hand")
 EXAMPLES: tuple[object, ...] = (
     DLS,
     sp.DLS(damping.Optimal(0.5), method="svd"),
-    sp.SDLS(),
-    sp.AdaptiveClampError(DLS),
-    sp.Augmented(RULE, [1.0, np.arange(1.0, 4.0)]),
+    sp.steps.SDLS(),
+    sp.steps.AdaptiveErrorClamp(DLS),
+    sp.redundancy.Augmented(RULE, [1.0, np.arange(1.0, 4.0)]),
     sp.AxisTask("panda_hand", (0, 1, 0)),
-    sp.ClampAngle(DLS, 0.1),
-    sp.ClampError(DLS, 0.1),
+    sp.steps.AngleClamp(DLS, 0.1),
+    sp.steps.ErrorClamp(DLS, 0.1),
     PANDA.description,
-    sp.DescriptionError("a file"),
-    sp.DeviceError("a GPU"),
+    sp.errors.DescriptionError("a file"),
+    sp.errors.DeviceError("a GPU"),
     sp.DeviceInfo("cuda:0", "H200", "sm_90", 2**37),
-    sp.GradientProjection(RULE, REST),
-    sp.InputError("a number"),
-    sp.LeastDirection(np.eye(6)[0], 0.5),
-    sp.Limits.of(PANDA, max_acceleration=5.0, max_norm=2.0),
+    sp.redundancy.GradientProjection(RULE, REST),
+    sp.errors.InputError("a number"),
+    sp.steps.SingularDirection(np.eye(6)[0], 0.5),
+    sp.Limits.for_robot(PANDA, max_acceleration=5.0, max_norm=2.0),
     sp.Linearization(J, np.ones(6)),
     LINEAR,
-    sp.MissingExtraError("papers", "drawing figures"),
-    sp.NullSpace(DLS, REST),
-    sp.NumericalFilter(10.0),
+    sp.errors.MissingExtraError("papers", "drawing figures"),
+    sp.redundancy.NullSpace(DLS, REST),
+    sp.steps.NumericalFilter(10.0),
     sp.OrientationTask(rows=("rx", "rz"), weight=(1.0, 2.0)),
     sp.PoseTask("panda_hand", axes="body", length=0.5),
     sp.PositionTask(),
     sp.PostureTask(("panda_joint1",)),
-    sp.Priority((DLS, sp.Pseudoinverse())),
-    sp.Pseudoinverse(),
-    sp.StatefulStep(sp.AdaptiveClampError(DLS)),
+    sp.redundancy.Priority((DLS, sp.steps.Pseudoinverse())),
+    sp.steps.Pseudoinverse(),
+    sp.steps.StatefulStep(sp.steps.AdaptiveErrorClamp(DLS)),
     sp.explain(LINEAR, DLS),
     PANDA,
     PANDA.freeze(["panda_joint1"]),
     sp.solve(PANDA, T),
     sp.solve(PANDA, T, solutions=3),
     sp.solve(PANDA, np.array([T, T])),
-    sp.SphericalWrist(RULE, RULE),
+    sp.steps.SphericalWrist(RULE, RULE),
     sp.SolveStatus.CONVERGED,
     sp.StepStatus.DAMPED,
     sp.solve(PANDA, T, explain=True).report,
-    sp.SuppleError("something"),
-    sp.TotalSpeed(1.0, REST),
+    sp.errors.SuppleError("something"),
+    sp.redundancy.TotalSpeed(1.0, REST),
     sp.track(PANDA, Q, target=T, dt=0.01, duration=0.03),
-    sp.Transpose(),
-    sp.TruncatedSVD(0.1),
-    sp.UnknownNameError("a name"),
-    sp.Wampler(0.1, 0.1, REST),
-    sp.WeightedDLS(RULE, np.ones(6), np.arange(1.0, 8.0)),
+    sp.steps.Transpose(),
+    sp.steps.TruncatedSVD(0.1),
+    sp.errors.UnknownNameError("a name"),
+    sp.redundancy.WeightedCriterion(0.1, 0.1, REST),
+    sp.steps.WeightedDLS(RULE, np.ones(6), np.arange(1.0, 8.0)),
     damping.ConditionBound(1.5),
     RULE,
     damping.Curvature(0.5),
@@ -88,7 +89,8 @@ EXAMPLES: tuple[object, ...] = (
     damping.Region(0.04, 0.3, direction=(1, 0, 0, 0, 0, 0), min_weight=0.5),
     damping.SpeedBound(0.7),
     damping.TrackingBound(0.5),
-    damping.Scale.of(PANDA),
+    Scale.for_robot(PANDA),
+    sp.Linearization(np.ones((4, 6, 7)), np.ones((4, 6)), q=np.ones((4, 7))),
     criteria.Capsule((0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.1),
     criteria.Clearance(PANDA, [BALL], [criteria.Sphere((1.0, 0.0, 0.0), 0.2)], 0.1),
     criteria.LimitDistance(PANDA.lower, PANDA.upper),
@@ -98,15 +100,13 @@ EXAMPLES: tuple[object, ...] = (
 )
 
 # Classes that nobody makes instances of; `Servo` is tested in tests/control/test_servo_copies.py.
-ABSTRACT = {criteria.Criterion, damping.DampingRule, damping.KernelRule, damping.Rule}
+ABSTRACT = {criteria.Criterion, damping.DampingRule, steps.Step, steps.StepWithMemory}
+MODULES = (sp, criteria, damping, errors, redundancy, steps)
 ELSEWHERE = {sp.Servo}
 
 
 def public_classes() -> set[type]:
-    found = {getattr(sp, name) for name in sp.__all__}
-    for module in (criteria, damping):
-        names = getattr(module, "__all__", dir(module))
-        found |= {getattr(module, name) for name in names if not name.startswith("_")}
+    found = [getattr(module, name) for module in MODULES for name in module.__all__]
     return {
         each
         for each in found
@@ -136,7 +136,7 @@ def same(one: Any, other: Any) -> bool:
         return same(one.description, other.description) and same(one.base, other.base)
     if is_dataclass(one):
         return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
-    if isinstance(one, sp.StatefulStep):
+    if isinstance(one, sp.steps.StatefulStep):
         return same(one.inner, other.inner) and same(one.memory, other.memory)
     return bool(one == other)
 
@@ -161,21 +161,23 @@ def test_a_copy_holds_the_same(one: object, way: str) -> None:
 
 
 def test_a_memory_travels_along() -> None:
-    step = sp.StatefulStep(sp.AdaptiveClampError(DLS))
+    step = sp.steps.StatefulStep(sp.steps.AdaptiveErrorClamp(DLS))
     step(LINEAR)
     other = pickle.loads(pickle.dumps(step))
     assert np.array_equal(step(LINEAR), other(LINEAR))
 
 
-@pytest.mark.parametrize("name", sp.__all__)
-def test_public_names_are_pickled_by_name(name: str) -> None:
-    public = getattr(sp, name)
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module in MODULES for name in module.__all__]
+)
+def test_public_names_are_pickled_by_name(module: Any, name: str) -> None:
+    public = getattr(module, name)
     if callable(public):
         assert pickle.loads(pickle.dumps(public)) is public
         assert copy.deepcopy(public) is public
 
 
-ERRORS = tuple(each for each in EXAMPLES if isinstance(each, sp.SuppleError))
+ERRORS = tuple(each for each in EXAMPLES if isinstance(each, sp.errors.SuppleError))
 
 
 def fail(which: int) -> None:

@@ -33,7 +33,7 @@ USES = """
 sp.solve(robot, T)
 sp.solve(robot, np.array([T, T]))
 sp.solve(robot, T, damping=sp.damping.Constant(0.1))
-sp.step(robot, q, np.zeros(6))
+sp.DLS(sp.damping.Constant(0.1)).velocities(robot, q, np.zeros(6))
 sp.linearize(robot, "panda_hand", q, T)
 robot.singular_values(q)
 sp.track(robot, q, target=T, dt=0.01, duration=0.02)

@@ -77,18 +77,18 @@ def scaled(robot: sp.Robot, dt: float) -> Move:
 
 def bounded(robot: sp.Robot, dt: float) -> Move:
     """A Servo with a bound on the norm of all speeds: what the slowest joint may do."""
-    limits = sp.Limits.of(robot, max_norm=float(robot.max_speed.min()))
+    limits = sp.Limits.for_robot(robot, max_norm=float(robot.max_speed.min()))
     return sp.Servo(robot, dt=dt, limits=limits)
 
 
 def gentle(robot: sp.Robot, dt: float) -> Move:
     """A Servo with a bound on each joint's acceleration."""
-    return sp.Servo(robot, dt=dt, limits=sp.Limits.of(robot, max_acceleration=GENTLE))
+    return sp.Servo(robot, dt=dt, limits=sp.Limits.for_robot(robot, max_acceleration=GENTLE))
 
 
 def stepped(step: sp.motion.step.Step, robot: sp.Robot, dt: float) -> Move:
     """A Servo with another step, inside the robot's limits of position and speed."""
-    return sp.Servo(robot, dt=dt, step=step, limits=sp.Limits.of(robot), gain=GAIN)
+    return sp.Servo(robot, dt=dt, step=step, limits=sp.Limits.for_robot(robot), gain=GAIN)
 
 
 def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
@@ -101,24 +101,24 @@ def weighted(robot: sp.Robot, dt: float) -> Move:
     """The default rule, where a joint counts the less the faster it may be."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     weight = (robot.max_speed.min() / robot.max_speed) ** 2
-    return stepped(sp.WeightedDLS(rule, joint_weight=weight), robot, dt)
+    return stepped(sp.steps.WeightedDLS(rule, joint_weight=weight), robot, dt)
 
 
 def wristed(robot: sp.Robot, dt: float) -> Move:
     """Two problems, one of the arm and one of its wrist."""
-    return stepped(sp.SphericalWrist.of(robot), robot, dt)
+    return stepped(sp.steps.SphericalWrist.for_robot(robot), robot, dt)
 
 
 def filtered(robot: sp.Robot, dt: float, *, printed: bool = False) -> Move:
     """Numerical filtering with the largest gain of `SpeedBound`."""
     gain = sp.damping.SpeedBound.for_robot(robot).max_gain
-    return stepped(sp.NumericalFilter(gain, printed=printed), robot, dt)
+    return stepped(sp.steps.NumericalFilter(gain, printed=printed), robot, dt)
 
 
 def avoiding(robot: sp.Robot, dt: float) -> Move:
     """The default rule, and self-motion away from singularities."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
-    step = sp.NullSpace(sp.DLS(rule), sp.criteria.Manipulability(robot))
+    step = sp.redundancy.NullSpace(sp.DLS(rule), sp.criteria.Manipulability(robot))
     servo = sp.Servo(robot, dt=dt)
     return sp.Servo(robot, dt=dt, step=step, limits=servo.limits)
 
@@ -201,11 +201,15 @@ METHODS = (
     Method("SphericalWrist", wristed, "arm and wrist apart", robots=("puma560", "iiwa14")),
     Method("NumericalFilter", filtered, "with the gain that asks what the motion needs"),
     Method("NumericalFilter, printed", partial(filtered, printed=True), "with the paper's gain"),
-    Method("SDLS", partial(stepped, sp.SDLS(SELECTIVE)), "selective damping, as in the paper"),
-    Method("SDLS, soft", partial(stepped, sp.SDLS(SELECTIVE, soft=True)), "as in its program"),
-    Method("TruncatedSVD", partial(stepped, sp.TruncatedSVD()), "of the σ above σ₁/100"),
-    Method("Pseudoinverse", partial(stepped, sp.Pseudoinverse()), "inside limits"),
-    Method("Transpose", partial(stepped, sp.Transpose()), "inside limits"),
+    Method(
+        "SDLS", partial(stepped, sp.steps.SDLS(SELECTIVE)), "selective damping, as in the paper"
+    ),
+    Method(
+        "SDLS, soft", partial(stepped, sp.steps.SDLS(SELECTIVE, soft=True)), "as in its program"
+    ),
+    Method("TruncatedSVD", partial(stepped, sp.steps.TruncatedSVD()), "of the σ above σ₁/100"),
+    Method("Pseudoinverse", partial(stepped, sp.steps.Pseudoinverse()), "inside limits"),
+    Method("Transpose", partial(stepped, sp.steps.Transpose()), "inside limits"),
     Method("plain pinv", plain, "np.linalg.pinv(J) @ e, no limits", ours=False),
     Method(
         "plain pinv, clipped", partial(plain, clip=True), "each speed cut to its limit", ours=False

@@ -1,7 +1,7 @@
 // Every damping rule of the literature: spectrum -> λ².
 //
 // The damped step is q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e; per singular direction the gain is σ/(σ² + λ²). A rule
-// chooses λ². Its twin in Python, src/supple/motion/damping.py, reads like the paper and cites it;
+// chooses λ². Its twin in Python, src/supple/motion/damping/, reads like the paper and cites it;
 // tests/motion ties the two together.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Numerical filtering: damps the direction û of the task that J moves least, and hardly the others.
 //
 // û is remembered from step to step, an array that is handed in and comes back improved by one
-// inverse iteration. The twins in Python, src/supple/motion/filtering.py, read like the paper
+// inverse iteration. The twins in Python, src/supple/motion/steps/filtering.py, read like the paper
 // (Maciejewski & Klein 1988) and cite it; tests/motion ties the two together.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Using the freedom that a task leaves: (J, e, v) -> q̇, and several tasks in order of priority.
 //
 // v = -gain ∇h (n) is what a criterion asks for, computed elsewhere. The twins in Python,
-// src/supple/motion/redundancy.py and priority.py, read like the papers and cite them;
+// src/supple/motion/redundancy/, read like the papers and cite them;
 // tests/kernel/test_redundancy_lanes.py ties the two together.
 #pragma once
 

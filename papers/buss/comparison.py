@@ -43,7 +43,7 @@ class Comparison:
     @classmethod
     def of(cls, shape: Shape, lambdas: tuple[float, ...], progress: Progress) -> Comparison:
         """Run everything; runs with the program's constants are reused."""
-        steps: dict[Hashable, Step] = {"pinv_uncapped": supple.TruncatedSVD(0.01)}
+        steps: dict[Hashable, Step] = {"pinv_uncapped": supple.steps.TruncatedSVD(0.01)}
         steps |= dict(figures.methods(shape).items())
         steps |= {(lam, False): figures.dls(lam) for lam in lambdas}
         steps |= {(lam, True): figures.dls(lam, clamped=True) for lam in lambdas}

@@ -79,26 +79,30 @@ def dls(lam: float, *, clamped: bool = False) -> Step:
     """Return DLS with angles clamped to 45°; clamped (DLS'): the error of each end effector is
     clamped to D_max, or more by how far its target moved away.
     """
-    plain = supple.ClampAngle(
+    plain = supple.steps.AngleClamp(
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
     )
-    return supple.StatefulStep(supple.AdaptiveClampError(plain, D_MAX)) if clamped else plain
+    return (
+        supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(plain, D_MAX))
+        if clamped
+        else plain
+    )
 
 
-def transpose() -> supple.ClampAngle:
+def transpose() -> supple.steps.AngleClamp:
     """Return the transpose with angles clamped to 30°."""
-    return supple.ClampAngle(supple.Transpose(), math.radians(30))
+    return supple.steps.AngleClamp(supple.steps.Transpose(), math.radians(30))
 
 
 def methods(shape: Shape) -> dict[str, Step]:
     """Return the methods of the program with its constants."""
-    selective = supple.SDLS(math.radians(45), soft=True)
+    selective = supple.steps.SDLS(math.radians(45), soft=True)
     return {
         "transpose": transpose(),
-        "pinv": supple.ClampAngle(supple.TruncatedSVD(0.01), math.radians(5)),
+        "pinv": supple.steps.AngleClamp(supple.steps.TruncatedSVD(0.01), math.radians(5)),
         "dls": dls(shape.lambdas[0]),
         "dls_clamped": dls(shape.lambdas[1], clamped=True),
-        "sdls": supple.StatefulStep(supple.AdaptiveClampError(selective, D_MAX)),
+        "sdls": supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(selective, D_MAX)),
     }
 
 

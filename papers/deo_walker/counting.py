@@ -27,7 +27,7 @@ def iterations(
     needing = [
         each
         for each in linearizations
-        if np.linalg.norm(supple.Pseudoinverse()(each)) > max_speed * (1 + tolerance)
+        if np.linalg.norm(supple.steps.Pseudoinverse()(each)) > max_speed * (1 + tolerance)
     ]
     newton, reciprocal = (supple.damping.Optimal(max_speed, newton=form) for form in (True, False))
 

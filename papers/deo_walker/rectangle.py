@@ -101,7 +101,7 @@ def planar(progress: Progress) -> Outcome:
     once around the rectangle: with the pseudoinverse, and with the damping that just keeps Δ = 5.
     """
     steps: dict[str, Step] = {
-        "pseudoinverse": supple.Pseudoinverse(),
+        "pseudoinverse": supple.steps.Pseudoinverse(),
         "optimal damping": supple.DLS(supple.damping.Optimal(MAX_SPEED)),
     }
     motions = {name: around(step, 2000, gain=0.0) for name, step in each(steps.items(), progress)}

@@ -42,7 +42,7 @@ def puma(progress: Progress) -> Outcome:
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
     begin = robot.fk(START)[:3, 3]
     steps: dict[str, Step] = {
-        "pinv": supple.Pseudoinverse(),
+        "pinv": supple.steps.Pseudoinverse(),
         "optimal": supple.DLS(supple.damping.Optimal(MAX_SPEED)),
     }
     motions, away = {}, {}

@@ -85,10 +85,12 @@ def obstacle(progress: Progress) -> Outcome:
     (25)-(29), elsewhere.
     """
     rest = supple.criteria.RestPosture(REFERENCE)
-    bounded = supple.TotalSpeed(MAX_SPEED, rest, PULL, alpha1=PULL**-0.5, switch=True)
+    bounded = supple.redundancy.TotalSpeed(MAX_SPEED, rest, PULL, alpha1=PULL**-0.5, switch=True)
     steps: dict[str, Step] = {
         "without the subtask": supple.DLS(supple.damping.Optimal(MAX_SPEED)),
-        "subtask, undamped (20)": supple.NullSpace(supple.Pseudoinverse(), rest, PULL),
+        "subtask, undamped (20)": supple.redundancy.NullSpace(
+            supple.steps.Pseudoinverse(), rest, PULL
+        ),
         "subtask, damped (25)": bounded,
     }
     motions = {name: around(step, 4000, FEEDBACK) for name, step in each(steps.items(), progress)}

@@ -13,17 +13,8 @@ from supple.papers.maciejewski_klein.courses import MAX_GAIN, PUMA, C
 from supple.papers.maciejewski_klein.methods import GAIN
 from supple.papers.style import Array
 
-from supple import (
-    LeastDirection,
-    Limits,
-    Linearization,
-    NumericalFilter,
-    OrientationTask,
-    PositionTask,
-    Servo,
-    StatefulStep,
-    damping,
-)
+from supple import Limits, Linearization, OrientationTask, PositionTask, Servo, damping
+from supple.steps import NumericalFilter, SingularDirection, StatefulStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +71,7 @@ def estimated(J: Array, u: Array, damped: bool) -> Estimate:
     The damped form is the paper's: λ² from eq. (14) for the previous estimate, eqs. (22)-(26).
     """
     bound = damping.SpeedBound(MAX_GAIN)
-    now = LeastDirection.of(Linearization(J[0], np.zeros(6)))
+    now = SingularDirection.exact(Linearization(J[0], np.zeros(6)))
     sigma, alignment = [now.sigma], [1.0]
     for each, true in zip(J[1:], u[1:], strict=True):
         lambda2 = bound(Linearization(np.array([[now.sigma]]), np.ones(1))) if damped else 0.0

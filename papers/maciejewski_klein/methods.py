@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from supple.papers.style import Array
 
-from supple import DLS, Limits, NumericalFilter, Robot, StatefulStep, Trajectory, damping, track
+from supple import DLS, Limits, Robot, Trajectory, damping, track
+from supple.steps import NumericalFilter, StatefulStep
 
 LABELS = {
     "constant": "constant λ",

@@ -11,7 +11,8 @@ from supple.papers.experiment import Claim, Outcome, Progress, experiment
 from supple.papers.maciejewski_klein.courses import MAX_GAIN, PUMA, A, B, C, Runs, followed_by_all
 from supple.papers.maciejewski_klein.methods import DEVIATIONS, LABELS, error, norm, percent
 
-from supple import DLS, LeastDirection, Linearization, Trajectory, damping, steps
+from supple import DLS, Linearization, Trajectory, damping
+from supple.steps import SingularDirection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +78,7 @@ def _lost_share(runs: Runs) -> tuple[float, float]:
     lost = moved.asked - moved.velocity
     along = np.einsum("ki,ki->k", np.linalg.svd(J)[0][:, :, -1], lost)
     unit = moved.asked / norm(moved.asked)[:, None]
-    best = steps(DLS(damping.Optimal(max_speed=MAX_GAIN)), J, unit)[0]
+    best = DLS(damping.Optimal(max_speed=MAX_GAIN))(Linearization(J, unit))
     least = norm(unit - np.einsum("kij,kj->ki", J, best))
     share = float(np.sqrt((along**2).sum() / (lost**2).sum()))
     return share, float(error(moved).sum() / least.sum())
@@ -192,7 +193,7 @@ def _switch(moved: Trajectory) -> tuple[float, int, float]:
     turned = np.degrees(np.arccos(np.minimum(np.abs((u[1:] * u[:-1]).sum(axis=1)), 1)))
     half = len(turned) // 2
     at = half + int(turned[half:].argmax())
-    estimate = LeastDirection.of(Linearization(J[0], np.zeros(6)))
+    estimate = SingularDirection.exact(Linearization(J[0], np.zeros(6)))
     aligned = []
     for now, least in zip(J, u, strict=True):
         estimate = estimate.update(now)

@@ -37,14 +37,14 @@ def one_link(progress: Progress) -> Outcome:
     J = link.jacobian(theta[:, None])[:, :1]
     asked = np.ones((len(theta), 1))
 
-    def speed_by(step: supple.DLS | supple.Pseudoinverse) -> Array:
-        return supple.steps(step, J, asked)[0][:, 0].astype(np.float64)
+    def speed_by(step: supple.DLS | supple.steps.Pseudoinverse) -> Array:
+        return step(supple.Linearization(J, asked))[:, 0]
 
     speeds = {
         alpha: speed_by(supple.DLS(supple.damping.Constant(alpha**2)))
         for alpha in each(ALPHAS, progress)
     }
-    pinv = speed_by(supple.Pseudoinverse())
+    pinv = speed_by(supple.steps.Pseudoinverse())
     peak = {alpha: float(np.abs(speed).max()) for alpha, speed in speeds.items()}
     at = {a: float(abs(np.sin(theta[np.abs(speed).argmax()]))) for a, speed in speeds.items()}
     jump = max(float(np.abs(np.diff(speed)).max()) for speed in speeds.values())
@@ -199,8 +199,9 @@ def conditioning(progress: Progress) -> Outcome:
 
 def _added(J: Array, v: Array, alpha: float) -> Array:
     """Return ‖δr‖/‖v̂‖, the increase of the least-squares residual by damping."""
-    exact = supple.steps(supple.Pseudoinverse(), J, v)[0]
-    damped = supple.steps(supple.DLS(supple.damping.Constant(alpha**2)), J, v)[0]
+    many = supple.Linearization(J, v)
+    exact = supple.steps.Pseudoinverse()(many)
+    damped = supple.DLS(supple.damping.Constant(alpha**2))(many)
     change = np.einsum("kmn,kn->km", J, exact - damped)
     return np.asarray(np.linalg.norm(change, axis=1) / np.linalg.norm(v, axis=1))
 

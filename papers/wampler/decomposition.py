@@ -70,8 +70,8 @@ def wrist(progress: Progress) -> Outcome:
 def difference(J: Array, v: Array, alpha: float) -> Array:
     """Return ‖parts - whole‖/‖whole‖ of many J (k, 6, 6) and v̂ (k, 6)."""
     rule = supple.damping.Constant(alpha**2)
-    whole, _ = supple.steps(supple.DLS(rule), J, v)
-    step = supple.SphericalWrist(rule, rule)
+    whole = supple.DLS(rule)(supple.Linearization(J, v))
+    step = supple.steps.SphericalWrist(rule, rule)
     parts = [step(supple.Linearization(*each)) for each in zip(J, v, strict=True)]
     return np.asarray(np.linalg.norm(parts - whole, axis=1) / np.linalg.norm(whole, axis=1))
 

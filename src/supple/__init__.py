@@ -1,90 +1,40 @@
-"""Inverse kinematics that stays smooth, bounded and fast through singularities."""
+"""Inverse kinematics that stays smooth, bounded and fast through singularities.
 
-from supple import poses
+The main names are here. More are in the modules `supple.damping` (damping rules), `supple.steps`
+(steps besides `DLS`), `supple.redundancy` and `supple.criteria` (redundant robots), `supple.poses`
+(conversions and interpolation) and `supple.errors`.
+"""
+
+from supple import criteria, damping, errors, poses, redundancy, steps
 from supple.control.servo import Servo
 from supple.control.status import StepStatus
 from supple.control.tracking import track
 from supple.control.trajectory import Trajectory
-from supple.control.velocity import step
-from supple.describe import Description
-from supple.errors import (
-    DescriptionError,
-    InputError,
-    MissingExtraError,
-    SuppleError,
-    UnknownNameError,
-)
-from supple.gpu.runtime import DeviceError, DeviceInfo, devices
+from supple.gpu.runtime import DeviceInfo, devices
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
 from supple.ik.solution import BatchSolution, Solution, Solutions
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot, dh, load, mjcf, urdf
-from supple.motion import (
-    DLS,
-    SDLS,
-    AdaptiveClampError,
-    Augmented,
-    AxisTask,
-    ClampAngle,
-    ClampError,
-    GradientProjection,
-    LeastDirection,
-    Limits,
-    Linearization,
-    NullSpace,
-    NumericalFilter,
-    OrientationTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    Priority,
-    Pseudoinverse,
-    Report,
-    SphericalWrist,
-    StatefulStep,
-    TotalSpeed,
-    Transpose,
-    TruncatedSVD,
-    Wampler,
-    WeightedDLS,
-    alternate_jacobian,
-    criteria,
-    damping,
-    explain,
-    leak,
-    linearize,
-    steps,
-)
+from supple.motion.diagnostics import Report, explain
+from supple.motion.layout import linearize
+from supple.motion.limits import Limits
+from supple.motion.linearization import Linearization
+from supple.motion.steps.step import DLS
+from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.poses import pose
 
 __all__ = [
     "DLS",
-    "SDLS",
-    "AdaptiveClampError",
-    "Augmented",
     "AxisTask",
     "BatchSolution",
-    "ClampAngle",
-    "ClampError",
-    "Description",
-    "DescriptionError",
-    "DeviceError",
     "DeviceInfo",
-    "GradientProjection",
-    "InputError",
-    "LeastDirection",
     "Limits",
     "Linearization",
-    "MissingExtraError",
-    "NullSpace",
-    "NumericalFilter",
     "OrientationTask",
     "PoseTask",
     "PositionTask",
     "PostureTask",
-    "Priority",
-    "Pseudoinverse",
     "Report",
     "Robot",
     "Servo",
@@ -92,40 +42,34 @@ __all__ = [
     "Solutions",
     "SolveReport",
     "SolveStatus",
-    "SphericalWrist",
-    "StatefulStep",
     "StepStatus",
-    "SuppleError",
-    "TotalSpeed",
     "Trajectory",
-    "Transpose",
-    "TruncatedSVD",
-    "UnknownNameError",
-    "Wampler",
-    "WeightedDLS",
     "__version__",
-    "alternate_jacobian",
     "criteria",
     "damping",
     "devices",
     "dh",
+    "errors",
     "explain",
-    "leak",
     "linearize",
     "load",
     "mjcf",
     "pose",
     "poses",
+    "redundancy",
     "solve",
-    "step",
     "steps",
     "track",
     "urdf",
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> str:
-    """`__version__`, looked up when asked for: doing so takes a quarter of the import's time."""
+    """Look up `__version__` on first use, which would take a quarter of the import time."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -6,6 +6,20 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+__all__ = [
+    "DescriptionError",
+    "DeviceError",
+    "InputError",
+    "MissingExtraError",
+    "SuppleError",
+    "UnknownNameError",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _MAX_NAMES = 20  # listed in one message
 _MAX_CHARACTERS = 80  # of one value in a message
 _MAX_COMPARED = 1000  # names searched for similar ones, which is slow
@@ -42,6 +56,10 @@ class MissingExtraError(SuppleError, ImportError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.extra, self.purpose), vars(self))
+
+
+class DeviceError(SuppleError, RuntimeError):
+    """A GPU, its driver or its compiler is not available or failed."""
 
 
 def short_repr(value: object) -> str:

@@ -39,8 +39,10 @@ LOOP = r"""
 import ctypes, json
 import numpy as np
 import supple
-from supple import DLS, Limits, NumericalFilter, PositionTask, PostureTask, Priority, Servo, damping
-from supple import SDLS, WeightedDLS
+from supple import DLS, Limits, PositionTask, PostureTask, Servo, damping
+from supple.steps import NumericalFilter
+from supple.redundancy import Priority
+from supple.steps import SDLS, WeightedDLS
 
 count = ctypes.CDLL(None).heap_calls
 count.restype = ctypes.c_long
@@ -53,8 +55,8 @@ out = np.empty(7)
 
 
 def loops():
-    narrow = Limits.of(panda, speed=0.02, max_acceleration=5.0, max_norm=0.05)
-    scaled = Limits.of(panda, speed=0.02, mode="scale")
+    narrow = Limits.for_robot(panda, speed_factor=0.02, max_acceleration=5.0, max_norm=0.05)
+    scaled = Limits.for_robot(panda, speed_factor=0.02, mode="scale")
     optimal, region = DLS(damping.Optimal(0.5)), DLS(damping.Region(0.1, 0.5), "svd")
     weighted = WeightedDLS(damping.Constant(0.01), None, np.arange(1.0, 8.0))
     both = (twist, T)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from loops import robot
-from supple import DLS, Limits, OrientationTask, PositionTask, Priority, Servo, damping
+from supple import DLS, Limits, OrientationTask, PositionTask, Servo, damping
+from supple.redundancy import Priority
 
 
 def test_at_limits_a_lower_task_takes_nothing_from_a_higher_one() -> None:
     """The speed of the hand is missed by no more than without the task below it."""
     arm, dt, rng = robot("panda"), 0.01, np.random.default_rng(61)
-    slow = Limits.of(arm, speed=0.1)
+    slow = Limits.for_robot(arm, speed_factor=0.1)
     tasks = (PositionTask("panda_link8"), OrientationTask("panda_link8"))
     step = DLS(damping.Constant(1e-6))
     alone, missed = [], []

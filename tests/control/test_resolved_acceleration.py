@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot, run, turned
-from supple import DLS, Limits, PoseTask, PositionTask, Pseudoinverse, Servo, StepStatus, track
-from supple.motion import damping
+from supple import DLS, Limits, PoseTask, PositionTask, Servo, StepStatus, damping, track
+from supple.steps import Pseudoinverse
 
 AT = {
     "panda": np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6]),
@@ -172,7 +172,7 @@ def test_accelerations_alone_are_followed_as_they_are() -> None:
 def test_limits_hold(mode: Any) -> None:
     """Targets that jump, speeds and accelerations that are small: all hold, and it arrives."""
     arm, dt = robot("panda"), 0.005
-    limits = Limits.of(arm, max_acceleration=5.0, max_norm=1.0, mode=mode)
+    limits = Limits.for_robot(arm, max_acceleration=5.0, max_norm=1.0, mode=mode)
     servo = Servo(arm, dt=dt, order=2, limits=limits)
     q, before, seen = AT["panda"], np.zeros(7), set()
     for k in range(3):
@@ -192,7 +192,7 @@ def test_limits_hold(mode: Any) -> None:
 
 def test_a_singular_start_is_bounded() -> None:
     arm = robot("ur5e")
-    limits = Limits.of(arm, max_norm=1.0, max_acceleration=10.0)
+    limits = Limits.for_robot(arm, max_norm=1.0, max_acceleration=10.0)
     for step in (None, DLS(damping.Optimal(5.0)), Pseudoinverse()):
         servo = Servo(arm, dt=0.01, order=2, step=step, limits=limits)
         q, qd = run(servo, np.zeros(6), 100, velocity=np.ones(6), acceleration=np.ones(6))

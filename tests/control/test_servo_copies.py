@@ -11,24 +11,11 @@ import numpy as np
 import pytest
 
 from loops import Array, pose_of, robot, somewhere
-from supple import (
-    DLS,
-    AdaptiveClampError,
-    Augmented,
-    InputError,
-    Limits,
-    Linearization,
-    NullSpace,
-    NumericalFilter,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    Priority,
-    Servo,
-    StatefulStep,
-    damping,
-)
-from supple.motion.criteria import RestPosture
+from supple import DLS, Limits, Linearization, PoseTask, PositionTask, PostureTask, Servo, damping
+from supple.criteria import RestPosture
+from supple.errors import InputError
+from supple.redundancy import Augmented, NullSpace, Priority
+from supple.steps import AdaptiveErrorClamp, NumericalFilter, StatefulStep
 
 Q = somewhere("panda")
 TWIST = np.array([0.1, -0.2, 0.05, 0.3, 0.1, -0.2])
@@ -46,7 +33,7 @@ def own_criterion(q: Array) -> Array:
     return q - Q
 
 
-LIMITS = Limits.of(robot("panda"), max_acceleration=5.0, max_norm=1.0)
+LIMITS = Limits.for_robot(robot("panda"), max_acceleration=5.0, max_norm=1.0)
 STEPS: dict[str, Any] = {
     "default": None,
     "optimal": DLS(damping.Optimal(0.5)),
@@ -59,7 +46,7 @@ STEPS: dict[str, Any] = {
     "own rule": DLS(own_rule),
     "own step": own_step,
     "own criterion": NullSpace(DLS(own_rule), own_criterion),
-    "remembering": StatefulStep(AdaptiveClampError(DLS(damping.Constant(0.01)), 0.1)),
+    "remembering": StatefulStep(AdaptiveErrorClamp(DLS(damping.Constant(0.01)), 0.1)),
     "own in order": Priority(DLS(own_rule)),
 }
 

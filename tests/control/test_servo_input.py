@@ -13,24 +13,20 @@ from loops import Array, pose_of, robot, somewhere
 from names import without_addresses
 from supple import (
     DLS,
-    Augmented,
     AxisTask,
-    InputError,
     Limits,
-    NullSpace,
-    NumericalFilter,
     OrientationTask,
     PoseTask,
     PositionTask,
     PostureTask,
-    Priority,
     Servo,
-    StatefulStep,
-    WeightedDLS,
+    damping,
     track,
 )
-from supple.motion import damping
-from supple.motion.criteria import RestPosture
+from supple.criteria import RestPosture
+from supple.errors import InputError
+from supple.redundancy import Augmented, NullSpace, Priority
+from supple.steps import NumericalFilter, StatefulStep, WeightedDLS
 
 Q = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
 TWIST = np.array([0.1, 0.0, 0.1, 0.0, 0.2, 0.0])

@@ -10,19 +10,10 @@ import numpy as np
 import pytest
 
 from loops import NAMES, Array, robot, somewhere
-from supple import (
-    DLS,
-    Limits,
-    NullSpace,
-    PoseTask,
-    Priority,
-    Servo,
-    StepStatus,
-    Transpose,
-    WeightedDLS,
-)
-from supple.motion import damping
-from supple.motion.criteria import RestPosture
+from supple import DLS, Limits, PoseTask, Servo, StepStatus, damping
+from supple.criteria import RestPosture
+from supple.redundancy import NullSpace, Priority
+from supple.steps import Transpose, WeightedDLS
 
 MODES = ("exact", "scale")
 
@@ -193,7 +184,7 @@ def test_the_step_in_the_box_is_the_best_there_is(
 def test_scaling_keeps_the_direction_of_motion() -> None:
     """In mode "scale" q̇ is the unlimited one, shorter."""
     arm, step = robot("panda"), DLS(damping.Constant(1e-4))
-    servo = Servo(arm, dt=0.01, step=step, limits=Limits.of(arm, mode="scale", max_norm=2.0))
+    servo = Servo(arm, dt=0.01, step=step, limits=Limits.for_robot(arm, mode="scale", max_norm=2.0))
     free = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
     rng = np.random.default_rng(1)
     for k in range(50):

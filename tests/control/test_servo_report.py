@@ -9,23 +9,10 @@ import numpy as np
 import pytest
 
 from loops import Array, robot, somewhere
-from supple import (
-    DLS,
-    Augmented,
-    Limits,
-    NullSpace,
-    NumericalFilter,
-    PoseTask,
-    PostureTask,
-    Priority,
-    Pseudoinverse,
-    Report,
-    Servo,
-    StatefulStep,
-    WeightedDLS,
-    damping,
-)
-from supple.motion.criteria import RestPosture
+from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, damping
+from supple.criteria import RestPosture
+from supple.redundancy import Augmented, NullSpace, Priority
+from supple.steps import NumericalFilter, Pseudoinverse, StatefulStep, WeightedDLS
 
 Q = somewhere("panda")
 STEPS: dict[str, Any] = {
@@ -45,12 +32,12 @@ STEPS: dict[str, Any] = {
     "own rule": DLS(lambda lin: 0.01 + lin.change),
 }
 LIMITS = {
-    "own": Limits.of(robot("panda")),
-    "slow": Limits.of(robot("panda"), speed=0.1),
-    "gentle": Limits.of(robot("panda"), max_acceleration=3.0),
-    "norm": Limits.of(robot("panda"), max_norm=0.2),
-    "all": Limits.of(robot("panda"), max_acceleration=3.0, speed=0.2, max_norm=0.3),
-    "scaled": Limits.of(robot("panda"), speed=0.1, mode="scale"),
+    "own": Limits.for_robot(robot("panda")),
+    "slow": Limits.for_robot(robot("panda"), speed_factor=0.1),
+    "gentle": Limits.for_robot(robot("panda"), max_acceleration=3.0),
+    "norm": Limits.for_robot(robot("panda"), max_norm=0.2),
+    "all": Limits.for_robot(robot("panda"), max_acceleration=3.0, speed_factor=0.2, max_norm=0.3),
+    "scaled": Limits.for_robot(robot("panda"), speed_factor=0.1, mode="scale"),
 }
 
 
@@ -150,7 +137,7 @@ def test_a_joint_that_cannot_stop_in_time_is_named_with_by_how_much() -> None:
 
 def test_a_norm_that_acts_is_named() -> None:
     arm = robot("panda")
-    servo = Servo(arm, dt=0.01, limits=Limits.of(arm, max_norm=0.1))
+    servo = Servo(arm, dt=0.01, limits=Limits.for_robot(arm, max_norm=0.1))
     servo(Q, np.full(6, 1e-3))
     assert servo.explain().max_norm is None
     servo(Q, np.full(6, 1.0))

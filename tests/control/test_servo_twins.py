@@ -8,38 +8,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-import supple
 from loops import Array, robot, somewhere
 from rules import EVERY, key
-from supple import (
-    DLS,
-    SDLS,
-    Augmented,
-    ClampAngle,
-    ClampError,
-    GradientProjection,
-    Limits,
-    Linearization,
-    NullSpace,
-    NumericalFilter,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    Priority,
-    Pseudoinverse,
-    Servo,
-    StatefulStep,
-    TotalSpeed,
-    Transpose,
-    TruncatedSVD,
-    Wampler,
-    WeightedDLS,
-)
+from supple import DLS, Limits, Linearization, PoseTask, PositionTask, PostureTask, Servo, damping
 from supple.control.controller import make_controller
-from supple.motion import damping
-from supple.motion.criteria import RestPosture
+from supple.criteria import RestPosture
 from supple.motion.layout import compile_tasks
 from supple.motion.linearization import stacked
+from supple.motion.task import as_tasks
+from supple.redundancy import (
+    Augmented,
+    GradientProjection,
+    NullSpace,
+    Priority,
+    TotalSpeed,
+    WeightedCriterion,
+)
+from supple.steps import (
+    SDLS,
+    AngleClamp,
+    ErrorClamp,
+    NumericalFilter,
+    Pseudoinverse,
+    StatefulStep,
+    Transpose,
+    TruncatedSVD,
+    WeightedDLS,
+)
 
 DT = 0.01
 REST = RestPosture(np.full(7, 0.2))
@@ -60,9 +55,9 @@ STEPS: tuple[Any, ...] = (
     Transpose(),
     SDLS(0.3),
     SDLS(0.3, soft=True),
-    ClampError(DLS(damping.Constant(0.04)), 0.2),
-    ClampAngle(SDLS(0.3), 0.05),
-    ClampAngle(ClampError(Pseudoinverse(), 0.2), 0.1),
+    ErrorClamp(DLS(damping.Constant(0.04)), 0.2),
+    AngleClamp(SDLS(0.3), 0.05),
+    AngleClamp(ErrorClamp(Pseudoinverse(), 0.2), 0.1),
     *(
         WeightedDLS(rule, task, joint)
         for rule in EVERY
@@ -75,7 +70,7 @@ STEPS: tuple[Any, ...] = (
     GradientProjection(damping.Constant(0.04), REST, 0.5),
     GradientProjection(damping.MayorgaRank(0.01, 0.04), REST, 0.5, alpha1=0.1),
     GradientProjection(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0), REST),
-    Wampler(0.1, 0.2, REST),
+    WeightedCriterion(0.1, 0.2, REST),
     TotalSpeed(0.6, REST),
     TotalSpeed(0.6, REST, switch=True),
 )
@@ -124,7 +119,7 @@ def test_a_filter_remembers_as_its_twin_does(printed: bool) -> None:
             np.testing.assert_allclose(q, expected, rtol=0, atol=1e-9)
         if not again:
             servo.reset()
-            twin.forget()
+            twin.reset()
 
 
 PAIR = (PositionTask("panda_hand_tcp", weight=2.0), PostureTask())
@@ -185,7 +180,7 @@ def in_python(step: Any) -> Any:
         DLS(damping.MayorgaRank(0.01, 0.04)),
         DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)),
         NullSpace(DLS(damping.Constant(0.04)), REST),
-        ClampError(SDLS(0.3), 0.2),
+        ErrorClamp(SDLS(0.3), 0.2),
         Priority(DLS(damping.Constant(0.04))),
         Priority(DLS(damping.MayorgaRank(0.01, 0.04))),
     ],
@@ -198,7 +193,7 @@ def test_a_step_of_the_users_own_is_as_good(step: Any, order: int) -> None:
     own: Any = Priority(in_python(step.steps)) if isinstance(step, Priority) else in_python(step)
     several = isinstance(step, Priority)
     tasks: Any = TRIPLE if several else PoseTask()
-    assert make_controller(own, compile_tasks(arm, supple.motion.as_tasks(tasks))).own is not None
+    assert make_controller(own, compile_tasks(arm, as_tasks(tasks))).own is not None
     servos = [
         Servo(arm, tasks, dt=DT, step=one, limits=Limits.none(arm), order=order)
         for one in (step, own)

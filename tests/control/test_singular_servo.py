@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from loops import SINGULAR, Array, moved, pose_of, robot, run, turned
-from supple import DLS, SDLS, Limits, NumericalFilter, PoseTask, PositionTask, Servo, track
-from supple.motion import damping
+from supple import DLS, Limits, PoseTask, PositionTask, Servo, damping, track
+from supple.steps import SDLS, NumericalFilter
 
 STEPS: dict[str, Any] = {
     "default": None,
@@ -53,7 +53,7 @@ def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
     arm, least = robot(name), lost(name, q0)
     across = np.linspace(1, 2, 6)
     across -= across @ least * least
-    limits = Limits.of(arm, max_norm=0.8)
+    limits = Limits.for_robot(arm, max_norm=0.8)
     for twist in (least, -least, 0.3 * across, least + across, 1e-9 * least, 1e3 * least):
         servo = Servo(arm, task(name), dt=0.01, step=STEPS[way], limits=limits)
         q, qd = run(servo, q0, 60, velocity=wish(name, twist))
@@ -74,7 +74,7 @@ def test_a_target_beside_a_singularity_is_reached_out_of_it(
     if "elbow" in place:
         away[2] = 0.5
     target = pose_of(name, q0 + side * away)
-    servo = Servo(arm, dt=0.01, step=STEPS[way], limits=Limits.of(arm, max_norm=1.0))
+    servo = Servo(arm, dt=0.01, step=STEPS[way], limits=Limits.for_robot(arm, max_norm=1.0))
     q, qd = run(servo, q0, 800, target=target)
     assert (np.linalg.norm(qd, axis=1) <= 1.0).all()
     assert sigma(name, q[-1]) > 5e-3
@@ -114,7 +114,7 @@ def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -
     delta, step = 3.0, STEPS[way]
     if order == 2 and way == "optimal":
         step = DLS(damping.Optimal(100.0))  # it bounds accelerations then
-    limits = Limits.of(arm, max_norm=delta)
+    limits = Limits.for_robot(arm, max_norm=delta)
     result = track(
         arm, start, target=target, dt=0.01, duration=7.0, step=step, limits=limits, order=order
     )
@@ -127,7 +127,7 @@ def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -
 def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
     """Even the pseudoinverse, which is unbounded itself, and at σ from 1e-3 to 1e-15."""
     arm = robot("ur5e")
-    limits = Limits.of(arm, max_norm=1.0)
+    limits = Limits.for_robot(arm, max_norm=1.0)
     for power in range(3, 16):
         q0 = SINGULAR["ur5e wrist"][1].copy()
         q0[4] = 10.0**-power
@@ -157,7 +157,7 @@ def test_a_twist_leads_out_of_a_singularity(place: str) -> None:
     arm = robot(name)
     across = np.linspace(1, 2, 6)
     across -= across @ lost(name, q0) * lost(name, q0)
-    servo = Servo(arm, dt=0.01, limits=Limits.of(arm, max_norm=1.0))
+    servo = Servo(arm, dt=0.01, limits=Limits.for_robot(arm, max_norm=1.0))
     q, qd = run(servo, q0, 100, velocity=0.2 * lost(name, q0) + 0.1 * across)
     assert (np.linalg.norm(qd, axis=1) <= 1.0).all()
     assert sigma(name, q[-1]) > 1e-2

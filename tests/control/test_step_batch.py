@@ -1,4 +1,4 @@
-"""Laws of supple.step: a batch is the first step of a Servo for each, on any lane and thread."""
+"""Laws of a step's velocities: a batch is the first step of a Servo for each of its rows."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-import supple
-from batch_steps import STEPS, hold_optimal, some
+from batch_steps import STEPS, hold_optimal, optimal, some, velocities
 from loops import SINGULAR, robot
 from rules import EVERY
 from supple import (
     DLS,
-    Augmented,
-    InputError,
     Limits,
-    NullSpace,
+    Linearization,
     PoseTask,
     PositionTask,
     PostureTask,
-    Priority,
-    Pseudoinverse,
     Servo,
     damping,
-    steps,
 )
+from supple.criteria import RestPosture
+from supple.errors import InputError
+from supple.redundancy import Augmented, NullSpace, Priority
+from supple.steps import AngleClamp, Pseudoinverse
 
 CURVED = DLS(damping.Curvature(0.01))
 
@@ -36,8 +34,8 @@ def test_without_limits_it_is_the_step_of_the_jacobian(rule: Any) -> None:
     q, twist = some("panda", 40)
     for dtype in (np.float64, np.float32):
         at, asked = q.astype(dtype), twist.astype(dtype)
-        found = supple.step(robot("panda"), at, asked, step=DLS(rule))
-        expected, _ = steps(DLS(rule), robot("panda").jacobian(at), asked)
+        found = velocities(robot("panda"), at, asked, step=DLS(rule))
+        expected = DLS(rule)(Linearization(robot("panda").jacobian(at), asked))
         assert found.dtype == dtype
         assert (found == expected).all()
 
@@ -45,8 +43,8 @@ def test_without_limits_it_is_the_step_of_the_jacobian(rule: Any) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_every_kind_of_step(name: str) -> None:
     q, twist = some("panda", 40)
-    found = supple.step(robot("panda"), q, twist, step=STEPS[name])
-    expected, _ = steps(STEPS[name], robot("panda").jacobian(q), twist)
+    found = velocities(robot("panda"), q, twist, step=STEPS[name])
+    expected = STEPS[name](Linearization(robot("panda").jacobian(q), twist))
     assert (found == expected).all()
 
 
@@ -57,10 +55,10 @@ def test_with_limits_it_is_a_servos_first_step(step: Any, acceleration: float, m
     arm = robot("panda")
     q, twist = some("panda", 60, seed=1)
     q[::3] = np.where(np.arange(7) % 2, arm.lower, arm.upper) + 1e-3 * np.sin(q[::3])
-    limits = Limits.of(arm, max_norm=3.0, max_acceleration=acceleration, mode=mode)
+    limits = Limits.for_robot(arm, max_norm=3.0, max_acceleration=acceleration, mode=mode)
     qd = 0.1 * np.cos(np.arange(420)).reshape(60, 7)
-    found = supple.step(arm, q, twist, step=step, limits=limits, dt=0.01, qd=qd)
-    own = DLS(damping.Optimal.for_robot(arm)) if step is None else step
+    found = velocities(arm, q, twist, step=step, limits=limits, dt=0.01, qd=qd)
+    own = optimal(arm) if step is None else step
     servo = Servo(arm, dt=0.01, step=own, limits=limits)
     for i in range(60):
         servo.reset(qd[i])
@@ -80,13 +78,13 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
     twist = rng.normal(size=(200, 6)) * 10.0 ** rng.uniform(-3, 3, (200, 1))
     q, asked = (at + away).astype(dtype), twist.astype(dtype)
     bound = damping.Optimal.for_robot(arm).max_speed
-    hold_optimal(arm, q, asked, supple.step(arm, q, asked), bound)
+    hold_optimal(arm, q, asked, velocities(arm, q, asked), bound)
 
 
 def test_a_frame_that_nothing_moves() -> None:
     arm = robot("panda")
     for dtype in (np.float64, np.float32):
-        found = supple.step(
+        found = velocities(
             arm, arm.random(5, seed=0).astype(dtype), np.ones((5, 6), dtype), "panda_link0"
         )
         assert (found == 0).all()
@@ -95,14 +93,14 @@ def test_a_frame_that_nothing_moves() -> None:
 def test_batches_broadcast_and_threads_make_no_difference() -> None:
     arm = robot("panda")
     q, twist = some("panda", 3000)
-    found = supple.step(arm, q, twist)
-    assert (supple.step(arm, q, twist, threads=1) == found).all()
-    assert (supple.step(arm, q[7], twist[7]) == found[7]).all()
-    wide = supple.step(arm, q[:12].reshape(4, 1, 3, 7), twist[:3])
+    found = velocities(arm, q, twist)
+    assert (velocities(arm, q, twist, threads=1) == found).all()
+    assert (velocities(arm, q[7], twist[7]) == found[7]).all()
+    wide = velocities(arm, q[:12].reshape(4, 1, 3, 7), twist[:3])
     assert wide.shape == (4, 1, 3, 7)
-    assert (wide[2, 0, 1] == supple.step(arm, q[7], twist[1])).all()
-    assert supple.step(arm, q[:0], twist[:0]).shape == (0, 7)
-    mixed = supple.step(arm, q.astype(np.float32), twist)
+    assert (wide[2, 0, 1] == velocities(arm, q[7], twist[1])).all()
+    assert velocities(arm, q[:0], twist[:0]).shape == (0, 7)
+    mixed = velocities(arm, q.astype(np.float32), twist)
     assert mixed.dtype == np.float64
 
 
@@ -112,30 +110,30 @@ def test_several_frames_and_rows() -> None:
     twist = np.random.default_rng(0).normal(size=(30, len(two.tips), 6))
     J = two.jacobian(q).reshape(30, -1, two.dof)
     rule = DLS(damping.Constant(0.02))
-    expected, _ = steps(rule, J, twist.reshape(30, -1))
-    np.testing.assert_allclose(supple.step(two, q, twist, step=rule), expected, atol=1e-12)
+    expected = rule(Linearization(J, twist.reshape(30, -1)))
+    np.testing.assert_allclose(velocities(two, q, twist, step=rule), expected, atol=1e-12)
     arm = robot("panda")
     q, one = some("panda", 20)
-    v, _ = steps(rule, arm.jacobian(q)[:, :3], one[:, :3])
-    np.testing.assert_allclose(supple.step(arm, q, one, PositionTask(), step=rule), v, atol=1e-12)
-    body, _ = steps(rule, arm.jacobian(q, axes="body"), one)
-    found = supple.step(arm, q, one[:, None], [PoseTask(axes="body")], step=rule)
+    v = rule(Linearization(arm.jacobian(q)[:, :3], one[:, :3]))
+    np.testing.assert_allclose(velocities(arm, q, one, PositionTask(), step=rule), v, atol=1e-12)
+    body = rule(Linearization(arm.jacobian(q, axes="body"), one))
+    found = velocities(arm, q, one[:, None], [PoseTask(axes="body")], step=rule)
     np.testing.assert_allclose(found, body, atol=1e-12)
 
 
 def test_results_are_written_where_they_are_wanted() -> None:
     arm = robot("panda")
     q, twist = some("panda", 700)
-    limits = Limits.of(arm, max_acceleration=5.0)
+    limits = Limits.for_robot(arm, max_acceleration=5.0)
     qd = 0.1 * np.sin(q)
-    expected = supple.step(arm, q, twist, limits=limits, dt=0.01, qd=qd)
+    expected = velocities(arm, q, twist, limits=limits, dt=0.01, qd=qd)
     out = np.empty_like(q)
-    assert supple.step(arm, q, twist, limits=limits, dt=0.01, qd=qd, out=out) is out
+    assert velocities(arm, q, twist, limits=limits, dt=0.01, qd=qd, out=out) is out
     assert (out == expected).all()
-    assert supple.step(arm, q, twist, limits=limits, dt=0.01, qd=qd, out=qd) is qd
+    assert velocities(arm, q, twist, limits=limits, dt=0.01, qd=qd, out=qd) is qd
     assert (qd == expected).all()
     with pytest.raises(InputError, match=r"out must be a writable .* \(700, 7\)"):
-        supple.step(arm, q, twist, out=out[1:])
+        velocities(arm, q, twist, out=out[1:])
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
@@ -145,21 +143,21 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "batches that do not match": ({"twist": np.zeros((4, 6))}, "batch axes must broadcast"),
     "a q that is no number": ({"q": np.full((5, 7), np.nan)}, r"must be finite.*q\[0\] = \[nan"),
     "no task for each": ({"tasks": ["panda_hand"]}, r"twist must be \(\.\.\., 1, 6\)"),
-    "a posture": ({"tasks": PostureTask()}, "must be of frames"),
-    "a function": ({"step": lambda lin: lin.e}, "steps that supple has"),
-    "a rule": ({"step": damping.Constant(0.1)}, "DLS.rule. makes one"),
+    "a posture": ({"tasks": PostureTask()}, "takes tasks of frames"),
+    "a function": ({"step": AngleClamp(lambda lin: lin.e, 1.0)}, "steps of supple.steps"),
+    "a rule of one's own": ({"step": DLS(lambda lin: 0.1)}, "rules of supple.damping"),
     "a criterion": (
-        {"step": NullSpace(CURVED, supple.criteria.RestPosture(np.zeros(7)))},
-        "steps that supple has",
+        {"step": AngleClamp(NullSpace(CURVED, RestPosture(np.zeros(7))), 1.0)},
+        "steps of supple.steps",
     ),
-    "priorities": ({"step": Priority(CURVED), "tasks": ["panda_hand"]}, "steps that supple has"),
-    "weights of others": ({"step": Augmented(damping.Constant(0.1), (1.0, 2.0))}, "one for each"),
+    "priorities": ({"step": AngleClamp(Priority(CURVED), 1.0)}, "steps of supple.steps"),
+    "weights of others": ({"step": Augmented(damping.Constant(0.1), (1.0, 2.0))}, "one per task"),
     "limits without dt": ({"limits": True}, "limits need dt"),
-    "dt without limits": ({"dt": 0.1}, "dt is for limits"),
+    "dt without limits": ({"dt": 0.1}, "dt needs limits"),
     "a dt of zero": ({"limits": True, "dt": 0.0}, "dt must be"),
     "limits of others": ({"limits": robot("ur5e"), "dt": 0.1}, "limits must be Limits of 7"),
     "no qd": ({"limits": 3.0, "dt": 0.1}, "need qd"),
-    "a stream": ({"stream": 1}, "stream is for arrays in a GPU's memory"),
+    "a stream": ({"stream": 1}, "stream is for arrays in GPU memory"),
     "a device": ({"device": "tpu"}, "device must be"),
     "threads on a GPU": ({"device": "cuda", "threads": 2}, "threads is for device='cpu'"),
 }
@@ -169,15 +167,20 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_it_does_not_take_is_said(what: str) -> None:
     given, said = BAD[what]
     arm = robot("panda")
-    all_given: dict[str, Any] = {"robot": arm, "q": np.zeros((5, 7)), "twist": np.zeros((5, 6))}
+    all_given: dict[str, Any] = {
+        "robot": arm,
+        "step": optimal(arm),
+        "q": np.zeros((5, 7)),
+        "twist": np.zeros((5, 6)),
+    }
     all_given |= given
     limits = all_given.get("limits")
     if limits is True:
-        all_given["limits"] = Limits.of(arm)
+        all_given["limits"] = Limits.for_robot(arm)
     elif isinstance(limits, float):
-        all_given["limits"] = Limits.of(arm, max_acceleration=limits)
+        all_given["limits"] = Limits.for_robot(arm, max_acceleration=limits)
     with pytest.raises(InputError, match=said):
-        supple.step(**all_given)
+        all_given.pop("step").velocities(**all_given)
 
 
 def test_the_row_that_is_wrong_is_named() -> None:
@@ -185,6 +188,6 @@ def test_the_row_that_is_wrong_is_named() -> None:
     q, twist = some("panda", 600)
     twist[402, 3] = np.inf
     with pytest.raises(InputError, match=r"q\[402\] = .*twist\[402\] = .*inf"):
-        supple.step(arm, q, twist)
-    with pytest.raises(InputError, match=r"such that the step is; given: q = "):
-        supple.step(arm, q[0], 1e308 * np.ones(6), step=Pseudoinverse())
+        velocities(arm, q, twist)
+    with pytest.raises(InputError, match=r"resulting step must be finite; given: q = "):
+        velocities(arm, q[0], 1e308 * np.ones(6), step=Pseudoinverse())

@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot
-from supple import DLS, Limits, PoseTask, PositionTask, Servo, StepStatus, Trajectory, track
-from supple.motion import damping
+from supple import (
+    DLS,
+    Limits,
+    PoseTask,
+    PositionTask,
+    Servo,
+    StepStatus,
+    Trajectory,
+    damping,
+    track,
+)
 from supple.motion.layout import linearize
 
 Q = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
@@ -25,7 +34,7 @@ def target(t: float) -> Array:
 
 def motion(order: int = 1, **more: Any) -> Trajectory:
     arm = robot("panda")
-    limits = Limits.of(arm, speed=0.3, max_norm=0.9, max_acceleration=30.0)
+    limits = Limits.for_robot(arm, speed_factor=0.3, max_norm=0.9, max_acceleration=30.0)
     given: dict[str, Any] = {"target": target, "tasks": TASK, "dt": 0.01, "duration": 1.0}
     return track(arm, Q, order=order, limits=limits, **(given | more))
 
@@ -53,11 +62,12 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
     result, arm = motion(order), robot("panda")
     np.testing.assert_allclose(result.q[1:], result.q[:-1] + 0.01 * result.qd, rtol=0, atol=1e-15)
     for k in range(0, 100, 7):
-        J, e = linearize(arm, TASK, result.q[k], target(result.t[k]))
+        lin = linearize(arm, TASK, result.q[k], target(result.t[k]))
+        J, e = lin.J, lin.e
         sigma = np.linalg.svd(J, compute_uv=False)
         assert result.sigma_min[k] == pytest.approx(sigma[-1], abs=1e-14)
         np.testing.assert_allclose(result.velocity[k], J @ result.qd[k] / WEIGHTS, atol=1e-13)
-        after = linearize(arm, TASK, result.q[k + 1], target(result.t[k + 1]))[1] / WEIGHTS
+        after = linearize(arm, TASK, result.q[k + 1], target(result.t[k + 1])).e / WEIGHTS
         np.testing.assert_allclose(result.error[k], after, rtol=0, atol=1e-14)
         if order == 1:
             shift = np.asarray(target(result.t[k + 1]) - target(result.t[k]))[:3, 3] / 0.01
@@ -72,7 +82,7 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
 def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: StepStatus) -> None:
     """Each status is seen, and means what it says."""
     arm = robot("panda")
-    limits = Limits.of(arm, speed=speed, max_norm=0.9, mode=mode)
+    limits = Limits.for_robot(arm, speed_factor=speed, max_norm=0.9, mode=mode)
 
     def faster(t: float) -> Array:
         return moved(pose_of("panda", Q), np.array([0.05 * t, 0.5 * max(t - 0.5, 0.0) ** 2, 0.0]))
@@ -97,7 +107,7 @@ def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: St
 
 def test_a_track_is_a_servo_stepped_through_time() -> None:
     result, arm = motion(), robot("panda")
-    limits = Limits.of(arm, speed=0.3, max_norm=0.9, max_acceleration=30.0)
+    limits = Limits.for_robot(arm, speed_factor=0.3, max_norm=0.9, max_acceleration=30.0)
     servo = Servo(arm, TASK, dt=0.01, limits=limits)
     q = Q
     for k, (now, then) in enumerate(itertools.pairwise(result.t)):
@@ -128,7 +138,7 @@ def test_arrays_and_functions_are_the_same_courses() -> None:
 
 def test_speeds_at_the_start() -> None:
     arm = robot("panda")
-    limits = Limits.of(arm, max_acceleration=1.0)
+    limits = Limits.for_robot(arm, max_acceleration=1.0)
     start = np.full(7, 0.3)
     result = track(
         arm, Q, velocity=lambda t: np.zeros(6), dt=0.01, duration=0.1, limits=limits, qd0=start

@@ -138,7 +138,7 @@ for name, text in cases.items():
     try:
         sp.mjcf("main.xml")
         said = ""
-    except sp.SuppleError as error:
+    except sp.errors.SuppleError as error:
         said = str(error)
     took = time.process_time() - began
     memory = peak() // 1024

@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import (
-    AxisTask,
-    InputError,
-    OrientationTask,
-    PositionTask,
-    PostureTask,
-    SolveStatus,
-    solve,
-)
+from supple import AxisTask, OrientationTask, PositionTask, PostureTask, SolveStatus, solve
+from supple.errors import InputError
 from targets import apart, hold
 
 pytestmark = pytest.mark.cuda

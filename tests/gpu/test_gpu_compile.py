@@ -15,8 +15,6 @@ import pytest
 
 import supple
 from supple import AxisTask, PositionTask, PostureTask
-from supple.control.gpu_velocity import text_of
-from supple.control.velocity import velocity_ik
 from supple.errors import MissingExtraError
 from supple.gpu import cache
 from supple.gpu.runtime import compile_source
@@ -24,6 +22,8 @@ from supple.gpu.source import source
 from supple.ik.gpu import subproblems
 from supple.ik.gpu.position import KERNELS
 from supple.ik.problem import CompiledProblem, compile_problem
+from supple.motion.gpu_velocities import text_of
+from supple.motion.velocities import velocity_ik
 
 
 def compiled(problem: CompiledProblem | None, name: str, apart: bool = False, **ways: Any) -> bytes:
@@ -94,10 +94,11 @@ def test_what_reads_arrays_compiles() -> None:
 @pytest.mark.parametrize("what", ["optimal", "limits"])
 def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPLE_CACHE_DIR", str(tmp_path))
-    arm, step, limits = supple.load("panda"), None, None
+    arm, limits = supple.load("panda"), None
+    step = supple.DLS(supple.damping.Optimal.for_robot(arm))
     if what == "limits":
         step = supple.DLS(supple.damping.Curvature(0.01))
-        limits = supple.Limits.of(arm, max_norm=2.0, max_acceleration=5.0)
+        limits = supple.Limits.for_robot(arm, max_norm=2.0, max_acceleration=5.0)
     follower = velocity_ik(arm, None, step, limits, None if limits is None else 0.01)
     text = text_of(follower, np.dtype(np.float32 if what == "optimal" else np.float64))
     try:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, solve
+from supple import solve
+from supple.errors import InputError
 from supple.gpu import runtime
 
 
@@ -23,7 +24,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("cuda", "cuda.core", "cuda.bindings"):
         monkeypatch.setitem(sys.modules, name, None)
     robot = supple.load("panda")
-    with pytest.raises(supple.MissingExtraError, match=r'pip install "supple\[cuda\]"'):
+    with pytest.raises(supple.errors.MissingExtraError, match=r'pip install "supple\[cuda\]"'):
         solve(robot, np.eye(4), device="cuda")
     assert supple.devices() == ()
     runtime.driver.cache_clear()
@@ -33,7 +34,7 @@ def test_without_a_gpu() -> None:
     if supple.devices():
         pytest.skip("there is a GPU here")
     pytest.importorskip("cuda.core")
-    with pytest.raises(supple.DeviceError, match="needs an NVIDIA GPU and its driver"):
+    with pytest.raises(supple.errors.DeviceError, match="needs an NVIDIA GPU and its driver"):
         solve(supple.load("panda"), np.eye(4), device="cuda")
 
 
@@ -53,5 +54,5 @@ def test_a_precision_that_a_cpu_does_not_have() -> None:
     with pytest.raises(InputError, match="for a GPU alone: on the CPU floats search"):
         solve(robot, np.eye(4), precision="double")
     for device in ("cpu", "cuda"):
-        with pytest.raises(supple.UnknownNameError, match="precision 'single'"):
+        with pytest.raises(supple.errors.UnknownNameError, match="precision 'single'"):
             solve(robot, np.eye(4), precision="single", device=device)

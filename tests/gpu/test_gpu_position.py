@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import AxisTask, InputError, PositionTask, SolveStatus, solve
+from supple import AxisTask, PositionTask, SolveStatus, solve
+from supple.errors import InputError
 from targets import apart, boundary, hold
 
 pytestmark = pytest.mark.cuda
@@ -155,7 +156,9 @@ def test_devices_are_named() -> None:
     first, *_ = supple.devices()
     assert first.name == "cuda:0"
     assert first.architecture.startswith("sm_")
-    with pytest.raises(supple.DeviceError, match=r"'cuda:99' does not exist. Available: cuda:0"):
+    with pytest.raises(
+        supple.errors.DeviceError, match=r"'cuda:99' does not exist. Available: cuda:0"
+    ):
         solve(supple.load("panda"), np.eye(4), device="cuda:99")
 
 

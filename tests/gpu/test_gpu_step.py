@@ -1,4 +1,4 @@
-"""Laws of step on a GPU: those of the CPU, in float32 and float64, at singularities and limits."""
+"""Laws of velocities on a GPU: those of the CPU, in float32 and float64, also in graphs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import supple
-from batch_steps import STEPS, hold_optimal, some
+from batch_steps import STEPS, hold_optimal, optimal, some, velocities
 from loops import SINGULAR, robot
 from rules import EVERY
-from supple import DLS, InputError, Limits, PositionTask, damping
-from supple.control.velocity import velocity_ik
+from supple import DLS, Limits, PositionTask, damping
+from supple.errors import InputError
 from supple.gpu import runtime
 from supple.gpu.runtime import check, compile_source, device_named
+from supple.motion.velocities import velocity_ik
 
 pytestmark = pytest.mark.cuda
 
@@ -31,21 +31,24 @@ ALL_STEPS: dict[str, Any] = {name: DLS(rule) for name, rule in RULES.items()} | 
 def limits(kind: str) -> Limits:
     arm = robot("panda")
     if kind == "accelerating":
-        return Limits.of(arm, max_norm=2.0, max_acceleration=6.0)
-    return Limits.of(arm, max_norm=3.0, speed=0.5, mode=kind)  # type: ignore[arg-type]
+        return Limits.for_robot(arm, max_norm=2.0, max_acceleration=6.0)
+    return Limits.for_robot(arm, max_norm=3.0, speed_factor=0.5, mode=kind)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
     """Compile everything at once: the compiler lets go of the interpreter."""
-    from supple.control.gpu_velocity import text_of
+    from supple.motion.gpu_velocities import text_of
 
     arm, both = robot("panda"), (np.float64, np.float32)
-    wanted = [(arm, None, None, None, None, kind) for kind in both]
+    wanted = [(arm, None, optimal(arm), None, None, kind) for kind in both]
     wanted += [(arm, None, step, None, None, np.float64) for step in ALL_STEPS.values()]
     wanted += [(arm, None, DLS(RULES[name]), None, None, np.float32) for name in FLOATS]
-    wanted += [(arm, None, None, limits(kind), 0.01, dtype) for kind in LIMITED for dtype in both]
-    wanted += [(robot(name), None, None, None, None, np.float32) for name in NAMES]
+    wanted += [
+        (arm, None, optimal(arm), limits(kind), 0.01, dtype) for kind in LIMITED for dtype in both
+    ]
+    arms = [robot(name) for name in NAMES]
+    wanted += [(arm, None, optimal(arm), None, None, np.float32) for arm in arms]
     architecture = device_named("cuda")[1].architecture
     with ThreadPoolExecutor() as pool:
         texts = [text_of(velocity_ik(*given[:5]), np.dtype(given[5])) for given in wanted]
@@ -58,7 +61,7 @@ NAMES = sorted({name for name, _ in SINGULAR.values()})
 
 def both(*given: Any, **options: Any) -> tuple[Array, Array]:
     """On the CPU and on the GPU."""
-    return supple.step(*given, **options), supple.step(*given, **options, device="cuda")
+    return velocities(*given, **options), velocities(*given, **options, device="cuda")
 
 
 @pytest.mark.parametrize("name", ALL_STEPS)
@@ -73,8 +76,8 @@ def test_rules_in_float(name: str) -> None:
     """What is left of the task is as good as in double, to the rounding of floats."""
     q, twist = (x.astype(np.float32) for x in some("panda", 3000))
     arm, step = robot("panda"), DLS(RULES[name])
-    expected = supple.step(arm, q.astype(float), twist.astype(float), step=step)
-    found = supple.step(arm, q, twist, step=step, device="cuda")
+    expected = velocities(arm, q.astype(float), twist.astype(float), step=step)
+    found = velocities(arm, q, twist, step=step, device="cuda")
     assert found.dtype == np.float32
     J = arm.jacobian(q.astype(float))
     moved = np.einsum("kij,kj->ki", J, found - expected)
@@ -96,7 +99,7 @@ def test_singular_or_not_the_bound_holds_and_nothing_better_keeps_it(
     twist = rng.normal(size=(5000, 6)) * 10.0 ** rng.uniform(-6, 3, (5000, 1))
     twist[::50] = 0
     q, asked = (at + away).astype(dtype), twist.astype(dtype)
-    found = supple.step(arm, q, asked, device="cuda")
+    found = velocities(arm, q, asked, device="cuda")
     hold_optimal(arm, q, asked, found, damping.Optimal.for_robot(arm).max_speed)
 
 
@@ -105,7 +108,7 @@ def test_random_robots_keep_the_bound() -> None:
     q = arm.random(200_000, seed=rng).astype(np.float32)
     q[::7] = SINGULAR["panda"][1]  # (of those some wait for others)
     twist = (rng.normal(size=(200_000, 6)) * 10.0 ** rng.uniform(-9, 6, (200_000, 1))).astype("f4")
-    found = supple.step(arm, q, twist, device="cuda")
+    found = velocities(arm, q, twist, device="cuda")
     hold_optimal(arm, q, twist, found, damping.Optimal.for_robot(arm).max_speed)
 
 
@@ -166,7 +169,7 @@ def test_numpy_that_is_not_finite_is_refused() -> None:
     q, twist = some("panda", 300)
     q[17, 2] = np.nan
     with pytest.raises(InputError, match=r"q\[17\] = "):
-        supple.step(arm, q, twist, device="cuda")
+        velocities(arm, q, twist, device="cuda")
 
 
 # ---- arrays in the GPU's memory ------------------------------------------------------------------
@@ -177,22 +180,22 @@ def test_cupy_stays_on_the_gpu(cupy: ModuleType, dtype: type) -> None:
     arm = robot("panda")
     q, twist = (x.astype(dtype) for x in some("panda", 600))
     there = cupy.asarray(q).reshape(20, 30, 7), cupy.asarray(twist).reshape(20, 30, 6)
-    found = supple.step(arm, *there)
+    found = velocities(arm, *there)
     assert found.shape == (20, 30, 7)
-    expected = supple.step(arm, q, twist, device="cuda")
+    expected = velocities(arm, q, twist, device="cuda")
     assert (cupy.asarray(found).get().reshape(600, 7) == expected).all()
     out = cupy.full((20, 30, 7), np.nan, dtype)
-    assert supple.step(arm, *there, out=out) is out
+    assert velocities(arm, *there, out=out) is out
     assert (out.get().reshape(600, 7) == expected).all()
 
 
 def test_rows_that_are_no_numbers_get_zeros(cupy: ModuleType) -> None:
     arm = robot("panda")
     q, twist = (x.astype(np.float32) for x in some("panda", 300))
-    whole = supple.step(arm, q, twist, device="cuda")
+    whole = velocities(arm, q, twist, device="cuda")
     q[3, 0], q[4, 6], twist[5, 2], twist[6, 5] = np.nan, np.inf, -np.inf, np.nan
     twist[7] = 3e38  # (its square is none)
-    found = cupy.asarray(supple.step(arm, cupy.asarray(q), cupy.asarray(twist))).get()
+    found = cupy.asarray(velocities(arm, cupy.asarray(q), cupy.asarray(twist))).get()
     assert np.isfinite(found).all()
     assert (found[3:7] == 0).all()
     assert (np.linalg.norm(found[7]) <= damping.Optimal.for_robot(arm).max_speed).all()
@@ -203,15 +206,15 @@ def test_arrays_that_do_not_fit_are_refused(cupy: ModuleType) -> None:
     arm = robot("panda")
     q, twist = (cupy.asarray(x) for x in some("panda", 20))
     with pytest.raises(InputError, match=r"twist must be .* float64 on cuda:0, as q is"):
-        supple.step(arm, q, twist.astype(cupy.float32))
+        velocities(arm, q, twist.astype(cupy.float32))
     with pytest.raises(InputError, match="float32 or float64 and C-contiguous"):
-        supple.step(arm, q.astype(cupy.float16), twist)
+        velocities(arm, q.astype(cupy.float16), twist)
     with pytest.raises(InputError, match="C-contiguous"):
-        supple.step(arm, q[:, ::-1], twist)
+        velocities(arm, q[:, ::-1], twist)
     with pytest.raises(InputError, match=r"q must be up to .* \(\.\.\., 7\)"):
-        supple.step(arm, twist, twist)
+        velocities(arm, twist, twist)
     with pytest.raises(InputError, match="out must be"):
-        supple.step(arm, q, twist, out=twist)
+        velocities(arm, q, twist, out=twist)
 
 
 def test_a_graph_of_torch_follows_what_changes(torch: ModuleType) -> None:
@@ -219,17 +222,17 @@ def test_a_graph_of_torch_follows_what_changes(torch: ModuleType) -> None:
     data = [tuple(x.astype(np.float32) for x in some("panda", 5000, seed)) for seed in range(3)]
     q, twist = (torch.tensor(x, device="cuda") for x in data[0])
     out = torch.empty_like(q)
-    supple.step(arm, q, twist, out=out)  # compiles
+    velocities(arm, q, twist, out=out)  # compiles
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        supple.step(arm, q, twist, out=out, stream=torch.cuda.current_stream())
+        velocities(arm, q, twist, out=out, stream=torch.cuda.current_stream())
         q += 0.01 * out  # a control loop: where they go is in the graph, too
     for at, asked in data:
         q.copy_(torch.tensor(at))
         twist.copy_(torch.tensor(asked))
         graph.replay()
         torch.cuda.synchronize()
-        expected = supple.step(arm, at, asked, device="cuda")
+        expected = velocities(arm, at, asked, device="cuda")
         assert (out.cpu().numpy() == expected).all()
         np.testing.assert_allclose(q.cpu().numpy(), at + np.float32(0.01) * expected, atol=1e-6)
 
@@ -239,19 +242,19 @@ def test_a_graph_of_cupy_with_limits_in_place(cupy: ModuleType) -> None:
     q, twist = (x.astype(np.float32) for x in some("panda", 3000))
     there, asked, qd = cupy.asarray(q), cupy.asarray(twist), cupy.zeros((3000, 7), "f4")
     options: dict[str, Any] = {"limits": limits("accelerating"), "dt": 0.01}
-    supple.step(arm, there, asked, qd=qd, out=qd, **options)  # compiles
+    velocities(arm, there, asked, qd=qd, out=qd, **options)  # compiles
     qd[:] = 0
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
     with stream:
         stream.begin_capture()
-        supple.step(arm, there, asked, qd=qd, out=qd, stream=stream, **options)
+        velocities(arm, there, asked, qd=qd, out=qd, stream=stream, **options)
         graph = stream.end_capture()
     expected = np.zeros_like(q)
     for _ in range(4):
         graph.launch(stream)
         stream.synchronize()
-        expected = supple.step(arm, q, twist, qd=expected, device="cuda", **options)
+        expected = velocities(arm, q, twist, qd=expected, device="cuda", **options)
         assert (qd.get() == expected).all()
 
 
@@ -260,13 +263,13 @@ def test_a_graph_of_the_driver_allocates_nothing(cupy: ModuleType) -> None:
     arm, driver = robot("panda"), runtime.packages()[1]
     q, twist = (cupy.asarray(x.astype(np.float32)) for x in some("panda", 1000))
     out = cupy.empty_like(q)
-    supple.step(arm, q, twist, out=out)
+    velocities(arm, q, twist, out=out)
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
     with stream:
         check(driver.cuStreamBeginCapture(stream.ptr, mode))
-        supple.step(arm, q, twist, out=out, stream=stream.ptr)
+        velocities(arm, q, twist, out=out, stream=stream.ptr)
         graph = check(driver.cuStreamEndCapture(stream.ptr))
     answer = driver.cuGraphGetNodes(graph, 100)
     assert int(answer[0]) == 0

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import supple
-from batch_steps import hold_optimal, some
+from batch_steps import hold_optimal, optimal, some, velocities
 from loops import SINGULAR, robot
 from supple import DLS, Limits, damping
-from supple.control.gpu_velocity import Request, text_of
-from supple.control.velocity import velocity_ik
+from supple.motion.gpu_velocities import Request, text_of
+from supple.motion.velocities import velocity_ik
 
 HEAD = """
 #define __device__
@@ -57,7 +57,8 @@ def on_cpu(folder: Path, arm: supple.Robot, dtype: Any, **options: Any) -> Any:
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
         pytest.skip("no C++ compiler here")
-    follower = velocity_ik(arm, None, *(options.get(k) for k in ("step", "limits", "dt")))
+    step = options.get("step", optimal(arm))
+    follower = velocity_ik(arm, None, step, options.get("limits"), options.get("dt"))
     (folder / "step.cpp").write_text(HEAD + text_of(follower, np.dtype(dtype)) + TAIL)
     library = folder / "step.so"
     # (a namespace of its own: of several libraries the linker would take the constants of one)
@@ -99,13 +100,13 @@ def test_optimal_damping_in_float(tmp_path: Path) -> None:
 
 def test_limits_and_another_rule_in_double(tmp_path: Path) -> None:
     arm = robot("ur5e")
-    limits = Limits.of(arm, max_norm=2.0, max_acceleration=20.0)
+    limits = Limits.for_robot(arm, max_norm=2.0, max_acceleration=20.0)
     step = DLS(damping.Curvature.for_robot(arm, dt=0.01))
     run = on_cpu(tmp_path, arm, np.float64, step=step, limits=limits, dt=0.01)
     q, twist = some("ur5e", 1000)
     twist *= 0.2
     qd = 0.1 * np.cos(q)
-    expected = supple.step(arm, q, twist, step=step, limits=limits, dt=0.01, qd=qd)
+    expected = velocities(arm, q, twist, step=step, limits=limits, dt=0.01, qd=qd)
     found, quick = run(q, twist, qd)
     assert 100 < quick < 900
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)

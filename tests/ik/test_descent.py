@@ -9,7 +9,8 @@ import pytest
 
 import supple
 from rules import key
-from supple import DLS, InputError, Linearization, PoseTask, SolveStatus, damping, solve
+from supple import DLS, Linearization, PoseTask, SolveStatus, damping, solve
+from supple.errors import InputError
 from supple.ik.problem import compile_problem
 from supple.motion.damping import RULES, KernelRule, Region
 from targets import hold

@@ -12,12 +12,12 @@ import supple
 
 
 def test_a_rule_is_no_step() -> None:
-    with pytest.raises(supple.InputError, match=r"DLS\(rule\) makes one"):
+    with pytest.raises(supple.errors.InputError, match=r"DLS\(rule\) makes one"):
         supple.Servo(supple.load("ur5e"), dt=0.01, step=supple.damping.Constant(0.1))  # type: ignore[arg-type]
 
 
 def test_nothing_is_explained_before_the_first_step() -> None:
-    with pytest.raises(supple.InputError, match="before the first step"):
+    with pytest.raises(supple.errors.InputError, match="before the first step"):
         supple.Servo(supple.load("ur5e"), dt=0.01).explain()
 
 
@@ -71,7 +71,7 @@ def test_a_servo_in_a_cycle_is_collected() -> None:
 import gc, numpy as np, supple
 robot = supple.load("ur5e")
 def mine(linearization):
-    return supple.Pseudoinverse()(linearization)
+    return supple.steps.Pseudoinverse()(linearization)
 servo = supple.Servo(robot, dt=0.01, step=mine)
 mine.servo = servo
 servo(robot.neutral(), np.ones(6))

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, PoseTask, PositionTask, SolveStatus, solve
+from supple import PoseTask, PositionTask, SolveStatus, solve
+from supple.errors import InputError
 from supple.ik import position
 from supple.ik.problem import compile_problem
 from targets import fields_of

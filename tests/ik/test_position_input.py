@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, SolveStatus, UnknownNameError, _core, solve
+from supple import SolveStatus, _core, solve
+from supple.errors import InputError, UnknownNameError
 
 PANDA = supple.load("panda")
 TARGET = PANDA.fk(PANDA.neutral() + 0.1)

@@ -12,8 +12,6 @@ import pytest
 import supple
 from supple import (
     AxisTask,
-    DescriptionError,
-    InputError,
     OrientationTask,
     PoseTask,
     PositionTask,
@@ -21,6 +19,7 @@ from supple import (
     SolveStatus,
     solve,
 )
+from supple.errors import DescriptionError, InputError
 
 Array = np.ndarray
 PANDA = supple.load("panda")

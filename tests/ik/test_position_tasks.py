@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import (
-    InputError,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    solve,
-)
+from supple import PoseTask, PositionTask, PostureTask, solve
+from supple.errors import InputError
 from supple.ik.problem import _spread, compile_problem
 from supple.ik.subproblems import subproblems_of
 from supple.motion.layout import compile_tasks

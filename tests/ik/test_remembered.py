@@ -1,4 +1,4 @@
-"""What `solve` and `step` remember never answers another question, nor keeps a call from ending."""
+"""What `solve` and `velocities` cache never answers another question, nor keeps a call waiting."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import supple
+from batch_steps import velocities
 from supple import AxisTask, PositionTask, SolveStatus, solve
 from supple.ik.problem import compile_problem
 
@@ -54,10 +55,10 @@ def test_steps_of_tasks_that_changed(kind: Any) -> None:
     q = PANDA.neutral()
     tasks = kind("panda_hand") if kind is Several else kind(["panda_hand"])
     twist = np.ones((1, 6))
-    first = supple.step(PANDA, q, twist, tasks=tasks)
+    first = velocities(PANDA, q, twist, tasks=tasks)
     tasks[0] = "panda_link4"
-    second = supple.step(PANDA, q, twist, tasks=tasks)
-    np.testing.assert_array_equal(second, supple.step(PANDA, q, twist[0], tasks="panda_link4"))
+    second = velocities(PANDA, q, twist, tasks=tasks)
+    np.testing.assert_array_equal(second, velocities(PANDA, q, twist[0], tasks="panda_link4"))
     assert not np.array_equal(first, second)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import InputError, PoseTask, PositionTask, SolveReport, SolveStatus, damping, solve
+from supple import PoseTask, PositionTask, SolveReport, SolveStatus, damping, solve
+from supple.errors import InputError
 from targets import boundary
 
 PANDA = supple.load("panda")
@@ -26,7 +27,7 @@ RULES = [None, damping.Constant(1e-3), damping.SpeedBound.for_robot(PANDA)]
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("start", [False, True])
-def test_the_report_is_of_the_same_solution(rule: damping.KernelRule | None, start: bool) -> None:
+def test_the_report_is_of_the_same_solution(rule: damping.DampingRule | None, start: bool) -> None:
     q0 = PANDA.neutral() if start else None
     for target in T[:8]:
         plain = solve(PANDA, target, q0=q0, damping=rule)

@@ -16,13 +16,13 @@ from supple import (
     PoseTask,
     PositionTask,
     PostureTask,
-    Priority,
     Servo,
     StepStatus,
+    damping,
     track,
 )
-from supple.motion import damping
 from supple.motion.layout import linearize
+from supple.redundancy import Priority
 
 TIPS = (PositionTask("E0"), PositionTask("E1"))
 Q = np.array([0.3, 0.5, -0.4, 0.3, 0.6, 0.4, -0.5])
@@ -120,7 +120,7 @@ def test_every_kind_of_task_reaches_its_target() -> None:
     for task, target in kinds:
         servo = Servo(arm, task, dt=0.01)
         q, _ = run(servo, q0, 800, target=target)
-        e = linearize(arm, task, q[-1], target)[1]
+        e = linearize(arm, task, q[-1], target).e
         assert np.abs(e).max() < 1e-6, task
 
 

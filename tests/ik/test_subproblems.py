@@ -230,7 +230,7 @@ def test_what_is_not_finite() -> None:
     assert not found.restarts[bad].any()
     assert np.isinf(found.position_error[bad]).all()
     for i in (3, 8, 9):
-        with pytest.raises(supple.InputError, match="finite"):
+        with pytest.raises(supple.errors.InputError, match="finite"):
             solve(robot, [one[i] for one in T], q0=q0[i])
 
 

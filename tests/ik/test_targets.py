@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from loops import Array, moved, pose_of, robot, run, somewhere, turned
-from supple import Limits, PoseTask, PositionTask, Pseudoinverse, Servo, track
+from supple import Limits, PoseTask, PositionTask, Servo, track
+from supple.steps import Pseudoinverse
 
 AT = {
     "panda": np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6]),
@@ -35,7 +36,7 @@ def turns(qd: Array) -> int:
 def test_a_target_that_jumps(name: str, order: int) -> None:
     """Speeds and accelerations hold through every jump, and every target is reached."""
     arm, dt = robot(name), 0.01
-    limits = Limits.of(arm, max_norm=1.5, max_acceleration=20.0)
+    limits = Limits.for_robot(arm, max_norm=1.5, max_acceleration=20.0)
     servo = Servo(arm, dt=dt, limits=limits, order=order)
     q, before = AT[name], np.zeros(arm.dof)
     for k in range(4):
@@ -78,7 +79,9 @@ def test_a_planar_arm_stretches_towards_what_it_cannot_reach(beyond: float, dt: 
 def test_the_undamped_step_does_shake_there() -> None:
     """So that the test above could fail."""
     arm = robot("planar2")
-    servo = Servo(arm, PLANE, dt=0.02, step=Pseudoinverse(), limits=Limits.of(arm, max_norm=2.0))
+    servo = Servo(
+        arm, PLANE, dt=0.02, step=Pseudoinverse(), limits=Limits.for_robot(arm, max_norm=2.0)
+    )
     _, qd = run(servo, np.array([0.1, 1.2]), 600, target=np.array([1.5 * reach(), 0.0, 0.0]))
     assert turns(qd) > 50
 
@@ -229,7 +232,7 @@ def test_a_target_half_a_turn_away() -> None:
     arm = robot("ur5e")
     q0 = somewhere("ur5e")
     half = turned(pose_of("ur5e", q0), np.array([0.0, 0.0, 1.0]), math.pi)
-    servo = Servo(arm, dt=0.01, limits=Limits.of(arm, max_norm=2.0))
+    servo = Servo(arm, dt=0.01, limits=Limits.for_robot(arm, max_norm=2.0))
     q, qd = run(servo, q0, 400, target=half)
     assert np.isfinite(q).all()
     assert (np.linalg.norm(qd, axis=1) <= 2.0).all()

@@ -11,21 +11,10 @@ import pytest
 from harness import LANES, STEP, Lane, compiled, instruction_sets, same_bits
 from matrices import from_spectrum, orthonormal
 from names import without_addresses
-from supple import (
-    DLS,
-    SDLS,
-    ClampAngle,
-    GradientProjection,
-    Linearization,
-    NullSpace,
-    Priority,
-    Pseudoinverse,
-    TotalSpeed,
-    Transpose,
-    Wampler,
-)
-from supple.motion import damping
-from supple.motion.step import Step
+from supple import DLS, Linearization, damping
+from supple.motion.steps.step import Step
+from supple.redundancy import GradientProjection, NullSpace, Priority, TotalSpeed, WeightedCriterion
+from supple.steps import SDLS, AngleClamp, Pseudoinverse, Transpose
 
 Array = np.ndarray
 SHAPES = ((1, 1), (2, 2), (2, 3), (6, 7), (6, 5), (3, 7), (12, 25))
@@ -42,14 +31,14 @@ def nothing(q: Array) -> Array:
 STEPS = [
     NullSpace(Pseudoinverse(), nothing),
     NullSpace(DLS(damping.Constant(0.04), "cholesky"), nothing),
-    NullSpace(ClampAngle(SDLS(), 0.3), nothing),
+    NullSpace(AngleClamp(SDLS(), 0.3), nothing),
     GradientProjection(damping.Constant(0.04), nothing),
     GradientProjection(damping.Constant(0.0), nothing),
     GradientProjection(damping.SpeedBound(3.0), nothing),
     GradientProjection(damping.Optimal(0.7), nothing, 1.0, 0.2),
     GradientProjection(damping.Constant(0.04), nothing, 1.0, 0.3),
-    Wampler(0.1, 0.2, nothing),
-    Wampler(0.0, 0.2, nothing),
+    WeightedCriterion(0.1, 0.2, nothing),
+    WeightedCriterion(0.0, 0.2, nothing),
     TotalSpeed(0.5, nothing),
     TotalSpeed(5.0, nothing, alpha1=0.5),
     TotalSpeed(0.5, nothing, switch=True),

@@ -59,11 +59,11 @@ def test_what_is_no_array_of_coordinates(case: str) -> None:
     for what, call in CALLS.items():
         if what.startswith("bias_acceleration"):
             continue
-        with pytest.raises(supple.InputError, match=rf"^q {expected}; given: .*{said}"):
+        with pytest.raises(supple.errors.InputError, match=rf"^q {expected}; given: .*{said}"):
             call(given)
-    with pytest.raises(supple.InputError, match=rf"^q {expected}; given: .*{said}"):
+    with pytest.raises(supple.errors.InputError, match=rf"^q {expected}; given: .*{said}"):
         PANDA.bias_acceleration(given, Q)  # type: ignore[arg-type]
-    with pytest.raises(supple.InputError, match=rf"^qd {expected}; given: .*{said}"):
+    with pytest.raises(supple.errors.InputError, match=rf"^qd {expected}; given: .*{said}"):
         PANDA.bias_acceleration(Q, given)  # type: ignore[arg-type]
 
 
@@ -73,7 +73,7 @@ def test_what_is_no_array_of_coordinates(case: str) -> None:
 )
 def test_speeds_of_another_shape(q: tuple[int, ...], qd: tuple[int, ...]) -> None:
     said = rf"shape of q, {re.escape(str(q))}.*given: {re.escape(str(qd))}"
-    with pytest.raises(supple.InputError, match=said):
+    with pytest.raises(supple.errors.InputError, match=said):
         PANDA.bias_acceleration(np.zeros(q), np.zeros(qd))
 
 
@@ -93,17 +93,21 @@ def test_the_first_number_that_is_not_finite_is_named(
     for what, call in CALLS.items():
         if what.startswith("bias_acceleration"):
             continue
-        with pytest.raises(supple.InputError, match=rf"^q must .* q\[{where}\] = {value}"):
+        with pytest.raises(supple.errors.InputError, match=rf"^q must .* q\[{where}\] = {value}"):
             call(q, threads=3)
     fine = np.zeros_like(q)
-    with pytest.raises(supple.InputError, match=rf"^q must be finite.* q\[{where}\] = {value}"):
+    with pytest.raises(
+        supple.errors.InputError, match=rf"^q must be finite.* q\[{where}\] = {value}"
+    ):
         PANDA.bias_acceleration(q, fine)
-    with pytest.raises(supple.InputError, match=rf"^qd must be finite.* qd\[{where}\] = {value}"):
+    with pytest.raises(
+        supple.errors.InputError, match=rf"^qd must be finite.* qd\[{where}\] = {value}"
+    ):
         PANDA.bias_acceleration(fine, q)
 
 
 def test_a_number_that_becomes_infinite_in_single_precision_is_refused() -> None:
-    with pytest.raises(supple.InputError, match=r"qd\[0\] = inf"):
+    with pytest.raises(supple.errors.InputError, match=r"qd\[0\] = inf"):
         PANDA.bias_acceleration(np.zeros(7, np.float32), np.full(7, 1e300))
 
 
@@ -121,7 +125,8 @@ def test_a_number_of_threads_is_a_whole_one(threads: object) -> None:
     said = re.escape(repr(threads))
     for call in CALLS.values():
         with pytest.raises(
-            supple.InputError, match=rf"threads must be a positive whole number; given: {said}"
+            supple.errors.InputError,
+            match=rf"threads must be a positive whole number; given: {said}",
         ):
             call(Q, threads=threads)
 
@@ -146,34 +151,34 @@ def test_an_unknown_frame_is_answered_with_the_nearest() -> None:
         lambda: PANDA.with_tool(np.eye(4), parent="panda_hnad"),
     ):
         with pytest.raises(
-            supple.UnknownNameError, match=r"'panda_hnad'; did you mean 'panda_hand'"
+            supple.errors.UnknownNameError, match=r"'panda_hnad'; did you mean 'panda_hand'"
         ):
             call()
 
 
 def test_an_unknown_frame_for_axes() -> None:
     said = "axes= 'wrold'; did you mean 'world'.*Available: 'world', 'body', 'panda_link0'"
-    with pytest.raises(supple.UnknownNameError, match=said):
+    with pytest.raises(supple.errors.UnknownNameError, match=said):
         PANDA.jacobian(Q, axes="wrold")
-    with pytest.raises(supple.UnknownNameError, match=said):
+    with pytest.raises(supple.errors.UnknownNameError, match=said):
         PANDA.bias_acceleration(Q, Q, axes="wrold")
-    with pytest.raises(supple.UnknownNameError, match=said):
+    with pytest.raises(supple.errors.UnknownNameError, match=said):
         PANDA.singular_values(Q, axes="wrold")
 
 
 def test_an_unknown_row() -> None:
     said = "unknown row 'rw'.*Available: 'x', 'y', 'z', 'rx', 'ry', 'rz'"
     for rows in (("x", "rw"), ["rw"], "rw"):
-        with pytest.raises(supple.UnknownNameError, match=said):
+        with pytest.raises(supple.errors.UnknownNameError, match=said):
             PANDA.singular_values(Q, rows=rows)
-        with pytest.raises(supple.UnknownNameError, match=said):
+        with pytest.raises(supple.errors.UnknownNameError, match=said):
             PANDA.manipulability(Q, rows=rows)
 
 
 def test_an_unknown_joint() -> None:
     said = "unknown joint 'panda_jonit1'; did you mean 'panda_joint1'"
     for joints in ("panda_jonit1", ["panda_jonit1"], {"panda_jonit1": 0.3}):
-        with pytest.raises(supple.UnknownNameError, match=said):
+        with pytest.raises(supple.errors.UnknownNameError, match=said):
             PANDA.freeze(joints)
 
 
@@ -186,9 +191,11 @@ def test_what_is_no_name(given: object) -> None:
         "frame": lambda: PANDA.fk(Q, given),
         "rows": lambda: PANDA.singular_values(Q, rows=given),
     }.items():
-        with pytest.raises(supple.InputError, match=rf"^{what} must be a name .*given: {shown}"):
+        with pytest.raises(
+            supple.errors.InputError, match=rf"^{what} must be a name .*given: {shown}"
+        ):
             call()
-    with pytest.raises(supple.InputError, match=rf"^axes must be the name .*given: {shown}"):
+    with pytest.raises(supple.errors.InputError, match=rf"^axes must be the name .*given: {shown}"):
         PANDA.jacobian(Q, axes=given)  # type: ignore[arg-type]
 
 
@@ -225,18 +232,18 @@ def test_what_cannot_take_the_result(case: str) -> None:
     q = PANDA.random(5, seed=0)
     for call, shape in ((PANDA.fk, (5, 4, 4)), (PANDA.jacobian, (5, 6, 7))):
         said = rf"out must be .* of shape {re.escape(str(shape))}, float64; given: "
-        with pytest.raises(supple.InputError, match=said):
+        with pytest.raises(supple.errors.InputError, match=said):
             call(q, out=NOT_OUT[case](shape))  # type: ignore[operator]
     T, J = np.zeros((5, 4, 4)), np.zeros((5, 6, 7))
-    with pytest.raises(supple.InputError, match=r"out must be .*\(5, 6, 7\)"):
+    with pytest.raises(supple.errors.InputError, match=r"out must be .*\(5, 6, 7\)"):
         PANDA.fk_jacobian(q, out=(T, NOT_OUT[case](J.shape)))  # type: ignore[arg-type]
-    with pytest.raises(supple.InputError, match=r"out must be .*\(5, 4, 4\)"):
+    with pytest.raises(supple.errors.InputError, match=r"out must be .*\(5, 4, 4\)"):
         PANDA.fk_jacobian(q, out=(NOT_OUT[case](T.shape), J))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("out", [5, (), np.zeros((5, 4, 4)), (None,)])
 def test_out_of_both_is_a_pair(out: object) -> None:
-    with pytest.raises(supple.InputError, match="out must be a pair of arrays"):
+    with pytest.raises(supple.errors.InputError, match="out must be a pair of arrays"):
         PANDA.fk_jacobian(PANDA.random(5, seed=0), out=out)  # type: ignore[arg-type]
 
 
@@ -253,7 +260,7 @@ def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) ->
     robot = supple.load("panda")
     q, qd = robot.random(5, seed=0).astype(dtype), np.zeros((5, 7), dtype)
     qd[3] = speed
-    with pytest.raises(supple.InputError, match=r"small enough .*given: q\[3\]"):
+    with pytest.raises(supple.errors.InputError, match=r"small enough .*given: q\[3\]"):
         robot.bias_acceleration(q, qd)
 
 
@@ -278,7 +285,7 @@ def test_no_finite_coordinate_gives_what_is_not(what: str, dtype: type) -> None:
     for q in itertools.product([v for v in values if abs(v) <= most], repeat=3):
         try:
             result = calls(robot)[what](np.array(q, dtype))
-        except supple.InputError:
+        except supple.errors.InputError:
             continue
         assert all(np.isfinite(part).all() for part in np.atleast_1d(result))
 
@@ -295,7 +302,7 @@ def test_an_out_that_overlaps_the_input_is_written_all_the_same() -> None:
 def test_two_outs_that_overlap_are_refused() -> None:
     robot, memory = supple.load("panda"), np.zeros(100 * 58)
     out = memory[: 64 * 16].reshape(64, 4, 4), memory[32 : 32 + 64 * 42].reshape(64, 6, 7)
-    with pytest.raises(supple.InputError, match="share memory"):
+    with pytest.raises(supple.errors.InputError, match="share memory"):
         robot.fk_jacobian(robot.random(64, seed=0), out=out)
 
 
@@ -314,5 +321,5 @@ def test_two_outs_that_overlap_are_refused() -> None:
     ],
 )
 def test_it_is_refused_in_the_projects_own_words(make: Callable[[supple.Robot], object]) -> None:
-    with pytest.raises(supple.SuppleError):
+    with pytest.raises(supple.errors.SuppleError):
         make(supple.load("panda"))

@@ -40,5 +40,5 @@ def test_frames_are_counted_each() -> None:
 
 
 def test_a_frame_that_is_not_there_is_named() -> None:
-    with pytest.raises(supple.UnknownNameError, match="elbow"):
+    with pytest.raises(supple.errors.UnknownNameError, match="elbow"):
         supple.load("panda").operations("elbow")

@@ -142,14 +142,14 @@ def test_what_mimics_a_frozen_joint_stands_still(rng: np.random.Generator) -> No
 
 
 def test_freezing_everything_is_refused(robot: supple.Robot) -> None:
-    with pytest.raises(supple.DescriptionError, match="none of them moves"):
+    with pytest.raises(supple.errors.DescriptionError, match="none of them moves"):
         robot.freeze(robot.joint_names)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, "a", None, [1, 2]])
 def test_freezing_at_no_number_is_refused(value: object) -> None:
     panda = supple.load("panda")
-    with pytest.raises(supple.InputError, match=r"panda_joint1.*finite number"):
+    with pytest.raises(supple.errors.InputError, match=r"panda_joint1.*finite number"):
         panda.freeze({"panda_joint1": value})  # type: ignore[dict-item]
 
 
@@ -304,7 +304,7 @@ def test_a_tool_replaces_the_end_effector(rng: np.random.Generator) -> None:
 
 def test_a_tool_on_one_of_several_ends(rng: np.random.Generator) -> None:
     robot, placement = supple.load("y"), some_pose(rng)
-    with pytest.raises(supple.InputError, match=r"E0.*E1"):
+    with pytest.raises(supple.errors.InputError, match=r"E0.*E1"):
         robot.with_tool(placement)
     assert robot.with_tool(placement, parent="E0").tips == ("tool", "E1")
     # Mounted elsewhere on the body of an end effector it replaces that one.
@@ -340,18 +340,18 @@ def test_a_rotation_in_single_precision_is_made_exact(rng: np.random.Generator) 
 )
 def test_what_is_no_pose_is_refused(given: object, said: str) -> None:
     panda = supple.load("panda")
-    with pytest.raises(supple.InputError, match=rf"^base must be a pose.*{said}"):
+    with pytest.raises(supple.errors.InputError, match=rf"^base must be a pose.*{said}"):
         panda.with_base(given)  # type: ignore[arg-type]
-    with pytest.raises(supple.InputError, match=rf"^placement must be a pose.*{said}"):
+    with pytest.raises(supple.errors.InputError, match=rf"^placement must be a pose.*{said}"):
         panda.with_frame("new", "panda_hand", given)  # type: ignore[arg-type]
-    with pytest.raises(supple.InputError, match=rf"^placement must be a pose.*{said}"):
+    with pytest.raises(supple.errors.InputError, match=rf"^placement must be a pose.*{said}"):
         panda.with_tool(given)  # type: ignore[arg-type]
 
 
 def test_a_name_stands_for_one_frame() -> None:
     panda = supple.load("panda")
     for taken in ("panda_hand", panda.frames[-1], panda.frames[0]):
-        with pytest.raises(supple.DescriptionError, match=taken):
+        with pytest.raises(supple.errors.DescriptionError, match=taken):
             panda.with_frame(taken, "panda_hand", np.eye(4))
 
 

@@ -57,7 +57,7 @@ def test_errors_stay_in_their_thread() -> None:
             if thread % 2:
                 assert (robot.fk(fine, threads=2) == expected).all()
                 continue
-            with pytest.raises(supple.InputError, match=r"q\[431, 2\] = nan"):
+            with pytest.raises(supple.errors.InputError, match=r"q\[431, 2\] = nan"):
                 robot.fk(bad, threads=2)
         return True
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import supple
+from supple.criteria import Clearance, LimitDistance, Manipulability, RestPosture
 from supple.errors import InputError, UnknownNameError
-from supple.motion.criteria import Clearance, LimitDistance, Manipulability, RestPosture
-from supple.motion.shapes import Capsule, Sphere, closest_points
+from supple.motion.redundancy.shapes import Capsule, Sphere, closest_points
 
 Array = np.ndarray
 ROBOTS = ("panda", "ur5e", "planar3", "y")
@@ -38,7 +38,7 @@ def clearance(name: str, distance: float = 3.0) -> Clearance:
     return Clearance(robot(name), bodies, obstacles, distance)
 
 
-def criteria(name: str) -> dict[str, supple.motion.criteria.Criterion]:
+def criteria(name: str) -> dict[str, supple.criteria.Criterion]:
     chosen = robot(name)
     n = chosen.dof
     rows = ("x", "y") if name == "planar3" else ("x", "y", "z")
@@ -221,8 +221,8 @@ def test_along_minus_the_gradient_the_cost_falls() -> None:
         (lambda: RestPosture([1.0], -1.0), "not negative"),
         (lambda: RestPosture([1.0, 2.0])([1.0]), r"\(2,\)"),
         (lambda: LimitDistance([0.0], [np.nan]), "upper"),
-        (lambda: LimitDistance([1.0], [0.0]), "nowhere above"),
-        (lambda: LimitDistance([1.0], [2.0, 3.0]), "as long"),
+        (lambda: LimitDistance([1.0], [0.0]), "not exceed"),
+        (lambda: LimitDistance([1.0], [2.0, 3.0]), "length of upper"),
         (lambda: LimitDistance([0.0], [1.0])([np.inf]), "finite"),
         (lambda: Manipulability("panda"), "Robot"),  # type: ignore[arg-type]
         (lambda: Manipulability(robot("panda"))([0.0]), r"\(7,\)"),
@@ -246,7 +246,7 @@ def test_frames_that_do_not_exist() -> None:
     with pytest.raises(UnknownNameError, match="nowhere"):
         Manipulability(robot("panda"), "nowhere")
     tip = robot("panda").tips[0]
-    with pytest.raises(InputError, match="in the world"):
+    with pytest.raises(InputError, match="frame of an obstacle"):
         Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, tip)], [Sphere((0, 0, 0), 1.0, tip)], 1.0)
     with pytest.raises(InputError, match="distance"):
         Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, tip)], [ball], math.nan)

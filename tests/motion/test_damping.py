@@ -11,8 +11,7 @@ import pytest
 import damping_paper as papers
 from rules import EVERY, NUMBERS, key
 from spectra import EPS, SHAPES, Sample, hard_spectra, of_spectrum, random_spectra, samples
-from supple import _core
-from supple.motion import Linearization
+from supple import Linearization, _core
 from supple.motion.damping import (
     RULES,
     ConditionBound,
@@ -293,7 +292,7 @@ CASES = [(rule, name) for rule in NUMBERS for name in NUMBERS[rule]]
 
 @pytest.mark.parametrize(("rule", "name"), CASES, ids=lambda x: getattr(x, "__name__", x))
 def test_what_is_no_parameter(rule: type[KernelRule], name: str) -> None:
-    from supple import InputError
+    from supple.errors import InputError
 
     good = dict(NUMBERS[rule])
     rule(**good)
@@ -315,7 +314,7 @@ def test_what_is_no_parameter(rule: type[KernelRule], name: str) -> None:
 
 
 def test_what_is_no_direction_or_weight_or_switch() -> None:
-    from supple import InputError
+    from supple.errors import InputError
 
     for direction in ("x", ["x", "y"], 1.0, [[1.0]], [0.0, 0.0], [np.nan, 1], [np.inf, 1], [], 1j):
         with pytest.raises(InputError, match="Region: direction must be"):

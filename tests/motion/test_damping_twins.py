@@ -10,8 +10,7 @@ import pytest
 
 from rules import EVERY, key
 from spectra import ZERO, hard_spectra, history, of_spectrum, random_spectra
-from supple import _core
-from supple.motion import Linearization
+from supple import Linearization, _core
 from supple.motion.damping import (
     ConditionBound,
     Constant,

@@ -11,12 +11,14 @@ import pytest
 import rules
 import supple
 from spectra import SHAPES, samples
-from supple import DLS, ClampAngle, ClampError, InputError, Linearization, PoseTask, damping
-from supple.motion import GradientProjection, NullSpace, Pseudoinverse, explain, leak
-from supple.motion.criteria import RestPosture
+from supple import DLS, Linearization, PoseTask, damping, explain
+from supple.criteria import RestPosture
+from supple.errors import InputError
 from supple.motion.damping import KernelRule
+from supple.motion.direction_text import direction_text, row_name
 from supple.motion.linearization import stacked
-from supple.motion.words import in_words, row_name
+from supple.redundancy import GradientProjection, NullSpace, null_space_leakage
+from supple.steps import AngleClamp, ErrorClamp, Pseudoinverse
 
 TWIST = tuple(row_name(c, "hand") for c in ("x", "y", "z", "rx", "ry", "rz"))
 HALF = math.sqrt(0.5)
@@ -39,38 +41,38 @@ HALF = math.sqrt(0.5)
     ],
 )
 def test_directions_of_a_twist(direction: list[float], said: str) -> None:
-    assert in_words(np.array(direction, float), TWIST) == said
+    assert direction_text(np.array(direction, float), TWIST) == said
 
 
 def test_directions_of_other_rows() -> None:
-    assert in_words(np.array([0.8, 0, 0.6])) == "0.8 row 0 + 0.6 row 2"
-    assert in_words(np.array([-0.6, 0, 0.8])) == "-0.6 row 0 + 0.8 row 2"
-    assert in_words(np.array([0.0, 1.0]), ("elbow", "wrist")) == "wrist"
-    assert in_words(np.zeros(2), ("elbow", "wrist")) == ""
-    mixed = in_words(np.array([0.8, 0.6]), ("x of hand", "elbow"))
+    assert direction_text(np.array([0.8, 0, 0.6])) == "0.8 row 0 + 0.6 row 2"
+    assert direction_text(np.array([-0.6, 0, 0.8])) == "-0.6 row 0 + 0.8 row 2"
+    assert direction_text(np.array([0.0, 1.0]), ("elbow", "wrist")) == "wrist"
+    assert direction_text(np.zeros(2), ("elbow", "wrist")) == ""
+    mixed = direction_text(np.array([0.8, 0.6]), ("x of hand", "elbow"))
     assert mixed == "translation along world x with 0.6 elbow"
 
 
 def test_frames_bases_and_axes_are_named_where_they_matter() -> None:
     two = ("x of left", "rz of left", "x of right")
-    assert in_words(np.array([1.0, 0, 0]), two) == "translation of left along world x"
-    both = in_words(np.array([0.8, 0, -0.6]), two)
+    assert direction_text(np.array([1.0, 0, 0]), two) == "translation of left along world x"
+    both = direction_text(np.array([0.8, 0, -0.6]), two)
     assert both == "translation of left along world x with translation of right along -x"
     own = (row_name("x", "hand", None, "hand"), row_name("y", "hand", None, "hand"))
-    assert in_words(np.array([0.0, 1.0]), own) == "translation along y of hand"
+    assert direction_text(np.array([0.0, 1.0]), own) == "translation along y of hand"
     relative = (row_name("rx", "left", "right", "right"), row_name("x", "left", "right", "right"))
-    said = in_words(np.array([0.8, 0.6]), relative)
+    said = direction_text(np.array([0.8, 0.6]), relative)
     assert said == "rotation of left relative to right about x of right with translation along x"
 
 
 def test_a_stretched_arm_cannot_move_along_itself() -> None:
     robot = supple.load("planar3")
     lin = PoseTask(rows=("x", "y")).linearize(robot, np.zeros(3))
-    assert lin.lost_direction == "translation along world x"
+    assert lin.singular_direction == "translation along world x"
     turned = PoseTask(rows=("x", "y")).linearize(robot, [math.pi / 4, 0, 0])
-    assert turned.lost_direction == "translation along (0.71, 0.71, 0) of world"
+    assert turned.singular_direction == "translation along (0.71, 0.71, 0) of world"
     own = PoseTask(rows=("x", "y"), axes="body").linearize(robot, [math.pi / 4, 0, 0])
-    assert own.lost_direction == f"translation along x of {robot.tips[0]}"
+    assert own.singular_direction == f"translation along x of {robot.tips[0]}"
 
 
 def test_each_lost_direction_is_told_apart() -> None:
@@ -120,11 +122,11 @@ def test_a_report_has_the_numbers_of_the_linearization_and_of_the_step(
 def test_clamps_are_looked_through() -> None:
     lin = Linearization(np.diag([1.0, 0.1]), np.array([3.0, 4.0]))
     rule = damping.ErrorDamped(1.0)
-    assert explain(lin, ClampAngle(DLS(rule), 0.1)).lambda2 == 25
+    assert explain(lin, AngleClamp(DLS(rule), 0.1)).lambda2 == 25
     # The rule inside sees the error that has been cut.
-    report = explain(lin, ClampError(DLS(rule), 2.0))
+    report = explain(lin, ErrorClamp(DLS(rule), 2.0))
     assert report.lambda2 == pytest.approx(4)
-    assert "2 long, so lambda2 = 4" in report.reason
+    assert "length 2, so lambda2 = 4" in report.reason
     # What the clamp takes away is missed as well.
     assert report.directions[0].missed == pytest.approx(1 - 0.4 / 5)
 
@@ -182,16 +184,16 @@ def test_a_leak_is_what_a_null_space_motion_does_to_the_task() -> None:
     J = rng.normal(size=(3, 6))
     lin = Linearization(J, np.ones(3))
     null = np.linalg.svd(J)[2][-1]
-    assert leak(lin, null) <= 1e-14
-    assert leak(lin, np.zeros(6)) == 0
-    assert leak(lin, lin.V[:, 0]) == pytest.approx(lin.sigma[0])
+    assert null_space_leakage(lin, null) <= 1e-14
+    assert null_space_leakage(lin, np.zeros(6)) == 0
+    assert null_space_leakage(lin, lin.V[:, 0]) == pytest.approx(lin.sigma[0])
     for size in (1e-300, 1.0, 1e300):
-        assert leak(lin, size * np.ones(6)) == pytest.approx(
+        assert null_space_leakage(lin, size * np.ones(6)) == pytest.approx(
             np.linalg.norm(J.sum(axis=1)) / math.sqrt(6)
         )
-    assert explain(lin, null=null).leak == leak(lin, null)
+    assert explain(lin, null=null).null_space_leakage == null_space_leakage(lin, null)
     with pytest.raises(InputError, match=r"null must be \(6,\)"):
-        leak(lin, np.ones(3))
+        null_space_leakage(lin, np.ones(3))
 
 
 # ---- q -----------------------------------------------------------------------------------------
@@ -223,8 +225,8 @@ def test_a_criterion_that_leaks_is_told() -> None:
     rng = np.random.default_rng(4)
     lin = Linearization(rng.normal(size=(3, 5)), rng.normal(size=3), q=rng.normal(size=5))
     rest = RestPosture(np.zeros(5))
-    assert explain(lin, NullSpace(Pseudoinverse(), rest)).leak <= 1e-12
+    assert explain(lin, NullSpace(Pseudoinverse(), rest)).null_space_leakage <= 1e-12
     damped = GradientProjection(damping.Constant(0.1), rest)
     moved = damped(lin) - replace(damped, gain=0.0)(lin)
-    assert explain(lin, damped).leak == pytest.approx(leak(lin, moved))
-    assert explain(lin, damped).leak > 1e-3
+    assert explain(lin, damped).null_space_leakage == pytest.approx(null_space_leakage(lin, moved))
+    assert explain(lin, damped).null_space_leakage > 1e-3

@@ -9,7 +9,8 @@ import supple
 from filtering_paper import repaired, resolution
 from harness import LANES, Lane, same_bits
 from spectra import SHAPES, orthonormal, samples
-from supple import LeastDirection, Linearization, NumericalFilter, StatefulStep
+from supple import Linearization
+from supple.steps import NumericalFilter, SingularDirection, StatefulStep
 
 Array = np.ndarray
 FILTERS = [NumericalFilter(gain, printed) for gain in (0.3, 5.0, 1e4) for printed in (False, True)]
@@ -36,7 +37,7 @@ def test_the_gain_is_bounded_at_every_singularity(
     for sample in samples(shape):
         lin = sample.linearization
         for u in starts(lin):
-            dq, memory = how.step(lin, LeastDirection(u))
+            dq, memory = how.step(lin, SingularDirection(u))
             assert np.isfinite(dq).all()
             assert np.linalg.norm(dq) <= how.max_gain * np.linalg.norm(lin.e)
             assert abs(np.linalg.norm(memory.u) - 1) < 1e-14
@@ -51,7 +52,7 @@ def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> N
         if not lin.J.any():
             continue
         for u in starts(lin):
-            dq, memory = how.step(lin, LeastDirection(u))
+            dq, memory = how.step(lin, SingularDirection(u))
             there, v = repaired(lin.J, lin.e, u, how.max_gain, how.printed)
             off = np.linalg.norm(dq - there) / max(np.linalg.norm(lin.e), 1e-300)
             assert off <= sensitivity(lin, memory, how.max_gain)
@@ -60,7 +61,7 @@ def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> N
 
 
 def sensitivity(
-    lin: Linearization, memory: LeastDirection, gain: float, eps: float = 2.2e-16
+    lin: Linearization, memory: SingularDirection, gain: float, eps: float = 2.2e-16
 ) -> float:
     """How far rounding of J Jᵀ, relative to its trace, may move q̇/‖e‖."""
     if lin.e.any() and lin.sigma[0] > 0:
@@ -95,7 +96,7 @@ def test_far_from_singularities_it_is_the_pseudoinverse(shape: tuple[int, int]) 
         if lin.sigma_min > 0.05:
             np.testing.assert_allclose(
                 NumericalFilter(40.0)(lin),
-                supple.Pseudoinverse()(lin),
+                supple.steps.Pseudoinverse()(lin),
                 rtol=1e-9,
                 atol=1e-10 * np.linalg.norm(lin.e),
             )
@@ -132,7 +133,7 @@ def test_the_estimate_holds_its_bounds_from_any_start(
         lin = sample.linearization
         least, blur = lin.sigma_min**2, 8 * k * 2.3e-16 * float((lin.sigma**2).sum())
         for u in starts(lin):
-            found = LeastDirection(u).update(lin.J, lambda2)
+            found = SingularDirection(u).update(lin.J, lambda2)
             most = 2 * np.sqrt(k) * (least + lambda2 + blur) - lambda2
             assert least - blur - 1e-12 * lambda2 <= found.sigma**2 <= most + blur
 
@@ -146,7 +147,7 @@ def test_the_estimate_is_the_papers(alpha2: float) -> None:
         u = unit(np.linalg.svd(J)[0][:, -1] + 0.1 * rng.normal(size=4))
         A = J @ J.T + alpha2 * np.outer(u, u) + lambda2 * np.eye(4)
         u1 = np.linalg.solve(A, u)
-        found = LeastDirection(u).update(J, lambda2, alpha2)
+        found = SingularDirection(u).update(J, lambda2, alpha2)
         np.testing.assert_allclose(found.u, unit(u1), atol=1e-12)
         expected = max(0.0, 1 / np.linalg.norm(u1) - lambda2 - alpha2)
         assert found.sigma**2 == pytest.approx(expected, abs=1e-12 * (1 + alpha2))
@@ -157,7 +158,7 @@ def test_the_estimate_converges_from_across_the_true_vector() -> None:
     U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
     for least in (0.3, 1e-3, 0.0):
         J = U * np.array([2, 1.5, 1.2, 1, 0.8, least]) @ V.T
-        found = LeastDirection(U[:, 0])
+        found = SingularDirection(U[:, 0])
         for _ in range(12):
             found = found.update(J)
         assert abs(found.u @ U[:, -1]) > 1 - 1e-6
@@ -167,11 +168,11 @@ def test_the_estimate_converges_from_across_the_true_vector() -> None:
 def test_zero_jacobians_and_tasks_move_nothing() -> None:
     u = unit(np.array([1.0, 2.0, 3.0]))
     for J in (np.zeros((3, 4)), np.zeros((3, 2))):
-        dq, memory = NumericalFilter(2.0).step(Linearization(J, np.ones(3)), LeastDirection(u))
+        dq, memory = NumericalFilter(2.0).step(Linearization(J, np.ones(3)), SingularDirection(u))
         assert not dq.any()
         assert memory.sigma == 0
     J = np.arange(12.0).reshape(3, 4)
-    dq, memory = NumericalFilter(2.0).step(Linearization(J, np.zeros(3)), LeastDirection(u))
+    dq, memory = NumericalFilter(2.0).step(Linearization(J, np.zeros(3)), SingularDirection(u))
     assert not dq.any()
     assert memory.sigma < 1e-6  # of rank two
 
@@ -195,8 +196,8 @@ def test_remembering_is_the_steps_one_after_the_other() -> None:
         lin = Linearization(rng.normal(size=(3, 5)), rng.normal(size=3))
         dq, memory = how.step(lin, how.start(lin) if memory is None else memory)
         np.testing.assert_array_equal(plain(lin), dq)
-    assert isinstance(plain.memory, LeastDirection)
-    plain.forget()
+    assert isinstance(plain.memory, SingularDirection)
+    plain.reset()
     np.testing.assert_array_equal(plain(lin), how(lin))
 
 
@@ -205,17 +206,17 @@ def test_remembering_is_the_steps_one_after_the_other() -> None:
     [
         lambda: NumericalFilter(0.0),
         lambda: NumericalFilter(1.0, printed=1),  # type: ignore[arg-type]
-        lambda: LeastDirection(np.zeros(3)),
-        lambda: LeastDirection(np.ones(3), -1.0),
-        lambda: LeastDirection(np.ones(3)).update(np.ones((2, 3))),
+        lambda: SingularDirection(np.zeros(3)),
+        lambda: SingularDirection(np.ones(3), -1.0),
+        lambda: SingularDirection(np.ones(3)).update(np.ones((2, 3))),
         lambda: NumericalFilter(1.0).step(
-            Linearization(np.eye(2), np.ones(2)), LeastDirection(np.ones(3))
+            Linearization(np.eye(2), np.ones(2)), SingularDirection(np.ones(3))
         ),
-        lambda: StatefulStep(supple.Transpose()),  # type: ignore[arg-type]
+        lambda: StatefulStep(supple.steps.Transpose()),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_is_refused(make: object) -> None:
-    with pytest.raises(supple.InputError, match="given"):
+    with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 
 
@@ -245,7 +246,7 @@ def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int]) -> None:
         if lane.width > 1 or lane.eps > 1e-9:
             continue
         for i, lin in enumerate(lins):
-            here, memory = how.step(lin, LeastDirection(us[i]))
+            here, memory = how.step(lin, SingularDirection(us[i]))
             rank_lost = lin.sigma_min <= 1e-6 * max(lin.sigma[0], 1e-300)
             if rank_lost and shape[0] > shape[1]:
                 continue  # the range of J, and with it what of e is in reach, is rounding
@@ -267,10 +268,10 @@ def test_lanes_estimate_what_python_estimates(lane: Lane) -> None:
     turned, sigma = lane.update_least_direction(J, u, lambda2, alpha2)
     exact, least = lane.least_direction(J)
     for i in range(33):
-        here = LeastDirection(u[i]).update(J[i], float(lambda2[i]), float(alpha2[i]))
+        here = SingularDirection(u[i]).update(J[i], float(lambda2[i]), float(alpha2[i]))
         np.testing.assert_allclose(turned[i], here.u, atol=2e3 * lane.eps)
         blur = 8 * 6 * lane.eps * float(np.sum(J[i] ** 2))
         assert sigma[i] ** 2 == pytest.approx(here.sigma**2, abs=blur)
-        of = LeastDirection.of(Linearization(J[i], np.zeros(6)))
+        of = SingularDirection.exact(Linearization(J[i], np.zeros(6)))
         assert least[i] == pytest.approx(of.sigma, abs=1e2 * lane.eps)
         assert abs(exact[i] @ of.u) == pytest.approx(1, abs=1e4 * lane.eps)

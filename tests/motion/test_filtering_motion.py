@@ -10,7 +10,8 @@ import numpy as np
 
 import supple
 from filtering_paper import Literal
-from supple import DLS, LeastDirection, Linearization, NumericalFilter, StatefulStep, damping
+from supple import DLS, Linearization, damping
+from supple.steps import NumericalFilter, SingularDirection, StatefulStep
 
 Array = np.ndarray
 Move = Callable[[Array, Array], Array]
@@ -93,7 +94,7 @@ def test_as_printed_the_filter_blocks_the_way() -> None:
     variable damping, in our reading with present z and in the literal one with that before.
     """
     J = jacobian(start_at(SQUARE[0]))
-    lin = LeastDirection.of(Linearization(J, np.zeros(2)))
+    lin = SingularDirection.exact(Linearization(J, np.zeros(2)))
     literal = two_link(Literal(lin.u, lin.sigma**2, BOUND))
     ours = two_link(by(StatefulStep(NumericalFilter(BOUND, printed=True))))
     for found in (literal, ours):
@@ -125,8 +126,8 @@ def test_the_estimate_follows_a_crossing() -> None:
     across = np.array([np.cos(np.radians(10)), np.sin(np.radians(10)), 0])
     centre = top[:3, 3] - [0, 0, 0.25]
     how = NumericalFilter(5.0)
-    memory: LeastDirection | None = None
-    slow: LeastDirection | None = None  # the paper's, which iterates with the damping λ = 0.1
+    memory: SingularDirection | None = None
+    slow: SingularDirection | None = None  # the paper's, which iterates with the damping λ = 0.1
     alignments, errors, slow_alignments, least = [], [], [], []
     angle = 0.0
     for k in range(792):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import supple
+from supple import Linearization
 from supple.describe import builtin_names
 from supple.describe.dh import dh
-from supple.motion import Linearization
 from supple.motion.damping import (
     RULES,
     ConditionBound,
@@ -25,7 +25,7 @@ from supple.motion.damping import (
     Region,
     SpeedBound,
 )
-from supple.motion.scale import Scale
+from supple.motion.damping.scale import Scale
 
 POSITION = ("x", "y", "z")
 ONLY_POSITIONS = ("planar2", "planar3", "y", "double_y")
@@ -95,17 +95,17 @@ def test_a_robot_of_another_size(s: float) -> None:
         one = np.array(rule.for_robot(robot, rows=POSITION).kernel.parameters)
         other = np.array(rule.for_robot(scaled, rows=POSITION).kernel.parameters)
         assert other == pytest.approx(one * s ** np.array(powers), rel=1e-9), rule
-    assert Scale.of(scaled, rows=POSITION).reach == pytest.approx(
-        s * Scale.of(robot, rows=POSITION).reach, rel=1e-12
+    assert Scale.for_robot(scaled, rows=POSITION).reach == pytest.approx(
+        s * Scale.for_robot(robot, rows=POSITION).reach, rel=1e-12
     )
 
 
 def test_frames_rows_and_bases_are_those_asked_for() -> None:
     robot = supple.load("panda")
-    assert Scale.of(robot) != Scale.of(robot, "panda_link4")
-    assert Scale.of(robot) == Scale.of(robot, "panda_hand_tcp")
-    assert Scale.of(robot) != Scale.of(robot, rows=POSITION)
-    assert Scale.of(robot, ["panda_link4", "panda_hand_tcp"], POSITION).sigma > 0
+    assert Scale.for_robot(robot) != Scale.for_robot(robot, "panda_link4")
+    assert Scale.for_robot(robot) == Scale.for_robot(robot, "panda_hand_tcp")
+    assert Scale.for_robot(robot) != Scale.for_robot(robot, rows=POSITION)
+    assert Scale.for_robot(robot, ["panda_link4", "panda_hand_tcp"], POSITION).sigma > 0
 
 
 def test_the_optimal_bound_is_the_slowest_joints() -> None:

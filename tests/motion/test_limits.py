@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 import supple
 from spectra import orthonormal
-from supple import _core
-from supple.motion import damping
+from supple import _core, damping
 from supple.motion.limits import Limits
 from supple.motion.linearization import Linearization
-from supple.motion.step import DLS
+from supple.motion.steps.step import DLS
 
 Array = NDArray[np.float64]
 LEAST = (1.0, 0.1, 1e-3, 1e-6, 0.0)
@@ -305,7 +304,7 @@ def test_no_limits_is_fine() -> None:
 
 def test_limits_of_a_robot() -> None:
     robot = supple.load("panda")
-    limits = Limits.of(robot, max_acceleration=10.0, speed=0.5, max_norm=1.5)
+    limits = Limits.for_robot(robot, max_acceleration=10.0, speed_factor=0.5, max_norm=1.5)
     np.testing.assert_array_equal(limits.lower, robot.lower)
     np.testing.assert_array_equal(limits.max_speed, 0.5 * robot.max_speed)
     np.testing.assert_array_equal(limits.max_acceleration, np.full(7, 10.0))
@@ -327,7 +326,7 @@ def test_limits_of_a_robot() -> None:
     ],
 )
 def test_bad_limits_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(supple.InputError, match="given"):
+    with pytest.raises(supple.errors.InputError, match="given"):
         arm(**wrong)
 
 
@@ -343,12 +342,12 @@ def test_bad_limits_are_refused(wrong: dict[str, object]) -> None:
         lambda arm: arm.applied([2.0], [[1.0]], -0.1, [-1.0], [1.0]),
         lambda arm: arm.applied([2.0], [[1.0]], 0.1, [1.0], [-1.0]),
         lambda arm: arm.applied([2.0], [[1.0]], 0.1, "a", [1.0]),
-        lambda arm: Limits.of(supple.load("panda"), max_acceleration="much"),
-        lambda arm: Limits.of(supple.load("panda"), max_acceleration=[1.0, 2.0]),
+        lambda arm: Limits.for_robot(supple.load("panda"), max_acceleration="much"),
+        lambda arm: Limits.for_robot(supple.load("panda"), max_acceleration=[1.0, 2.0]),
     ],
 )
 def test_bad_calls_are_refused(call: Callable[[Limits], object]) -> None:
-    with pytest.raises(supple.InputError, match="given"):
+    with pytest.raises(supple.errors.InputError, match="given"):
         call(arm())
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import damping_paper as papers
 from spectra import EPS, SHAPES, samples
-from supple import InputError
-from supple.motion import Linearization
+from supple import Linearization
+from supple.errors import InputError
 from supple.motion.linearization import stacked
 
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -166,8 +166,9 @@ def test_what_cannot_be_stacked() -> None:
     ],
 )
 def test_wrong_shapes_are_named(J: object, e: object) -> None:
-    said = re.escape(f"given: {np.shape(J)} and {np.shape(e)}")
-    with pytest.raises(InputError, match=rf"J must be \(m, n\) and e \(m,\).*{said}"):
+    given = re.escape(f"given: {np.shape(J)} and {np.shape(e)}")
+    said = rf"J must be \(\.\.\., m, n\) and e \(\.\.\., m\).*{given}"
+    with pytest.raises(InputError, match=said):
         Linearization(J, e)  # type: ignore[arg-type]
 
 
@@ -241,3 +242,81 @@ def test_arrays_are_copies_that_cannot_be_written_to() -> None:
             array[0] = 0
     with pytest.raises(AttributeError):
         lin.J = J  # type: ignore[misc]
+
+
+# ---- batches -----------------------------------------------------------------------------------
+
+
+def batch(*lead: int, dtype: type = np.float64) -> Linearization:
+    rng = np.random.default_rng(3)
+    J, e = rng.normal(size=(*lead, 3, 5)), rng.normal(size=(*lead, 3))
+    return Linearization(J.astype(dtype), e.astype(dtype), q=rng.normal(size=(*lead, 5)))
+
+
+def test_a_batch_has_the_decompositions_of_its_rows() -> None:
+    many = batch(4, 2)
+    assert many.batch_shape == (4, 2)
+    assert batch().batch_shape == ()
+    for i, j in np.ndindex(4, 2):
+        one = many[i, j]
+        assert one.batch_shape == ()
+        assert one.q is not None
+        assert many.q is not None
+        assert np.array_equal(one.q, many.q[i, j])
+        assert one.sigma == pytest.approx(many.sigma[i, j], rel=1e-14)
+        assert np.abs(one.gamma) == pytest.approx(np.abs(many.gamma[i, j]), rel=1e-12)
+        assert abs(one.U.T @ many.U[i, j]) == pytest.approx(np.eye(3), abs=1e-12)
+        assert abs(one.V.T @ many.V[i, j]) == pytest.approx(np.eye(3), abs=1e-12)
+
+
+def test_parts_of_a_batch() -> None:
+    many = batch(4, 2)
+    assert many[1].batch_shape == (2,)
+    assert many[..., 0].batch_shape == (4,)
+    assert np.array_equal(many[..., 1].J, many.J[:, 1])
+    assert np.array_equal(many[many.e[..., 0] > 0].e, many.e[many.e[..., 0] > 0])
+    assert [one.batch_shape for one in many] == [(2,)] * 4
+    for bad in (4, (0, 0, 0), "x"):
+        with pytest.raises(IndexError):
+            many[bad]
+    with pytest.raises(IndexError):
+        batch()[0]
+
+
+def test_a_batch_is_not_copied_and_keeps_its_precision() -> None:
+    J, e = np.ones((4, 3, 5), np.float32), np.ones((4, 3), np.float32)
+    many = Linearization(J, e)
+    assert np.shares_memory(many.J, J)
+    assert np.shares_memory(many.e, e)
+    assert many.J.dtype == many.e.dtype == np.float32
+    assert not many.J.flags.writeable
+    assert J.flags.writeable
+    assert many[0].J.dtype == np.float64
+    assert Linearization(J, e.astype(float)).J.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sigma_max",
+        "sigma_min",
+        "rank",
+        "manipulability",
+        "condition",
+        "change",
+        "singular_direction",
+    ],
+)
+def test_numbers_are_of_one_linearization(name: str) -> None:
+    with pytest.raises(InputError, match=r"given: a batch of the shape \(4,\)"):
+        getattr(batch(4), name)
+
+
+def test_batches_that_do_not_fit_are_refused() -> None:
+    J, e = np.ones((4, 3, 5)), np.ones((4, 3))
+    with pytest.raises(InputError, match="before must be None for a batch"):
+        Linearization(J, e, before=Linearization(J, e))
+    with pytest.raises(InputError, match=r"q must be \(4, 5\)"):
+        Linearization(J, e, q=np.ones(5))
+    with pytest.raises(InputError, match="J must be finite"):
+        _ = Linearization(np.full_like(J, np.nan), e).sigma

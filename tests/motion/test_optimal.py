@@ -282,13 +282,13 @@ def test_a_tolerance_is_one_sided(rule: Optimal, tolerance: float) -> None:
 @pytest.mark.parametrize("wrong", [-1e-3, 1.0, np.nan, "some", True])
 def test_a_tolerance_that_is_none_is_named(wrong: object) -> None:
     lin = of_spectrum(np.ones(2), np.ones(2))
-    with pytest.raises(supple.InputError, match="tolerance"):
+    with pytest.raises(supple.errors.InputError, match="tolerance"):
         Optimal(1.0).solve(lin, tolerance=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "near", True])
 def test_a_start_that_is_none_is_named(wrong: object) -> None:
-    with pytest.raises(supple.InputError, match="start"):
+    with pytest.raises(supple.errors.InputError, match="start"):
         Optimal(1.0).solve(of_spectrum(np.ones(2), np.ones(2)), wrong)  # type: ignore[arg-type]
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import damping_paper as papers
+from batch_steps import in_kernel
 from spectra import EPS, SHAPES, orthonormal, random_spectra, samples
-from supple import _core
-from supple.motion import DLS, Linearization, steps
+from supple import DLS, Linearization, _core
 from supple.motion.damping import Optimal
 
 BOUNDS = (1e-3, 0.5, 20.0)
@@ -22,7 +22,7 @@ def test_it_is_what_python_says(shape: tuple[int, int], bound: float, isa: str) 
     chosen = _core.isa()
     _core.use_isa(isa)
     try:
-        dq, _ = steps(step, np.array([s.J for s in cases]), np.array([s.e for s in cases]))
+        dq, _ = in_kernel(step, np.array([s.J for s in cases]), np.array([s.e for s in cases]))
     finally:
         _core.use_isa(chosen)
     for sample, there in zip(cases, dq, strict=True):
@@ -48,7 +48,7 @@ def test_a_million_steps_are_all_within_the_bound(dtype: type) -> None:
         J = ((U * sigma[:, :, None]) @ V.swapaxes(1, 2)).astype(dtype)
         e = (U @ gamma[..., None])[..., 0].astype(dtype)
         for bound in (0.5, 20.0):
-            dq, lambda2 = steps(DLS(Optimal(bound)), J, e)
+            dq, lambda2 = in_kernel(DLS(Optimal(bound)), J, e)
             # (the rounding of this sum is far smaller than what is left below the bound)
             speed = np.sqrt((dq.astype(np.float64) ** 2).sum(axis=-1))
             assert (speed <= bound).all()
@@ -62,10 +62,10 @@ def test_the_way_is_chosen_by_name() -> None:
     J, e = rng.normal(size=(50, 6, 7)), rng.normal(size=(50, 6))
     J[7, 3] = J[7, 2]  # has lost a rank: only singular values tell what is zero
     rule = Optimal(0.1)
-    auto, fast, svd = (steps(DLS(rule, way), J, e) for way in ("auto", "cholesky", "svd"))  # type: ignore[arg-type]
+    auto, fast, svd = (in_kernel(DLS(rule, way), J, e) for way in ("auto", "cholesky", "svd"))  # type: ignore[arg-type]
     assert auto[0].tobytes() == fast[0].tobytes()
     assert auto[0][7].tobytes() == svd[0][7].tobytes()
     assert auto[0].tobytes() != svd[0].tobytes()
     plain = Optimal(0.1, newton=True)
-    ways = {steps(DLS(plain, way), J, e)[0].tobytes() for way in ("auto", "cholesky", "svd")}  # type: ignore[arg-type]
+    ways = {in_kernel(DLS(plain, way), J, e)[0].tobytes() for way in ("auto", "cholesky", "svd")}  # type: ignore[arg-type]
     assert len(ways) == 1

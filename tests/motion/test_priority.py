@@ -8,21 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectra import orthonormal
-from supple import (
-    DLS,
-    SDLS,
-    Augmented,
-    ClampAngle,
-    Linearization,
-    NullSpace,
-    Priority,
-    Pseudoinverse,
-    Transpose,
-)
+from supple import DLS, Linearization, damping
+from supple.criteria import RestPosture
 from supple.errors import InputError
-from supple.motion import damping
-from supple.motion.criteria import RestPosture
-from supple.motion.step import Step
+from supple.motion.steps.step import Step
+from supple.redundancy import Augmented, NullSpace, Priority
+from supple.steps import SDLS, AngleClamp, Pseudoinverse, Transpose
 
 Array = np.ndarray
 Levels = list[Linearization]
@@ -31,7 +22,7 @@ DAMPED: list[Step] = [
     DLS(damping.Constant(1e-4), "qr"),
     DLS(damping.SpeedBound(30.0)),
     DLS(damping.Optimal(2.0)),
-    ClampAngle(SDLS(), 0.5),
+    AngleClamp(SDLS(), 0.5),
 ]
 UNDAMPED: list[Step] = [
     Pseudoinverse(),
@@ -223,12 +214,12 @@ def test_what_is_continuous_and_what_is_not() -> None:
         (lambda lin: Priority([Pseudoinverse()])([lin, lin]), "takes 1"),
         (lambda lin: Priority(Pseudoinverse())([lin, Linearization([[1.0]], [1.0])]), "columns"),
         (lambda lin: Augmented(3, (1,)), "rule"),
-        (lambda lin: Augmented(damping.Constant(1.0), ()), "one for each"),
-        (lambda lin: Augmented(damping.Constant(1.0), 2.0), "one for each"),
+        (lambda lin: Augmented(damping.Constant(1.0), ()), "one per task"),
+        (lambda lin: Augmented(damping.Constant(1.0), 2.0), "one per task"),
         (lambda lin: Augmented(damping.Constant(1.0), (-1,)), "not negative"),
         (lambda lin: Augmented(damping.Constant(1.0), (1, 1))([lin]), "takes 2"),
         (lambda lin: Augmented(damping.Constant(1.0), ([1, 1],))([lin]), r"\(1,\)"),
-        (lambda lin: Priority(lambda x: x).kernels(1), "steps that supple has"),
+        (lambda lin: Priority(lambda x: x).kernels(1), "steps of supple.steps"),
     ],
 )
 def test_bad_input_is_refused(call: object, says: str) -> None:

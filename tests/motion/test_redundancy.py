@@ -10,23 +10,13 @@ import numpy as np
 import pytest
 
 from spectra import SHAPES, orthonormal, random_spectra, samples
-from supple import (
-    DLS,
-    SDLS,
-    ClampError,
-    GradientProjection,
-    Linearization,
-    NullSpace,
-    Pseudoinverse,
-    TotalSpeed,
-    Transpose,
-    Wampler,
-)
+from supple import DLS, Linearization, damping
+from supple.criteria import RestPosture
 from supple.errors import InputError
-from supple.motion import damping
-from supple.motion.criteria import RestPosture
-from supple.motion.redundancy import added
-from supple.motion.step import Step
+from supple.motion.redundancy.secondary import added
+from supple.motion.steps.step import Step
+from supple.redundancy import GradientProjection, NullSpace, TotalSpeed, WeightedCriterion
+from supple.steps import SDLS, ErrorClamp, Pseudoinverse, Transpose
 
 Array = np.ndarray
 EPS = np.finfo(float).eps
@@ -130,7 +120,7 @@ def test_wampler_is_the_minimiser_of_equation_38(shape: tuple[int, int]) -> None
             J, e, v = lin.J, lin.e, pulled(lin, 1.0)
             a1, a2 = 0.3, 0.2
             full = np.eye(n) if A is None else A
-            dq = Wampler(a1, a2, posture(n), A=A)(lin)
+            dq = WeightedCriterion(a1, a2, posture(n), A=A)(lin)
             left = J.T @ J + a1**2 * np.eye(n) + a2**2 * full
             close(dq, np.linalg.solve(left, J.T @ e + a1**2 * v), lin, a1**2, np.linalg.norm(v))
 
@@ -164,7 +154,7 @@ def test_the_leak_is_what_the_task_feels(shape: tuple[int, int], lambda2: float)
         half = math.sqrt(lambda2 / 2)
         for step in (
             GradientProjection(rule, posture(n), 0.7, half),
-            Wampler(half, half, posture(n), 0.7),
+            WeightedCriterion(half, half, posture(n), 0.7),
         ):
             assert leak_of(step, lin) == pytest.approx(felt / 2, abs=room)
 
@@ -308,7 +298,7 @@ INNER: list[Step] = [
     Pseudoinverse(),
     SDLS(),
     DLS(damping.Constant(0.04), "qr"),
-    ClampError(DLS(damping.Optimal(0.5)), 0.3),
+    ErrorClamp(DLS(damping.Optimal(0.5)), 0.3),
 ]
 
 
@@ -318,7 +308,7 @@ def test_all_is_finite_at_every_spectrum(shape: tuple[int, int]) -> None:
     rules = [damping.Constant(0.0), damping.SpeedBound(3.0), damping.Optimal(0.5)]
     steps: list[Step] = [NullSpace(step, h) for step in INNER]
     steps += [GradientProjection(rule, h, 1.0, alpha1) for rule in rules for alpha1 in (None, 0.1)]
-    steps += [Wampler(0.1, 0.0, h), Wampler(0.0, 0.1, h)]
+    steps += [WeightedCriterion(0.1, 0.0, h), WeightedCriterion(0.0, 0.1, h)]
     steps += [TotalSpeed(1.0, h), TotalSpeed(1.0, h, switch=True)]
     for lin in cases(shape):
         for step in steps:
@@ -345,9 +335,9 @@ def test_any_callable_is_a_criterion() -> None:
         (lambda: GradientProjection(1.0, posture(2)), "rule"),  # type: ignore[arg-type]
         (lambda: GradientProjection(damping.Constant(1.0), posture(2), 1.0, 0.0), "alpha1"),
         (lambda: GradientProjection(damping.Region(1.0, 1.0, (1, 0)), posture(2)), "direction"),
-        (lambda: Wampler(0.0, 0.0, posture(2)), "above 0"),
-        (lambda: Wampler(1.0, 1.0, posture(2), A=[[1, 2], [2, 1]]), "positive definite"),  # type: ignore[arg-type]
-        (lambda: Wampler(1.0, 1.0, posture(2), A=np.eye(3)).kernel, "A left out"),
+        (lambda: WeightedCriterion(0.0, 0.0, posture(2)), "above 0"),
+        (lambda: WeightedCriterion(1.0, 1.0, posture(2), A=[[1, 2], [2, 1]]), "positive definite"),  # type: ignore[arg-type]
+        (lambda: WeightedCriterion(1.0, 1.0, posture(2), A=np.eye(3)).kernel, "without A"),
         (lambda: TotalSpeed(0.0, posture(2)), "max_speed"),
         (lambda: TotalSpeed(1.0, posture(2), switch=1), "switch"),  # type: ignore[arg-type]
     ],
@@ -360,7 +350,7 @@ def test_bad_steps_are_refused(make: object, says: str) -> None:
 @pytest.mark.parametrize(
     ("criterion", "q", "says"),
     [
-        (posture(2), None, "know its q"),
+        (posture(2), None, "contain q"),
         (posture(3), [0.0, 0.0], r"\(3,\)"),
         (lambda q: [1.0], [0.0, 0.0], r"gradient \(2,\)"),
         (lambda q: [np.nan, 1.0], [0.0, 0.0], "finite"),
@@ -377,7 +367,7 @@ def test_bad_criteria_are_refused(criterion: object, q: object, says: str) -> No
 def test_wamplers_matrix_must_fit() -> None:
     lin = Linearization([[1.0, 0.0]], [2.0], q=[0.0, 0.0])
     with pytest.raises(InputError, match=r"\(2, 2\)"):
-        Wampler(1.0, 1.0, posture(2), A=np.eye(3))(lin)
+        WeightedCriterion(1.0, 1.0, posture(2), A=np.eye(3))(lin)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e100, 1e140])

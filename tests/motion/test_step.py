@@ -9,13 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 import supple
-from supple import _core
-from supple.motion import damping
-from supple.motion.batch import steps
-from supple.motion.clamp import ClampAngle, ClampError
+from batch_steps import in_kernel
+from supple import _core, damping
 from supple.motion.linearization import Linearization
-from supple.motion.selective import SDLS
-from supple.motion.step import DLS, Pseudoinverse, Step, Transpose, TruncatedSVD
+from supple.motion.steps.clamp import AngleClamp, ErrorClamp
+from supple.motion.steps.selective import SDLS
+from supple.motion.steps.step import DLS, Pseudoinverse, Step, Transpose, TruncatedSVD
 
 Array = NDArray[np.float64]
 
@@ -42,14 +41,14 @@ UNDAMPED: list[Step] = [
     TruncatedSVD(0.1),
     SDLS(),
     SDLS(soft=True, max_angle=0.2),
-    ClampError(Pseudoinverse(), 0.4),
-    ClampAngle(ClampError(SDLS(), 0.3, group=2), 0.05),
+    ErrorClamp(Pseudoinverse(), 0.4),
+    AngleClamp(ErrorClamp(SDLS(), 0.3, group=2), 0.05),
 ]
 DAMPED: list[Step] = [
     DLS(rule, method)
     for rule, method in itertools.product(RULES, ("auto", "svd", "cholesky", "qr"))
 ]
-STEPS = [*UNDAMPED, *DAMPED, ClampAngle(ClampError(DLS(RULES[0]), 0.4), 0.1)]
+STEPS = [*UNDAMPED, *DAMPED, AngleClamp(ErrorClamp(DLS(RULES[0]), 0.4), 0.1)]
 SHAPES = [(1, 1), (2, 2), (2, 3), (3, 2), (6, 5), (6, 6), (6, 7), (3, 7), (12, 25)]
 
 
@@ -96,7 +95,7 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
     chosen = _core.isa()
     _core.use_isa(isa)
     try:
-        there, lambda2 = steps(step, J, e)
+        there, lambda2 = in_kernel(step, J, e)
     finally:
         _core.use_isa(chosen)
     assert np.isfinite(there).all()
@@ -111,14 +110,14 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
-def test_a_row_of_rounding_errors_moves_nothing(rule: damping.KernelRule, dtype: type) -> None:
+def test_a_row_of_rounding_errors_moves_nothing(rule: damping.DampingRule, dtype: type) -> None:
     """As out of the plane of a planar arm: zero in rank, whatever way the kernel takes."""
     rng = np.random.default_rng(13)
     J = rng.normal(size=(40, 3, 4)).astype(dtype)
     e = (rng.normal(size=(40, 3)) * np.geomspace(1e-9, 1, 40)[:, None]).astype(dtype)
     eps = np.finfo(dtype).eps
     J[:, 2] *= eps * 10 ** rng.uniform(-4, 0, (40, 1))
-    dq, _ = steps(DLS(rule), J, e)
+    dq, _ = in_kernel(DLS(rule), J, e)
     size = np.linalg.norm(np.linalg.pinv(J[:, :2].astype(float)) @ e[:, :2, None], axis=(1, 2))
     assert (np.linalg.norm(dq, axis=1) <= size * (1 + 1000 * eps)).all()
 
@@ -132,9 +131,9 @@ def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step
     )
     J = (U * np.geomspace(2, 0.5, 6) @ V.transpose(0, 2, 1)).astype(np.float32)
     e = rng.normal(size=(50, 6)).astype(np.float32)
-    there, lambda2 = steps(step, J, e)
+    there, lambda2 = in_kernel(step, J, e)
     assert there.dtype == lambda2.dtype == np.float32
-    here = steps(step, J.astype(float), e.astype(float))[0]
+    here = in_kernel(step, J.astype(float), e.astype(float))[0]
     np.testing.assert_allclose(there, here, atol=3e-5)
 
 
@@ -144,11 +143,11 @@ def test_a_row_does_not_depend_on_the_others(count: int) -> None:
     J, e = rng.normal(size=(count, 6, 7)), rng.normal(size=(count, 6))
     J[::3, 2] = J[::3, 1]  # every third has lost a rank
     step = DLS(damping.Optimal(0.7))
-    dq, lambda2 = steps(step, J, e)
-    again = [steps(step, J, e, threads=t)[0].tobytes() for t in (1, 2, 3)]
+    dq, lambda2 = in_kernel(step, J, e)
+    again = [in_kernel(step, J, e, threads=t)[0].tobytes() for t in (1, 2, 3)]
     assert set(again) == {dq.tobytes()}
     for i in range(0, count, 97):
-        one = steps(step, J[i], e[i])
+        one = in_kernel(step, J[i], e[i])
         assert one[0].tobytes() == dq[i].tobytes()
         assert one[1] == lambda2[i]
 
@@ -240,10 +239,10 @@ def test_clamps() -> None:
     rng = np.random.default_rng(9)
     J, e = rng.normal(size=(6, 7)), np.r_[3.0, 4.0, 0.0, 0.03, 0.0, 0.04]
     near = np.r_[0.3, 0.4, 0.0, 0.03, 0.0, 0.04]
-    clamped = ClampError(Pseudoinverse(), 0.5)(Linearization(J, e))
+    clamped = ErrorClamp(Pseudoinverse(), 0.5)(Linearization(J, e))
     np.testing.assert_allclose(clamped, Pseudoinverse()(Linearization(J, near)), atol=1e-12)
     free = Pseudoinverse()(Linearization(J, e))
-    cut = ClampAngle(Pseudoinverse(), 0.1)(Linearization(J, e))
+    cut = AngleClamp(Pseudoinverse(), 0.1)(Linearization(J, e))
     assert np.abs(cut).max() == pytest.approx(0.1)
     np.testing.assert_allclose(cut / np.linalg.norm(cut), free / np.linalg.norm(free))
 
@@ -259,11 +258,11 @@ def test_a_region_gives_way_in_its_direction_first() -> None:
         dq, W, lambda2 = DLS(rule)(lin), rule.weight(lin), rule(lin)
         A = lin.J.T @ W @ W @ lin.J + lambda2 * np.eye(4)
         np.testing.assert_allclose(dq, np.linalg.solve(A, lin.J.T @ W @ W @ lin.e), rtol=1e-9)
-        np.testing.assert_allclose(steps(DLS(rule), lin.J, lin.e)[0], dq, rtol=1e-9)
+        np.testing.assert_allclose(in_kernel(DLS(rule), lin.J, lin.e)[0], dq, rtol=1e-9)
         lost.append(abs(d @ (lin.J @ dq - lin.e)) / np.linalg.norm(lin.J @ dq - lin.e))
     assert lost[0] < lost[1] < lost[2]
-    with pytest.raises(supple.InputError, match="3 entries"):
-        steps(DLS(damping.Region(0.01, 0.2, (1.0, 0.0))), lin.J, lin.e)
+    with pytest.raises(supple.errors.InputError, match="3 entries"):
+        in_kernel(DLS(damping.Region(0.01, 0.2, (1.0, 0.0))), lin.J, lin.e)
 
 
 @pytest.mark.parametrize("scale", [1e-310, 1e-300, 1e-150, 1e150, 1e300])
@@ -274,14 +273,54 @@ def test_nothing_returns_what_is_not_finite(step: Step, scale: float) -> None:
     for one in zip(scale * J, e, strict=True):
         try:
             assert np.isfinite(step(Linearization(*one))).all()
-        except supple.InputError:
+        except supple.errors.InputError:
             assert scale not in (1e-150, 1e150) or isinstance(step, DLS)
     try:
-        dq, lambda2 = steps(step, scale * J, e)
-    except supple.InputError:
+        dq, lambda2 = in_kernel(step, scale * J, e)
+    except supple.errors.InputError:
         return
     assert np.isfinite(dq).all()
     assert np.isfinite(lambda2).all()
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_a_step_takes_a_batch_as_it_takes_one(step: Step) -> None:
+    rng = np.random.default_rng(14)
+    for dtype in (np.float64, np.float32):
+        J = rng.normal(size=(4, 3, 3, 4)).astype(dtype)
+        e = rng.normal(size=(4, 3, 3)).astype(dtype)
+        dq, lambda2 = in_kernel(step, J, e)
+        found = step(Linearization(J, e))
+        assert found.dtype == dtype
+        assert np.array_equal(found, dq)
+        if isinstance(step, DLS):
+            assert np.array_equal(step.lambda2(Linearization(J, e)), lambda2)
+    assert step(Linearization(J[:0], e[:0])).shape == (0, 3, 4)
+    bad = Linearization(J, np.where(np.arange(12).reshape(4, 3, 1) == 5, np.nan, e))
+    with pytest.raises(supple.errors.InputError, match=r"given: J\[1, 2\] or e\[1, 2\]"):
+        step(bad)
+
+
+def test_lambda2_of_one_linearization_is_the_rules() -> None:
+    rng = np.random.default_rng(15)
+    J, e = rng.normal(size=(6, 7)), rng.normal(size=6)
+    lin = Linearization(J, e, before=Linearization(2 * J, e))
+    for rule in RULES:
+        assert DLS(rule).lambda2(lin) == rule(lin)
+        assert DLS(rule).lambda2(lin).shape == ()
+
+
+def test_a_rule_that_looks_at_one_says_so_of_a_batch() -> None:
+    many = Linearization(np.ones((4, 3, 5)), np.ones((4, 3)))
+    for rule in RULES:
+        if not isinstance(rule, damping.Constant):
+            with pytest.raises(supple.errors.InputError, match=r"batch of the shape \(4,\)"):
+                rule(many)
+
+
+def test_constant_damping_is_hinted_at() -> None:
+    with pytest.raises(supple.errors.InputError, match=r"write DLS\(damping\.Constant\(0\.1\)\)"):
+        DLS(0.1)  # type: ignore[arg-type]
 
 
 def test_a_rule_of_the_users_own() -> None:
@@ -289,14 +328,14 @@ def test_a_rule_of_the_users_own() -> None:
     lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))
     mine = DLS(lambda linearization: 0.1 * float(linearization.sigma_min))
     np.testing.assert_allclose(mine(lin), DLS(damping.Constant(0.1 * lin.sigma_min))(lin))
-    with pytest.raises(supple.InputError, match=r"CONTRIBUTING"):
-        steps(mine, lin.J, lin.e)
+    with pytest.raises(supple.errors.InputError, match=r"CONTRIBUTING"):
+        in_kernel(mine, lin.J, lin.e)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "much", None])
 def test_a_rule_that_returns_nonsense_is_named(wrong: object) -> None:
     lin = Linearization(np.eye(2), np.ones(2))
-    with pytest.raises(supple.InputError, match="lambda2"):
+    with pytest.raises(supple.errors.InputError, match="lambda2"):
         DLS(lambda linearization: wrong)(lin)  # type: ignore[arg-type, return-value]
 
 
@@ -308,23 +347,23 @@ def test_a_rule_that_returns_nonsense_is_named(wrong: object) -> None:
         lambda: TruncatedSVD(1.5),
         lambda: SDLS(max_angle=-1.0),
         lambda: SDLS(group=0),
-        lambda: ClampError(Transpose(), np.nan),
-        lambda: ClampAngle(Transpose(), "1"),  # type: ignore[arg-type]
-        lambda: steps(Transpose(), np.ones((2, 3)), np.ones(3)),
-        lambda: steps(Transpose(), np.ones((2, 3), complex), np.ones(2)),
-        lambda: steps(Transpose(), np.full((4, 2, 3), np.nan), np.ones((4, 2))),
-        lambda: steps(Transpose(), np.ones((0, 3)), np.ones(0)),
-        lambda: steps(print, np.ones((2, 3)), np.ones(2)),  # type: ignore[arg-type]
+        lambda: ErrorClamp(Transpose(), np.nan),
+        lambda: AngleClamp(Transpose(), "1"),  # type: ignore[arg-type]
+        lambda: in_kernel(Transpose(), np.ones((2, 3)), np.ones(3)),
+        lambda: in_kernel(Transpose(), np.ones((2, 3), complex), np.ones(2)),
+        lambda: in_kernel(Transpose(), np.full((4, 2, 3), np.nan), np.ones((4, 2))),
+        lambda: in_kernel(Transpose(), np.ones((0, 3)), np.ones(0)),
+        lambda: in_kernel(print, np.ones((2, 3)), np.ones(2)),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_is_refused(make: object) -> None:
-    with pytest.raises(supple.InputError, match="given"):
+    with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 
 
 def test_numpys_numbers_are_numbers() -> None:
     for one in (np.float64(0.5), np.float32(0.5)):
-        made = (SDLS(max_angle=one), TruncatedSVD(one), ClampAngle(Transpose(), one))
+        made = (SDLS(max_angle=one), TruncatedSVD(one), AngleClamp(Transpose(), one))
         for step, name in zip(made, ("max_angle", "threshold", "max_angle"), strict=True):
             assert type(getattr(step, name)) is float
     lin = Linearization(np.eye(2), np.ones(2))

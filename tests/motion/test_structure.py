@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 
 import supple
+from batch_steps import in_kernel
 from harness import LANES, Lane
-from supple import (
-    DLS,
-    AdaptiveClampError,
-    ClampError,
-    Linearization,
+from supple import DLS, Linearization, damping
+from supple.motion.steps.clamp import distances
+from supple.steps import (
+    AdaptiveErrorClamp,
+    ErrorClamp,
     Pseudoinverse,
     StatefulStep,
     WeightedDLS,
     alternate_jacobian,
-    damping,
-    steps,
 )
-from supple.motion.clamp import distances
 
 Array = np.ndarray
 SHAPES = [(2, 3), (3, 2), (6, 6), (6, 7), (6, 5)]
@@ -103,7 +101,7 @@ def test_weights_and_directions_in_a_batch(shape: tuple[int, int], dtype: type, 
     ):
         supple._core.use_isa(isa)
         try:
-            there, lambda2 = steps(step, J, e)
+            there, lambda2 = in_kernel(step, J, e)
         finally:
             supple._core.use_isa(chosen)
         assert there.dtype == lambda2.dtype == dtype
@@ -123,16 +121,16 @@ def test_weights_and_directions_in_a_batch(shape: tuple[int, int], dtype: type, 
         lambda: WeightedDLS(damping.Constant(1.0), [1.0, 1.0])(
             Linearization(np.ones((3, 2)), np.ones(3))
         ),
-        lambda: steps(WeightedDLS(damping.Constant(1.0), np.eye(2)), np.eye(2), np.ones(2)),
-        lambda: steps(WeightedDLS(damping.Constant(1.0), np.ones(3)), np.eye(2), np.ones(2)),
-        lambda: AdaptiveClampError(Pseudoinverse(), 0.0),
-        lambda: AdaptiveClampError(Pseudoinverse()).step(
+        lambda: in_kernel(WeightedDLS(damping.Constant(1.0), np.eye(2)), np.eye(2), np.ones(2)),
+        lambda: in_kernel(WeightedDLS(damping.Constant(1.0), np.ones(3)), np.eye(2), np.ones(2)),
+        lambda: AdaptiveErrorClamp(Pseudoinverse(), 0.0),
+        lambda: AdaptiveErrorClamp(Pseudoinverse()).step(
             Linearization(np.eye(6), np.ones(6)), np.ones(3)
         ),
     ],
 )
 def test_bad_input_is_refused(make: object) -> None:
-    with pytest.raises(supple.InputError, match="given"):
+    with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 
 
@@ -141,7 +139,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 def test_an_adaptive_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> None:
     """D_i = 0.4 + the growth of effector i's own distance; with J = I the step is the error."""
-    step = StatefulStep(AdaptiveClampError(Pseudoinverse(), 0.4))
+    step = StatefulStep(AdaptiveErrorClamp(Pseudoinverse(), 0.4))
 
     def moved(*errors: tuple[float, float, float]) -> list[float]:
         return distances(step(Linearization(np.eye(6), np.ravel(errors))), 3).tolist()
@@ -150,16 +148,16 @@ def test_an_adaptive_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> N
     assert moved((0.7, 0, 0), (0, 0.9, 0)) == pytest.approx([0.4, 0.9])  # the second ran 0.7
     assert moved((3.0, 0, 4.0), (0, 0.9, 0)) == pytest.approx([4.7, 0.4])  # the first 4.3
     assert moved((3.0, 0, 4.0), (0, 0.5, 0)) == pytest.approx([0.4, 0.4])
-    step.forget()
+    step.reset()
     assert moved((3.0, 0, 4.0), (0, 0.5, 0)) == pytest.approx([0.4, 0.4])
 
 
 def test_an_adaptive_clamp_at_rest_is_the_plain_one() -> None:
     rng = np.random.default_rng(2)
     lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))
-    how = AdaptiveClampError(Pseudoinverse(), 0.3)
+    how = AdaptiveErrorClamp(Pseudoinverse(), 0.3)
     dq, memory = how.step(lin, how.start(lin))
-    np.testing.assert_array_equal(dq, ClampError(Pseudoinverse(), 0.3)(lin))
+    np.testing.assert_array_equal(dq, ErrorClamp(Pseudoinverse(), 0.3)(lin))
     np.testing.assert_array_equal(memory, how.start(lin))
 
 
@@ -170,7 +168,7 @@ def test_lanes_clamp_adaptively_as_python_does(lane: Lane) -> None:
     e[4] = 0
     before = rng.uniform(0, 2, size=(21, 3))
     nearer, now = lane.clamp_adaptively(e, before, 0.4, 3)
-    how = AdaptiveClampError(lambda lin: lin.e, 0.4)
+    how = AdaptiveErrorClamp(lambda lin: lin.e, 0.4)
     for i in range(21):
         here, memory = how.step(Linearization(np.eye(7), e[i]), before[i])
         np.testing.assert_allclose(nearer[i], here, rtol=20 * lane.eps, atol=20 * lane.eps)
@@ -208,7 +206,7 @@ def test_at_the_target_it_is_the_ordinary_one(name: str) -> None:
     poses, J = robot.fk_jacobian(q)
     there = alternate_jacobian(robot, q, None, poses[..., :3, 3])
     np.testing.assert_array_equal(there, J[..., :3, :])
-    with pytest.raises(supple.InputError, match="target"):
+    with pytest.raises(supple.errors.InputError, match="target"):
         alternate_jacobian(robot, q, None, np.ones(2))
 
 

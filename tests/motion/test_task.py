@@ -11,8 +11,8 @@ import supple
 from some_tasks import reached, some_tasks
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.kinematics.rotation import exp
-from supple.motion import as_tasks
 from supple.motion.layout import compile_tasks
+from supple.motion.task import as_tasks
 from trees import Tree, rotation, trees
 
 Array = np.ndarray
@@ -29,7 +29,7 @@ def tolerance(tree: Tree, qd: Array, order: int) -> float:
 
 
 def errors(robot: supple.Robot, task: supple.motion.Task, q: Array, target: Array) -> Array:
-    return supple.linearize(robot, task, q, target)[1]
+    return supple.linearize(robot, task, q, target).e
 
 
 # ---- J -----------------------------------------------------------------------------------------
@@ -41,7 +41,8 @@ def test_j_is_the_derivative_of_the_error_at_the_target(tree: Tree, seed: int) -
     robot, n = tree.robot, tree.robot.dof
     for some in some_tasks(robot, np.random.default_rng(seed)):
         target = reached(robot, some.task, tree.q)
-        J, e = supple.linearize(robot, some.task, tree.q, target)
+        lin = supple.linearize(robot, some.task, tree.q, target)
+        J, e = lin.J, lin.e
         assert abs(e).max() <= 16 * tree.rounding
         after = errors(robot, some.task, tree.q + H * np.eye(n), target)
         before = errors(robot, some.task, tree.q - H * np.eye(n), target)
@@ -68,7 +69,8 @@ def test_j_is_the_derivative_of_the_error_away_from_the_target(
     task = OrientationTask(str(rng.choice(tree.frames)), base=base)
     axis = rng.normal(size=3)
     target = exp(angle * axis / np.linalg.norm(axis)) @ reached(robot, task, tree.q)
-    J, e = supple.linearize(robot, task, tree.q, target)
+    lin = supple.linearize(robot, task, tree.q, target)
+    J, e = lin.J, lin.e
     assert np.linalg.norm(e) == pytest.approx(angle, abs=16 * tree.rounding)
     qd = tree.qd / tree.speed(tree.qd)
     difference = errors(robot, task, tree.q + H * qd, target) - errors(
@@ -104,7 +106,7 @@ def test_joints_that_carry_frame_and_base_do_not_move_the_task(tree: Tree, seed:
     still = [i for i, name in enumerate(robot.joint_names) if name not in moving]
     for axes in (None, "world", "body"):
         task = PoseTask(a, base=b, axes=axes, weight=0.3)  # a weight that rounds
-        J = supple.linearize(robot, task, tree.q, np.eye(4))[0]
+        J = supple.linearize(robot, task, tree.q, np.eye(4)).J
         assert not J[:, still].any()
 
 
@@ -115,8 +117,7 @@ def test_drift_is_the_derivative_of_the_rows(tree: Tree, seed: int) -> None:
     for some in some_tasks(robot, np.random.default_rng(seed)):
         kernel = compile_tasks(robot, (some.task,)).kernel
         rows = [
-            supple.linearize(robot, some.task, tree.q + h * qd, some.target)[0] @ qd
-            for h in (H, -H)
+            supple.linearize(robot, some.task, tree.q + h * qd, some.target).J @ qd for h in (H, -H)
         ]
         bias_acceleration = kernel.bias_acceleration(tree.q, qd, 1)
         within = 4 * tolerance(tree, qd, order=2)
@@ -166,7 +167,7 @@ def test_an_axis_opposite_to_its_target_goes_one_of_the_ways() -> None:
     # Exactly opposite, on a robot whose axes are the world's.
     straight = supple.dh([(0.0, 0.0, 1.0, 0.0)])
     assert straight.fk([0.0])[:3, 2].tolist() == [0, 0, 1]
-    assert supple.linearize(straight, AxisTask(), [0.0], (0, 0, -1.0))[1].tolist() == [np.pi, 0]
+    assert supple.linearize(straight, AxisTask(), [0.0], (0, 0, -1.0)).e.tolist() == [np.pi, 0]
     assert AxisTask().linearize(straight, [0.0], (0, 0, -1.0)).e.tolist() == [np.pi, 0]
 
 

@@ -31,7 +31,8 @@ def test_the_kernel_has_the_numbers_of_its_twin(robot: supple.Robot, dtype: type
     few = 200 * np.finfo(dtype).eps
     q = robot.random(5, seed=4).astype(dtype)
     for some in samples(robot, 6):
-        J, e = supple.linearize(robot, some.task, q, some.target)
+        lin = supple.linearize(robot, some.task, q, some.target)
+        J, e = lin.J, lin.e
         layout = compile_tasks(robot, (some.task,))
         velocities = np.broadcast_to(
             layout.velocities([some.velocity]), (5, layout.kernel.velocities)
@@ -56,7 +57,8 @@ def test_several_tasks_are_their_rows_below_each_other(robot: supple.Robot) -> N
     some = samples(robot, 1)
     tasks, targets = [s.task for s in some], [s.target for s in some]
     q = robot.random(seed=2)
-    J, e = supple.linearize(robot, tasks, q, targets)
+    lin = supple.linearize(robot, tasks, q, targets)
+    J, e = lin.J, lin.e
     whole = stacked([s.task.linearize(robot, q, s.target) for s in some])
     assert compile_tasks(robot, tuple(tasks)).rows == whole.rows
     assert abs(J - whole.J).max() <= 1e-14
@@ -72,25 +74,29 @@ def test_a_batch_gives_the_bits_of_its_rows(robot: supple.Robot, dtype: type) ->
     many = supple.linearize(robot, tasks, q, targets, threads=2)
     once = supple.linearize(robot, tasks, q, targets, threads=1)
     rows = [supple.linearize(robot, tasks, q[i], targets) for i in (0, 1, 17, 600, 1199)]
-    for k in (0, 1):
-        assert np.array_equal(many[k], once[k])
-        assert np.array_equal(many[k][[0, 1, 17, 600, 1199]], np.array([row[k] for row in rows]))
+    assert many.J.dtype == many.e.dtype == dtype
+    for k in ("J", "e"):
+        all_rows, again = getattr(many, k), getattr(once, k)
+        assert np.array_equal(all_rows, again)
+        each = np.array([getattr(row, k) for row in rows])
+        assert np.array_equal(all_rows[[0, 1, 17, 600, 1199]], each)
 
 
 def test_targets_have_the_axes_of_the_batch_or_broadcast_to_them() -> None:
     robot = supple.load("panda")
     q = robot.random((4, 5), seed=3)
     T = robot.fk(robot.random((4, 5), seed=5))
-    J, e = supple.linearize(robot, robot.tips[0], q, T)
+    lin = supple.linearize(robot, robot.tips[0], q, T)
+    J, e = lin.J, lin.e
     assert J.shape == (4, 5, 6, 7)
     assert e.shape == (4, 5, 6)
-    assert np.array_equal(e[2, 3], supple.linearize(robot, PoseTask(), q[2, 3], T[2, 3])[1])
-    one = supple.linearize(robot, PoseTask(), q, T[0, 0])[1]
-    assert np.array_equal(one[2, 3], supple.linearize(robot, PoseTask(), q[2, 3], T[0, 0])[1])
-    both = supple.linearize(robot, [PoseTask(), PostureTask()], q, [T[0], np.zeros(7)])[1]
+    assert np.array_equal(e[2, 3], supple.linearize(robot, PoseTask(), q[2, 3], T[2, 3]).e)
+    one = supple.linearize(robot, PoseTask(), q, T[0, 0]).e
+    assert np.array_equal(one[2, 3], supple.linearize(robot, PoseTask(), q[2, 3], T[0, 0]).e)
+    both = supple.linearize(robot, [PoseTask(), PostureTask()], q, [T[0], np.zeros(7)]).e
     assert both.shape == (4, 5, 13)
     assert np.array_equal(both[2, 3, 7:], -q[2, 3, 1:])
-    assert supple.linearize(robot, PositionTask(), np.zeros((0, 7)), (1, 2, 3))[0].shape == (
+    assert supple.linearize(robot, PositionTask(), np.zeros((0, 7)), (1, 2, 3)).J.shape == (
         0,
         3,
         7,
@@ -101,19 +107,19 @@ def test_what_is_out_of_bounds_is_named() -> None:
     robot = supple.load("panda")
     q = robot.random(40, seed=3)
     q[17, 2] = np.nan
-    with pytest.raises(supple.InputError, match=r"finite.*given: q\[17\] = "):
+    with pytest.raises(supple.errors.InputError, match=r"finite.*given: q\[17\] = "):
         supple.linearize(robot, PositionTask(), q, (1, 2, 3))
-    with pytest.raises(supple.InputError, match=r"finite.*given: q\[3\] = "):
+    with pytest.raises(supple.errors.InputError, match=r"finite.*given: q\[3\] = "):
         supple.linearize(
             robot, PositionTask(), np.zeros((7, 7), np.float32), np.eye(7, 3, -3) * 1e39
         )
-    with pytest.raises(supple.InputError, match=r"batch axes of q, \(40,\).*given: \(3,\)"):
+    with pytest.raises(supple.errors.InputError, match=r"batch axes of q, \(40,\).*given: \(3,\)"):
         supple.linearize(robot, PositionTask(), robot.random(40, seed=3), np.ones((3, 3)))
     with pytest.raises(
-        supple.InputError, match=r"batch axes that broadcast; given: \(2,\), \(3,\)"
+        supple.errors.InputError, match=r"batch axes that broadcast; given: \(2,\), \(3,\)"
     ):
         supple.linearize(robot, [PositionTask()] * 2, q, [np.ones((2, 3)), np.ones((3, 3))])
-    with pytest.raises(supple.InputError, match="one target for each of 2 tasks; given: 1"):
+    with pytest.raises(supple.errors.InputError, match="one target for each of 2 tasks; given: 1"):
         supple.linearize(robot, [PositionTask(), PostureTask()], q, [(1, 2, 3)])
-    with pytest.raises(supple.InputError, match="targets must be a sequence"):
+    with pytest.raises(supple.errors.InputError, match="targets must be a sequence"):
         supple.linearize(robot, [PositionTask()], q, None)

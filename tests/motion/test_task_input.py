@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 import supple
-from supple import (
-    AxisTask,
-    InputError,
-    OrientationTask,
-    PoseTask,
-    PositionTask,
-    PostureTask,
-    UnknownNameError,
-)
-from supple.motion import as_tasks
+from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
+from supple.errors import InputError, UnknownNameError
+from supple.motion.task import as_tasks
 
 PANDA = supple.load("panda")
 Q = PANDA.neutral()
@@ -55,7 +48,7 @@ def test_unknown_names(make: Make, said: str) -> None:
         (lambda: PoseTask(weight=True), "PoseTask: weight must be an array of numbers"),
         (lambda: PoseTask(length=0), "PoseTask: length must be above 0; given: 0"),
         (lambda: PoseTask(length=(1, 2)), "PoseTask: length must be above 0"),
-        (lambda: AxisTask(axis=(0, 0, 0)), "axis must be a direction, not zero"),
+        (lambda: AxisTask(axis=(0, 0, 0)), "axis must be a nonzero direction"),
         (lambda: AxisTask(axis=(1, 0)), r"AxisTask: axis must be finite real.*shape \(3,\)"),
         (lambda: AxisTask(weight=(1, 2, 3)), "above 0 or 2 of them"),
         (lambda: PostureTask(joints=[]), "PostureTask: joints must be a name"),
@@ -83,12 +76,16 @@ def test_bad_tasks(make: Make, said: str) -> None:
         (PoseTask(), np.full((4, 4), np.nan), "PoseTask's target must be finite"),
         (PoseTask(), "up", "PoseTask's target must be finite real"),
         (PoseTask(), [1, 0, 0, 0, 0, 0, 0], "PoseTask's target must be finite real"),
-        (PoseTask(), np.array([np.eye(4)] * 2), r"target must be one, not a batch; given: \(2,\)"),
+        (
+            PoseTask(),
+            np.array([np.eye(4)] * 2),
+            r"target must be a single one; given: a batch of the shape \(2,\)",
+        ),
         (PositionTask(), np.eye(4), r"PositionTask's target must be finite real.*given: an array"),
         (PositionTask(), (1, 2), "PositionTask's target"),
         (OrientationTask(), (1, 0, 0, 0), "OrientationTask's target"),
         (OrientationTask(), 2 * np.eye(3), "OrientationTask's target must be a pose.*off by 3"),
-        (AxisTask(), (0, 0, 0), "AxisTask's target must be a direction, not zero"),
+        (AxisTask(), (0, 0, 0), "AxisTask's target must be a nonzero direction"),
         (AxisTask(), (0, np.inf, 0), "AxisTask's target must be finite"),
         (PostureTask(), np.zeros(6), r"PostureTask's target must be finite real.*\(..., 7\)"),
         (PostureTask("panda_joint1"), np.zeros(7), r"\(..., 1\); given: an array of shape \(7,\)"),
@@ -116,7 +113,7 @@ def test_bad_velocities(task: Any, velocity: Any, said: str) -> None:
 
 def test_a_configuration_is_one_and_finite() -> None:
     for q in (np.zeros((2, 7)), np.full(7, np.nan)):
-        with pytest.raises(InputError, match=r"q must be finite, \(7,\)"):
+        with pytest.raises(InputError, match=r"q must be one finite configuration \(7,\)"):
             PoseTask().linearize(PANDA, q)
     with pytest.raises(InputError, match=r"q must be an array.*\(7,\)"):
         PoseTask().linearize(PANDA, np.zeros(6))

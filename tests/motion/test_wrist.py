@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import supple
-from supple import DLS, Linearization, Pseudoinverse, SphericalWrist, WeightedDLS, damping
-from supple.motion.scale import Scale
+from supple import DLS, Linearization, damping
+from supple.motion.damping.scale import Scale
+from supple.steps import Pseudoinverse, SphericalWrist, WeightedDLS
 
 Array = np.ndarray
 SPHERICAL = ["puma560", "puma560_mk", "stanford", "iiwa14"]
@@ -16,29 +17,29 @@ SPHERICAL = ["puma560", "puma560_mk", "stanford", "iiwa14"]
 @pytest.mark.parametrize("name", SPHERICAL)
 def test_a_spherical_wrist_is_found(name: str) -> None:
     robot = supple.load(name)
-    assert isinstance(SphericalWrist.of(robot), SphericalWrist)
-    SphericalWrist.of(robot.with_base(np.diag([-1.0, -1, 1, 1]) + np.eye(4, k=3)))
+    assert isinstance(SphericalWrist.for_robot(robot), SphericalWrist)
+    SphericalWrist.for_robot(robot.with_base(np.diag([-1.0, -1, 1, 1]) + np.eye(4, k=3)))
 
 
 @pytest.mark.parametrize(("name", "missed"), [("ur5e", 0.01), ("panda", 0.01)])
 def test_one_that_is_none_is_refused_with_the_distance(name: str, missed: float) -> None:
-    with pytest.raises(supple.InputError, match=r"at \d\S* m") as caught:
-        SphericalWrist.of(supple.load(name))
-    distance = float(str(caught.value).split(" at ")[-1].split(" m")[0])
+    with pytest.raises(supple.errors.InputError, match=r"by \d\S* m") as caught:
+        SphericalWrist.for_robot(supple.load(name))
+    distance = float(str(caught.value).split(" by ")[-1].split(" m")[0])
     assert missed < distance < 0.2
 
 
 @pytest.mark.parametrize("name", ["planar2", "planar3", "y"])
 def test_other_robots_are_refused(name: str) -> None:
-    with pytest.raises(supple.InputError, match="given"):
-        SphericalWrist.of(supple.load(name))
+    with pytest.raises(supple.errors.InputError, match="given"):
+        SphericalWrist.for_robot(supple.load(name))
 
 
 @pytest.mark.parametrize("axes", ["world", "body"])
 @pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
 def test_undamped_it_is_the_inverse(name: str, axes: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(1)
-    step = SphericalWrist.of(robot, arm=damping.Constant(0.0), wrist=damping.Constant(0.0))
+    step = SphericalWrist.for_robot(robot, arm=damping.Constant(0.0), wrist=damping.Constant(0.0))
     looked = 0
     for q in robot.random(50, seed=rng):
         lin = Linearization(robot.jacobian(q, axes=axes), rng.normal(size=6))
@@ -51,7 +52,7 @@ def test_undamped_it_is_the_inverse(name: str, axes: str) -> None:
 @pytest.mark.parametrize("name", SPHERICAL)
 def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
     robot, rng = supple.load(name), np.random.default_rng(2)
-    step = SphericalWrist.of(robot, arm=damping.Constant(0.01), wrist=damping.Constant(0.04))
+    step = SphericalWrist.for_robot(robot, arm=damping.Constant(0.01), wrist=damping.Constant(0.04))
     folded = np.zeros(robot.dof)
     for q in (folded, np.full(robot.dof, np.pi / 2), *robot.random(20, seed=rng)):
         e = rng.normal(size=6)
@@ -68,13 +69,13 @@ def test_damped_it_is_not_the_whole_solution() -> None:
     the opposite of the paper's "approximately the same for α >= 0.1".
     """
     robot = supple.load("puma560")
-    reach = Scale.of(robot).reach
+    reach = Scale.for_robot(robot).reach
     weight = np.r_[np.full(3, reach**-2), np.ones(3)]
     rng, medians = np.random.default_rng(3), []
     configurations = robot.random(200, seed=rng)
     tasks = rng.normal(size=(200, 6)) * np.sqrt(1 / weight)
     for alpha in (0.01, 0.1, 0.5):
-        parts = SphericalWrist.of(
+        parts = SphericalWrist.for_robot(
             robot, arm=damping.Constant((alpha * reach) ** 2), wrist=damping.Constant(alpha**2)
         )
         whole = WeightedDLS(damping.Constant(alpha**2), weight)
@@ -98,7 +99,7 @@ def test_damped_it_is_not_the_whole_solution() -> None:
     ],
 )
 def test_bad_input_is_refused(make: object) -> None:
-    with pytest.raises(supple.InputError, match="given"):
+    with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
 
 

@@ -1,4 +1,4 @@
-"""Steps, random robots in motion and a law, for tests of velocities in batches."""
+"""Steps, random configurations and twists, and a law, for tests of velocities in batches."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 
 import supple
 from loops import Array, robot
-from supple import (
-    DLS,
+from supple import DLS, Linearization, damping
+from supple.motion.steps.batch import run_batch
+from supple.motion.steps.step import kernel_of
+from supple.steps import (
     SDLS,
+    AngleClamp,
+    ErrorClamp,
     Pseudoinverse,
     Transpose,
     TruncatedSVD,
     WeightedDLS,
-    damping,
 )
 
 STEPS: dict[str, Any] = {
@@ -25,26 +28,44 @@ STEPS: dict[str, Any] = {
     "selective": SDLS(),
     "weighted": WeightedDLS(damping.Constant(0.01), np.linspace(1, 2, 6), np.linspace(1, 3, 7)),
     "qr": DLS(damping.Constant(0.01), "qr"),
-    "clamped": supple.ClampAngle(supple.ClampError(DLS(damping.Optimal(0.7)), 0.3), 0.4),
+    "clamped": AngleClamp(ErrorClamp(DLS(damping.Optimal(0.7)), 0.3), 0.4),
 }
 
 
 def some(name: str, count: int, seed: int = 0) -> tuple[Array, Array]:
-    """Configurations and twists, of which some are small and some large; some at rest."""
+    """Return configurations and twists, some of them zero, small or large."""
     rng = np.random.default_rng(seed)
     q = robot(name).random(count, seed=rng)
     twist = rng.normal(size=(count, 6)) * rng.choice([0.0, 0.1, 1.0, 20.0], (count, 1))
     return q, twist
 
 
+def in_kernel(step: Any, J: Any, e: Any, threads: int | None = None) -> tuple[Array, Array]:
+    """Return q̇ and λ² of a step by the kernel, for one linearization or a batch."""
+    batch = Linearization(np.asarray(J)[None], np.asarray(e)[None])
+    dq, lambda2 = run_batch(kernel_of(step), batch, threads)
+    return dq[0], lambda2[0]
+
+
+def optimal(arm: supple.Robot) -> DLS:
+    """Return the step that keeps every joint's speed limit."""
+    return DLS(damping.Optimal.for_robot(arm))
+
+
+def velocities(arm: Any, q: Any, twist: Any, *tasks: Any, step: Any = None, **options: Any) -> Any:
+    """Return q̇ by a step's `velocities`, by default with optimal damping."""
+    step = optimal(arm) if step is None else step
+    return step.velocities(arm, q, twist, *tasks, **options)
+
+
 def hold_optimal(arm: supple.Robot, q: Array, twist: Array, qd: Array, bound: float) -> None:
-    """The bound is kept, and what is left of the task is no more than the best q̇ leaves."""
+    """Assert that the bound holds and that no q̇ within it has a smaller task error."""
     room = 2000 * np.finfo(qd.dtype).eps
     assert np.isfinite(qd).all()
     assert (np.linalg.norm(qd.astype(np.float64), axis=-1) <= bound).all()
     q, twist = q.astype(np.float64), twist.astype(np.float64)
     J = arm.jacobian(q)
-    best = supple.step(arm, q, twist, step=DLS(damping.Optimal(bound), "svd"))
+    best = DLS(damping.Optimal(bound), "svd").velocities(arm, q, twist)
     size = np.linalg.norm(twist, axis=-1) + bound * np.linalg.norm(J, axis=(-1, -2))
 
     def left(speeds: Array) -> Array:

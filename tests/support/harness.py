@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from supple._core import StepSpec
 
 from compile_once import only_one
-from supple.motion.redundancy import SecondaryKernel
+from supple.motion.redundancy.secondary import SecondaryKernel
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "kernel"

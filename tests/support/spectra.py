@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from supple.motion import Linearization
+from supple import Linearization
 
 Array = np.ndarray
 EPS = np.finfo(float).eps

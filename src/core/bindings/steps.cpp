@@ -27,7 +27,7 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
   throw nb::value_error(message.c_str());
 }
 
-// The kernel's twin of the rules of supple/motion/damping.py, on a batch of spectra.
+// The kernel's twin of the rules of supple/motion/damping/, on a batch of spectra.
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values) {
   check_at_least("values", 1, values);
@@ -53,7 +53,7 @@ nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamm
   return out;
 }
 
-// The kernel's twin of the steps of supple/motion/step.py, on a batch. J comes as (..., m n).
+// The kernel's twin of the steps of supple/motion/steps/, on a batch. J comes as (..., m n).
 nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle history, int rows,
                 int columns, int threads) {
   check_at_least("rows", 1, rows);

@@ -12,13 +12,13 @@ import numpy as np
 from supple._core import ControlMode, Rule, StepSpec
 from supple.errors import InputError, short_repr
 from supple.motion import damping
-from supple.motion.filtering import NumericalFilter
 from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.memory import StatefulStep
-from supple.motion.priority import Augmented, Priority
-from supple.motion.redundancy import SecondaryKernel, TotalSpeed, pull_at
-from supple.motion.step import DLS, Step, damping_of, kernel_of
+from supple.motion.redundancy.priority import Augmented, Priority
+from supple.motion.redundancy.secondary import SecondaryKernel, TotalSpeed, secondary_velocity
+from supple.motion.steps.filtering import NumericalFilter
+from supple.motion.steps.stateful import StatefulStep
+from supple.motion.steps.step import DLS, Step, damping_of, kernel_of
 
 AnyStep: TypeAlias = Step | Augmented | Priority
 
@@ -53,7 +53,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     if isinstance(given, damping.KernelRule):
         raise InputError(f"step must be a step: DLS(rule) makes one; given: {short_repr(step)}")
     if isinstance(step, Augmented):
-        step = _augmented(step, layout)
+        step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
         return Controller(ControlMode.FILTERED, extra=(step.max_gain, float(step.printed), 0.0))
     try:
@@ -72,7 +72,7 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
     kernel = getattr(step, "kernel", None)
     if isinstance(kernel, SecondaryKernel):
         extra = (float(kernel.form.value), kernel.alpha1, kernel.max_speed)
-        pull = pull_at(step)  # type: ignore[arg-type]
+        pull = secondary_velocity(step)  # type: ignore[arg-type]
         most = kernel.max_speed if isinstance(step, TotalSpeed) else math.inf
         return Controller(ControlMode.SECONDARY, (kernel.step,), extra, pull, max_speed=most)
     made = kernel_of(step)
@@ -93,25 +93,6 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
             if weights and len(weights) != size:
                 what = f"weights, or a direction, for {rows} rows and {n} joints"
                 raise InputError(f"step must have {what}; given: {short_repr(step)}")
-
-
-def _augmented(step: Augmented, layout: CompiledTasks) -> Step:
-    """The same on stacked rows: `DLS` with weights."""
-    from supple.motion.weighted import WeightedDLS
-
-    if len(step.weights) != len(layout.tasks):
-        given = f"{len(step.weights)} weights for {len(layout.tasks)} tasks"
-        raise InputError(f"Augmented: weights must be one for each task; given: {given}")
-    each = [
-        np.full(rows, weight) if np.ndim(weight) == 0 else np.asarray(weight)
-        for weight, rows in zip(step.weights, layout.counts, strict=True)
-    ]
-    if [len(one) for one in each] != list(layout.counts):
-        given = f"{short_repr(step.weights)} for tasks of {layout.counts} rows"
-        raise InputError(
-            f"Augmented: a weight must be a number, or one for each row; given: {given}"
-        )
-    return WeightedDLS(step.rule, np.concatenate(each))
 
 
 class PythonStep:
@@ -161,7 +142,7 @@ class PythonStep:
         """Begin anew."""
         self._before = None
         for one in self._remembering():
-            one.forget()
+            one.reset()
 
     @property
     def before(self) -> Linearization | None:

@@ -30,7 +30,7 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.diagnostics import Report, explain_taken
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import DLS
+from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
 
 

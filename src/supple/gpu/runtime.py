@@ -15,17 +15,13 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
-from supple.errors import MissingExtraError, SuppleError
+from supple.errors import DeviceError, MissingExtraError, SuppleError
 from supple.gpu.cache import cached
 
 _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _ROUGH = ("--use_fast_math",)
 _FINE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")  # (sines stay accurate)
 _APART = ("-rdc=true",)  # code that will be linked
-
-
-class DeviceError(SuppleError, RuntimeError):
-    """No GPU is available, or its driver reported an error."""
 
 
 @dataclass(frozen=True)

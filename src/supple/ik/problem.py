@@ -20,7 +20,7 @@ from supple.kinematics.robot import check_robot, may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
 from supple.motion.layout import CompiledTasks, compile_tasks, side_by_side
 from supple.motion.linearization import Array
-from supple.motion.step import DLS
+from supple.motion.steps.step import DLS
 from supple.motion.task import (
     AxisTask,
     OrientationTask,

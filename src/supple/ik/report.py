@@ -11,7 +11,7 @@ from supple.ik.problem import CompiledProblem
 from supple.ik.status import SolveStatus
 from supple.motion.diagnostics import Report, explain
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import DLS
+from supple.motion.steps.step import DLS
 
 AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # a joint, and the end of its range
 _AT_LIMIT = 1e-6  # distance from a limit [rad or m]

@@ -1,4 +1,4 @@
-"""What is wrong near a singularity, in words: which direction is lost, what damping does to it."""
+"""Reports in words: nearly singular directions, and the effect of a step in each."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, short_repr
-from supple.motion.clamp import ClampError
 from supple.motion.damping import DampingRule
+from supple.motion.damping.rule import name_of
+from supple.motion.direction_text import direction_text
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.memory import StatefulStep
-from supple.motion.priority import Augmented, Priority
-from supple.motion.redundancy import WITH_CRITERION, added
-from supple.motion.step import Step, damping_of
-from supple.motion.words import in_words
+from supple.motion.redundancy.priority import Augmented, Priority
+from supple.motion.redundancy.secondary import WITH_CRITERION, added
+from supple.motion.steps.clamp import ErrorClamp
+from supple.motion.steps.stateful import StatefulStep
+from supple.motion.steps.step import Step, damping_of
 
-_LITTLE = 1e-6  # of the task: what is less cannot be told from rounding
+_LITTLE = 1e-6  # fraction of the task below which a component counts as rounding
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,13 @@ class Direction:
     """A singular direction of the task.
 
     Attributes:
-        words: What it is, as "translation along world x".
-        sigma: Its singular value: how far the task moves for a joint motion of length 1.
+        words: The direction as text, for example "translation along world x".
+        sigma: Its singular value: the task motion per unit of joint motion.
         asked: The component of the task vector e along it.
-        gain: What the step makes of 1 that is asked along it: σ/(σ² + λ²) if it is damped least
-            squares. None if no step was given, or if one without damping is asked nothing here.
-        missed: The fraction of what is asked along it that the step leaves undone: λ²/(σ² + λ²)
-            likewise. 1 where the direction is lost. None likewise.
+        gain: Joint motion per unit of `asked`: σ/(σ² + λ²) for damped least squares. None without a
+            step, or for a step without damping if `asked` is zero.
+        missed: The fraction of `asked` that the step does not perform: λ²/(σ² + λ²) for damped
+            least squares, 1 where the direction is lost. None under the same conditions.
     """
 
     words: str
@@ -45,16 +46,16 @@ class Direction:
 
 @dataclass(frozen=True)
 class Held:
-    """A joint that one of its limits holds.
+    """A joint that is held by one of its limits.
 
     Attributes:
         joint: Name of the joint.
         limit: "position", "speed" or "acceleration".
         end: 1 for an upper limit, -1 for a lower one.
-        value: The limit [rad or m, per s or s²]; negative for the lower end of a speed or an
+        value: The limit [rad or m, per s or s²]; negative for a lower limit of speed or
             acceleration.
-        exceeds: The joint's acceleration in this step over its limit, where it is above 1: a joint
-            that could not stop in time. Otherwise 1.
+        exceeds: Ratio of the joint's acceleration in this step to its limit, if above 1 (a joint
+            that could not stop in time); otherwise 1.
     """
 
     joint: str
@@ -73,25 +74,26 @@ class Held:
 
 @dataclass(frozen=True)
 class Report:
-    """What `explain` found; `str()` of it is meant to be read.
+    """The result of `explain`; `print` it for a readable table.
 
     Attributes:
-        directions: All singular directions, the strongest first.
-        rank: How many are not lost to working precision.
-        rows: Of the task: those beyond the number of joints cannot be done at the same time.
-        columns: Joints.
+        directions: All singular directions, the largest singular value first.
+        rank: Number of directions that are not lost to working precision.
+        rows: Number of rows of the task; at most `columns` of them can be followed exactly.
+        columns: Number of joints.
         manipulability: The product of the singular values.
-        condition: The largest over the smallest; infinite at a singularity.
-        lost: In words, each direction that is lost to working precision.
-        step: The name of the step; empty if none was given.
-        lambda2: The damping, None if the step has none.
-        reason: Why the damping rule chose it; empty if there is none.
-        speed: The length of the step, ‖q̇‖ [rad/s and m/s mixed]; None if none was given.
-        leak: How far a null-space motion moves the task, ‖J q̇‖/‖q̇‖; None if none was given.
-        missed: The share of the task that a step of a `Servo` left undone, ‖e - J q̇‖/‖e‖; zero if
-            nothing was asked, None of a step that was not taken.
-        held: The joints that limits held in a step of a `Servo`.
-        max_norm: The bound on the norm of all speeds, if a step of a `Servo` was held by it.
+        condition: The largest singular value over the smallest; infinite at a singularity.
+        lost: The directions that are lost to working precision, as text.
+        step: Name of the step; empty without a step.
+        lambda2: The damping; None if the step has none.
+        reason: The reason for the damping rule's value; empty without a rule.
+        speed: The norm of the step, ‖q̇‖ [rad/s and m/s mixed]; None without a step.
+        null_space_leakage: Task motion per unit of a null-space motion, ‖J q̇‖/‖q̇‖; None without
+            such a motion.
+        missed: The fraction of the task that a step of a `Servo` did not perform, ‖e - J q̇‖/‖e‖;
+            zero if e is zero, None if no step was taken.
+        held: The joints held by limits in a step of a `Servo`.
+        max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
     """
 
     directions: tuple[Direction, ...]
@@ -105,7 +107,7 @@ class Report:
     lambda2: float | None = None
     reason: str = ""
     speed: float | None = None
-    leak: float | None = None
+    null_space_leakage: float | None = None
     missed: float | None = None
     held: tuple[Held, ...] = ()
     max_norm: float | None = None
@@ -117,29 +119,29 @@ class Report:
 def explain(
     linearization: Linearization, step: Step | None = None, *, null: ArrayLike | None = None
 ) -> Report:
-    """Say what a robot can hardly do here, and what a step makes of it.
+    """List the nearly singular directions of a task, and the effect of a step in each.
 
     Args:
-        linearization: J and e.
-        step: A step that is about to be taken with it.
-        null: A joint motion (n,) that is meant to leave the task alone: how far it does not. Of a
-            step with a criterion, what the criterion adds, if left out.
+        linearization: The task at one configuration.
+        step: The step to explain; None to explain the linearization alone.
+        null: A null-space motion (n,) whose leakage into the task to report. If None, and the step
+            has a criterion, the motion that the criterion adds.
     """
     lin = linearization
     _check(lin)
     if step is not None and not callable(step):
-        raise InputError(f"step must be a step, or None; given: {short_repr(step)}")
+        raise InputError(f"step must be a step or None; given: {short_repr(step)}")
     if null is None and isinstance(step, WITH_CRITERION):
         null = added(step, lin)
-    dq = None if step is None else numbers_of(step(lin), "the step's result")
+    dq = None if step is None else numbers_of(step(lin), "the result of the step")
     rule, seen = (None, lin) if step is None else damping_inside(step, lin)
     lambda2 = None if rule is None else damping_of(rule, seen)
     return replace(
         _report(lin, lambda2, lambda2, dq),
-        step="" if step is None else type(step).__name__,
+        step="" if step is None else name_of(step),
         reason="" if rule is None or lambda2 is None else _reason(rule, seen, lambda2),
         speed=None if dq is None else float(np.linalg.norm(dq)),
-        leak=None if null is None else leak(lin, null),
+        null_space_leakage=None if null is None else null_space_leakage(lin, null),
     )
 
 
@@ -154,17 +156,17 @@ def explain_taken(
     held: tuple[Held, ...],
     max_norm: float | None,
 ) -> Report:
-    """Say what a step that was taken inside limits did: its own numbers, not those of the step.
+    """Explain a step that was taken inside limits, by the numbers after the limits.
 
     Args:
-        linearization: J and e as the step saw them.
+        linearization: The input of the step.
         step: The step, for the reason of its damping.
-        dq: What came out, in the units of J and e (n,).
+        dq: The resulting step (n,), in the units of J and e.
         speed: The norm of the joint speeds.
         chosen: λ² of the step.
         lambda2: λ² inside the limits.
-        held: The joints that limits held.
-        max_norm: The bound on the norm of all speeds, if it acted.
+        held: The joints held by limits.
+        max_norm: The bound on the norm of all speeds, if it was active.
     """
     lin = linearization
     limited = bool(held) or max_norm is not None or lambda2 != chosen
@@ -181,10 +183,10 @@ def explain_taken(
     null = added(step, lin) if isinstance(step, WITH_CRITERION) else None
     return replace(
         _report(lin, lambda2 if damped else None, None if limited else lambda2, dq),
-        step=type(step).__name__,
+        step=name_of(step),
         reason=reason,
         speed=speed,
-        leak=None if null is None else leak(lin, null),
+        null_space_leakage=None if null is None else null_space_leakage(lin, null),
         missed=left / asked if asked > 0 else 0.0,
         held=held,
         max_norm=max_norm,
@@ -194,9 +196,9 @@ def explain_taken(
 def _report(
     lin: Linearization, lambda2: float | None, plain: float | None, dq: Array | None
 ) -> Report:
-    """What a linearization tells, and what dq (n,) does with it.
+    """Return the report of a linearization and of a step dq (n,).
 
-    `plain` is the damping of a step that nothing but damping has changed, else None.
+    `plain` is the damping of a step that is changed by nothing else, otherwise None.
     """
     m, n = lin.J.shape
     basis = _lost_directions(lin)
@@ -207,16 +209,16 @@ def _report(
         columns=n,
         manipulability=lin.manipulability,
         condition=lin.condition,
-        lost=tuple(in_words(u, lin.rows) for u in basis.T),
+        lost=tuple(direction_text(u, lin.rows) for u in basis.T),
         lambda2=lambda2,
     )
 
 
-def leak(linearization: Linearization, null: ArrayLike) -> float:
-    """How far a joint motion (n,) moves the task, relative to its length:  ‖J q̇‖/‖q̇‖.
+def null_space_leakage(linearization: Linearization, null: ArrayLike) -> float:
+    """Return the task motion per unit of a joint motion (n,):  ‖J q̇‖/‖q̇‖.
 
-    Zero for a motion in the null space of J, and for none at all; at most the largest singular
-    value. Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
+    Zero for a motion in the null space of J and for no motion; at most the largest singular value.
+    Damped projections leak (Deo & Walker 1995, eqs. (23), (24)).
     """
     _check(linearization)
     dq = numbers_of(null, "null")
@@ -225,20 +227,21 @@ def leak(linearization: Linearization, null: ArrayLike) -> float:
     largest = float(np.abs(dq).max())
     if largest == 0:
         return 0.0
-    unit = dq / largest  # so that squares neither overflow nor vanish
+    unit = dq / largest  # squares of scaled entries neither overflow nor vanish
     return float(np.linalg.norm(linearization.J @ unit) / np.linalg.norm(unit))
 
 
 def _check(given: object) -> None:
     if not isinstance(given, Linearization):
         raise InputError(f"linearization must be a Linearization; given: {short_repr(given)}")
+    given.single()
 
 
 def _lost_directions(lin: Linearization) -> Array:
-    """Unit vectors (m, lost) that span what J cannot do, each with as few rows as can be.
+    """Return unit vectors (m, lost) that span the lost directions, each with few nonzero rows.
 
-    Where several directions are lost any mixture of them is a singular vector. Elimination with
-    pivots undoes the mixing: a planar arm loses z, rx and ry, not three sums of them.
+    If several directions are lost, any linear combination of them is a singular vector.
+    Elimination with pivoting separates them: a planar arm loses z, rx and ry, not three mixtures.
     """
     A = lin.U[:, lin.rank :].T.copy()
     for i in range(len(A)):
@@ -254,7 +257,7 @@ def _direction(
     lin: Linearization, i: int, basis: Array, lambda2: float | None, dq: Array | None
 ) -> Direction:
     u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
-    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0  # the way that the words go
+    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0  # the sign that the text refers to
     sigma, asked = float(lin.sigma[i]), way * float(u @ lin.e)
     gain: float | None = None
     missed: float | None = None
@@ -265,15 +268,15 @@ def _direction(
         missed = 1 - sigma * gain
     elif lambda2 is not None:
         gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)
-    return Direction(in_words(u, lin.rows), sigma, asked, gain, missed)
+    return Direction(direction_text(u, lin.rows), sigma, asked, gain, missed)
 
 
 def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
-    """The damping rule of a step, or of the step inside it, and what that one is given."""
-    if isinstance(step, ClampError):
+    """Return the damping rule of a step, or of the step it wraps, and the input of that one."""
+    if isinstance(step, ErrorClamp):
         return damping_inside(step.step, step.clamped(lin))
     if isinstance(step, StatefulStep | Priority | Augmented):
-        return None, lin  # it looks at more than one linearization
+        return None, lin  # λ² depends on more than one linearization
     inner, rule = getattr(step, "step", None), getattr(step, "rule", None)
     if rule is None and callable(inner):
         return damping_inside(inner, lin)
@@ -282,14 +285,15 @@ def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None
 
 def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
     said = getattr(rule, "reason", None)
-    return str(said(lin)) if callable(said) else f"{short_repr(rule)}: lambda2 = {lambda2:.3g}"
+    return str(said(lin)) if callable(said) else f"{name_of(rule)}: lambda2 = {lambda2:.3g}"
 
 
 def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
-    """The rule's own reason where that is about the same damping: some compare with steps before,
-    or were given weights.
+    """Return the rule's reason if it is about the chosen damping, otherwise only the value.
+
+    The two differ for rules that compare with previous steps, and for weighted tasks.
     """
-    plain = f"{getattr(type(rule), '__name__', 'rule')}: lambda2 = {chosen:.3g}"
+    plain = f"{name_of(rule)}: lambda2 = {chosen:.3g}"
     if not math.isclose(damping_of(rule, lin), chosen, rel_tol=1e-6, abs_tol=1e-15):
         return plain
     return _reason(rule, lin, chosen)
@@ -307,7 +311,7 @@ def _lines(report: Report) -> list[str]:
         lines.append(f"weakest: {weakest.words} (sigma {weakest.sigma:.3g}, {share})")
     if report.rows > report.columns:
         more = report.rows - report.columns
-        lines.append(f"{more} more rows than joints: as many directions can never be done")
+        lines.append(f"{more} more rows than joints: that many directions are always lost")
     if report.reason:
         lines.append(report.reason)
     lines += [str(joint) for joint in report.held]
@@ -321,6 +325,6 @@ def _lines(report: Report) -> list[str]:
         gain = "-" if d.gain is None else f"{d.gain:.3g}"
         missed = "-" if d.missed is None else f"{round(d.missed, 4) + 0.0:.1%}"
         lines.append(f"  {d.sigma:9.3g} {d.asked:9.3g} {gain:>9} {missed:>7}  {d.words}")
-    if report.leak is not None:
-        lines.append(f"null-space motion leaks {report.leak:.3g} into the task")
+    if report.null_space_leakage is not None:
+        lines.append(f"null-space motion leaks {report.null_space_leakage:.3g} into the task")
     return lines

@@ -19,7 +19,8 @@ from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import chain_of, check_robot, placed
-from supple.motion.task import Task, TaskLike, as_tasks
+from supple.motion.linearization import Linearization
+from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
 from supple.motion.task_rows import BODY, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
@@ -171,19 +172,20 @@ def linearize(
     targets: Any,
     *,
     threads: int | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """Return J (..., m, n) and e (..., m) of tasks for a batch of configurations q (..., n).
+) -> Linearization:
+    """Return the linearization of tasks at a configuration, or at a batch q (..., n).
 
-    Runs in the kernel, on SIMD lanes and threads; the same numbers as `Task.linearize` called one
-    by one, to rounding. float32 in q gives float32 out.
+    J is (..., m, n) and e (..., m), with the rows of all tasks stacked. Computed by the kernel, on
+    SIMD lanes and threads; equal to `Task.linearize` called one by one, to rounding. A float32
+    batch gives a float32 batch.
 
     Args:
-        robot: That shall do the tasks.
-        tasks: A task, a frame's name (for its pose), or a sequence of those.
-        q: Coordinates [rad or m].
-        targets: The target of the one task, or a sequence with one for each. Their batch axes are
-            those of q or broadcast to them.
-        threads: How many to use at most; all cores if left out.
+        robot: The robot that performs the tasks.
+        tasks: A task, the name of a frame (for its pose), or a sequence of these.
+        q: Configurations (..., n) [rad or m].
+        targets: The target of the single task, or a sequence with one target per task. Their batch
+            axes are those of q, or broadcast to them.
+        threads: Maximum number of threads; all cores if None.
     """
     check_robot(robot)
     layout = compile_tasks(robot, as_tasks(tasks))
@@ -211,7 +213,20 @@ def linearize(
             "q and targets must be finite, and small enough that the result is; given: "
             f"q{where} = {short_repr(at.reshape(-1, robot.dof)[bad].tolist())}"
         )
-    return J, e
+    return Linearization(J, e, rows=layout.rows, q=at)
+
+
+def compile_given(
+    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
+) -> tuple[CompiledTasks, bool]:
+    """Compile tasks, or the poses of all end effectors if None.
+
+    Also return whether targets are given for a single task instead of in a sequence.
+    """
+    if tasks is None:
+        tips = tuple(PoseTask(tip) for tip in robot.tips)
+        return compile_tasks(robot, tips), len(tips) == 1
+    return compile_tasks(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
 
 
 def side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:

@@ -1,7 +1,8 @@
-"""Limits that hold: position, speed and acceleration of each joint, and the norm of all speeds.
+"""Joint limits: position, speed and acceleration of each joint, and the norm of all speeds.
 
-At a configuration they become a box, low <= q̇ <= high, and a step that would leave it is replaced
-by the one inside that loses least (`include/supple/limits.hpp`).
+At a configuration they form a box, low <= q̇ <= high (`include/supple/limits.hpp`). A step outside
+the box is replaced by the closest step inside, in the sense of its own cost
+(`include/supple/box.hpp`).
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ MODES = ("exact", "scale")
 
 @dataclass(frozen=True, eq=False)
 class Limits(ReadOnlyArrays):
-    """What the joints of a robot may do; infinite where they are free.
+    """Position, speed and acceleration limits of a robot's joints; infinite for no limit.
 
-    In a step of length dt a speed may change by max_acceleration dt. A joint that can stop inside
-    its range in such steps keeps all its limits, whatever is asked. A joint outside its
-    range turns round and comes back as fast as it can and still stop inside. A joint that cannot
-    stop in time, or that is faster than max_speed by more than a step can take, is stopped
-    nevertheless: positions and speeds hold, accelerations give way (docs/servo.md).
+    In a step of length dt, a speed may change by max_acceleration dt. A joint that can stop inside
+    its range at this rate keeps all its limits, whatever the command. A joint that starts outside
+    its range is driven back as fast as it can be and still stop inside. A joint that cannot stop in
+    time, or that exceeds max_speed by more than one step can remove, is stopped nevertheless:
+    position and speed limits hold, and the acceleration limit is exceeded (docs/servo.md).
 
     Attributes:
-        lower, upper: Positions (n,) [rad or m].
-        max_speed: Speeds (n,), above 0 [rad/s or m/s].
-        max_acceleration: Accelerations (n,), above 0 [rad/s² or m/s²].
+        lower: Lower joint limits (n,) [rad or m].
+        upper: Upper joint limits (n,) [rad or m].
+        max_speed: Speed limits (n,), above 0 [rad/s or m/s].
+        max_acceleration: Acceleration limits (n,), above 0 [rad/s² or m/s²].
         max_norm: Bound on the norm of all speeds, above 0 [rad/s and m/s mixed].
-        mode: "exact": the minimiser of the damped problem inside the box; some joints at their
-            limits, the others making up for them. "scale": all joints slowed down alike, which
-            keeps the direction of the step while every joint may slow down that much: not under
-            acceleration limits, nor where a joint has to come back.
+        mode: "exact" minimizes the damped problem inside the box: joints without an active limit
+            compensate for the others. "scale" slows all joints by the same factor, which keeps the
+            direction of the step as long as every joint can slow down that much. That fails with
+            acceleration limits, and when a joint must return into its range.
     """
 
     lower: Array
@@ -72,41 +74,49 @@ class Limits(ReadOnlyArrays):
             raise InputError(f"Limits: mode must be one of {MODES}; given: {short_repr(self.mode)}")
 
     @classmethod
-    def of(
+    def for_robot(
         cls,
         robot: Robot,
         *,
         max_acceleration: ArrayLike = math.inf,
         max_norm: float = math.inf,
-        speed: float = 1.0,
+        speed_factor: float = 1.0,
         mode: Mode = "exact",
     ) -> Limits:
-        """The robot's own, with speeds times `speed`; accelerations (n,) or one for all."""
+        """Return the limits in a robot's description.
+
+        Args:
+            robot: The robot.
+            max_acceleration: Acceleration limits (n,), or one for all joints [rad/s² or m/s²].
+            max_norm: Bound on the norm of all speeds [rad/s and m/s mixed].
+            speed_factor: Factor of the robot's speed limits, above 0: 0.5 for half speed.
+            mode: "exact" or "scale", as in `Limits`.
+        """
         check_robot(robot)
-        number(speed, "Limits: speed", above=0)
-        expected = f"Limits: max_acceleration must be a number, or {robot.dof} of them"
+        number(speed_factor, "Limits: speed_factor", above=0)
+        expected = f"Limits: max_acceleration must be a number or {robot.dof} numbers"
         given = real_numbers(max_acceleration, expected)
         each = _bounds(
             np.full(robot.dof, given) if given.ndim == 0 else given, robot.dof, "max_acceleration"
         )
-        with np.errstate(over="ignore"):  # so fast is not limited
-            fastest = speed * robot.max_speed
+        with np.errstate(over="ignore"):  # an infinite limit is no limit
+            fastest = speed_factor * robot.max_speed
         return cls(robot.lower, robot.upper, fastest, each, max_norm, mode)
 
     @classmethod
     def none(cls, robot: Robot) -> Limits:
-        """No limits at all."""
+        """Return infinite limits for a robot."""
         check_robot(robot)
         free = np.full(robot.dof, math.inf)
         return cls(-free, free, free, free)
 
     def box(self, q: ArrayLike, qd: ArrayLike, dt: float) -> tuple[Array, Array]:
-        """Return where q̇ (n,) may be in the next step: low and high.
+        """Return the bounds of q̇ for the next step, low (n,) and high (n,).
 
         Args:
-            q: Where the joints are (n,).
-            qd: How fast they went in the step before (n,), for accelerations.
-            dt: Length of this step and of those after it [s].
+            q: Joint positions (n,) [rad or m].
+            qd: Previous joint speeds (n,) [rad/s or m/s], for acceleration limits.
+            dt: Length of this step and the following ones [s].
         """
         n, dt = self.lower.shape, number(dt, "dt", above=0)
         now = [finite_array(q, n, "q"), finite_array(qd, n, "qd")]
@@ -115,11 +125,11 @@ class Limits(ReadOnlyArrays):
         return box[0], box[1]
 
     def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
-        """Return how many times its acceleration limit each joint's acceleration is (..., n).
+        """Return the ratio of each joint's acceleration to its limit (..., n).
 
         Args:
-            before: Speeds before the step (..., n).
-            qd: Speeds in the step (..., n).
+            before: Joint speeds before the step (..., n).
+            qd: Joint speeds in the step (..., n).
             dt: Length of the step [s], a number or (..., 1).
         """
         change = np.abs(np.subtract(qd, before))
@@ -128,21 +138,22 @@ class Limits(ReadOnlyArrays):
     def applied(
         self, dq: ArrayLike, J: ArrayLike, lambda2: float, low: ArrayLike, high: ArrayLike
     ) -> tuple[Array, Array, float]:
-        """Put a step inside a box and under `max_norm`.
+        """Restrict a step to a box and to `max_norm`.
 
-            minimise  ‖J (x - dq)‖² + λ² ‖x - dq‖²      low <= x <= high,  ‖x‖ <= max_norm
+            minimize  ‖J (x - dq)‖² + λ² ‖x - dq‖²      low <= x <= high,  ‖x‖ <= max_norm
 
-        For a damped step dq this is the minimiser of its own problem, ‖J x - e‖² + λ²‖x‖².
+        For a damped step dq this minimizes the cost of the step itself, ‖J x - e‖² + λ²‖x‖².
 
         Args:
             dq: The step (n,).
             J: Task Jacobian (m, n).
-            lambda2: The step's damping; zero for an undamped one.
-            low: Of the box (n,).
-            high: Of the box (n,), not below low.
+            lambda2: Damping of the step; zero for an undamped one.
+            low: Lower bounds (n,).
+            high: Upper bounds (n,), not below low.
 
         Returns:
-            The step inside (n,); at which end each joint is (n,): -1, 0 or 1; the damping used.
+            The restricted step (n,); the active bound of each joint (n,), -1 for low, 1 for high
+            and 0 for none; the damping applied.
         """
         n, matrix = len(self.lower), numbers_of(J, "J")
         if matrix.ndim != 2 or matrix.shape[1] != n or not len(matrix):

@@ -1,4 +1,4 @@
-"""J and e at one configuration, and what they tell on demand."""
+"""J and e of a task, at one configuration or a batch, and quantities derived from them."""
 
 from __future__ import annotations
 
@@ -7,134 +7,211 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, names_of, real_numbers
-from supple.motion.words import in_words
+from supple.motion.direction_text import direction_text
 
 Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-RANK_FLOOR = 16 * EPSILON  # a singular value is zero if it is not above this times the largest,
-# or not a normal number
+# A singular value counts as zero unless it is above this times the largest, and a normal number.
+RANK_FLOOR = 16 * EPSILON
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Linearization(ReadOnlyArrays):
-    """A task near one configuration:  e ≈ J q̇ dt,  or  ẋ = J q̇.
+    """A task linearized at one configuration or at a batch:  e ≈ J q̇ dt,  or  ẋ = J q̇.
 
-    Everything that damping rules and steps look at: the singular value decomposition
-    J = U diag(sigma) Vᵀ, computed when first asked for, and what follows from it.
+    Everything that damping rules and steps depend on: J, e, the singular value decomposition
+    J = U diag(sigma) Vᵀ, computed on first use, and quantities derived from it.
+
+    Leading axes of J and e are batch axes. Steps take a batch as they take one linearization and
+    return q̇ (..., n); indexing a batch (`batch[3]`) gives the linearizations of a part of it. The
+    arrays of a batch are not copied and float32 stays float32; those of one linearization are
+    copied to float64.
 
     Attributes:
-        J: Task Jacobian (m, n).
-        e: Task error or velocity (m,), in the units of J's rows.
-        before: The linearization one step before, for the rules that compare; None at the start.
-        rows: A name for each row, as "x of hand"; empty if there are none.
-        q: The configuration (n,) it was made at [rad or m]; None if it is not known.
+        J: Task Jacobian (..., m, n).
+        e: Task error or velocity (..., m), in the units of J's rows.
+        before: The previous linearization, for the rules that compare with it; None at the start
+            and for a batch.
+        rows: Names of the rows, for example "x of hand"; empty if unnamed.
+        q: The configuration (..., n) [rad or m]; None if unknown.
     """
 
     J: Array
     e: Array
-    before: Linearization | None = None
-    rows: tuple[str, ...] = ()
-    q: Array | None = None
+    before: Linearization | None
+    rows: tuple[str, ...]
+    q: Array | None
 
-    def __post_init__(self) -> None:
-        J, e = numbers_of(self.J, "J"), numbers_of(self.e, "e")
-        if J.ndim != 2 or 0 in J.shape or e.shape != J.shape[:1]:
+    def __init__(
+        self,
+        J: ArrayLike,
+        e: ArrayLike,
+        before: Linearization | None = None,
+        rows: str | Sequence[str] = (),
+        q: ArrayLike | None = None,
+    ) -> None:
+        J, e = _numbers(J, "J"), _numbers(e, "e")
+        if J.ndim < 2 or 0 in J.shape[-2:] or e.shape != J.shape[:-1]:
             raise InputError(
-                f"J must be (m, n) and e (m,) with m, n >= 1; given: {J.shape} and {e.shape}"
+                "J must be (..., m, n) and e (..., m) with m, n >= 1; "
+                f"given: {J.shape} and {e.shape}"
             )
-        if type(self.rows) is not tuple:
-            object.__setattr__(self, "rows", names_of(self.rows, "rows"))
-        if self.rows and len(self.rows) != len(e):
-            raise InputError(f"rows must name {len(e)} rows; given: {short_repr(self.rows)}")
-        q = None if self.q is None else numbers_of(self.q, "q")
-        if q is not None and q.shape != J.shape[1:]:
-            raise InputError(f"q must be {J.shape[1:]}, as J has columns; given: {q.shape}")
-        before: object = self.before
-        if before is not None:
-            shape = before.J.shape if isinstance(before, Linearization) else None
-            if shape != J.shape:
-                said = f"before must be a linearization with a J of shape {J.shape}"
-                raise InputError(f"{said}; given: {short_repr(shape or before)}")
-            # What came before that is not kept: a chain of them would never end.
-            before = copy.copy(before)
-            object.__setattr__(before, "before", None)
-        for name, value in (("J", J), ("e", e), ("before", before), ("q", q)):
+        if q is not None:
+            q = _numbers(q, "q")
+            expected = (*J.shape[:-2], J.shape[-1])
+            if q.shape != expected:
+                raise InputError(f"q must be {expected} for this J; given: {q.shape}")
+        names = rows if type(rows) is tuple else names_of(rows, "rows")
+        if names and len(names) != J.shape[-2]:
+            raise InputError(f"rows must name {J.shape[-2]} rows; given: {short_repr(names)}")
+        if J.ndim > 2:
+            single = J.dtype == np.float32 and e.dtype == np.float32
+            kind = np.dtype(np.float32 if single else np.float64)
+            J, e = _frozen_view(J, kind), _frozen_view(e, kind)
+            q = None if q is None else _frozen_view(q, q.dtype)
+        else:
+            J, e = numbers_of(J, "J"), numbers_of(e, "e")
+            q = None if q is None else numbers_of(q, "q")
+        values = {"J": J, "e": e, "before": _previous(before, J), "rows": names, "q": q}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The batch axes; () for one linearization."""
+        return self.J.shape[:-2]
+
+    def single(self) -> Linearization:
+        """Return this linearization, or raise an error if it is a batch."""
+        if self.J.ndim > 2:
+            raise InputError(
+                "one linearization is needed; given: a batch of the shape "
+                f"{self.batch_shape}. Index it, or call a step or `DLS.lambda2` with it"
+            )
+        return self
+
+    def __getitem__(self, index: Any) -> Linearization:
+        """Return a part of a batch, by an index into its batch axes."""
+        lead, (m, n) = self.batch_shape, self.J.shape[-2:]
+        rows = np.arange(math.prod(lead)).reshape(lead)[index]
+        q = None if self.q is None else self.q.reshape(-1, n)[rows]
+        return Linearization(
+            self.J.reshape(-1, m, n)[rows], self.e.reshape(-1, m)[rows], rows=self.rows, q=q
+        )
 
     @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
+        if self.J.ndim > 2 and not np.isfinite(self.J).all():
+            raise InputError("J must be finite; given: a batch in which it is not")
         U, sigma, Vt = np.linalg.svd(self.J, full_matrices=False)
-        return _read_only(U), _read_only(sigma), _read_only(Vt.T)
+        return _read_only(U), _read_only(sigma), _read_only(Vt.swapaxes(-1, -2))
 
     @property
     def U(self) -> Array:
-        """Left singular vectors (m, k), k = min(m, n): directions of the task."""
+        """Left singular vectors (..., m, k), k = min(m, n): directions of the task."""
         return self._svd[0]
 
     @property
     def sigma(self) -> Array:
-        """Singular values (k,), largest first."""
+        """Singular values (..., k), largest first."""
         return self._svd[1]
 
     @property
     def V(self) -> Array:
-        """Right singular vectors (n, k): directions of the joints."""
+        """Right singular vectors (..., n, k): directions of the joints."""
         return self._svd[2]
 
     @cached_property
     def gamma(self) -> Array:
-        """Components of e along the left singular vectors (k,): Uᵀe."""
+        """Components of e along the left singular vectors, Uᵀe (..., k)."""
+        if self.J.ndim > 2:
+            return _read_only(np.einsum("...ij,...i->...j", self.U, self.e))
         return _read_only(self.U.T @ self.e)
+
+    @property
+    def sigma_max(self) -> float:
+        """The largest singular value."""
+        return float(self.single().sigma[0])
 
     @property
     def sigma_min(self) -> float:
         """The smallest singular value; zero at a singularity."""
-        return float(self.sigma[-1])
+        return float(self.single().sigma[-1])
 
     @property
     def rank(self) -> int:
-        """How many singular values are not zero to working precision."""
-        return int((self.sigma > max(RANK_FLOOR * self.sigma[0], TINY)).sum())
+        """Number of singular values that are nonzero to working precision."""
+        sigma = self.single().sigma
+        return int((sigma > max(RANK_FLOOR * sigma[0], TINY)).sum())
 
     @property
     def manipulability(self) -> float:
         """The product of the singular values: sqrt(det(J Jᵀ)) where m <= n."""
-        # The smallest first: zero times infinity cannot be.
-        return float(math.prod(self.sigma[::-1].tolist()))
+        # The smallest first: the product never becomes zero times infinity.
+        return float(math.prod(self.single().sigma[::-1].tolist()))
 
     @property
     def condition(self) -> float:
         """The largest singular value over the smallest; infinite at a singularity."""
-        return math.inf if self.sigma_min == 0 else float(self.sigma[0]) / self.sigma_min
+        return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
     @property
     def change(self) -> float:
-        """How far J is from the one before, in the Frobenius norm; zero at the start."""
-        return 0.0 if self.before is None else float(np.linalg.norm(self.J - self.before.J))
+        """Distance of J from the previous J in the Frobenius norm; zero at the start."""
+        before = self.single().before
+        return 0.0 if before is None else float(np.linalg.norm(self.J - before.J))
 
     @property
-    def lost_direction(self) -> str:
-        """In words, the direction of the task that the robot can do least: U's last column.
+    def singular_direction(self) -> str:
+        """The direction of the task with the smallest singular value (U's last column), as text.
 
-        As "translation along world x"; `supple.explain` says how nearly it is lost.
+        For example "translation along world x". `supple.explain` reports how close it is to being
+        lost.
         """
-        return in_words(self.U[:, -1], self.rows)
+        return direction_text(self.single().U[:, -1], self.rows)
 
 
 def numbers_of(given: ArrayLike, name: str) -> Array:
-    """A copy of what was given as an array of finite numbers that cannot be written to."""
+    """Return a read-only float64 copy of an array of finite numbers."""
     array = as_doubles(real_numbers(given, f"{name} must be an array of numbers"))
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite; given: {short_repr(given)}")
     return _read_only(array)
+
+
+def _numbers(given: ArrayLike, name: str) -> NDArray[Any]:
+    return real_numbers(given, f"{name} must be an array of numbers")
+
+
+def _previous(before: object, J: Array) -> Linearization | None:
+    """Return a copy of `before` without its own `before`: a chain would never end."""
+    if before is None:
+        return None
+    if J.ndim > 2:
+        raise InputError(f"before must be None for a batch; given: {short_repr(before)}")
+    if not isinstance(before, Linearization) or before.J.shape != J.shape:
+        shape = before.J.shape if isinstance(before, Linearization) else short_repr(before)
+        raise InputError(
+            f"before must be a linearization with a J of shape {J.shape}; given: {shape}"
+        )
+    before = copy.copy(before)
+    object.__setattr__(before, "before", None)
+    return before
+
+
+def _frozen_view(array: NDArray[Any], dtype: Any) -> Array:
+    """Return a read-only, contiguous view of an array, or a copy where that needs one."""
+    with np.errstate(over="ignore"):  # the kernel names the entries that become infinite
+        return _read_only(np.ascontiguousarray(array, dtype).view())
 
 
 def _read_only(array: Array) -> Array:
@@ -143,7 +220,7 @@ def _read_only(array: Array) -> Array:
 
 
 def stacked(parts: Sequence[Linearization]) -> Linearization:
-    """Several tasks of the same robot as one: rows below each other."""
+    """Return several tasks of the same robot as one, with their rows stacked."""
     if not parts:
         raise InputError("at least one linearization is needed; given: none")
     columns = {part.J.shape[1] for part in parts}

@@ -1,9 +1,9 @@
-"""Tasks: what a frame, an axis or the joints shall do.
+"""Tasks: the desired motion of a frame, an axis or the joints.
 
-A task is a small frozen class. `linearize` makes the rows of J and e of it at one configuration;
-`supple.linearize` does so for batches. Targets are given in the world, or in the coordinates of a
-frame `base` that may move itself; rows are written in the base's axes unless `axes` says otherwise.
-Weights multiply rows: W1 = diag(weight²) in Deo & Walker's eq. (2).
+A task is a small frozen class. Its `linearize` returns J and e at one configuration;
+`supple.linearize` does the same for batches. Targets are expressed in the world, or in the
+coordinates of a frame `base` that may itself move; rows are expressed in the base's axes unless
+`axes` names others. Weights multiply rows: W₁ = diag(weight²) in Deo & Walker's eq. (2).
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ Weight: TypeAlias = float | Sequence[float]
 
 
 class Task:
-    """What every task has. Derived classes say what its rows, targets and velocities are."""
+    """Base class of the tasks. Subclasses define the rows, targets and velocities."""
 
     def on(self, robot: Robot) -> TaskRows:
-        """The task with every name looked up on a robot.
+        """Return the rows of the task on a robot, with all names resolved.
 
         Raises:
-            UnknownNameError: a frame, row or joint that the robot does not have.
-            InputError: no frame is named and the robot has several end frames.
+            UnknownNameError: The robot does not have the frame, row or joint.
+            InputError: The task names no frame and the robot has several end effectors.
         """
         raise NotImplementedError
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:
-        """Targets as the kernel takes them (..., 12 or 3 or rows): checked, batch axes first."""
+        """Return checked targets in the kernel's form (..., 12 or 3 or rows)."""
         raise NotImplementedError
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:
-        """Velocities as the kernel takes them (..., 6 or rows): checked, batch axes first."""
+        """Return checked velocities in the kernel's form (..., 6 or rows)."""
         raise NotImplementedError
 
     def differences(self, begin: Array, end: Array) -> Array:
-        """From targets to targets (..., 12 or 3 or rows), as the kernel takes velocities.
+        """Return the motion between targets (..., 12 or 3 or rows), as a velocity for the kernel.
 
         Raises:
-            InputError: rows are in axes that move on their own, so targets do not tell.
+            InputError: The rows are in the axes of another frame, whose motion targets do not give.
         """
         raise NotImplementedError
 
     def rows_of(self, robot: Robot) -> tuple[str, ...]:
-        """The names of its rows, as "x of panda_hand"."""
+        """Return the names of the rows, for example "x of panda_hand"."""
         return self.on(robot).names
 
     def linearize(
@@ -68,18 +68,24 @@ class Task:
         *,
         velocity: ArrayLike | None = None,
     ) -> Linearization:
-        """Return the rows of J and e at a configuration q (n,).
+        """Return the linearization of the task at a configuration q (n,).
 
-        e is the weighted error to the target, or the weighted rows of the velocity, or the sum of
-        both (feed-forward plus error); zero if neither is given. Nothing special happens at a
-        singularity; half a turn away from the target the error takes one of the two ways.
+        e is the weighted error to the target, the weighted rows of the velocity, or the sum of both
+        (feed-forward plus error); zero if neither is given. It is well defined at singularities.
+        For a rotation error of exactly half a turn, one of the two directions is chosen.
+
+        Args:
+            robot: The robot that performs the task.
+            q: The configuration (n,) [rad or m].
+            target: The target, in the form that the task documents.
+            velocity: The velocity, in the form that the task documents.
         """
         check_robot(robot)
         at = coordinates(q, robot.dof, "q").astype(np.float64)
         if at.ndim != 1 or not np.isfinite(at).all():
             raise InputError(
-                f"q must be finite, ({robot.dof},); given: {short_repr(q)} (supple.linearize takes "
-                "batches)"
+                f"q must be one finite configuration ({robot.dof},); given: {short_repr(q)}. "
+                "supple.linearize takes batches"
             )
         rows = self.on(robot)
         e = np.zeros(len(rows.names))
@@ -117,7 +123,7 @@ class _FrameTask(Task):
     def differences(self, begin: Array, end: Array) -> Array:
         if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
             raise InputError(
-                f"targets do not tell velocities in the axes of {self.axes!r}: give these as well"
+                f"velocities in the axes of {self.axes!r} do not follow from targets: give both"
             )
         R, to = (x[..., :9].reshape(*x.shape[:-1], 3, 3).swapaxes(-1, -2) for x in (begin, end))
         turn = np.array([log(r) for r in (to @ R.swapaxes(-1, -2)).reshape(-1, 3, 3)])
@@ -128,13 +134,13 @@ class _FrameTask(Task):
 
     @property
     def _metre(self) -> float:
-        """How many metres weigh as much as a radian."""
+        """Number of metres that weigh as much as a radian."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class _MetricTask(_FrameTask):
-    """Rows of a frame's twist, lengths among them."""
+    """Rows of a frame's twist that include lengths."""
 
     length: float = 1.0
 
@@ -153,20 +159,20 @@ class _MetricTask(_FrameTask):
 
 @dataclass(frozen=True)
 class PoseTask(_MetricTask):
-    """A frame's pose:  e = [p* - p; log(R* Rᵀ)],  the rotation vector in [rad].
+    """The pose of a frame:  e = [p* - p; log(R* Rᵀ)],  with the rotation vector in [rad].
 
     The target is a pose (4, 4), the velocity a twist [v; w] (6,) in the axes of the rows [m/s,
-    rad/s]. J is the frame's Jacobian, relative to the base if there is one.
+    rad/s]. J is the Jacobian of the frame, relative to the base if there is one.
 
     Attributes:
-        frame: That moves; the robot's only end frame if None.
-        rows: Which of "x", "y", "z", "rx", "ry", "rz"; all if None.
-        weight: Of all rows, or one for each.
-        axes: In whose axes rows are written: "world", "body" (the frame's own) or the name of any
-            frame; those of the base, or the world, if None.
-        base: The frame in whose coordinates targets are given; the world if None.
-        length: How many metres weigh as much as a radian: weights of position rows are divided by
-            it [m].
+        frame: Name of the controlled frame; the robot's only end effector if None.
+        rows: The controlled rows, among "x", "y", "z", "rx", "ry", "rz"; all if None.
+        weight: One weight for all rows, or one per row.
+        axes: The axes in which rows are expressed: "world", "body" (those of the frame itself) or
+            the name of any frame; those of the base, or of the world, if None.
+        base: Name of the frame in which targets are expressed; the world if None.
+        length: Number of metres that weigh as much as a radian [m]; divides the weights of the
+            position rows.
     """
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
@@ -178,9 +184,9 @@ class PoseTask(_MetricTask):
 
 @dataclass(frozen=True)
 class PositionTask(_MetricTask):
-    """A frame's position:  e = p* - p.  The target is (3,) [m], the velocity (3,) [m/s].
+    """The position of a frame:  e = p* - p.  The target is (3,) [m], the velocity (3,) [m/s].
 
-    Attributes: those of `PoseTask`, with rows "x", "y", "z".
+    The attributes are those of `PoseTask`, with the rows "x", "y", "z".
     """
 
     known = ROWS[:3]
@@ -198,12 +204,12 @@ class PositionTask(_MetricTask):
 
 @dataclass(frozen=True)
 class OrientationTask(_FrameTask):
-    """A frame's orientation:  e = log(R* Rᵀ) [rad].
+    """The orientation of a frame:  e = log(R* Rᵀ) [rad].
 
-    The target is a rotation (3, 3), or a pose (4, 4) whose position is not looked at; the velocity
-    is (3,) [rad/s].
+    The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
+    (3,) [rad/s].
 
-    Attributes: those of `PoseTask` but length, with rows "rx", "ry", "rz".
+    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz".
     """
 
     known = ROWS[3:]
@@ -225,20 +231,20 @@ class OrientationTask(_FrameTask):
 
 @dataclass(frozen=True)
 class AxisTask(Task):
-    """An axis of a frame points along a direction; the frame is free to turn about it.
+    """The direction of an axis of a frame, which may rotate freely about that axis.
 
         e = angle (a × a*)/|a × a*|  [rad]
 
-    Two rows: the rotations about the two axes of the frame that are across a. So J does not lose
-    rank by construction. Opposite to the target, where every way is as short, one is chosen. The
-    target is a direction (3,), made a unit vector; the velocity an angular velocity (3,) [rad/s];
-    both in the coordinates of the base.
+    There are two rows, the rotations about two axes of the frame perpendicular to a, so that J does
+    not lose rank by construction. If a is opposite to the target, where all rotation axes are
+    equivalent, one is chosen. The target is a direction (3,), normalized; the velocity is an
+    angular velocity (3,) [rad/s]. Both are expressed in the coordinates of the base.
 
     Attributes:
-        frame: That moves; the robot's only end frame if None.
-        axis: a, in the frame's own coordinates.
-        weight: Of both rows, or one for each.
-        base: The frame in whose coordinates targets are given; the world if None.
+        frame: Name of the controlled frame; the robot's only end effector if None.
+        axis: The axis a (3,), in the coordinates of the frame.
+        weight: One weight for both rows, or one per row.
+        base: Name of the frame in which targets are expressed; the world if None.
     """
 
     frame: str | None = None
@@ -281,11 +287,13 @@ class AxisTask(Task):
 
 @dataclass(frozen=True)
 class PostureTask(Task):
-    """Coordinates of the robot:  e = q* - q.  The target is (k,) [rad or m], the velocity (k,).
+    """Joint positions:  e = q* - q.
+
+    The target is (k,) [rad or m], the velocity (k,) [rad/s or m/s].
 
     Attributes:
-        joints: Names of k coordinates; all n if None.
-        weight: Of all, or one for each.
+        joints: Names of the k controlled joints; all n if None.
+        weight: One weight for all joints, or one per joint.
     """
 
     joints: Sequence[str] | None = None
@@ -327,10 +335,10 @@ TaskLike: TypeAlias = str | Task
 
 
 def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
-    """A frame's name -> a PoseTask of it, a task -> itself, a sequence of those -> all of them.
+    """Return tasks given as a task, the name of a frame (for its pose), or a sequence of these.
 
     Raises:
-        InputError: something else, or none at all.
+        InputError: Not tasks, or an empty sequence.
     """
     if isinstance(given, str):
         return (PoseTask(given),)
@@ -340,7 +348,7 @@ def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
     each = tuple(several) if isinstance(several, Sequence) else ()
     if not each or not all(isinstance(one, str | Task) for one in each):
         raise InputError(
-            "tasks must be a task, a frame's name, or a sequence of those; given: "
+            "tasks must be a task, the name of a frame, or a sequence of these; given: "
             f"{short_repr(given)}"
         )
     return tuple(PoseTask(one) if isinstance(one, str) else one for one in each)
@@ -352,22 +360,22 @@ def _set(task: object, **values: object) -> None:
 
 
 def _check_frames(task: object, *fields: str) -> None:
-    """Refuse what is neither a frame's name nor None."""
+    """Raise an error if a field is neither the name of a frame nor None."""
     for field in fields:
         given = getattr(task, field)
         if not isinstance(given, str | None):
-            what = f"{type(task).__name__}: {field} must be a frame's name, or None"
+            what = f"{type(task).__name__}: {field} must be the name of a frame, or None"
             raise InputError(f"{what}; given: {short_repr(given)}")
 
 
 def _weight(task: object, weight: ArrayLike, count: int | None) -> Weight:
-    """A positive number, or one for each of `count` rows (of any number, if None)."""
+    """Return a checked weight: positive, one or `count` numbers; any number of them if None."""
     name = f"{type(task).__name__}: weight"
     w = numbers_of(weight, name)
     fits = w.ndim == 0 or (w.ndim == 1 and len(w) > 0 and count in (None, len(w)))
     if not fits or (w <= 0).any():
-        rows = f"{count} of them" if count else "a sequence of them"
-        raise InputError(f"{name} must be a number above 0 or {rows}; given: {short_repr(weight)}")
+        many = f"{count} of them" if count else "a sequence of them"
+        raise InputError(f"{name} must be a number above 0 or {many}; given: {short_repr(weight)}")
     return float(w) if w.ndim == 0 else tuple(w.tolist())
 
 
@@ -386,20 +394,22 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
 
 
 def _unit(v: Array, name: str, given: object) -> Array:
-    """Unit vectors (..., 3)."""
+    """Return unit vectors (..., 3)."""
     largest = np.abs(v).max(axis=-1, keepdims=True)
     if not largest.all():
-        raise InputError(f"{name} must be a direction, not zero; given: {short_repr(given)}")
-    scaled = v / largest  # so that squares neither overflow nor vanish
+        raise InputError(f"{name} must be a nonzero direction; given: {short_repr(given)}")
+    scaled = v / largest  # squares of scaled entries neither overflow nor vanish
     return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))
 
 
 def _twelve(T: Array) -> Array:
-    """Poses (..., 4, 4) as the kernel takes them (..., 12): columns x, y, z and the position."""
+    """Return poses (..., 4, 4) in the kernel's form (..., 12): axes x, y, z and the position."""
     return T[..., :3, :].swapaxes(-1, -2).reshape(*T.shape[:-2], 12)
 
 
 def _single(array: Array, name: str) -> Array:
     if array.ndim != 1:
-        raise InputError(f"{name} must be one, not a batch; given: {array.shape[:-1]} of them")
+        raise InputError(
+            f"{name} must be a single one; given: a batch of the shape {array.shape[:-1]}"
+        )
     return array

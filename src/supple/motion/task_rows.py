@@ -1,6 +1,6 @@
-"""What a task asks of a robot, row by row: J and e as the formulas say.
+"""The rows of a task on a robot: J and e by their formulas.
 
-The kernel's twin is `include/supple/task.hpp`, which runs the same on batches and in a servo.
+Its twin in the kernel is `include/supple/task.hpp`, used for batches and by `Servo`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.robot import ROWS, only_tip, placed
 from supple.kinematics.rotation import log
+from supple.motion.direction_text import row_name
 from supple.motion.linearization import Array
-from supple.motion.words import row_name
 
 BODY = "body"
 WORLD = "world"
@@ -25,18 +25,18 @@ WORLD = "world"
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """A task on a robot, with every name looked up.
+    """The rows of a task on a robot, with all names resolved.
 
     Attributes:
-        goal: A frame's pose, its axis, or a posture.
-        picked: Components 0..5 of the twist; of a posture, indices of coordinates.
-        weights: Of each row.
-        names: Of each row.
-        frame: The frame that moves; empty for a posture.
-        base: The frame in whose coordinates the target is given; None for the world.
-        axes: The frame in whose axes rows are written, "body" or "world"; None for the base's.
-        turn: A rotation (3, 3) that the frame is turned by in itself, so that z is the axis that
-            points; None for none.
+        goal: The pose of a frame, its axis, or a posture.
+        picked: Components 0..5 of the twist; for a posture, indices of joints.
+        weights: The weight of each row.
+        names: The name of each row.
+        frame: The controlled frame; empty for a posture.
+        base: The frame in which the target is expressed; None for the world.
+        axes: The frame in whose axes rows are expressed, "body" or "world"; None for the base's.
+        turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
+            for no rotation.
     """
 
     goal: Goal
@@ -49,8 +49,10 @@ class TaskRows:
     turn: Array | None = None
 
     def jacobian(self, robot: Robot, q: Array) -> Array:
-        """J (rows, n), weighted: in the base's coordinates R_bᵀ(v - v_b - w_b × (p - p_b)) and
-        R_bᵀ(w - w_b), turned into the axes of the rows.
+        """Return the weighted J (rows, n).
+
+        In the base's coordinates it is R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b), rotated
+        into the axes of the rows.
         """
         W = np.array(self.weights)[:, None]
         if self.goal == Goal.POSTURE:
@@ -64,7 +66,7 @@ class TaskRows:
         return np.asarray(W * np.vstack([C.T @ v, C.T @ w])[list(self.picked)])
 
     def error(self, robot: Robot, q: Array, target: Array) -> Array:
-        """E (rows,), weighted; `target` has the kernel's numbers: 12, 3 or one for each row."""
+        """Return the weighted e (rows,) for a target in the kernel's form (12, 3 or rows,)."""
         W = np.array(self.weights)
         if self.goal == Goal.POSTURE:
             return np.asarray(W * (target - q[list(self.picked)]))
@@ -79,7 +81,7 @@ class TaskRows:
         return np.asarray(W * self._turned(robot, q, e)[list(self.picked)])
 
     def reached(self, robot: Robot, q: Array) -> Array:
-        """The targets that are met at configurations q (..., n), as the kernel's numbers."""
+        """Return the targets reached at configurations q (..., n), in the kernel's form."""
         if self.goal == Goal.POSTURE:
             return np.asarray(q[..., list(self.picked)])
         T = robot.fk(q, self.frame)
@@ -95,8 +97,10 @@ class TaskRows:
         return np.concatenate([R[..., :, 0], R[..., :, 1], R[..., :, 2], p], axis=-1)
 
     def command(self, robot: Robot, q: Array, velocity: Array) -> Array:
-        """The rows of a velocity, weighted: of a frame its twist (6,) in the axes of the rows, of
-        an axis that in the axes of the base, of a posture a speed for each row.
+        """Return the weighted rows of a velocity.
+
+        For a frame it is a twist (6,) in the axes of the rows, for an axis a twist in the axes of
+        the base, for a posture the speed of each row.
         """
         W = np.array(self.weights)
         if self.goal == Goal.POSTURE:
@@ -105,12 +109,12 @@ class TaskRows:
         return np.asarray(W * twist[list(self.picked)])
 
     def _turned(self, robot: Robot, q: Array, twist: Array) -> Array:
-        """A twist (6,) of the base's axes in those of the rows."""
+        """Return a twist (6,) in the base's axes, expressed in those of the rows."""
         R = self._axes(robot, q).T @ self._rotation(robot, q, self.base)
         return np.concatenate([R @ twist[:3], R @ twist[3:]])
 
     def _axes(self, robot: Robot, q: Array) -> Array:
-        """The axes of the rows, a rotation (3, 3) in the world."""
+        """Return the axes of the rows, a rotation (3, 3) in the world."""
         if self.axes == BODY:
             R = self._rotation(robot, q, self.frame)
             return R if self.turn is None else np.asarray(R @ self.turn)
@@ -129,11 +133,11 @@ def rows_of_frame(
     base: str | None,
     axes: str | None,
 ) -> TaskRows:
-    """Rows "x" to "rz" of a frame's twist, in some axes.
+    """Return the rows "x" to "rz" of a frame's twist in the given axes.
 
     Raises:
-        UnknownNameError: a frame that the robot does not have.
-        InputError: no frame is named and the robot has several end frames.
+        UnknownNameError: The robot does not have the frame.
+        InputError: No frame is named and the robot has several end effectors.
     """
     frame = only_tip(robot) if frame is None else frame
     placed(robot, frame)
@@ -154,9 +158,9 @@ def rows_of_frame(
 
 
 def tilt(d: Array) -> Array:
-    """The rotation vector (3,) that takes z to a unit vector d the shortest way.
+    """Return the shortest rotation vector (3,) that takes z to a unit vector d.
 
-    angle (z × d)/|z × d|           where d is -z: a half turn about x
+    angle (z × d)/|z × d|;  a half turn about x if d = -z
     """
     sine = math.hypot(d[0], d[1])
     if sine <= 1e-150:

@@ -1,7 +1,8 @@
-"""Rows of tasks by name, and directions of the task in words.
+"""Names of task rows, and directions of the task as text.
 
-A row of a twist is named after what moves, as "x of hand" or "rz of hand relative to torso in axes
-of torso": without axes they are the world's. Any other name is taken as it is.
+The name of a twist's row tells the component and the frame: "x of hand", or "rz of hand relative to
+torso in axes of torso". The axes are the world's unless they are named. Any other name is used
+unchanged.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 _ROW = re.compile(r"(r?)([xyz]) of (.+?)(?: relative to (.+?))?(?: in axes of (.+))?")
-_SMALL = 0.05  # what is less of a unit vector is not worth a word
+_SMALL = 0.05  # components of a unit vector below this are not mentioned
 
 
 def row_name(component: str, frame: str, base: str | None = None, axes: str = "world") -> str:
-    """The name of a row of a twist: component "x" to "rz" of a frame, written in some axes."""
+    """Return the name of a twist's row: component "x" to "rz" of a frame, in the given axes."""
     relative = f" relative to {base}" if base else ""
     return f"{component} of {frame}{relative}" + (f" in axes of {axes}" if axes != "world" else "")
 
 
-def in_words(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> str:
-    """A direction (m,) of the task, either way along it, as "rotation about world z"."""
+def direction_text(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> str:
+    """Return a direction (m,) of the task, of either sign, as in "rotation about world z"."""
     u = direction / (np.linalg.norm(direction) or 1.0)
     u = u if u[np.argmax(np.abs(u))] >= 0 else -u
     twists: dict[tuple[str, str, str, str], NDArray[np.float64]] = {}
@@ -39,7 +40,7 @@ def in_words(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> str:
     several = len({(frame, base) for _, frame, base, _ in twists}) > 1
     parts = sorted(twists.items(), key=lambda item: -np.linalg.norm(item[1]))
     words: list[str] = []
-    said: tuple[str, str, str] | None = None  # what is the same again needs no word
+    said: tuple[str, str, str] | None = None  # frame, base and axes are not repeated
     for (turns, frame, base, axes), vector in parts:
         if np.linalg.norm(vector) < _SMALL:
             continue
@@ -56,7 +57,7 @@ def in_words(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> str:
 
 
 def _axis(vector: NDArray[np.float64], axes: str | None) -> str:
-    """A direction (3,) in some axes; in those that were named before, if None."""
+    """Return a direction (3,) in the named axes, or in those named before if None."""
     v = vector / np.linalg.norm(vector)
     largest = int(np.argmax(np.abs(v)))
     if abs(v[largest]) < 1 - _SMALL**2 / 2:
@@ -69,7 +70,7 @@ def _axis(vector: NDArray[np.float64], axes: str | None) -> str:
 
 
 def _sum(parts: dict[str, float]) -> str:
-    """As "0.8 row 0 - 0.6 row 2"; what is small is left out."""
+    """Return a sum such as "0.8 row 0 - 0.6 row 2", without small terms."""
     text = ""
     for name, value in parts.items():
         if abs(value) < _SMALL:

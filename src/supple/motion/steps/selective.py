@@ -9,29 +9,29 @@ import numpy as np
 
 from supple._core import Method, StepSpec
 from supple.kinematics.arrays import number_field
-from supple.motion.clamp import factor, shortened
 from supple.motion.linearization import Array, Linearization
-from supple.motion.step import a_group, finite_step
+from supple.motion.steps.clamp import factor, scaled_down
+from supple.motion.steps.step import BatchStep, batched, check_group, finite_step
 
 
 @dataclass(frozen=True)
-class SDLS:
-    """Selectively damped least squares: each singular direction gets a limit of its own.
+class SDLS(BatchStep):
+    """Selectively damped least squares: a separate limit for each singular direction.
 
-    Per singular direction i with σ_i > 0, for effectors k and joints j,
+    For each singular direction i with σ_i > 0, end effectors k and joints j:
 
         φ_i = (u_iᵀe/σ_i) v_i,  limited to max|φ_i| <= γ_i
         γ_i = max_angle min(1, N_i/M_i)      N_i = Σ_k ‖u_i,k‖      M_i = Σ_j |v_ji| Σ_k ‖J_k,j‖/σ_i
 
-    and the sum of all limited to max_angle. Where singular values coincide the step depends on
-    which of the equal directions the decomposition happens to choose. An effector is `group` rows
-    of the task: three of position, or three of orientation, which take part like effectors of their
-    own.
+    The sum of all φ_i is limited to max_angle as well. Where singular values coincide, the step
+    depends on the basis that the decomposition chooses for their directions. An end effector is
+    `group` rows of the task: three rows of position, or three rows of orientation, which count as
+    an end effector of their own.
 
     Attributes:
-        max_angle: γ_max [rad], or [rad/s] where e is a velocity, as in a `Servo`.
-        soft: Limit by φ γ/(γ + max|φ|), as the authors' program does, instead of by cutting.
-        group: Rows of one effector.
+        max_angle: γ_max [rad], or [rad/s] if e is a velocity, as in a `Servo`.
+        soft: Whether to limit by φ γ/(γ + max|φ|), as in the authors' program, instead of clamping.
+        group: Number of rows per end effector.
 
     References:
         Buss & Kim 2005.
@@ -43,15 +43,16 @@ class SDLS:
 
     def __post_init__(self) -> None:
         number_field(self, "max_angle", above=0.0)
-        a_group(self, self.group)
+        check_group(self, self.group)
 
+    @batched
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         lin = linearization
         blocks = [slice(i, i + self.group) for i in range(0, len(lin.e), self.group)]
         total = np.zeros(lin.J.shape[1])
         if not lin.rank:
             return total
-        relative = lin.J / lin.sigma[0]  # so that squares neither overflow nor vanish
+        relative = lin.J / lin.sigma[0]  # squares of it neither overflow nor vanish
         reaches = sum(np.linalg.norm(relative[block], axis=0) for block in blocks)
         N = sum(np.linalg.norm(lin.U[block], axis=0) for block in blocks)
         M = np.abs(lin.V).T @ reaches
@@ -63,7 +64,7 @@ class SDLS:
             size = np.abs(phi).max()
             cut = gamma / (gamma + size) if self.soft else factor(size, gamma)
             total += cut * phi
-        return shortened(total, self.max_angle)
+        return scaled_down(total, self.max_angle)
 
     @property
     def kernel(self) -> StepSpec:  # noqa: D102

@@ -1,17 +1,15 @@
-"""Using the freedom that a task leaves: steps around a step.
+"""Steps that use redundancy: they perform a task and also decrease a criterion h(q).
 
-`NullSpace`, `GradientProjection`, `Wampler` and `TotalSpeed` are steps that also decrease a
-criterion h(q) (`supple.motion.criteria`, or any callable q -> ∇h): they go along v = -gain ∇h as
-far as each allows, and need linearizations that know their q. `explain` tells what leaks.
-`Augmented` and `Priority` (`supple.motion.priority`) are called with several linearizations.
+The secondary velocity is v = -gain ∇h, with a criterion of `supple.criteria` or any callable
+q -> ∇h. The linearization must contain q. `explain` reports the leakage into the task.
 
-| step | what the criterion does to the task | continuous through singularities |
+| step | effect of the criterion on the task | continuous through singularities |
 |---|---|---|
-| `NullSpace` | nothing | no: a direction is set free where rank is lost |
-| `GradientProjection` | leaks, in directions with σ near λ and below | where λ² > 0 |
-| `Wampler`, `TotalSpeed` | leaks likewise | yes |
-| `Augmented` | all tasks share the error, by their weights | where λ² > 0 |
-| `Priority` | nothing, for each task from those below it | no, as `NullSpace` |
+| `NullSpace` | none | no: a direction becomes free where rank is lost |
+| `GradientProjection` | leakage in directions with σ near λ and below | where λ² > 0 |
+| `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
+| `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
+| `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ import numpy as np
 from supple import _core
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, number_field
-from supple.motion.criteria import Criterion
 from supple.motion.damping import Constant, DampingRule, Optimal, Region
 from supple.motion.linearization import (
     EPSILON,
@@ -35,12 +32,13 @@ from supple.motion.linearization import (
     Linearization,
     numbers_of,
 )
-from supple.motion.step import DLS, Pseudoinverse, Step, damping_of, kernel_of
+from supple.motion.redundancy.criteria import Criterion
+from supple.motion.steps.step import DLS, Pseudoinverse, Step, damping_of, kernel_of
 
 
 @dataclass(frozen=True)
 class SecondaryKernel:
-    """A step with a criterion as the compiled code takes it, which is given v = -gain ∇h."""
+    """A step with a criterion for the compiled code, which receives v = -gain ∇h."""
 
     form: _core.Secondary
     step: _core.StepSpec
@@ -50,17 +48,17 @@ class SecondaryKernel:
 
 @dataclass(frozen=True)
 class NullSpace:
-    """A step, and the criterion as far as the task does not feel it.
+    """A step plus the criterion, projected onto the null space of the task.
 
         q̇ = step + (I - J⁺J) v        v = -gain ∇h
 
-    The projector is exact: singular values that are zero to working precision are, all others are
-    not. So it jumps where rank is lost: v is not damped in a direction that is all but free.
+    The projector is exact: only directions whose singular value is zero to working precision are
+    free. It therefore jumps where rank is lost, and v is not damped there.
 
     Attributes:
-        step: Does the task: any step.
-        criterion: q -> ∇h (n,).
-        gain: Not negative.
+        step: The step for the task.
+        criterion: The gradient of the criterion, q -> ∇h (n,).
+        gain: Factor of the gradient, not negative.
 
     References:
         Liégeois 1977; Wampler 1986, eq. (33); Deo & Walker 1995, eq. (20); Buss 2009, eq. (7).
@@ -71,11 +69,11 @@ class NullSpace:
     gain: float = 1.0
 
     def __post_init__(self) -> None:
-        a_callable(self, "step", self.step)
+        check_callable(self, "step", self.step)
         _check(self, self.criterion)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        return self.step(linearization) + _free(linearization, _pull(self, linearization))
+        return self.step(linearization) + _free(linearization, _secondary(self, linearization))
 
     @property
     def kernel(self) -> SecondaryKernel:  # noqa: D102
@@ -84,19 +82,19 @@ class NullSpace:
 
 @dataclass(frozen=True)
 class GradientProjection:
-    """The damped step, and the criterion through the damped projector, which leaks into the task.
+    """The damped step plus the criterion through the damped projector, which leaks into the task.
 
         q̇ = J*e + (I - J*J) v                    without alpha1        v = -gain ∇h
         q̇ = J*e + α1²/λ² (I - J*J) v             with alpha1           J* = Jᵀ(J Jᵀ + λ² I)⁻¹
 
-    With alpha1 this is the minimiser of ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖², so λ² is the
-    rule's, but at least α1². Without, it tends to the exact null space as λ² -> 0.
+    With alpha1 this is the minimizer of ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖², where λ² is the
+    rule's value, but at least α1². Without alpha1 it tends to the exact null space as λ² -> 0.
 
     Attributes:
-        rule: Chooses λ².
-        criterion: q -> ∇h (n,).
-        gain: Not negative.
-        alpha1: α1 > 0, in the units of singular values; None for the form without.
+        rule: The damping rule, which chooses λ².
+        criterion: The gradient of the criterion, q -> ∇h (n,).
+        gain: Factor of the gradient, not negative.
+        alpha1: α1 > 0, in the units of singular values; None for the form without it.
 
     References:
         Deo & Walker 1995, eqs. (23), with alpha1, and (24), without; Mayorga, Ma & Wong 1992.
@@ -108,9 +106,9 @@ class GradientProjection:
     alpha1: float | None = None
 
     def __post_init__(self) -> None:
-        a_callable(self, "rule", self.rule)
+        check_callable(self, "rule", self.rule)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
-            raise InputError("GradientProjection: takes Region without a direction")
+            raise InputError("GradientProjection: Region must not have a direction")
         _check(self, self.criterion)
         if self.alpha1 is not None:
             number_field(self, "alpha1", above=0.0)
@@ -121,7 +119,7 @@ class GradientProjection:
             lambda2 = max(lambda2, self.alpha1**2)
             share = self.alpha1**2 / lambda2
         task = DLS(Constant(lambda2))(linearization)
-        return task + share * _free(linearization, _pull(self, linearization), lambda2)
+        return task + share * _free(linearization, _secondary(self, linearization), lambda2)
 
     @property
     def kernel(self) -> SecondaryKernel:  # noqa: D102
@@ -132,19 +130,21 @@ class GradientProjection:
 
 
 @dataclass(frozen=True)
-class Wampler(ReadOnlyArrays):
-    """The task, the criterion and small speeds, weighted against each other.
+class WeightedCriterion(ReadOnlyArrays):
+    """A weighted sum of the task error, the distance from the criterion's velocity, and the speed.
 
         q̇ = (JᵀJ + α1² I + α2² A)⁻¹ (Jᵀe + α1² v)                    v = -gain ∇h
 
-    the minimiser of  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇,  found from the stacked matrix, which
-    does not square the condition number.
+    The minimizer of  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇,  computed from the stacked matrix,
+    which does not square the condition number.
 
     Attributes:
-        alpha1, alpha2: Not negative and not both zero, in the units of singular values.
-        criterion: q -> ∇h (n,).
-        gain: Not negative.
-        A: Symmetric, positive definite (n, n); the identity if left out.
+        alpha1: Weight of the criterion, not negative, in the units of singular values.
+        alpha2: Weight of the speed, not negative, in the units of singular values. One of the two
+            must be above zero.
+        criterion: The gradient of the criterion, q -> ∇h (n,).
+        gain: Factor of the gradient, not negative.
+        A: A symmetric positive definite matrix (n, n); the identity if None.
 
     References:
         Wampler 1986, eqs. (38) and (39), where the square of α1 in front of v is not printed.
@@ -160,22 +160,24 @@ class Wampler(ReadOnlyArrays):
         number_field(self, "alpha1", least=0.0)
         number_field(self, "alpha2", least=0.0)
         if self.alpha1 == self.alpha2 == 0:
-            raise InputError("Wampler: alpha1 or alpha2 must be above 0; given: 0 and 0")
+            raise InputError("WeightedCriterion: alpha1 or alpha2 must be above 0; given: 0 and 0")
         _check(self, self.criterion)
         if self.A is not None:
-            A = numbers_of(self.A, "Wampler: A")
+            A = numbers_of(self.A, "WeightedCriterion: A")
             square = A.ndim == 2 and A.shape[0] == A.shape[1] and np.allclose(A, A.T, 1e-12, 0)
             if not square or np.linalg.eigvalsh(A)[0] <= 0:
                 given = short_repr(self.A)
-                raise InputError(f"Wampler: A must be symmetric, positive definite; given: {given}")
+                raise InputError(
+                    f"WeightedCriterion: A must be symmetric positive definite; given: {given}"
+                )
             object.__setattr__(self, "A", A)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         J, e = linearization.J, linearization.e
-        v = _pull(self, linearization)
+        v = _secondary(self, linearization)
         n = len(v)
         if self.A is not None and len(self.A) != n:
-            raise InputError(f"Wampler: A must be ({n}, {n}); given: {self.A.shape}")
+            raise InputError(f"WeightedCriterion: A must be ({n}, {n}); given: {self.A.shape}")
         root = np.eye(n) if self.A is None else np.linalg.cholesky(self.A).T
         rows = np.vstack([J, self.alpha1 * np.eye(n), self.alpha2 * root])
         right = np.concatenate([e, self.alpha1 * v, np.zeros(n)])
@@ -184,36 +186,38 @@ class Wampler(ReadOnlyArrays):
     @property
     def kernel(self) -> SecondaryKernel:  # noqa: D102
         if self.A is not None:
-            raise InputError("the kernel takes Wampler's step with A left out")
+            raise InputError("the kernel has WeightedCriterion only without A")
         step = DLS(Constant(self.alpha1**2 + self.alpha2**2)).kernel
         return SecondaryKernel(_core.Secondary.WEIGHTED_PROJECTION, step, self.alpha1)
 
 
 @dataclass(frozen=True)
 class TotalSpeed:
-    """The task and the criterion together within a bound:  ‖q̇‖ <= max_speed,  strictly.
+    """The task and the criterion within one bound:  ‖q̇‖ <= max_speed,  strictly.
 
-        minimise ‖J q̇ - e‖² + α1²‖q̇ - v‖²  within the bound                   v = -gain ∇h
+        minimize ‖J q̇ - e‖² + α1²‖q̇ - v‖²  within the bound                   v = -gain ∇h
         q̇ = (JᵀJ + λ² I)⁻¹ (Jᵀe + α1² v) = J*e + α1²/λ² (I - J*J) v
 
-    λ² = α1² where that obeys, else the root of ‖q̇‖ = max_speed above it:  ‖q̇‖² =
-    Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴, b and b_0 the components of v in and beside the rows
-    of J, falls as λ² grows. The problem is strictly convex: q̇ is continuous in J, e and v
-    everywhere. It leaks (`leak`), the less the smaller α1 is. With `switch` it is as the paper has
-    it: the exact null space (`NullSpace` of the pseudoinverse) while that obeys, else the root
-    anywhere above 0. That has no leak away from the bound, and jumps where it is met: the two forms
-    do not tend to each other.
+    λ² = α1² if that obeys the bound, else the root of ‖q̇‖ = max_speed above it. The norm
+    ‖q̇‖² = Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴, with b and b_0 the components of v inside and
+    outside the row space of J, decreases as λ² grows. The problem is strictly convex: q̇ is
+    continuous in J, e and v everywhere. It leaks into the task (`null_space_leakage`), less for
+    smaller α1.
+
+    `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if it
+    obeys the bound, else the root anywhere above 0. This form does not leak away from the bound,
+    but jumps where the bound is reached, because its two cases have different limits.
 
     Attributes:
-        max_speed: The bound on the norm of q̇ [rad/s and m/s mixed].
-        criterion: q -> ∇h (n,).
-        gain: Not negative.
+        max_speed: Bound on the norm of q̇ [rad/s and m/s mixed].
+        criterion: The gradient of the criterion, q -> ∇h (n,).
+        gain: Factor of the gradient, not negative.
         alpha1: α1 > 0, in the units of singular values.
-        switch: The paper's form, which jumps.
+        switch: Whether to use the paper's form, which is discontinuous.
 
     References:
         Deo & Walker 1995, section 4.1, eqs. (25)-(29), whose λ is λ² here, with the signs and the
-        factor α1² gain of ∇h put right.
+        factor α1² gain of ∇h corrected.
     """
 
     max_speed: float
@@ -233,26 +237,28 @@ class TotalSpeed:
         return self.solve(linearization)[0]
 
     def solve(self, linearization: Linearization) -> tuple[Array, float, int]:
-        """Return q̇ (n,), λ² and the number of Newton steps it took.
+        """Return q̇ (n,), λ² and the number of Newton iterations.
 
-        λ² is 0 for the exact null space of the form with `switch`.
+        λ² is 0 where the form with `switch` uses the exact null space.
         """
         J, e = linearization.J, linearization.e
-        v = _pull(self, linearization)
+        v = _secondary(self, linearization)
         pull = self.alpha1**2 * v
         least = self.alpha1**2
         if self.switch:
-            with np.errstate(over="ignore", invalid="ignore"):  # then it does not obey
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # an overflow does not obey the bound
                 plain = Pseudoinverse()(linearization) + _free(linearization, v)
             if np.isfinite(plain).all() and _size(plain) <= (1 - 32 * EPSILON) * self.max_speed:
                 return plain, 0.0, 0
-            # λ² is at least what the free part alone asks for: from there on all is finite.
+            # The free part alone bounds λ² from below; above that bound everything is finite.
             free = _size(_free(linearization, pull))
             floor = EPSILON**2 * _size(J.T @ e + pull)
             least = max(free, floor) / self.max_speed
             if least < TINY:
                 return np.zeros_like(v), 0.0, 0
-        # The same as the bounded damped step of one stacked task.
+        # Equivalent to the optimally damped step of one stacked task.
         root = math.sqrt(least)
         both = Linearization(
             np.vstack([J, root * np.eye(len(v))]), np.concatenate([e, pull / root])
@@ -266,43 +272,46 @@ class TotalSpeed:
         return SecondaryKernel(form, DLS(Constant(0.0)).kernel, self.alpha1, self.max_speed)
 
 
-Secondary: TypeAlias = NullSpace | GradientProjection | Wampler | TotalSpeed
-WITH_CRITERION = (NullSpace, GradientProjection, Wampler, TotalSpeed)
+Secondary: TypeAlias = NullSpace | GradientProjection | WeightedCriterion | TotalSpeed
+WITH_CRITERION = (NullSpace, GradientProjection, WeightedCriterion, TotalSpeed)
 
 
 def added(step: Secondary, linearization: Linearization) -> Array:
-    """What the criterion adds to the motion (n,):  q̇ - q̇ with gain 0.  What leaks is J times it."""
+    """Return what the criterion adds to the motion (n,): q̇ minus q̇ with gain 0."""
     return step(linearization) - replace(step, gain=0.0)(linearization)
 
 
-def beside(rows: Array, x: Array) -> Array:
-    """What is left of x (..., n) beside orthonormal rows (r, n); twice, for what rounding left."""
+def project_out(rows: Array, x: Array) -> Array:
+    """Project x (..., n) onto the complement of orthonormal rows (r, n).
+
+    Done twice: the second pass removes the rounding errors of the first.
+    """
     for _ in range(2):
         x = x - (x @ rows.T) @ rows
     return x
 
 
 def _free(linearization: Linearization, v: Array, lambda2: float = 0.0) -> Array:
-    """(I - J*J) v,  or (I - J⁺J) v if λ² = 0: what J does not feel of v."""
+    """Return (I - J*J) v, or (I - J⁺J) v if λ² = 0."""
     rank = linearization.rank
     right, sigma = linearization.V[:, :rank].T, linearization.sigma[:rank]
-    free = beside(right, v)
+    free = project_out(right, v)
     if lambda2 > 0:
         free = free + lambda2 / (sigma**2 + lambda2) * (right @ v) @ right
     return free
 
 
 def _size(x: Array) -> float:
-    """The norm, of which no square overflows."""
+    """Return the norm, without overflow of squares."""
     largest = float(np.abs(x).max())
     return largest * float(np.linalg.norm(x / largest)) if largest > 0 else 0.0
 
 
-def pull_at(step: Secondary) -> Callable[[Array], Array]:
-    """What makes v = -gain ∇h (n,) of q (n,), checked: a criterion may be a user's own."""
+def secondary_velocity(step: Secondary) -> Callable[[Array], Array]:
+    """Return the function q (n,) -> v = -gain ∇h (n,), which checks the gradient."""
 
-    def pull(q: Array) -> Array:
-        gradient = numbers_of(step.criterion(q), "a criterion's gradient")
+    def velocity(q: Array) -> Array:
+        gradient = numbers_of(step.criterion(q), "the gradient of a criterion")
         if gradient.shape != q.shape:
             raise InputError(
                 f"a criterion must return a gradient {q.shape}; given: {gradient.shape} "
@@ -310,24 +319,25 @@ def pull_at(step: Secondary) -> Callable[[Array], Array]:
             )
         return -step.gain * gradient
 
-    return pull
+    return velocity
 
 
-def _pull(step: Secondary, linearization: Linearization) -> Array:
-    if linearization.q is None:
+def _secondary(step: Secondary, linearization: Linearization) -> Array:
+    q = linearization.single().q
+    if q is None:
         raise InputError(
-            f"{type(step).__name__}: the linearization must know its q; given: q = None"
+            f"{type(step).__name__}: the linearization must contain q; given: q = None"
         )
-    return pull_at(step)(linearization.q)
+    return secondary_velocity(step)(q)
 
 
 def _check(owner: object, criterion: object) -> None:
-    a_callable(owner, "criterion", criterion)
+    check_callable(owner, "criterion", criterion)
     number_field(owner, "gain", least=0.0)
 
 
-def a_callable(owner: object, name: str, value: object) -> None:
-    """Refuse what cannot be called."""
+def check_callable(owner: object, name: str, value: object) -> None:
+    """Raise an error if a field is not callable."""
     if not callable(value):
         raise InputError(
             f"{type(owner).__name__}: {name} must be callable; given: {short_repr(value)}"

@@ -1,4 +1,4 @@
-"""Damped least squares in norms of the user's choice: a Linearization -> q̇."""
+"""Damped least squares in weighted norms: a Linearization -> q̇."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.step import DLS
+from supple.motion.steps.step import DLS, BatchStep, batched
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedDLS(ReadOnlyArrays):
+class WeightedDLS(BatchStep, ReadOnlyArrays):
     """Damped least squares with weights on the task and on the joints.
 
-        q̇ = (JᵀW₁J + λ²W₂)⁻¹JᵀW₁e,      which minimises (Jq̇ - e)ᵀW₁(Jq̇ - e) + λ² q̇ᵀW₂q̇
+        q̇ = (JᵀW₁J + λ²W₂)⁻¹JᵀW₁e,      which minimizes (Jq̇ - e)ᵀW₁(Jq̇ - e) + λ² q̇ᵀW₂q̇
 
-    Rows with a large weight are followed more exactly, joints with a large weight move less. Deo &
-    Walker's W₂ is λ²W₂ here: `Constant(1.0)` leaves W₂ alone. Weights also are how metres are
-    compared with radians: a row of rotation with the weight L² counts like a lever of length L.
+    Rows with a large weight are followed more exactly; joints with a large weight move less. Deo &
+    Walker's W₂ is λ²W₂ here, which `Constant(1.0)` leaves unchanged. Weights also define how metres
+    compare with radians: a rotation row with the weight L² counts like a lever of length L.
 
-    It is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ, and that is what the
-    rule looks at: bounds on gains and speeds hold for C₂ᵀq̇, in the units of the weights. Where the
-    rule gives λ² = 0, the least-squares solution that is shortest in W₂.
+    The step is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ. The rule receives
+    the scaled problem: its bounds on gains and speeds hold for C₂ᵀq̇, in the units of the weights.
+    Where λ² = 0, the step is the least-squares solution that is shortest in the norm of W₂.
 
     Attributes:
-        rule: Damping rule.
-        task_weight: W₁: a weight for each row (m,), or a symmetric positive definite matrix (m, m).
-            None: all ones.
-        joint_weight: W₂: likewise (n,) or (n, n).
+        rule: The damping rule.
+        task_weight: W₁, one weight per row (m,) or a symmetric positive definite matrix (m, m);
+            all ones if None.
+        joint_weight: W₂, one weight per joint (n,) or a matrix (n, n); all ones if None.
 
     References:
         Deo & Walker 1995, eq. (2).
@@ -44,7 +44,7 @@ class WeightedDLS(ReadOnlyArrays):
     joint_weight: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        DLS(self.rule)  # refuses what is no rule
+        DLS(self.rule)  # checks the rule
         for name in ("task_weight", "joint_weight"):
             weight = getattr(self, name)
             if weight is not None:
@@ -52,6 +52,7 @@ class WeightedDLS(ReadOnlyArrays):
                 _root(weight, name)
                 object.__setattr__(self, name, weight)
 
+    @batched
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         m, n = linearization.J.shape
         task = _root(self.task_weight, "task_weight", m)
@@ -70,7 +71,7 @@ class WeightedDLS(ReadOnlyArrays):
             weight = getattr(self, name)
             if weight is not None and weight.ndim == 2:
                 raise InputError(
-                    f"a batch takes a weight for each row or joint; given: {name} of shape "
+                    f"a batch takes one weight per row or joint; given: {name} of shape "
                     f"{weight.shape}"
                 )
         task = () if self.task_weight is None else tuple(np.sqrt(self.task_weight).tolist())
@@ -80,12 +81,12 @@ class WeightedDLS(ReadOnlyArrays):
 
 
 def _root(weight: ArrayLike | None, name: str, size: int | None = None) -> Array:
-    """C of W = C Cᵀ, lower triangular."""
+    """Return the lower triangular C of W = C Cᵀ."""
     if weight is None:
         return np.eye(size or 1)
     W = np.asarray(weight, dtype=np.float64)
     if size is not None and len(W) != size:
-        raise InputError(f"WeightedDLS: {name} must be for {size}; given: {W.shape}")
+        raise InputError(f"WeightedDLS: {name} must have the size {size}; given: {W.shape}")
     if W.ndim == 1 and W.size and (W > 0).all():
         return np.diag(np.sqrt(W))
     if W.ndim == 2 and W.size and W.shape[0] == W.shape[1] and np.allclose(W, W.T, 1e-12, 0):
@@ -94,6 +95,6 @@ def _root(weight: ArrayLike | None, name: str, size: int | None = None) -> Array
         except np.linalg.LinAlgError:
             pass
     raise InputError(
-        f"WeightedDLS: {name} must be numbers above 0, or a symmetric positive definite matrix; "
+        f"WeightedDLS: {name} must be positive numbers or a symmetric positive definite matrix; "
         f"given: {short_repr(weight)}"
     )

@@ -1,4 +1,4 @@
-"""Steps that remember: their memory is a value of its own, handed in and out."""
+"""Steps with memory, which is passed in and returned as a value."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ Memory = TypeVar("Memory")
 
 
 class StepWithMemory(Protocol[Memory]):
-    """What makes q̇ of a linearization and of what it remembers of those before.
+    """A step that depends on a linearization and on a memory of the previous ones.
 
-    It is frozen itself: one may move many robots, each with a memory of its own.
+    The step itself is immutable: it can serve many robots, each with its own memory.
     """
 
     def start(self, linearization: Linearization, /) -> Memory:
-        """The memory at the first of a row of linearizations."""
+        """Return the memory for the first linearization of a motion."""
         ...
 
     def step(self, linearization: Linearization, memory: Memory, /) -> tuple[Array, Memory]:
-        """Return q̇ (n,) and the memory for the next."""
+        """Return q̇ (n,) and the memory for the next step."""
         ...
 
 
 class StatefulStep(Generic[Memory]):
-    """A plain step that keeps the memory of a step that has one: called, it returns q̇ (n,).
+    """A step with memory as a plain step, which keeps the memory between calls.
 
-    Calls are the steps of one robot in their order. Not to be shared between robots or threads.
+    The calls must be the successive steps of one robot. Do not share it between robots or threads.
 
     Attributes:
         inner: The step with memory.
-        memory: What it remembers; None before the first call and after `forget`.
+        memory: The current memory; None before the first call and after `reset`.
     """
 
     def __init__(self, inner: StepWithMemory[Memory]) -> None:
@@ -40,7 +40,7 @@ class StatefulStep(Generic[Memory]):
             getattr(inner, "step", None)
         ):
             raise InputError(
-                "StatefulStep takes a step with memory, one with `start` and `step`; "
+                "StatefulStep: inner must be a step with the methods `start` and `step`; "
                 f"given: {short_repr(inner)}"
             )
         self.inner = inner
@@ -50,11 +50,11 @@ class StatefulStep(Generic[Memory]):
         return f"StatefulStep({self.inner!r})"
 
     def __call__(self, linearization: Linearization) -> Array:
-        """Return q̇ (n,), and remember."""
+        """Return q̇ (n,) and update the memory."""
         memory = self.inner.start(linearization) if self.memory is None else self.memory
         dq, self.memory = self.inner.step(linearization, memory)
         return dq
 
-    def forget(self) -> None:
-        """Begin anew: the next call is the first of a motion."""
+    def reset(self) -> None:
+        """Clear the memory: the next call is the first of a motion."""
         self.memory = None

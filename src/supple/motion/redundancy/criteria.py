@@ -1,8 +1,8 @@
-"""What a robot should do with the freedom that its tasks leave: costs h(q), to be decreased.
+"""Criteria for redundant robots: costs h(q) to decrease in the null space of the tasks.
 
-A criterion is called with q (n,) and returns the gradient ∇h (n,); `value(q)` is h itself. The
-steps of `supple.motion.redundancy` move along -∇h; any callable of yours that returns a gradient
-will do there. Everything is finite everywhere: no criterion is a barrier that grows without end.
+A criterion is called with q (n,) and returns the gradient ∇h (n,); `value(q)` returns h. The steps
+of `supple.redundancy` move along -∇h; any callable that returns a gradient can serve as a
+criterion. All values are finite everywhere: no criterion is an unbounded barrier.
 """
 
 from __future__ import annotations
@@ -19,23 +19,13 @@ from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, number_field, real_numbers
 from supple.kinematics.robot import FrameNames
+from supple.motion.damping.scale import Rows
 from supple.motion.linearization import EPSILON, Array, numbers_of
-from supple.motion.scale import Rows
-from supple.motion.shapes import Capsule, Shape, Sphere, closest_points
-
-__all__ = [
-    "Capsule",
-    "Clearance",
-    "Criterion",
-    "LimitDistance",
-    "Manipulability",
-    "RestPosture",
-    "Sphere",
-]
+from supple.motion.redundancy.shapes import Shape, closest_points
 
 
 class Criterion(Protocol):
-    """Anything that makes a gradient ∇h (n,) of a configuration q (n,)."""
+    """A callable that returns the gradient ∇h (n,) at a configuration q (n,)."""
 
     def __call__(self, q: Array, /) -> ArrayLike:
         """Return ∇h (n,), finite."""
@@ -47,8 +37,8 @@ class RestPosture(ReadOnlyArrays):
     """Stay near a posture:  h = ½ Σ weight_i (q_i - q_rest_i)².
 
     Attributes:
-        q_rest: (n,) [rad or m].
-        weight: One number for all joints, or one for each (n,); not negative.
+        q_rest: The rest posture (n,) [rad or m].
+        weight: One weight for all joints, or one per joint (n,); not negative.
 
     References:
         Liégeois 1977; Wampler 1986, eq. (33).
@@ -79,15 +69,16 @@ class RestPosture(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class LimitDistance(ReadOnlyArrays):
-    """Stay in the middle of the joints' ranges.
+    """Stay near the middle of the joints' ranges.
 
-        h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints that have a range
+        h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints with a range
 
-    A joint without a limit on one side, or without any room, contributes nothing. h is 1/8 where
-    all joints are at a limit and keeps growing beyond: it does not keep a joint inside by itself.
+    A joint with an infinite limit, or with equal limits, does not contribute. h is 1/8 where all
+    joints are at a limit and keeps growing beyond: the criterion alone does not enforce limits.
 
     Attributes:
-        lower, upper: (n,) [rad or m]; infinite where there is no limit.
+        lower: Lower joint limits (n,) [rad or m]; may be infinite.
+        upper: Upper joint limits (n,) [rad or m]; may be infinite.
 
     References:
         Liégeois 1977; Deo & Walker 1995, section 4.
@@ -98,7 +89,7 @@ class LimitDistance(ReadOnlyArrays):
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
-            what = f"LimitDistance: {name} must be numbers (n,), maybe infinite"
+            what = f"LimitDistance: {name} must be numbers (n,), finite or infinite"
             given = as_doubles(real_numbers(getattr(self, name), what))
             if given.ndim != 1 or np.isnan(given).any():
                 raise InputError(f"{what}; given: {short_repr(getattr(self, name))}")
@@ -106,13 +97,13 @@ class LimitDistance(ReadOnlyArrays):
             object.__setattr__(self, name, given)
         if self.lower.shape != self.upper.shape or (self.lower > self.upper).any():
             raise InputError(
-                "LimitDistance: lower must be as long as upper and nowhere above it; "
+                "LimitDistance: lower must have the length of upper and not exceed it; "
                 f"given: {short_repr(self.lower)} and {short_repr(self.upper)}"
             )
 
     @classmethod
     def for_robot(cls, robot: Robot) -> LimitDistance:
-        """With the robot's own limits."""
+        """Return the criterion for the joint limits of a robot."""
         return cls(robot.lower, robot.upper)
 
     def __call__(self, q: ArrayLike) -> Array:
@@ -127,7 +118,7 @@ class LimitDistance(ReadOnlyArrays):
 
     @cached_property
     def _scale(self) -> tuple[Array, Array]:
-        """The middles, and 1/(k range²), zero where there is no range."""
+        """The middles, and 1/(k range²), which is zero without a range."""
         ranged = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.lower < self.upper)
         lower, upper = np.where(ranged, self.lower, 0.0), np.where(ranged, self.upper, 0.0)
         room = np.where(ranged, upper - lower, 1.0)
@@ -138,15 +129,15 @@ class LimitDistance(ReadOnlyArrays):
 class Manipulability:
     """Stay away from singularities:  h = -w,  w = sqrt(det(J Jᵀ)), Yoshikawa's manipulability.
 
-    The gradient is taken by central differences, step eps^(1/3), in one batched call: right to
-    about 1e-9 of w where w is smooth. w has a kink where it vanishes; there the differences of
-    both sides cancel, and the gradient is that of their mean: finite, often zero.
+    The gradient is computed by central differences with the step eps^(1/3) in one batched call,
+    accurate to about 1e-9 of w where w is smooth. w has a kink where it vanishes; there the
+    differences on both sides cancel, and the gradient is that of their mean: finite, often zero.
 
     Attributes:
-        robot: Whose Jacobian.
-        frame: A frame's name, or several; the end frames if left out.
-        rows: Which of "x", "y", "z", "rx", "ry", "rz" count; all if left out. Rows that the robot
-            can never move make w zero everywhere.
+        robot: The robot.
+        frame: Name of a frame, or several; the end effectors if None.
+        rows: The rows of J to use, among "x", "y", "z", "rx", "ry", "rz"; all if None. Rows that
+            the robot can never move make w zero everywhere.
 
     References:
         Yoshikawa 1985; Deo & Walker 1995, section 4.
@@ -157,8 +148,10 @@ class Manipulability:
     rows: Rows = None
 
     def __post_init__(self) -> None:
-        _a_robot(self, self.robot)
-        self.robot.manipulability(self.robot.neutral(), self.frame, rows=self.rows)  # names exist
+        _check_robot(self, self.robot)
+        self.robot.manipulability(
+            self.robot.neutral(), self.frame, rows=self.rows
+        )  # checks the names
 
     def __call__(self, q: ArrayLike) -> Array:
         """Return ∇h (n,)."""
@@ -179,17 +172,17 @@ class Manipulability:
 class Clearance:
     """Keep parts of the robot away from obstacles.
 
-        h = Σ ½ max(0, distance - d)²        d from surface to surface, over all pairs
+        h = Σ ½ max(0, distance - d)²        d between the surfaces, over all pairs
 
-    d is negative where two shapes overlap, down to minus their radii where their axes cross; there
-    no direction leads away, and the pair adds nothing to the gradient. Where several points are
-    equally near (parallel capsules) the gradient is that of one of them.
+    d is negative where two shapes overlap, down to minus the sum of their radii where their axes
+    intersect. There no direction leads away, and the pair contributes no gradient. If several
+    points are equally close (parallel capsules), the gradient is that of one of them.
 
     Attributes:
         robot: The robot.
         bodies: Spheres and capsules fixed to frames of the robot.
         obstacles: Spheres and capsules in the world.
-        distance: Where pairs begin to count [m].
+        distance: Distance below which a pair contributes [m].
 
     References:
         Maciejewski & Klein 1985; Deo & Walker 1995, section 4.
@@ -201,13 +194,13 @@ class Clearance:
     distance: float
 
     def __post_init__(self) -> None:
-        _a_robot(self, self.robot)
+        _check_robot(self, self.robot)
         for name in ("bodies", "obstacles"):
             given: object = getattr(self, name)
             shapes = tuple(given) if isinstance(given, Sequence) else ()
             if not shapes or not all(isinstance(shape, Shape) for shape in shapes):
                 raise InputError(
-                    f"Clearance: {name} must be spheres and capsules, at least one; "
+                    f"Clearance: {name} must be one or more spheres and capsules; "
                     f"given: {short_repr(given)}"
                 )
             object.__setattr__(self, name, shapes)
@@ -217,15 +210,15 @@ class Clearance:
         for obstacle in self.obstacles:
             if obstacle.frame is not None:
                 raise InputError(
-                    f"Clearance: an obstacle is in the world, with frame None; given: {obstacle}"
+                    f"Clearance: the frame of an obstacle must be None; given: {obstacle}"
                 )
         number_field(self, "distance", least=0.0)
 
     def distances(self, q: ArrayLike) -> tuple[Array, Array, Array]:
         """Return d (b, o) [m] and the closest points of the axes in the world, (b, o, 3) each.
 
-        The points are on the segments or centers of the b bodies and of the o obstacles, not on
-        their surfaces.
+        The points are on the axes or centers of the b bodies and o obstacles, not on their
+        surfaces.
         """
         return self._distances(self._poses(q)[0])
 
@@ -236,7 +229,7 @@ class Clearance:
         away = here - there
         size = np.linalg.norm(away, axis=-1)
         push = np.maximum(0.0, self.distance - d) * (size > 0) / np.where(size > 0, size, 1.0)
-        force = -push[..., None] * away  # of each pair, on its body at the point `here`
+        force = -push[..., None] * away  # of each pair, acting on the body at `here`
         torque = np.cross(here - poses[:, None, :3, 3], force)
         wrench = np.concatenate([force.sum(axis=1), torque.sum(axis=1)], axis=-1)
         return np.asarray(np.einsum("bi,bij->j", wrench, J))
@@ -247,7 +240,7 @@ class Clearance:
         return float((np.maximum(0.0, self.distance - d) ** 2).sum()) / 2
 
     def _poses(self, q: ArrayLike) -> tuple[Array, Array]:
-        """Poses (b, 4, 4) and Jacobians (b, 6, n) of the bodies' frames."""
+        """Return the poses (b, 4, 4) and Jacobians (b, 6, n) of the bodies' frames."""
         names = list(dict.fromkeys(str(body.frame) for body in self.bodies))
         which = [names.index(str(body.frame)) for body in self.bodies]
         poses, J = self.robot.fk_jacobian(_configuration(q, self.robot.dof), tuple(names))
@@ -276,7 +269,7 @@ def _configuration(q: ArrayLike, n: int) -> Array:
     return vector
 
 
-def _a_robot(owner: object, robot: object) -> None:
+def _check_robot(owner: object, robot: object) -> None:
     if not isinstance(robot, Robot):
         raise InputError(
             f"{type(owner).__name__}: robot must be a Robot; given: {short_repr(robot)}"

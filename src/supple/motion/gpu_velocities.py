@@ -1,4 +1,4 @@
-"""Joint speeds of many robots on a GPU: what `supple.step` runs there."""
+"""Joint velocities of many robots on a GPU."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.control.velocity import VelocityIk, refuse
 from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
 from supple.kinematics.arrays import refuse_out
+from supple.motion.velocities import VelocityIk, raise_not_finite
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _THREADS = 128  # `threads` in velocity.cu
-_MOST = 2**30  # robots of a call
+_MAX_COUNT = 2**30  # robots per call
 
 
 class Request(ctypes.Structure):
-    """`Request` of velocity.cu: the same members in the same order."""
+    """`Request` in velocity.cu, with the same members in the same order."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("q", "qd", "twist", "result")),
@@ -30,33 +30,33 @@ class Request(ctypes.Structure):
     )
 
 
-def text_of(follower: VelocityIk, dtype: np.dtype[Any]) -> str:
-    """What the GPU's compiler gets for one type of numbers."""
-    return source("velocity.cu", f"using Real = {_REAL[dtype]};\n{follower.kernel.constants()}")
+def text_of(velocity: VelocityIk, dtype: np.dtype[Any]) -> str:
+    """Return the source for the GPU's compiler, for one type of numbers."""
+    return source("velocity.cu", f"using Real = {_REAL[dtype]};\n{velocity.kernel.constants()}")
 
 
-class GpuFollower:
-    """A step that was compiled for a GPU, for each type of numbers when it is first asked for."""
+class GpuVelocityIk:
+    """A step on a GPU, compiled for each type of numbers on first use."""
 
-    def __init__(self, follower: VelocityIk, number: int, architecture: str) -> None:
-        self.follower, self.architecture = follower, architecture
+    def __init__(self, velocity: VelocityIk, number: int, architecture: str) -> None:
+        self.velocity, self.architecture = velocity, architecture
         self.device = open_device(number)
         self._kernels: dict[np.dtype[Any], tuple[Any, int]] = {}
 
     def kernel(self, dtype: np.dtype[Any]) -> tuple[Any, int]:
-        """The kernel for a type of numbers, and how many blocks of it the GPU runs at a time."""
+        """Return the kernel for a type of numbers, and the number of blocks resident on the GPU."""
         if dtype not in self._kernels:
-            code = compile_source(text_of(self.follower, dtype), self.architecture, fine=True)
+            code = compile_source(text_of(self.velocity, dtype), self.architecture, fine=True)
             kernel = self.device.load(code, ("step",))["step"]
             self._kernels[dtype] = kernel, self.device.resident(kernel, _THREADS)
         return self._kernels[dtype]
 
-    def follow(
+    def resolve(
         self, q: NDArray[Any], twist: NDArray[Any], qd: NDArray[Any] | None, out: Any, threads: int
     ) -> NDArray[Any]:
-        """Of arrays in the computer's memory; waits for the result."""
+        """Return q̇ (..., n) for arrays in the host's memory; synchronous."""
         for row in np.flatnonzero(~_finite(q, twist, qd))[:1]:
-            refuse(q, twist, qd, int(row))
+            raise_not_finite(q, twist, qd, int(row))
         if out is None:
             out = np.empty_like(q)
         elif not (
@@ -79,19 +79,19 @@ class GpuFollower:
         gpu.download(out, at[-1], stream)
         return out  # type: ignore[no-any-return]
 
-    def follow_there(self, q: Any, twist: Any, qd: Any, out: Any, stream: Any) -> Any:
-        """Of arrays in the GPU's memory, on a stream and without waiting."""
-        gpu, follower = self.device, self.follower
-        n, kinds = follower.layout.robot.dof, (np.float32, np.float64)
+    def resolve_on_device(self, q: Any, twist: Any, qd: Any, out: Any, stream: Any) -> Any:
+        """Return q̇ (..., n) for arrays in the GPU's memory, asynchronously on a stream."""
+        gpu, velocity = self.device, self.velocity
+        n, kinds = velocity.layout.robot.dof, (np.float32, np.float64)
         gpu.use()
-        if not follower.brakes:
+        if not velocity.brakes:
             qd = None
         on = stream_of(stream, (q, twist, qd, out))
         at = seen(q, on, "q", dtypes=kinds)
         lead, count = at.shape[:-1], int(np.prod(at.shape[:-1]))
-        if at.shape[-1:] != (n,) or at.device != gpu.number or count > _MOST:
+        if at.shape[-1:] != (n,) or at.device != gpu.number or count > _MAX_COUNT:
             raise InputError(
-                f"q must be up to {_MOST} configurations (..., {n}) on cuda:{gpu.number}; "
+                f"q must be up to {_MAX_COUNT} configurations (..., {n}) on cuda:{gpu.number}; "
                 f"given: {at.shape} on cuda:{at.device}"
             )
 
@@ -104,7 +104,7 @@ class GpuFollower:
                 )
             return one
 
-        asked = like(twist, "twist", *follower.tasks, 6)
+        asked = like(twist, "twist", *velocity.tasks, 6)
         before = None if qd is None else like(qd, "qd", n)
         result = None if out is None else like(out, "out", n)
         memory = None
@@ -121,7 +121,7 @@ class GpuFollower:
     def launch(
         self, dtype: np.dtype[Any], q: int, twist: int, qd: int, out: int, count: int, stream: int
     ) -> None:
-        """Follow on a stream, without waiting: addresses of arrays on the GPU."""
+        """Launch the kernel on a stream, asynchronously, given addresses in the GPU's memory."""
         if not count:
             return
         request = Request(q, qd, twist, out, count)
@@ -130,13 +130,13 @@ class GpuFollower:
 
 
 def _finite(*arrays: NDArray[Any] | None) -> NDArray[np.bool_]:
-    """Which rows of the flattened batch are finite."""
+    """Return a mask of the finite rows of the flattened batch."""
     rows = [np.isfinite(one).all(axis=-1).ravel() for one in arrays if one is not None]
     return np.asarray(np.logical_and.reduce(rows))
 
 
 @lru_cache(maxsize=32)
-def follower_on(follower: VelocityIk, device: str) -> GpuFollower:
-    """A step on a GPU."""
+def on_device(velocity: VelocityIk, device: str) -> GpuVelocityIk:
+    """Return a prepared step on a GPU."""
     number, info = device_named(device)
-    return GpuFollower(follower, number, info.architecture)
+    return GpuVelocityIk(velocity, number, info.architecture)

@@ -17,9 +17,10 @@ class Capsule(ReadOnlyArrays):
     """All points within `radius` of the segment from `start` to `end`.
 
     Attributes:
-        start, end: Ends of the segment (3,) [m], in the axes of `frame`. They may coincide.
-        radius: Not negative [m].
-        frame: The robot's frame it is fixed to; None for the world.
+        start: One end of the segment (3,) [m], in the axes of `frame`.
+        end: The other end (3,) [m], which may coincide with the first.
+        radius: Radius, not negative [m].
+        frame: Name of the robot's frame that the capsule is fixed to; None for the world.
     """
 
     start: Array
@@ -34,18 +35,18 @@ class Capsule(ReadOnlyArrays):
 
     @property
     def segment(self) -> Array:
-        """Start and end (2, 3)."""
+        """Start and end of the axis (2, 3)."""
         return np.stack([self.start, self.end])
 
 
 @dataclass(frozen=True, eq=False)
 class Sphere(ReadOnlyArrays):
-    """All points within `radius` of `center`: a capsule of no length.
+    """All points within `radius` of `center`.
 
     Attributes:
-        center: (3,) [m], in the axes of `frame`.
-        radius: Not negative [m].
-        frame: The robot's frame it is fixed to; None for the world.
+        center: The center (3,) [m], in the axes of `frame`.
+        radius: Radius, not negative [m].
+        frame: Name of the robot's frame that the sphere is fixed to; None for the world.
     """
 
     center: Array
@@ -58,7 +59,7 @@ class Sphere(ReadOnlyArrays):
 
     @property
     def segment(self) -> Array:
-        """The center twice (2, 3)."""
+        """The center, twice (2, 3): a sphere is a capsule of length zero."""
         return np.stack([self.center, self.center])
 
 
@@ -66,26 +67,26 @@ Shape = Capsule | Sphere
 
 
 def closest_points(one: Array, other: Array) -> tuple[Array, Array]:
-    """Return the closest points (..., 3) of pairs of segments (..., 2, 3): on one, on the other.
+    """Return the closest points (..., 3) on each of two segments (..., 2, 3).
 
-    The nearest of five candidates: the closest points of the two lines, brought into the segments,
-    and each of the four ends with the closest point of the other segment. So parallel segments and
-    segments without a length need no special case; where several pairs are equally near (parallel
-    segments side by side) the first of them counts.
+    They are the closest of five candidate pairs: the closest points of the two lines, clamped to
+    the segments, and each of the four ends with the closest point of the other segment. Parallel
+    segments and segments of length zero need no special case. If several pairs are equally close
+    (parallel segments), the first one is returned.
     """
     one, other = np.broadcast_arrays(one, other)
     a, c = one[..., 0, :], other[..., 0, :]
     u, w = one[..., 1, :] - a, other[..., 1, :] - c
     uu, ww, uw = (np.sum(x * y, axis=-1) for x, y in ((u, u), (w, w), (u, w)))
     between = a - c
-    # ‖u × w‖²; where nothing of it is left the lines are parallel, and the ends decide.
+    # ‖u × w‖²; if it vanishes to rounding, the lines are parallel and the ends decide.
     across = uu * ww - uw * uw
     skew = across > EPSILON * uu * ww
     numerator = uw * np.sum(w * between, axis=-1) - ww * np.sum(u * between, axis=-1)
     inside = np.clip(np.where(skew, numerator, 0.0) / np.where(skew, across, 1.0), 0.0, 1.0)
 
     def onto(point: Array, start: Array, along: Array, length2: Array) -> Array:
-        """Where on a segment, from 0 to 1, it is nearest to a point."""
+        """Return the parameter, from 0 to 1, of the segment's point closest to a point."""
         some = length2 > 0
         share = np.sum((point - start) * along, axis=-1) / np.where(some, length2, 1.0)
         return np.clip(np.where(some, share, 0.0), 0.0, 1.0)
@@ -96,10 +97,10 @@ def closest_points(one: Array, other: Array) -> tuple[Array, Array]:
     t = np.stack([t for _, t in candidates])[..., None]
     on_one, on_other = a + s * u, c + t * w
     nearest = np.argmin(np.sum((on_one - on_other) ** 2, axis=-1), axis=0)[None, ..., None]
-    return _taken(on_one, nearest), _taken(on_other, nearest)
+    return _select(on_one, nearest), _select(on_other, nearest)
 
 
-def _taken(candidates: Array, which: NDArray[np.intp]) -> Array:
+def _select(candidates: Array, which: NDArray[np.intp]) -> Array:
     return np.asarray(np.take_along_axis(candidates, which, axis=0)[0])
 
 

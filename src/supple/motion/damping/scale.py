@@ -1,4 +1,4 @@
-"""What is small for a robot: the scale that damping rules take their parameters from."""
+"""Characteristic sizes of a robot, from which damping rules take their parameters."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.linearization import RANK_FLOOR
 
 Rows: TypeAlias = Sequence[str] | None
-SAMPLES = 512  # configurations that are looked at
-_PARALLEL = 1e-9  # unit vectors closer than this differ by rounding alone
+SAMPLES = 512  # number of sampled configurations
+_PARALLEL = 1e-9  # unit vectors closer than this differ by rounding only
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What is small for a robot, so that nobody tunes λ by hand.
+    """Characteristic sizes of a robot, which save tuning λ by hand.
 
-    Taken from random configurations inside the limits, the same ones every time.
+    Computed from random configurations inside the joint limits, always the same ones.
 
     Attributes:
-        sigma: The least singular value that a tenth of all configurations fall below.
-        manipulability: Likewise.
-        largest: The median of the largest singular value.
-        reach: The farthest that the frames get from the robot's base [m], not counting how far
+        sigma: 10 % quantile of the smallest singular value.
+        manipulability: 10 % quantile of the manipulability.
+        largest: Median of the largest singular value.
+        reach: Largest distance of the frames from the robot's base [m], without the distance that
             a sliding base or a lift carries the whole arm.
     """
 
@@ -38,15 +38,16 @@ class Scale:
 
     @property
     def lambda2(self) -> float:
-        """Damping whose largest gain, 1/(2λ), is the gain 1/sigma at the edge of the tenth."""
+        """Damping whose largest gain, 1/(2λ), equals 1/sigma, the gain at the 10 % quantile."""
         return (self.sigma / 2) ** 2
 
     @classmethod
-    def of(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Scale:
-        """Look at the Jacobian of some rows of some frames of a robot."""
+    def for_robot(cls, robot: Robot, frame: FrameNames = None, rows: Rows = None) -> Scale:
+        """Return the sizes for some rows of some frames of a robot."""
         q = robot.random(SAMPLES, seed=0)
         sigma = robot.singular_values(q, frame, rows=rows)
-        # Rows that the robot can never move (out of the plane of a planar arm) are no singularity.
+        # Directions that the robot can never move (out of the plane of a planar arm) are not
+        # singularities.
         free = sigma[:, sigma.max(axis=0) > RANK_FLOOR * sigma.max()]
         return cls(
             sigma=float(np.quantile(free[:, -1], 0.1)),
@@ -57,10 +58,10 @@ class Scale:
 
 
 def reach(robot: Robot, frame: FrameNames = None) -> float:
-    """Return how far frames get from the base by the joints that curve their path [m].
+    """Return the largest distance of frames from the base that joints with curved paths give [m].
 
     A prismatic joint that no revolute joint turns carries everything after it along a straight
-    line. Its travel says nothing about the size of the arm, however long it is.
+    line. Its travel, however long, says nothing about the size of the arm.
     """
     q = robot.random(SAMPLES, seed=0)
     away = robot.fk(q, frame)[..., :3, 3] - robot.base[:3, 3]

@@ -1,0 +1,24 @@
+"""Criteria for redundant robots: costs h(q) to decrease, called with q and returning ∇h."""
+
+from supple.motion.redundancy.criteria import (
+    Clearance,
+    Criterion,
+    LimitDistance,
+    Manipulability,
+    RestPosture,
+)
+from supple.motion.redundancy.shapes import Capsule, Sphere
+
+__all__ = [
+    "Capsule",
+    "Clearance",
+    "Criterion",
+    "LimitDistance",
+    "Manipulability",
+    "RestPosture",
+    "Sphere",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,46 @@
+"""Damping rules: each is called with a `Linearization` and returns λ², called `lambda2`.
+
+The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
+most 1/(2λ). `supple.DLS(rule)` is a step with a rule. Any callable with this signature is a rule.
+`RULES` lists all rules.
+"""
+
+from supple.motion.damping import (
+    RULES,
+    ConditionBound,
+    Constant,
+    Curvature,
+    DampingRule,
+    ErrorDamped,
+    ErrorNorm,
+    Manipulability,
+    ManipulabilityRate,
+    MayorgaCondition,
+    MayorgaRank,
+    Optimal,
+    Region,
+    SpeedBound,
+    TrackingBound,
+)
+
+__all__ = [
+    "RULES",
+    "ConditionBound",
+    "Constant",
+    "Curvature",
+    "DampingRule",
+    "ErrorDamped",
+    "ErrorNorm",
+    "Manipulability",
+    "ManipulabilityRate",
+    "MayorgaCondition",
+    "MayorgaRank",
+    "Optimal",
+    "Region",
+    "SpeedBound",
+    "TrackingBound",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

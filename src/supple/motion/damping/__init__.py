@@ -1,0 +1,54 @@
+"""Damping rules: a Linearization -> λ².
+
+The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
+most 1/(2λ). A rule is a small frozen class that is called with a `Linearization` and returns
+`lambda2`; any callable with this signature will do. The papers call lambda2 λ², α², ρ² or, in Deo &
+Walker, λ.
+
+The `__call__` of each class is the paper's formula. `kernel` describes the same rule to the
+compiled code (`include/supple/damping.hpp`), which runs it on batches.
+"""
+
+from supple.motion.damping.condition import ConditionBound, MayorgaCondition, MayorgaRank
+from supple.motion.damping.constant import Constant
+from supple.motion.damping.error import Curvature, ErrorDamped, ErrorNorm
+from supple.motion.damping.manipulability import Manipulability, ManipulabilityRate
+from supple.motion.damping.optimal import Optimal
+from supple.motion.damping.rule import DampingRule, KernelRule, Rule
+from supple.motion.damping.singular_value import Region, SpeedBound, TrackingBound
+
+__all__ = [
+    "RULES",
+    "ConditionBound",
+    "Constant",
+    "Curvature",
+    "DampingRule",
+    "ErrorDamped",
+    "ErrorNorm",
+    "KernelRule",
+    "Manipulability",
+    "ManipulabilityRate",
+    "MayorgaCondition",
+    "MayorgaRank",
+    "Optimal",
+    "Region",
+    "Rule",
+    "SpeedBound",
+    "TrackingBound",
+]
+
+RULES = (
+    Constant,
+    Manipulability,
+    ManipulabilityRate,
+    ErrorDamped,
+    SpeedBound,
+    TrackingBound,
+    ConditionBound,
+    Region,
+    MayorgaCondition,
+    MayorgaRank,
+    Optimal,
+    Curvature,
+    ErrorNorm,
+)

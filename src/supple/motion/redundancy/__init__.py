@@ -1,0 +1,1 @@
+"""Steps that use redundancy, and criteria. The public names are in `supple.redundancy`."""

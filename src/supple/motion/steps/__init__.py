@@ -1,0 +1,1 @@
+"""Steps: a Linearization -> q̇. The public names are in `supple.steps`."""

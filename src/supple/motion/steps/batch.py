@@ -1,0 +1,61 @@
+"""A step for a batch of Jacobians and task vectors, in the compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supple import _core
+from supple.errors import InputError
+from supple.kinematics.environment import thread_count
+from supple.motion.linearization import Array, Linearization
+
+
+def run_batch(
+    kernel: _core.StepSpec, linearization: Linearization, threads: int | None = None
+) -> tuple[Array, Array]:
+    """Return q̇ (..., n) and lambda2 (...) of a step for a batch of linearizations.
+
+    Runs on SIMD lanes and threads. The results equal those of the step's formula, one by one, to
+    rounding; float32 input gives float32 output. Rules that compare with the previous step find
+    none.
+
+    Args:
+        kernel: The step.
+        linearization: The batch.
+        threads: Maximum number of threads; all cores if None.
+
+    Raises:
+        InputError: Weights of other sizes, or numbers that are not finite or make the step
+            overflow.
+    """
+    J, e = linearization.J, linearization.e
+    m, n = J.shape[-2:]
+    lead = J.shape[:-2]
+    check_sizes(kernel, m, n)
+    dq, lambda2, bad = _core.steps(
+        kernel,
+        J=np.ascontiguousarray(J, J.dtype).reshape(*lead, m * n),
+        e=np.ascontiguousarray(e, J.dtype),
+        history=np.broadcast_to(np.array([-1.0, 0.0], J.dtype), (*lead, 2)).copy(),
+        rows=m,
+        columns=n,
+        threads=thread_count(threads),
+    )
+    if bad >= 0:
+        where = ", ".join(str(int(i)) for i in np.unravel_index(bad, lead)) if lead else ""
+        raise InputError(
+            "J, e and the resulting step must be finite; "
+            f"given: J[{where}] or e[{where}] is not, or is too large"
+        )
+    return dq, lambda2  # type: ignore[return-value]
+
+
+def check_sizes(kernel: _core.StepSpec, m: int, n: int) -> None:
+    """Raise an error if the weights of a step do not fit m rows and n joints."""
+    for name, given, size in (
+        ("task weights", kernel.task_scale, m),
+        ("joint weights", kernel.joint_scale, n),
+        ("Region: direction", kernel.direction, m),
+    ):
+        if given and len(given) != size:
+            raise InputError(f"{name} must have {size} entries; given: {len(given)}")

@@ -1,0 +1,342 @@
+"""The interface of a step, and the basic steps: a Linearization -> q̇.
+
+A step is a small frozen class that is called with a `Linearization` and returns joint velocities,
+or joint displacements, (n,). Called with a batch it returns (..., n), computed by the kernel
+(`include/supple/step.hpp`). Steps that wrap a step: `clamp.py`. Steps with memory: `filtering.py`,
+`stateful.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from supple._core import Method, StepSpec
+from supple.errors import InputError, short_repr
+from supple.kinematics.arrays import number, number_field
+from supple.motion.damping import DampingRule, KernelRule, Region
+from supple.motion.damping.rule import name_of
+from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
+from supple.motion.steps.batch import run_batch
+
+if TYPE_CHECKING:
+    from supple.kinematics import Robot
+    from supple.motion.limits import Limits
+    from supple.motion.task import TaskLike
+
+
+class Step(Protocol):
+    """A callable that returns the joint velocities q̇ for a linearization."""
+
+    def __call__(self, linearization: Linearization, /) -> Array:
+        """Return q̇ (n,), finite."""
+        ...
+
+
+def batched(formula: Callable[[Any, Linearization], Array]) -> Callable[..., Array]:
+    """Apply a step's formula to one linearization, and its kernel form to a batch."""
+
+    @wraps(formula)
+    def call(self: Any, linearization: Linearization) -> Array:
+        if linearization.J.ndim > 2:
+            return run_batch(kernel_of(self), linearization)[0]
+        return formula(self, linearization)
+
+    return call
+
+
+class BatchStep:
+    """Base class of the steps that the kernel has: they also take batches."""
+
+    def velocities(
+        self,
+        robot: Robot,
+        q: Any,
+        twist: Any,
+        tasks: TaskLike | Sequence[TaskLike] | None = None,
+        *,
+        limits: Limits | None = None,
+        dt: float | None = None,
+        qd: Any = None,
+        threads: int | None = None,
+        device: str | None = None,
+        stream: Any = None,
+        out: Any = None,
+    ) -> Any:
+        """Return the joint velocities q̇ (..., n) [rad/s or m/s] for twists at configurations q.
+
+            step.velocities(robot, q, twist)                         J q̇ ≈ twist
+            step.velocities(robot, q, twist, limits=limits, dt=0.01) the same, inside limits
+
+        This is the first step of a `Servo` in resolved rate, for a batch of robots: on SIMD lanes
+        and threads, or on a GPU with one thread per robot. Nothing is kept between calls; rules
+        that compare with the previous step find none. float32 input is computed in and returned as
+        float32, any other type as float64.
+
+        Args:
+            robot: The model shared by all rows of the batch.
+            q: Configurations (..., n) [rad or m].
+            twist: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its origin,
+                in world axes unless the task has others; (..., k, 6) for k tasks. Components
+                without a row in the task are ignored.
+            tasks: A task of a frame, the name of a frame (for its pose), or a sequence of these;
+                the poses of all end effectors if None.
+            limits: Joint limits; None for no limits.
+            dt: Length of a step [s], required with limits.
+            qd: Previous joint speeds (..., n), required if limits bound the accelerations.
+            threads: Maximum number of threads; all cores if None.
+            device: "cpu", or a GPU of `supple.devices()`, "cuda" being the first; the device that
+                holds q if None. Arrays in GPU memory (CuPy, PyTorch, JAX), all float32 or all
+                float64, give a result there, asynchronously.
+            stream: CUDA stream for arrays in GPU memory; the default stream if neither it nor an
+                array specifies one.
+            out: Array of the result's shape and type to write into; may be qd. With it a call
+                allocates nothing and, on a GPU, can be captured in a CUDA graph after a first call
+                outside of one.
+
+        Raises:
+            InputError: Malformed input, a step that the kernel does not have, or numbers that are
+                not finite or make the step overflow. Rows of arrays in GPU memory give zeros in
+                that case, because reporting them would require a synchronization.
+            MissingExtraError, DeviceError: The GPU is not available.
+        """
+        from supple.motion.velocities import velocities  # which imports the steps
+
+        return velocities(
+            self,  # type: ignore[arg-type]
+            robot,
+            q,
+            twist,
+            tasks,
+            limits=limits,
+            dt=dt,
+            qd=qd,
+            threads=threads,
+            device=device,
+            stream=stream,
+            out=out,
+        )
+
+
+@dataclass(frozen=True)
+class Transpose(BatchStep):
+    """A step along the transpose of the Jacobian, of the length that minimizes ‖J q̇ - e‖.
+
+        q̇ = α Jᵀ e        α = ⟨e, J Jᵀ e⟩ / ⟨J Jᵀ e, J Jᵀ e⟩,  0 where J Jᵀ e = 0
+
+    Cheap, but slow to converge. If e lies along the singular direction, the step is as long as that
+    of the pseudoinverse; wrap it in `AngleClamp`.
+
+    References:
+        Buss 2009, section 3.
+    """
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        J, e = linearization.J, linearization.e
+        size, reach = float(np.abs(J).max()), float(np.abs(e).max())
+        if size < TINY or reach == 0:
+            return np.zeros(J.shape[1])
+        J, e = J / size, e / reach  # squares of scaled entries neither overflow nor vanish
+        down = J.T @ e
+        back = J @ down
+        if np.linalg.norm(down) <= RANK_FLOOR * np.linalg.norm(J) * np.linalg.norm(e):
+            return np.zeros(len(down))  # only rounding errors are left
+        with np.errstate(over="ignore"):
+            return finite_step(e @ back / (back @ back) * reach * down / size)
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.TRANSPOSE)
+
+
+@dataclass(frozen=True)
+class Pseudoinverse(BatchStep):
+    """The shortest q̇ that minimizes ‖J q̇ - e‖:  q̇ = J⁺ e.
+
+    Unbounded near singularities, unlike the other steps. Singular values that are zero to working
+    precision are left out.
+
+    References:
+        Buss 2009, section 4.
+    """
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        return gained(linearization, RANK_FLOOR, 0.0)
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.PSEUDOINVERSE)
+
+
+@dataclass(frozen=True)
+class TruncatedSVD(BatchStep):
+    """The pseudoinverse without the singular values below threshold × the largest.
+
+    Bounded by ‖e‖/(threshold σ_1), but discontinuous where a singular value crosses the threshold.
+
+    Attributes:
+        threshold: Fraction of the largest singular value, between 0 and 1.
+
+    References:
+        Maciejewski & Klein 1988, eq. (13).
+    """
+
+    threshold: float = 0.01
+
+    def __post_init__(self) -> None:
+        number_field(self, "threshold", above=0.0, below=1.0)
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        return gained(linearization, max(RANK_FLOOR, self.threshold), 0.0)
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        return StepSpec(method=Method.TRUNCATED, parameter=self.threshold)
+
+
+@dataclass(frozen=True)
+class DLS(BatchStep):
+    """Damped least squares:  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e,  the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖².
+
+    Where λ² > 0, the step is bounded by ‖q̇‖ <= ‖e‖/(2λ) and continuous through singularities;
+    where λ² = 0, it is the pseudoinverse.
+
+    Attributes:
+        rule: The damping rule, which chooses λ²: one of `supple.damping`, or a callable.
+        method: The kernel's linear solver. "auto" computes singular values only if necessary: not
+            for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor where a bound on the
+            smallest one shows that `SpeedBound`, `Region` and `Curvature` do not damp and J is not
+            close to losing rank. "svd" always computes them. "cholesky" factors the smaller of
+            J Jᵀ + λ² I and JᵀJ + λ² I, even if it is ill conditioned. "qr" factors the stacked
+            [J; λ I], which does not square the condition number. If the rule needs singular values,
+            every method uses the SVD.
+
+    References:
+        Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.
+    """
+
+    rule: DampingRule
+    method: Literal["auto", "svd", "cholesky", "qr"] = "auto"
+
+    def __post_init__(self) -> None:
+        method: object = self.method
+        if not isinstance(method, str) or method not in _SOLVERS:
+            expected = f"one of {', '.join(map(repr, _SOLVERS))}"
+            raise InputError(f"DLS: method must be {expected}; given: {short_repr(self.method)}")
+        rule: object = self.rule
+        if not callable(rule):
+            given = f"given: {short_repr(rule)}"
+            if isinstance(rule, Real):
+                given += f". For constant damping, write DLS(damping.Constant({rule}))"
+            raise InputError(f"DLS: rule must be a damping rule or a callable; {given}")
+
+    @batched
+    def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        lambda2 = damping_of(self.rule, linearization)
+        if isinstance(self.rule, Region) and self.rule.direction is not None:
+            W = self.rule.weight(linearization)
+            linearization = Linearization(W @ linearization.J, W @ linearization.e)
+        J, e = linearization.J, linearization.e
+        m, n = J.shape
+        if self.method in ("auto", "svd") or lambda2 == 0 or getattr(self.rule, "spectral", False):
+            return gained(linearization, RANK_FLOOR, lambda2)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if self.method == "qr":
+                    Q, R = np.linalg.qr(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))
+                    dq = np.linalg.solve(R, Q.T @ np.concatenate([e, np.zeros(n)]))
+                elif m <= n:
+                    dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
+                else:
+                    dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
+        except np.linalg.LinAlgError:  # rounding of a singular J absorbs λ²
+            return gained(linearization, RANK_FLOOR, lambda2)
+        return finite_step(dq)
+
+    def lambda2(self, linearization: Linearization) -> Array:
+        """Return the damping lambda2 that the rule chooses: () for one linearization, or (...)."""
+        if linearization.J.ndim > 2:
+            return run_batch(self.kernel, linearization)[1]
+        return np.asarray(damping_of(self.rule, linearization))
+
+    @property
+    def kernel(self) -> StepSpec:  # noqa: D102
+        if not isinstance(self.rule, KernelRule):
+            raise InputError(
+                "a batch takes the rules of supple.damping; given: "
+                f"{name_of(self.rule)}. CONTRIBUTING.md tells how to add a rule to the kernel"
+            )
+        spec = StepSpec(method=_SOLVERS[self.method], damping=self.rule.kernel)
+        if isinstance(self.rule, Region) and self.rule.direction is not None:
+            return spec.replace(direction=self.rule.direction, min_weight=self.rule.min_weight)
+        return spec
+
+
+_SOLVERS = {
+    "auto": Method.DAMPED_QUICK,
+    "svd": Method.DAMPED_SVD,
+    "cholesky": Method.DAMPED_CHOLESKY,
+    "qr": Method.DAMPED_QR,
+}
+
+
+def kernel_of(step: Step) -> StepSpec:
+    """Return the description of a step for the kernel.
+
+    Raises:
+        InputError: The kernel does not have the step.
+    """
+    kernel = getattr(step, "kernel", None)
+    if not isinstance(kernel, StepSpec):
+        raise InputError(
+            f"a batch takes the steps of supple.steps; given: {short_repr(step)}. CONTRIBUTING.md "
+            "tells how to add a step to the kernel"
+        )
+    return kernel
+
+
+def damping_of(rule: DampingRule, linearization: Linearization) -> float:
+    """Return lambda2 of a rule, checked, because a user's rule may be wrong."""
+    try:
+        lambda2: object = rule(linearization)
+    except OverflowError:  # a power of a Python float
+        lambda2 = math.inf
+    return number(lambda2, f"lambda2 returned by {name_of(rule)}", least=0.0)
+
+
+def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
+    """Return Σ σ/(σ² + λ²) v uᵀe over the singular values above floor × the largest."""
+    sigma = linearization.sigma
+    some = sigma > max(floor * float(sigma[0]), TINY)
+    gain = np.zeros_like(sigma)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # If λ²/σ overflows, the gain is zero, as it should be; σ² could underflow instead.
+        gain[some] = 1 / (sigma[some] + lambda2 / sigma[some])
+        return finite_step(linearization.V @ (gain * linearization.gamma))
+
+
+def finite_step(dq: Array) -> Array:
+    """Return a step, or raise an error if it overflows."""
+    if not np.isfinite(dq).all():
+        raise InputError(
+            f"the step overflows: J or e is too large or too small; given: q̇ = {short_repr(dq)}"
+        )
+    return np.asarray(dq, dtype=np.float64)
+
+
+def check_group(owner: object, group: int) -> None:
+    """Raise an error if `group` is not a number of rows."""
+    if type(group) is not int or group < 1:
+        raise InputError(
+            f"{type(owner).__name__}: group must be a number of rows, at least 1; "
+            f"given: {short_repr(group)}"
+        )

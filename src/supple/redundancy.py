@@ -1,0 +1,33 @@
+"""Steps for redundant robots: a task plus a criterion, or several tasks.
+
+| step | effect of the criterion on the task | continuous through singularities |
+|---|---|---|
+| `NullSpace` | none | no: a direction becomes free where rank is lost |
+| `GradientProjection` | leakage in directions with σ near λ and below | where λ² > 0 |
+| `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
+| `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
+| `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
+"""
+
+from supple.motion.diagnostics import null_space_leakage
+from supple.motion.redundancy.priority import Augmented, Priority
+from supple.motion.redundancy.secondary import (
+    GradientProjection,
+    NullSpace,
+    TotalSpeed,
+    WeightedCriterion,
+)
+
+__all__ = [
+    "Augmented",
+    "GradientProjection",
+    "NullSpace",
+    "Priority",
+    "TotalSpeed",
+    "WeightedCriterion",
+    "null_space_leakage",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,36 @@
+"""Steps besides `supple.DLS`: each is called with a `Linearization` and returns q̇.
+
+Called with one linearization, a step returns joint velocities (n,); called with a batch, (..., n).
+Any callable with this signature can serve as a step of a `Servo`.
+"""
+
+from supple.motion.steps.alternate import alternate_jacobian
+from supple.motion.steps.clamp import AdaptiveErrorClamp, AngleClamp, ErrorClamp
+from supple.motion.steps.filtering import NumericalFilter, SingularDirection
+from supple.motion.steps.selective import SDLS
+from supple.motion.steps.stateful import StatefulStep, StepWithMemory
+from supple.motion.steps.step import Pseudoinverse, Step, Transpose, TruncatedSVD
+from supple.motion.steps.weighted import WeightedDLS
+from supple.motion.steps.wrist import SphericalWrist
+
+__all__ = [
+    "SDLS",
+    "AdaptiveErrorClamp",
+    "AngleClamp",
+    "ErrorClamp",
+    "NumericalFilter",
+    "Pseudoinverse",
+    "SingularDirection",
+    "SphericalWrist",
+    "StatefulStep",
+    "Step",
+    "StepWithMemory",
+    "Transpose",
+    "TruncatedSVD",
+    "WeightedDLS",
+    "alternate_jacobian",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
