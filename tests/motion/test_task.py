@@ -12,7 +12,7 @@ from some_tasks import reached, some_tasks
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.kinematics.rotation import exp
 from supple.motion.layout import compile_tasks
-from supple.motion.task import as_tasks
+from supple.motion.task import Task, as_tasks
 from trees import Tree, rotation, trees
 
 Array = np.ndarray
@@ -28,7 +28,7 @@ def tolerance(tree: Tree, qd: Array, order: int) -> float:
     return 2 * truncated + 8 * tree.rounding * speed ** (order - 1) / H
 
 
-def errors(robot: supple.Robot, task: supple.motion.Task, q: Array, target: Array) -> Array:
+def errors(robot: supple.Robot, task: Task, q: Array, target: Array) -> Array:
     return supple.linearize(robot, task, q, target).e
 
 
