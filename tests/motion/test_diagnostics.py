@@ -230,3 +230,32 @@ def test_a_criterion_that_leaks_is_told() -> None:
     moved = damped(lin) - replace(damped, gain=0.0)(lin)
     assert explain(lin, damped).null_space_leakage == pytest.approx(null_space_leakage(lin, moved))
     assert explain(lin, damped).null_space_leakage > 1e-3
+
+
+def steady(linearization: Linearization) -> float:
+    return 0.25
+
+
+class Steady:
+    def __call__(self, linearization: Linearization) -> float:
+        return 0.25
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"), [(steady, "steady"), (Steady(), "Steady"), (lambda lin: 0.25, "lambda")]
+)
+def test_a_rule_of_ones_own_is_reported_by_its_name(rule: object, name: str) -> None:
+    lin = Linearization(np.eye(3), np.ones(3))
+    report = explain(lin, DLS(rule))  # type: ignore[arg-type]
+    assert report.reason == f"{name}: lambda2 = 0.25"
+    assert explain(lin, lambda each: each.e).step == "lambda"
+    assert "0x" not in str(report)
+    with pytest.raises(InputError, match=f"given: {name}. CONTRIBUTING"):
+        DLS(rule)(Linearization(np.ones((2, 3, 3)), np.ones((2, 3))))  # type: ignore[arg-type]
+
+
+def test_a_batch_is_explained_one_by_one() -> None:
+    many = Linearization(np.ones((2, 3, 3)), np.ones((2, 3)))
+    with pytest.raises(InputError, match="one linearization is needed"):
+        explain(many)
+    assert explain(many[0]).rank == 1

@@ -15,6 +15,7 @@ from supple.motion.damping import (
     RULES,
     ConditionBound,
     Constant,
+    Curvature,
     ErrorDamped,
     ErrorNorm,
     KernelRule,
@@ -47,12 +48,12 @@ def rows_of(name: str) -> tuple[tuple[str, ...] | None, ...]:
 def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
     robot = supple.load(name)
     for rows in rows_of(name):
-        made = rule.for_robot(robot, rows=rows)  # type: ignore[attr-defined]
+        made = rule.for_robot(robot, rows=rows)
         assert type(made) is rule
         numbers = made.kernel[1]
         assert all(0 < number < math.inf for number in numbers)
-        assert made == rule.for_robot(robot, rows=rows)  # type: ignore[attr-defined]
-        assert made == rule.for_robot(supple.load(name), rows=rows)  # type: ignore[attr-defined]
+        assert made == rule.for_robot(robot, rows=rows)
+        assert made == rule.for_robot(supple.load(name), rows=rows)
         # They are no rounding errors: the robot's size is about a metre.
         assert all(1e-9 < number < 1e9 for number in numbers), numbers
 
@@ -98,6 +99,20 @@ def test_a_robot_of_another_size(s: float) -> None:
     assert Scale.for_robot(scaled, rows=POSITION).reach == pytest.approx(
         s * Scale.for_robot(robot, rows=POSITION).reach, rel=1e-12
     )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_takes_the_length_of_a_step(rule: type[KernelRule]) -> None:
+    """For velocities e = displacement/dt the damping is that of the displacements, over dt."""
+    robot, dt = supple.load("panda"), 0.01
+    lin = supple.PoseTask().linearize(robot, robot.random(5), velocity=np.full(6, 0.3))
+    at_speed = rule.for_robot(robot, dt=dt)
+    if rule in (ErrorDamped, ErrorNorm, Curvature):
+        moved = Linearization(lin.J, dt * lin.e)
+        assert at_speed(lin) == pytest.approx(rule.for_robot(robot)(moved), rel=1e-12)
+        assert at_speed != rule.for_robot(robot)
+    else:
+        assert at_speed == rule.for_robot(robot)
 
 
 def test_frames_rows_and_bases_are_those_asked_for() -> None:
