@@ -1,4 +1,4 @@
-"""Damping parameters from the robot's own scale."""
+"""Damping parameters derived from the robot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TABLE = [
 
 
 def rows_of(name: str) -> tuple[tuple[str, ...] | None, ...]:
-    """What may be asked of a built-in robot."""
+    """Return the rows that a built-in robot can control."""
     return (POSITION,) if name in ONLY_POSITIONS else (None, POSITION, ("rx", "ry", "rz"))
 
 
@@ -54,14 +54,14 @@ def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
         assert all(0 < number < math.inf for number in numbers)
         assert made == rule.for_robot(robot, rows=rows)
         assert made == rule.for_robot(supple.load(name), rows=rows)
-        # They are no rounding errors: the robot's size is about a metre.
+        # Not rounding errors: the robot's size is about a metre.
         assert all(1e-9 < number < 1e9 for number in numbers), numbers
 
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
     robot = supple.load(name)
-    # Across its plane a planar arm never moves: no singularity.
+    # A planar arm never leaves its plane, which is not a singularity.
     rows = ("x", "y") if name.startswith("planar") else rows_of(name)[0]
     J = robot.jacobian(robot.random(1, 400))
     J = J.reshape(400, -1, J.shape[-1])
@@ -77,7 +77,7 @@ def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
 
 @pytest.mark.parametrize("s", [0.01, 3.0, 1000.0])
 def test_a_robot_of_another_size(s: float) -> None:
-    # Rows of position alone: singular values are lengths.
+    # With position rows only, singular values are lengths.
     robot, scaled = (
         supple.Robot(dh([(f * a, alpha, f * d, theta) for a, alpha, d, theta in TABLE]))
         for f in (1.0, s)
@@ -125,4 +125,4 @@ def test_frames_rows_and_bases_are_those_asked_for() -> None:
 
 def test_the_optimal_bound_is_the_slowest_joints() -> None:
     assert Optimal.for_robot(supple.load("panda")).max_speed == 2.175
-    assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # says nothing of speed
+    assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # has no speed limits
