@@ -86,7 +86,7 @@ def gentle(robot: sp.Robot, dt: float) -> Move:
     return sp.Servo(robot, dt=dt, limits=sp.Limits.for_robot(robot, max_acceleration=GENTLE))
 
 
-def stepped(step: sp.motion.step.Step, robot: sp.Robot, dt: float) -> Move:
+def stepped(step: sp.steps.Step, robot: sp.Robot, dt: float) -> Move:
     """A Servo with another step, inside the robot's limits of position and speed."""
     return sp.Servo(robot, dt=dt, step=step, limits=sp.Limits.for_robot(robot), gain=GAIN)
 

@@ -1,4 +1,4 @@
-"""Criteria: the gradient is the derivative of the value, distances are the least ones."""
+"""Criteria: the gradient is the derivative of the value, distances are minimal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def robot(name: str) -> supple.Robot:
 
 
 def frames(name: str) -> tuple[str, ...]:
-    """Where the test's bodies are: the end, and something in the middle."""
+    """Return the frames that carry bodies: the end effector, and one in the middle."""
     chosen = robot(name)
     return chosen.tips if name == "y" else (chosen.tips[0], chosen.frames[-3])
 
@@ -53,7 +53,7 @@ def criteria(name: str) -> dict[str, supple.criteria.Criterion]:
 
 
 def differences(value: object, q: Array) -> Array:
-    """The gradient by central differences, one joint at a time."""
+    """Return the gradient by central differences, one joint at a time."""
     sides = [(value(q + d) - value(q - d)) / (2 * STEP) for d in STEP * np.eye(len(q))]  # type: ignore[operator]
     return np.array(sides)
 
@@ -68,7 +68,7 @@ def test_the_gradient_is_the_derivative(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_the_gradient_of_manipulability_by_the_derivative_of_the_jacobian(name: str) -> None:
-    """∂w/∂q_j = w tr(J⁺ ∂J/∂q_j), another road than differences of w."""
+    """∂w/∂q_j = w tr(J⁺ ∂J/∂q_j), independent of differences of w."""
     criterion = criteria(name)["manipulability"]
     chosen, rows = robot(name), [0, 1] if name == "planar3" else [0, 1, 2]
 
@@ -87,7 +87,7 @@ def test_the_gradient_of_manipulability_by_the_derivative_of_the_jacobian(name: 
 
 
 def test_manipulability_in_closed_form() -> None:
-    """Of two links w = l1 l2 |sin q2|."""
+    """For two links, w = l1 l2 |sin q2|."""
     two = robot("planar2")
     criterion = Manipulability(two, rows=("x", "y"))
     ends = two.fk([[0, 0], [0, np.pi]])[:, 0, 3]
@@ -117,7 +117,7 @@ def test_limits_that_are_not_there_count_for_nothing() -> None:
 
 
 def brute(one: Array, other: Array, count: int = 400) -> float:
-    """The least distance between points of two segments, by looking at many of them."""
+    """Return the smallest distance between two segments, by sampling points."""
     share = np.linspace(0, 1, count)[:, None]
     p, q = (x[0] + share * (x[1] - x[0]) for x in (one, other))
     return float(np.linalg.norm(p[:, None] - q, axis=-1).min())
@@ -147,7 +147,7 @@ def test_closest_points_are_the_closest(a: Array, b: Array, c: Array, d: Array) 
 @pytest.mark.parametrize("tilt", [0.0, 1e-16, 1e-12, 1e-9, 1e-8, 1e-6, 1e-3])
 @pytest.mark.parametrize("shift", [-3.0, -1.0, -0.3, 0.0, 0.7, 2.0])
 def test_closest_points_of_nearly_parallel_segments(tilt: float, shift: float) -> None:
-    """No pair of points in a fine grid is nearer, by more than rounding."""
+    """No pair of points on a fine grid is closer, except by rounding."""
     one = np.array([[0, 0, 0], [1, 0, 0.0]])
     other = np.array([[shift, 0.5, 0], [shift + 1, 0.5 + tilt, -tilt]])
     for x, y in ((one, other), (other, one), (one[::-1], other)):

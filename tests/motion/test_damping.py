@@ -1,4 +1,4 @@
-"""Laws of the damping rules: the papers' formulas, what each promises, and never a NaN."""
+"""Laws of the damping rules: the papers' formulas, the bounds that each guarantees, and no NaN."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_every_rule_is_tested() -> None:
 
 @shapes
 def test_they_are_the_papers_formulas(shape: tuple[int, int]) -> None:
-    # The formula at singular values that are off by rounding brackets ours; to 1e-12 where that
-    # does not matter.
+    # The formula at singular values perturbed by rounding brackets ours, to 1e-12 where the
+    # perturbation does not matter.
     signs = [(0, 0, 0), *itertools.product((-1, 1), repeat=3)]
     for sample in samples(shape)[:: 1 if shape != (12, 25) else 5]:
         exact = papers.measures(sample.J, sample.e, sample.before)
@@ -67,7 +67,7 @@ def test_away_from_edges_and_singularities_they_are_so_to_twelve_digits(
         exact = papers.measures(J, e, before)
         for rule in LESS:
             expected = float(papers.lambda2(rule, exact))
-            # Differences of nearly equal numbers: relative to what is subtracted.
+            # For differences of nearly equal numbers, relative to the operands.
             scale = max(expected, *rule.kernel[1][:1], float(exact.sigma[0]) ** 2)
             assert abs(rule(Linearization(J, e, Linearization(before, e))) - expected) <= (
                 1e-12 * scale
@@ -110,7 +110,7 @@ def test_a_robot_that_cannot_move_at_all(rule: KernelRule) -> None:
 
 
 def damped(sample: Sample, lambda2: float) -> Array:
-    """q̇ through the decomposition, for λ² > 0."""
+    """Return q̇ by the decomposition, for λ² > 0."""
     U, sigma, Vt = np.linalg.svd(sample.J, full_matrices=False)
     return Vt.T @ (sigma / (sigma**2 + lambda2) * (U.T @ sample.e))
 
@@ -128,7 +128,7 @@ def test_no_damped_step_is_longer_than_e_over_two_lambda(
 
 
 def kernel(rule: KernelRule, sigma: Array, gamma: Array | None = None) -> Array:
-    """λ² (count,) of spectra (count, k), without a history."""
+    """Return λ² (count,) for spectra (count, k), without previous steps."""
     gamma = np.zeros_like(sigma) if gamma is None else gamma
     history = np.stack([(gamma**2).sum(axis=1), *np.tile([[-1.0], [0.0]], len(sigma))], axis=1)
     return _core.lambda2(
@@ -137,7 +137,7 @@ def kernel(rule: KernelRule, sigma: Array, gamma: Array | None = None) -> Array:
 
 
 def largest_gain(sigma: Array, lambda2: Array) -> Array:
-    """The largest σ/(σ² + λ²) of each spectrum, 0 for σ = 0."""
+    """Return the largest gain σ/(σ² + λ²) of each spectrum, 0 for σ = 0."""
     divisor = sigma**2 + lambda2[:, None]
     return (sigma / np.where(sigma > 0, divisor, 1)).max(axis=1)
 
@@ -149,12 +149,12 @@ def test_the_speed_bound_holds_on_a_million_spectra(max_gain: float) -> None:
         sigma, _ = random_spectra(rng, 250_000, k)
         lambda2 = kernel(SpeedBound(max_gain), sigma)
         assert (largest_gain(sigma, lambda2) <= max_gain * (1 + 8 * EPS)).all()
-        # The least damping that does: where there is any, less of it would not do.
+        # The damping is minimal: where it is nonzero, less of it violates the bound.
         some = lambda2 > 0
         reached = sigma[:, -1] >= 1 / (2 * max_gain)
         exact = largest_gain(sigma, lambda2)[some & reached]
         assert (exact >= max_gain * (1 - 8 * EPS)).all()
-        below = some & ~reached  # nothing is known of the other σ: then of any σ
+        below = some & ~reached  # the other σ are unknown, so the bound is for any σ
         assert np.allclose(1 / (2 * np.sqrt(lambda2[below])), max_gain, rtol=1e-15, atol=0)
 
 
@@ -185,10 +185,10 @@ def test_the_condition_bound_holds(shape: tuple[int, int], max_condition: float)
         lambda2 = rule(sample.linearization)
         J = sample.J if shape[0] <= shape[1] else sample.J.T
         eigenvalues = np.linalg.eigvalsh(J @ J.T + lambda2 * np.eye(len(J)))
-        # Least eigenvalues are off by a few eps times the largest.
+        # The smallest eigenvalues have errors of a few eps times the largest.
         few = 8 * len(J) * EPS * max_condition
         assert eigenvalues[-1] <= eigenvalues[0] * max_condition * (1 + few)
-        if lambda2 > 0:  # and no more than is needed
+        if lambda2 > 0:  # and the damping is minimal
             assert eigenvalues[-1] >= eigenvalues[0] * max_condition * (1 - few)
 
 
@@ -201,7 +201,7 @@ def test_the_tracking_bound_holds_and_is_reached(shape: tuple[int, int], max_err
         if lin.rank == 0:
             continue
         lambda2, rank = TrackingBound(max_error)(lin), lin.rank
-        # Anything that the robot can do, and of that the direction that is hardest to do.
+        # Random task vectors in the range of J, and the one along the weakest direction.
         U, sigma = lin.U[:, :rank], lin.sigma[:rank]
         for x in (*(U @ rng.standard_normal((rank, 5))).T, U[:, -1]):
             left = U @ (lambda2 / (sigma**2 + lambda2) * (U.T @ x))
@@ -224,7 +224,7 @@ def test_the_weight_of_a_region(shape: tuple[int, int]) -> None:
             assert (W == W.T).all()
             assert abs(W @ d - w * d).max() <= 1e-15
             values = np.linalg.eigvalsh(W)
-            assert abs(values[1:] - 1).max() <= m * EPS  # everything across d
+            assert abs(values[1:] - 1).max() <= m * EPS  # all directions orthogonal to d
             assert 0.2 - m * EPS <= values[0] <= 1 + m * EPS
         if lin.sigma_min >= rule.size:
             assert np.array_equal(W, np.eye(m))
@@ -237,7 +237,7 @@ def test_the_weight_of_a_region(shape: tuple[int, int]) -> None:
 
 
 def jump(rule: KernelRule, steps: int, edge: float) -> float:
-    """The largest difference of neighbours as σ_min goes from zero to twice the edge."""
+    """Return the largest jump between neighbours as σ_min goes from zero to twice the edge."""
     lins = [
         of_spectrum(np.array([1.0, 0.8, least]), np.array([0.3, 0.2, 0.5]), 0.0, 0.3, 0.05)
         for least in np.linspace(0, 2 * edge, steps + 1)
@@ -266,10 +266,10 @@ def test_the_continuous_rules_are_continuous_as_rank_is_lost(rule: KernelRule, e
 
 
 def test_two_rules_are_not_continuous_by_nature() -> None:
-    # Where its ratio passes the threshold the rate rule switches on at once.
+    # The rate rule is discontinuous where its ratio crosses the threshold.
     rate = ManipulabilityRate(1.0, 0.5, 0.0, 0.01)
     assert jump(rate, 1600, 0.3) == pytest.approx(0.5, abs=1e-3)
-    # And the tracking bound looks at another singular value as soon as the least is zero.
+    # The tracking bound uses the next singular value where the smallest becomes zero.
     tracking = TrackingBound(0.5)
     assert jump(tracking, 1600, 0.3) == pytest.approx(0.8**2, rel=1e-3)
 

@@ -35,7 +35,7 @@ rules = pytest.mark.parametrize("rule", EVERY, ids=key)
 
 @cache
 def hard(k: int, dtype: type) -> tuple[tuple[Linearization, ...], Batch]:
-    """Linearizations for Python, and the same as the kernel takes them."""
+    """Return linearizations for Python, and the same samples in the kernel's form."""
     scales = (1e150, 1e-300) if dtype is np.float64 else (1e12, 1e-15)
     lins = hard_spectra(k, *scales, dtype)
     columns = ([x.sigma for x in lins], [x.gamma for x in lins], [history(x) for x in lins])
@@ -49,14 +49,15 @@ def kernel(rule: KernelRule, batch: Batch) -> Array:
 
 
 def in_rank(lin: Linearization, eps: float) -> Linearization:
-    """With what is zero in rank of another precision set to zero."""
+    """Set singular values to zero that another precision counts as zero."""
     sigma = np.where(lin.sigma > ZERO * eps * lin.sigma[0], lin.sigma, 0)
     return of_spectrum(sigma, lin.gamma, lin.e[-1])
 
 
 def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> float:
-    """How far two evaluations of the formula may be apart: a few eps of the largest number that
-    another one is subtracted from.
+    """Return the allowed difference of two evaluations of the formula.
+
+    It is a few eps of the largest number in a subtraction.
     """
     p = rule.kernel.parameters
     if isinstance(rule, Constant | ErrorDamped | ErrorNorm | TrackingBound):
@@ -75,7 +76,7 @@ def rounds(rule: KernelRule, lin: Linearization, here: float, eps: float) -> flo
 
 
 def speed(lin: Linearization, lambda2: float) -> float:
-    """φ; σ² + λ² neither overflows nor vanishes on the way."""
+    """Return φ, computed without overflow or underflow of σ² + λ²."""
     s, g = lin.sigma[lin.sigma > 0], lin.gamma[lin.sigma > 0]
     return float(np.linalg.norm(g / (s + lambda2 / s)))
 
@@ -95,7 +96,7 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
         lin = in_rank(lin, eps) if rule.rule.name in ("OPTIMAL", "TRACKING_BOUND") else lin
         here = rule(lin)
         if isinstance(rule, Optimal):
-            # Both search until φ is within a few eps of the bound: φ is compared, not λ².
+            # Both iterate until φ is within a few eps of the bound, so φ is compared, not λ².
             if min(here, value) > 1e3 * tiny:
                 assert speed(lin, value) == pytest.approx(speed(lin, here), rel=160 * eps)
             elif max(here, value) > 1e3 * tiny:  # the pseudoinverse is at the bound
@@ -130,7 +131,7 @@ def test_none_and_any_shape(rule: KernelRule, dtype: type, isa: str) -> None:
 
 @rules
 def test_instruction_sets_agree(rule: KernelRule) -> None:
-    # Not in every bit: some have fused multiply-add. But φ and λ² as closely as above.
+    # Not bit for bit, because some use fused multiply-add, but φ and λ² as closely as above.
     sigma, gamma = random_spectra(np.random.default_rng(5), 2000, 6)
     past = np.tile([0.0, 0.7, 0.1], (2000, 1))
     past[:, 0] = (gamma**2).sum(axis=1)

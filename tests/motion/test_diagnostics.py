@@ -1,4 +1,4 @@
-"""Directions in words, reports on steps, reasons of rules, leaks."""
+"""Directions as text, reports on steps, reasons of rules, null-space leakage."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def test_a_stretched_arm_cannot_move_along_itself() -> None:
 
 
 def test_each_lost_direction_is_told_apart() -> None:
-    # A planar arm can never leave its plane: any mixture of the three is a singular vector.
+    # A planar arm cannot leave its plane: any combination of the three is a singular vector.
     robot = supple.load("planar3")
     report = explain(PoseTask().linearize(robot, [0.3, 0.4, 0.5]))
-    # (three joints: three singular values, none of them zero, and three more rows)
+    # Three joints have three singular values, none of them zero, and three rows more.
     assert report.lost == ()
     assert "3 more rows than joints" in str(report)
     rng = np.random.default_rng(3)
@@ -123,11 +123,11 @@ def test_clamps_are_looked_through() -> None:
     lin = Linearization(np.diag([1.0, 0.1]), np.array([3.0, 4.0]))
     rule = damping.ErrorDamped(1.0)
     assert explain(lin, AngleClamp(DLS(rule), 0.1)).lambda2 == 25
-    # The rule inside sees the error that has been cut.
+    # The wrapped rule receives the clamped error.
     report = explain(lin, ErrorClamp(DLS(rule), 2.0))
     assert report.lambda2 == pytest.approx(4)
     assert "length 2, so lambda2 = 4" in report.reason
-    # What the clamp takes away is missed as well.
+    # The error that the clamp removes counts as missed.
     assert report.directions[0].missed == pytest.approx(1 - 0.4 / 5)
 
 
@@ -169,7 +169,7 @@ def test_every_rule_gives_its_reason(rule: KernelRule) -> None:
             said = rule.reason(lin)
             assert "nan" not in said
             assert f"lambda2 = {rule(lin):.3g}" in said
-            # What is said is true: a rule with a threshold acts where it says that it is passed.
+            # The reason is true: a rule with a threshold damps where it reports that it is crossed.
             if " is not below " in said or " is within " in said:
                 assert rule(lin) == 0
             if " is below " in said and not said.startswith("manipulability"):
@@ -214,7 +214,7 @@ def test_a_linearization_remembers_where_it_was_made() -> None:
 
 
 def test_what_is_asked_goes_the_way_of_the_words() -> None:
-    """Whatever sign the decomposition chose."""
+    """For either sign of the singular vectors."""
     for sign in (1.0, -1.0):
         lin = Linearization(np.diag([2.0, sign]), np.array([0.3, -0.7]))
         asked = {d.words: d.asked for d in explain(lin).directions}
@@ -230,3 +230,32 @@ def test_a_criterion_that_leaks_is_told() -> None:
     moved = damped(lin) - replace(damped, gain=0.0)(lin)
     assert explain(lin, damped).null_space_leakage == pytest.approx(null_space_leakage(lin, moved))
     assert explain(lin, damped).null_space_leakage > 1e-3
+
+
+def steady(linearization: Linearization) -> float:
+    return 0.25
+
+
+class Steady:
+    def __call__(self, linearization: Linearization) -> float:
+        return 0.25
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"), [(steady, "steady"), (Steady(), "Steady"), (lambda lin: 0.25, "lambda")]
+)
+def test_a_rule_of_ones_own_is_reported_by_its_name(rule: object, name: str) -> None:
+    lin = Linearization(np.eye(3), np.ones(3))
+    report = explain(lin, DLS(rule))  # type: ignore[arg-type]
+    assert report.reason == f"{name}: lambda2 = 0.25"
+    assert explain(lin, lambda each: each.e).step == "lambda"
+    assert "0x" not in str(report)
+    with pytest.raises(InputError, match=f"given: {name}. CONTRIBUTING"):
+        DLS(rule)(Linearization(np.ones((2, 3, 3)), np.ones((2, 3))))  # type: ignore[arg-type]
+
+
+def test_a_batch_is_explained_one_by_one() -> None:
+    many = Linearization(np.ones((2, 3, 3)), np.ones((2, 3)))
+    with pytest.raises(InputError, match="one linearization is needed"):
+        explain(many)
+    assert explain(many[0]).rank == 1

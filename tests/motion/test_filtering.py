@@ -1,4 +1,4 @@
-"""Laws of numerical filtering and of the running estimate of the least singular value."""
+"""Laws of numerical filtering and of the running estimate of the smallest singular value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unit(v: Array) -> Array:
 
 
 def starts(lin: Linearization) -> list[Array]:
-    """û from which a step may start: the exact one, nearly so, anything, and one across it."""
+    """Return initial û: exact, nearly exact, random, and orthogonal to the exact one."""
     exact, some = lin.U[:, -1], unit(np.cos(3 * np.arange(len(lin.e)) + 1))
     across = some - exact * (exact @ some)
     return [exact, unit(exact + 0.01 * some), some, unit(across)]
@@ -33,7 +33,7 @@ def starts(lin: Linearization) -> list[Array]:
 def test_the_gain_is_bounded_at_every_singularity(
     how: NumericalFilter, shape: tuple[int, int]
 ) -> None:
-    """‖q̇‖ <= max_gain ‖e‖, strictly, whatever is remembered; never NaN."""
+    """‖q̇‖ <= max_gain ‖e‖, strictly, for any memory; no NaN."""
     for sample in samples(shape):
         lin = sample.linearization
         for u in starts(lin):
@@ -46,7 +46,7 @@ def test_the_gain_is_bounded_at_every_singularity(
 @pytest.mark.parametrize("shape", WIDE, ids=str)
 @pytest.mark.parametrize("how", FILTERS, ids=str)
 def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> None:
-    """To the conditioning of what is inverted: J Jᵀ is known to `resolution`/(4 m)."""
+    """Up to the conditioning of the inverse: J Jᵀ is accurate to `resolution`/(4 m)."""
     for sample in samples(shape):
         lin = sample.linearization
         if not lin.J.any():
@@ -63,7 +63,7 @@ def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> N
 def sensitivity(
     lin: Linearization, memory: SingularDirection, gain: float, eps: float = 2.2e-16
 ) -> float:
-    """How far rounding of J Jᵀ, relative to its trace, may move q̇/‖e‖."""
+    """Return the change of q̇/‖e‖ that rounding of J Jᵀ can cause, relative to its trace."""
     if lin.e.any() and lin.sigma[0] > 0:
         noise = eps * max(lin.J.shape) * lin.sigma[0] ** 2 * 40
         blur = 4 * eps * len(lin.e) * float((lin.sigma**2).sum())
@@ -74,7 +74,7 @@ def sensitivity(
 
 @pytest.mark.parametrize("shape", WIDE, ids=str)
 def test_what_the_lost_direction_does_not_concern_is_done_exactly(shape: tuple[int, int]) -> None:
-    """e across the lost direction, the rest regular: the pseudoinverse, at the singularity too."""
+    """For e orthogonal to the singular direction: the pseudoinverse, even at the singularity."""
     m, n = shape
     rng = np.random.default_rng(shape)
     U, V = orthonormal(rng, m, m), orthonormal(rng, n, m)
@@ -85,7 +85,7 @@ def test_what_the_lost_direction_does_not_concern_is_done_exactly(shape: tuple[i
         exact = V[:, :-1] @ (U[:, :-1].T @ e / np.linspace(2, 1, m - 1))
         np.testing.assert_allclose(how(Linearization(J, e)), exact, atol=1e-6)
         damped = supple.DLS(supple.damping.SpeedBound(3.0))(Linearization(J, e))
-        if least < 0.1:  # where damping all directions alike loses percents
+        if least < 0.1:  # damping all directions equally loses several percent here
             assert np.linalg.norm(J @ damped - e) > 0.005 * np.linalg.norm(e)
 
 
@@ -127,7 +127,7 @@ def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
 def test_the_estimate_holds_its_bounds_from_any_start(
     shape: tuple[int, int], lambda2: float
 ) -> None:
-    """σ_min² <= σ̂² <= 2 √k (σ_min² + λ²) - λ², though û were across the true vector."""
+    """σ_min² <= σ̂² <= 2 √k (σ_min² + λ²) - λ², even for û orthogonal to the true vector."""
     k = min(shape)
     for sample in samples(shape):
         lin = sample.linearization
@@ -249,7 +249,7 @@ def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int]) -> None:
             here, memory = how.step(lin, SingularDirection(us[i]))
             rank_lost = lin.sigma_min <= 1e-6 * max(lin.sigma[0], 1e-300)
             if rank_lost and shape[0] > shape[1]:
-                continue  # the range of J, and with it what of e is in reach, is rounding
+                continue  # rounding decides the range of J
             off = np.linalg.norm(dq[i] - here)
             most = sensitivity(lin, memory, how.max_gain) * np.linalg.norm(lin.e)
             assert off <= most + 1e-12 * how.max_gain

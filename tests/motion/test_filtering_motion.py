@@ -1,4 +1,4 @@
-"""Maciejewski & Klein's experiments, as far as they are claims about the filter."""
+"""Maciejewski & Klein's experiments, those that make claims about the filter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def jacobian(q: Array) -> Array:
 
 
 def start_at(p: Array) -> Array:
-    """Elbow to the right, of the two that reach."""
+    """Return the solution with the elbow to the right, one of two."""
     b = np.arccos((p @ p - LINKS[0] ** 2 - LINKS[1] ** 2) / (2 * LINKS[0] * LINKS[1]))
     away = np.arctan2(LINKS[1] * np.sin(b), LINKS[0] + LINKS[1] * np.cos(b))
     return np.array([np.arctan2(p[1], p[0]) - away, b])
@@ -90,8 +90,8 @@ def test_variable_damping_does_not() -> None:
 
 
 def test_as_printed_the_filter_blocks_the_way() -> None:
-    """α of eq. (14) damps the singular direction whether it is asked for or not: no better than
-    variable damping, in our reading with present z and in the literal one with that before.
+    """α of eq. (14) damps the singular direction regardless of e: no better than variable damping,
+    with z of the present interval (our reading) and with the previous z (the literal one).
     """
     J = jacobian(start_at(SQUARE[0]))
     lin = SingularDirection.exact(Linearization(J, np.zeros(2)))
@@ -111,14 +111,14 @@ TOP = np.radians([0, -90, 92.645, 0, 0, 0])
 
 
 def turn_between(R: Array, target: Array) -> Array:
-    """The rotation vector that takes R to the target, both near each other."""
+    """Return the rotation vector from R to a nearby target."""
     D = target @ R.T
     return 0.5 * np.array([D[2, 1] - D[1, 2], D[0, 2] - D[2, 0], D[1, 0] - D[0, 1]])
 
 
 def test_the_estimate_follows_a_crossing() -> None:
-    """Where the two smallest singular values cross the true vector turns fast. One undamped inverse
-    iteration a step never loses it; the paper's, damped by 0.1, lags and comes back.
+    """Where the two smallest singular values cross, the true vector turns fast. One undamped
+    inverse iteration per step follows it; the paper's, damped by 0.1, lags behind and catches up.
     """
     robot = supple.load("puma560_mk")
     top, q = robot.fk(TOP), START.copy()
@@ -150,7 +150,7 @@ def test_the_estimate_follows_a_crossing() -> None:
         alignments.append(abs(float(memory.u @ lin.U[:, -1])))
         errors.append(abs(memory.sigma - lin.sigma_min))
         q = q + dq
-    # The crossing: the least singular vector turns by more than 70 degrees.
+    # The crossing: the last singular vector turns by more than 70 degrees.
     assert min(abs(float(least[392] @ later)) for later in least[393:]) < 0.3
     for found, lowest, recovery in ((alignments, 0.9, 0), (slow_alignments, 0.0, 100)):
         assert min(found) >= lowest

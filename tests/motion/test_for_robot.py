@@ -1,4 +1,4 @@
-"""Damping parameters from the robot's own scale."""
+"""Damping parameters derived from the robot."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from supple.motion.damping import (
     RULES,
     ConditionBound,
     Constant,
+    Curvature,
     ErrorDamped,
     ErrorNorm,
     KernelRule,
@@ -38,7 +39,7 @@ TABLE = [
 
 
 def rows_of(name: str) -> tuple[tuple[str, ...] | None, ...]:
-    """What may be asked of a built-in robot."""
+    """Return the rows that a built-in robot can control."""
     return (POSITION,) if name in ONLY_POSITIONS else (None, POSITION, ("rx", "ry", "rz"))
 
 
@@ -47,20 +48,20 @@ def rows_of(name: str) -> tuple[tuple[str, ...] | None, ...]:
 def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
     robot = supple.load(name)
     for rows in rows_of(name):
-        made = rule.for_robot(robot, rows=rows)  # type: ignore[attr-defined]
+        made = rule.for_robot(robot, rows=rows)
         assert type(made) is rule
         numbers = made.kernel[1]
         assert all(0 < number < math.inf for number in numbers)
-        assert made == rule.for_robot(robot, rows=rows)  # type: ignore[attr-defined]
-        assert made == rule.for_robot(supple.load(name), rows=rows)  # type: ignore[attr-defined]
-        # They are no rounding errors: the robot's size is about a metre.
+        assert made == rule.for_robot(robot, rows=rows)
+        assert made == rule.for_robot(supple.load(name), rows=rows)
+        # Not rounding errors: the robot's size is about a metre.
         assert all(1e-9 < number < 1e9 for number in numbers), numbers
 
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
     robot = supple.load(name)
-    # Across its plane a planar arm never moves: no singularity.
+    # A planar arm never leaves its plane, which is not a singularity.
     rows = ("x", "y") if name.startswith("planar") else rows_of(name)[0]
     J = robot.jacobian(robot.random(400, seed=1))
     J = J.reshape(400, -1, J.shape[-1])
@@ -76,7 +77,7 @@ def test_a_tenth_of_all_configurations_is_damped(name: str) -> None:
 
 @pytest.mark.parametrize("s", [0.01, 3.0, 1000.0])
 def test_a_robot_of_another_size(s: float) -> None:
-    # Rows of position alone: singular values are lengths.
+    # With position rows only, singular values are lengths.
     robot, scaled = (
         supple.Robot(dh([(f * a, alpha, f * d, theta) for a, alpha, d, theta in TABLE]))
         for f in (1.0, s)
@@ -100,6 +101,20 @@ def test_a_robot_of_another_size(s: float) -> None:
     )
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_takes_the_length_of_a_step(rule: type[KernelRule]) -> None:
+    """For velocities e = displacement/dt the damping is that of the displacements, over dt."""
+    robot, dt = supple.load("panda"), 0.01
+    lin = supple.PoseTask().linearize(robot, robot.random(5), velocity=np.full(6, 0.3))
+    at_speed = rule.for_robot(robot, dt=dt)
+    if rule in (ErrorDamped, ErrorNorm, Curvature):
+        moved = Linearization(lin.J, dt * lin.e)
+        assert at_speed(lin) == pytest.approx(rule.for_robot(robot)(moved), rel=1e-12)
+        assert at_speed != rule.for_robot(robot)
+    else:
+        assert at_speed == rule.for_robot(robot)
+
+
 def test_frames_rows_and_bases_are_those_asked_for() -> None:
     robot = supple.load("panda")
     assert Scale.for_robot(robot) != Scale.for_robot(robot, "panda_link4")
@@ -110,4 +125,4 @@ def test_frames_rows_and_bases_are_those_asked_for() -> None:
 
 def test_the_optimal_bound_is_the_slowest_joints() -> None:
     assert Optimal.for_robot(supple.load("panda")).max_speed == 2.175
-    assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # says nothing of speed
+    assert Optimal.for_robot(supple.load("planar2")).max_speed == 1.0  # has no speed limits

@@ -1,4 +1,4 @@
-"""Limits hold, and the step inside them is the best there is."""
+"""Limits hold, and the step inside them is optimal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST = (1.0, 0.1, 1e-3, 1e-6, 0.0)
 
 
 def free(n: int, **more: object) -> Limits:
-    """No limits but those given."""
+    """Return limits with only the given ones finite."""
     both = ("max_speed", "max_acceleration")
     numbers: dict[str, object] = dict.fromkeys(both, np.full(n, np.inf))
     numbers |= {"lower": np.full(n, -np.inf), "upper": np.full(n, np.inf)}
@@ -32,14 +32,14 @@ def free(n: int, **more: object) -> Limits:
 
 
 def problem(rng: np.random.Generator, m: int, n: int, least: float) -> tuple[Array, Array]:
-    """J (m, n) with a chosen least singular value, and e (m,)."""
+    """Return J (m, n) with a chosen smallest singular value, and e (m,)."""
     k = min(m, n)
     sigma = np.append(np.linspace(2, 1, k - 1), least) if k > 1 else np.array([least])
     return orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T, rng.normal(size=m)
 
 
 def random_box(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-    """Boxes of all kinds: wide, narrow, without an inside, without zero, without an end."""
+    """Return boxes of all kinds: wide, narrow, empty interior, excluding zero, unbounded."""
     low, high = -rng.exponential(0.3, n), rng.exponential(0.3, n)
     kind = rng.integers(0, 8, n)
     low[kind == 1], high[kind == 2] = -np.inf, np.inf
@@ -55,7 +55,7 @@ def cost(J: Array, e: Array, lambda2: float, x: Array) -> float:
 
 
 def best_by_trial(J: Array, e: Array, lambda2: float, low: Array, high: Array) -> Array:
-    """The minimiser inside the box: of all ways to put entries at their ends, the best that fits.
+    """Return the minimizer inside the box, by trying all combinations of active bounds.
 
     Slow and certain: 3ⁿ least-squares problems.
     """
@@ -115,7 +115,7 @@ def test_a_step_in_a_box_is_the_best_there_is(shape: tuple[int, int], least: flo
     st.sampled_from([0.0, 1e-12, 1e-6, 1e-2, 1.0]),
 )
 def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2: float) -> None:
-    """Of the damping that was used, which is that of the step unless it has none to speak of."""
+    """Return the damping applied, which is that of the step unless it is negligible."""
     rng = np.random.default_rng(seed)
     J, e = problem(rng, *shape, least)
     low, high = random_box(rng, shape[1])
@@ -123,7 +123,7 @@ def test_kkt_conditions(seed: int, shape: tuple[int, int], least: float, lambda2
     dq = DLS(damping.Constant(lambda2))(Linearization(J, e))
     x, side, used = limits.applied(dq, J, lambda2, low, high)
     assert lambda2 <= used <= max(lambda2, 1.001e-12 * np.sum(J * J))
-    # Around dq: where the box asks for a little more damping, the step is not solved again.
+    # Around dq: for slightly more damping in the box, the step is not solved again.
     if used == lambda2:
         check_kkt(J, e, used, low, high, x)
     else:
@@ -162,7 +162,7 @@ def test_a_batch_is_its_rows(isa: str, dtype: type) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(2, 3), (6, 4), (6, 6), (6, 7), (12, 25)], ids=str)
 def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
-    """The gradient of ‖J (x - dq)‖² + λ²‖x - dq‖², to rounding errors of its terms."""
+    """Check the gradient of ‖J (x - dq)‖² + λ²‖x - dq‖², up to rounding errors of its terms."""
     rng = np.random.default_rng(shape)
     (m, n), count = shape, 500
     J = np.array([problem(rng, m, n, LEAST[i % 5])[0] for i in range(count)]).astype(dtype)
@@ -188,7 +188,7 @@ def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(LEAST), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_box_and_norm_together(seed: int, least: float, lambda2: float) -> None:
-    """The result minimises the cost with some more damping, and no more than it takes."""
+    """The result minimizes the cost with additional damping, which is minimal."""
     rng = np.random.default_rng(seed)
     m, n = 3, 4
     J, e = problem(rng, m, n, least)
@@ -221,10 +221,10 @@ def test_scaling_keeps_the_direction(seed: int) -> None:
     assert np.linalg.norm(x) <= 1.2 * (1 + 1e-15)
     factor = x @ dq / (dq @ dq)
     np.testing.assert_allclose(x, factor * dq, atol=1e-15)
-    if side.any():  # no slower than it must be
+    if side.any():  # not slower than necessary
         j = int(np.flatnonzero(side)[0])
         assert x[j] == pytest.approx(high[j] if side[j] > 0 else low[j])
-    low[0], high[0] = 0.2, 0.3  # this joint must move, whatever the others do
+    low[0], high[0] = 0.2, 0.3  # this joint must move, regardless of the others
     x = limits.applied(dq, np.eye(n), 0.1, low, high)[0]
     assert 0.2 <= x[0] <= 0.3
 
@@ -249,7 +249,7 @@ def arm(**more: object) -> Limits:
 def test_a_joint_at_rest_inside_stays_inside_whatever_is_asked(
     start: float, acceleration: float, dt: float, wishes: list[float]
 ) -> None:
-    """Position, speed and acceleration all hold, for any wishes: going for the ends too."""
+    """Position, speed and acceleration limits all hold, for any commands, towards the ends too."""
     limits = arm(max_acceleration=[acceleration])
     q, speed = start, 0.0
     for wish in [*wishes, *[1.0] * 60, *[-1.0] * 60]:
@@ -283,10 +283,12 @@ def test_a_joint_outside_comes_back(start: float, acceleration: float) -> None:
     for _ in range(3000):
         low, high = (float(end[0]) for end in limits.box([q], [speed], dt))
         assert low <= high
-        speed = float(np.clip(2.0 * np.sign(start), low, high))  # asked to go farther out
+        speed = float(np.clip(2.0 * np.sign(start), low, high))  # commanded further outside
         assert abs(speed) <= 2.0
         q += speed * dt
-        assert abs(q) - 1 <= max(away, 0) + 1e-12  # never farther out, once it can turn
+        assert (
+            abs(q) - 1 <= max(away, 0) + 1e-12
+        )  # never further outside, once it has been able to turn
         away = min(away, abs(q) - 1) if speed * start < 0 else max(away, abs(q) - 1)
     assert abs(q) <= 1 + 1e-12
 
@@ -352,7 +354,7 @@ def test_bad_calls_are_refused(call: Callable[[Limits], object]) -> None:
 
 
 def test_the_norm_bound_alone_shortens_a_motion_that_no_task_feels() -> None:
-    """minimise λ²‖x - dq‖² within ‖x‖ <= bound: dq, scaled; however small J is beside λ²."""
+    """Minimizing λ²‖x - dq‖² within ‖x‖ <= bound scales dq, for any J much smaller than λ."""
     dq = np.array([3.0, -1.0, 2.0])
     for J, lambda2 in itertools.product((0.0, 1e-12, 1e-6), (1e-3, 1.0, 1e3)):
         x, _, _ = free(3, max_norm=0.5).applied(

@@ -1,4 +1,4 @@
-"""A linearization: laws of its decomposition, what follows from it, and what it refuses."""
+"""A linearization: laws of its decomposition and derived quantities, and bad input."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_rank_and_condition_at_exact_singularities(lost: int) -> None:
 
 
 def test_numbers_out_of_range_are_infinite_or_zero_and_never_nan() -> None:
-    # The smallest times the largest first would be zero times infinity.
+    # Multiplying the largest first would give zero times infinity.
     lin = Linearization(np.diag([1e150, 1e150, 1e150, 0.0]), np.ones(4))
     assert lin.manipulability == 0
     assert lin.condition == math.inf
@@ -134,7 +134,7 @@ def test_stacked_puts_rows_below_each_other() -> None:
     assert both.change == pytest.approx(math.hypot(first.change, second.change))
     assert both.before is not None
     assert (stacked([first]).J == first.J).all()
-    # Without a past, or without names, of one of them there is none of all.
+    # If one part has no `before` or no names, the stack has none.
     new = Linearization(second.J, second.e)
     assert stacked([first, new]).before is None
     assert stacked([first, new]).rows == ()

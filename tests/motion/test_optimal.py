@@ -38,7 +38,7 @@ needs_long = pytest.mark.skipif(
 
 
 def kernel(rule: Optimal, sigma: Array, gamma: Array) -> Array:
-    """λ² (count,) of spectra (count, k)."""
+    """Return λ² (count,) for spectra (count, k)."""
     history = np.zeros((len(sigma), 3), sigma.dtype)
     return _core.lambda2(
         rule.kernel, sigma=sigma, gamma=gamma, history=history, values=sigma.shape[1]
@@ -46,7 +46,7 @@ def kernel(rule: Optimal, sigma: Array, gamma: Array) -> Array:
 
 
 def speeds(sigma: Array, gamma: Array, lambda2: Array) -> Array:
-    """φ (count,) in long double, without what is zero in rank of that dtype."""
+    """Return φ (count,) in long double, without singular values that are zero in the dtype."""
     floor = ZERO * np.finfo(sigma.dtype).eps * sigma[:, :1]
     s, g = sigma.astype(Long), gamma.astype(Long)
     divisor = np.where(sigma > floor, s**2 + lambda2.astype(Long)[:, None], 1)
@@ -72,7 +72,7 @@ def test_the_bound_holds_strictly_and_is_used(rule: Optimal, dtype: type) -> Non
         some = lambda2 > 0
         assert some.any()
         assert (phi[some] >= rule.max_speed * (1 - few)).all()
-        # Zero where, and only where, the pseudoinverse obeys: up to what is left for rounding.
+        # Zero exactly where the pseudoinverse obeys the bound, up to the margin for rounding.
         free = speeds(sigma, gamma, np.zeros_like(lambda2))
         assert (free[~some] <= rule.max_speed).all()
         assert (free[some] > rule.max_speed * (1 - few)).all()
@@ -109,12 +109,12 @@ def test_in_python_too_and_in_not_too_many_steps(rule: Optimal) -> None:
             lambda2, count = rule.solve(lin)
             counts.append(count)
             if 0 < lambda2 < 1e-300:
-                continue  # it has lost digits
+                continue  # φ has lost digits
             phi = speeds(lin.sigma[None], lin.gamma[None], np.array([lambda2]))
             assert phi[0] <= rule.max_speed
             if lambda2 > 0:
                 assert phi[0] >= rule.max_speed * (1 - 128 * EPS)
-    # The most are 26, where all but a tiny σ use up the bound by themselves, to a few digits.
+    # At most 26, where all but a tiny σ nearly reach the bound by themselves.
     assert max(counts) <= (140 if rule.newton else 40)
     assert rule.newton or np.mean(counts) <= 3
 
@@ -160,7 +160,7 @@ def test_no_other_motion_within_the_bound_does_better(
         J, e, bound = sample.J, sample.e, rule.max_speed
         best = step(sample, rule(sample.linearization))
         left = np.linalg.norm(e - J @ best)
-        # Anywhere in the ball, and near the best one.
+        # Anywhere in the ball, and near the optimum.
         others = rng.standard_normal((60, shape[1]))
         others[30:] = best + others[30:] * bound * 10.0 ** rng.uniform(-6, 0, (30, 1))
         length = np.linalg.norm(others, axis=1)
@@ -176,7 +176,7 @@ def test_no_other_motion_within_the_bound_does_better(
 
 
 def iterations(rule: Optimal, m: int, least: float) -> list[int]:
-    """Of 50 random spectra with this σ_min and tasks of about length 1."""
+    """Return the iterations for 50 random spectra with this σ_min and tasks of length about 1."""
     rng = np.random.default_rng(17)
     counts = []
     for _ in range(50):
@@ -195,11 +195,11 @@ def test_reciprocal_newton_takes_few_steps_at_any_distance_and_newton_more_and_m
     # Measured: at most 9, 2.6 and 4.6 in the mean.
     assert max(map(max, reciprocal)) <= 10
     assert max(map(np.mean, reciprocal)) <= np.mean(reciprocal[0]) + 0.5
-    # Halving what is left of the distance is a step: 3.3 of them a decade.
+    # Each iteration halves the remaining distance: 3.3 iterations per decade.
     assert (np.diff(plain) > 2.5).all()
 
 
-# From nothing to far too large, in units of the root or, where that is zero, of σ₁².
+# From zero to far too large, in units of the root or, if that is zero, of σ₁².
 starts = st.one_of(
     st.just(0.0), st.floats(0.5, 2), st.floats(-300, 300).map(lambda decade: 10.0**decade)
 )
@@ -212,7 +212,7 @@ def test_any_start_ends_at_the_same_root(k: int, seed: int, start: float, newton
     sigma = np.maximum(sigma, 1e-9)
     rule, lin = Optimal(0.5, newton), of_spectrum(sigma, gamma)
     cold = rule.solve(lin)
-    # The derivative of log φ is at least 1/(σ₁² + λ²): that is how sharp the root is.
+    # The derivative of log φ is at least 1/(σ₁² + λ²), which determines the accuracy of the root.
     blur = 128 * EPS * (sigma[0] ** 2 + cold[0])
     given_start = min(start * (cold[0] or sigma[0] ** 2), 1e300)
     warm = rule.solve(lin, given_start)
@@ -237,8 +237,8 @@ def test_a_start_near_the_root_saves_steps() -> None:
 
 
 def as_printed(sigma: Array, gamma: Array, bound: float, newton: bool, tolerance: float) -> int:
-    """Steps of (17), or of (18), from λ = 0 until ‖q̇‖ is as near to the bound, from below: aimed
-    a tolerance lower and ended half-way.
+    """Return the iterations of (17) or (18) from λ = 0 until ‖q̇‖ is as close to the bound, from
+    below, with the same target and stopping point.
     """
     lam, steps, most, aim = 0.0, 0, bound, bound * (1 - tolerance)
     while True:
@@ -275,7 +275,7 @@ def test_a_tolerance_is_one_sided(rule: Optimal, tolerance: float) -> None:
     assert (phi <= rule.max_speed).all()
     assert (phi[lambda2 > 0] >= rule.max_speed * (1 - tolerance) * (1 - 64 * EPS)).all()
     for a, b in zip(rough, exact, strict=True):
-        assert (a[0] > 0) == (b[0] > 0)  # what obeys undamped stays undamped
+        assert (a[0] > 0) == (b[0] > 0)  # an undamped step that obeys the bound stays undamped
         assert a[1] <= b[1]
 
 
@@ -294,7 +294,7 @@ def test_a_start_that_is_none_is_named(wrong: object) -> None:
 
 @rules
 def test_both_twins_agree(rule: Optimal) -> None:
-    # They round differently: λ² is as sharp as φ is steep.
+    # They round differently: the accuracy of λ² depends on the slope of φ.
     lins = hard_spectra(6, 1e3, 1e-3, float)
     sigma, gamma = np.array([x.sigma for x in lins]), np.array([x.gamma for x in lins])
     past = np.array([history(x) for x in lins])

@@ -1,4 +1,4 @@
-"""Laws of the optimally damped step in a batch: what Python's SVD says, and never beyond Δ."""
+"""Laws of the optimally damped step in a batch: equal to Python's SVD, and never above Δ."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_million_steps_are_all_within_the_bound(dtype: type) -> None:
         e = (U @ gamma[..., None])[..., 0].astype(dtype)
         for bound in (0.5, 20.0):
             dq, lambda2 = in_kernel(DLS(Optimal(bound)), J, e)
-            # (the rounding of this sum is far smaller than what is left below the bound)
+            # The rounding error of this sum is far smaller than the margin below the bound.
             speed = np.sqrt((dq.astype(np.float64) ** 2).sum(axis=-1))
             assert (speed <= bound).all()
             assert (speed[lambda2 > 0] >= bound * (1 - few)).all()
@@ -60,7 +60,7 @@ def test_a_million_steps_are_all_within_the_bound(dtype: type) -> None:
 def test_the_way_is_chosen_by_name() -> None:
     rng = np.random.default_rng(6)
     J, e = rng.normal(size=(50, 6, 7)), rng.normal(size=(50, 6))
-    J[7, 3] = J[7, 2]  # has lost a rank: only singular values tell what is zero
+    J[7, 3] = J[7, 2]  # rank-deficient: only singular values tell the rank
     rule = Optimal(0.1)
     auto, fast, svd = (in_kernel(DLS(rule, way), J, e) for way in ("auto", "cholesky", "svd"))  # type: ignore[arg-type]
     assert auto[0].tobytes() == fast[0].tobytes()

@@ -28,14 +28,14 @@ UNDAMPED: list[Step] = [
     Pseudoinverse(),
     Transpose(),
     DLS(damping.Constant(0.0)),
-    lambda lin: np.cos(np.arange(lin.J.shape[1])),  # a user's own, which does not even look
+    lambda lin: np.cos(np.arange(lin.J.shape[1])),  # a user's step, which ignores its input
 ]
 SMALL = (1.0, 1.0, 0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-13, 1e-15, 0.0)
 
 
 @st.composite
 def levels(draw: st.DrawFn) -> Levels:
-    """Up to four tasks, singular, alike or nearly so, maybe more rows than joints."""
+    """Return up to four tasks: singular, equal or nearly so, some with more rows than joints."""
     n = draw(st.integers(1, 9))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     found: Levels = []
@@ -44,7 +44,7 @@ def levels(draw: st.DrawFn) -> Levels:
         k = min(m, n)
         sigma = np.array([draw(st.sampled_from(SMALL)) for _ in range(k)])
         J = orthonormal(rng, m, k) * sigma @ orthonormal(rng, n, k).T
-        if found and draw(st.booleans()):  # mostly rows that are there already
+        if found and draw(st.booleans()):  # mostly rows that exist already
             above = np.concatenate([x.J for x in found])
             mixed = rng.normal(size=(m, len(above))) @ above
             J = mixed + draw(st.sampled_from((0.0, 1e-14, 1e-9, 1e-5, 1.0))) * J
@@ -53,7 +53,7 @@ def levels(draw: st.DrawFn) -> Levels:
 
 
 def test_the_samples_are_hard() -> None:
-    """Among them: tasks in conflict, lost ranks, more rows than joints."""
+    """Includes conflicting tasks, lost ranks, and more rows than joints."""
     seen = set()
 
     @settings(max_examples=200, deadline=None, database=None)
@@ -85,14 +85,14 @@ def test_a_lower_task_never_changes_a_higher_one(step: Step, tasks: Levels) -> N
         size = np.linalg.norm(task.J)
         rounding = 4 * np.finfo(float).eps * np.linalg.norm(alone) * size
         assert change <= 1e-12 * size * np.linalg.norm(added) + rounding
-        if step in DAMPED:  # then q̇ is bounded, and so is what rounding makes of it
+        if step in DAMPED:  # then q̇ is bounded, and so is its rounding error
             assert change <= 1e-9 * (np.linalg.norm(task.J @ alone) + size)
 
 
 @settings(max_examples=60, deadline=None)
 @given(levels())
 def test_each_task_may_have_its_own_step(tasks: Levels) -> None:
-    """A step that does not move at the top leaves the rows of the top alone all the same."""
+    """Even if the top task does not move, the lower ones leave its rows unchanged."""
     steps: list[Step] = [lambda lin: np.zeros(lin.J.shape[1]), *[DAMPED[0]] * (len(tasks) - 1)]
     dq = Priority(steps)(tasks)
     assert np.linalg.norm(tasks[0].J @ dq) <= 1e-12 * np.linalg.norm(tasks[0].J) * (
@@ -112,7 +112,7 @@ def test_without_singularities_it_is_the_recursion_of_the_literature() -> None:
             above = np.concatenate([above, task.J])
         found = Priority(Pseudoinverse())(tasks)
         np.testing.assert_allclose(found, dq, atol=1e-9)
-        for task in tasks:  # there is room for all
+        for task in tasks:  # all tasks are feasible
             np.testing.assert_allclose(task.J @ found, task.e, atol=1e-9)
 
 
@@ -136,7 +136,7 @@ def test_one_task_is_the_step_itself() -> None:
 
 
 def test_a_posture_below_all_tasks() -> None:
-    """As a step around the last one, or as a last task with J = I: the same."""
+    """A criterion around the last step equals a last task with J = I."""
     rng = np.random.default_rng(4)
     tasks = [Linearization(rng.normal(size=(2, 7)), rng.normal(size=2), q=np.ones(7))] * 2
     h = RestPosture(np.zeros(7))
@@ -169,7 +169,7 @@ def test_augmented_is_equation_19(tasks: Levels, w: float) -> None:
 
 
 def test_augmented_tends_to_priority() -> None:
-    """Weights 1, w, w² and λ² < w²: what the lower tasks cost the higher ones falls as w."""
+    """Weights 1, w, w² and λ² < w²: lower tasks cause errors of order w in higher ones."""
     rng = np.random.default_rng(5)
     tasks = [Linearization(rng.normal(size=(2, 4)), rng.normal(size=2)) for _ in range(3)]
     strict = Priority(Pseudoinverse())(tasks[:2])
@@ -183,20 +183,20 @@ def test_augmented_tends_to_priority() -> None:
 
 
 def crossing(t: float) -> Levels:
-    """The second task's row turns into the first one's at t = 0; the third takes what is left."""
+    """The second task's row equals the first's at t = 0; the third uses the remaining freedom."""
     first = Linearization([[1.0, 0.0, 0.0]], [1.0])
     second = Linearization([[1.0, t, 0.0]], [0.3])
     return [first, second, Linearization(np.eye(3), [0.5, -2.0, 1.0])]
 
 
 def test_what_is_continuous_and_what_is_not() -> None:
-    """At an algorithmic singularity Priority sets a direction free: a jump. Augmented does not."""
+    """At an algorithmic singularity Priority frees a direction and jumps; Augmented does not."""
     strict = Priority(DLS(damping.Constant(1e-4)))
     soft = Augmented(damping.Constant(1e-7), (1, 1e-3, 1e-6))
     near, at = 1e-9, 0.0
     assert np.linalg.norm(strict(crossing(near)) - strict(crossing(at))) > 1
     assert np.linalg.norm(soft(crossing(near)) - soft(crossing(at))) < 1e-4
-    # away from it a small change of t is a small change of q̇
+    # elsewhere, a small change of t causes a small change of q̇
     assert np.linalg.norm(strict(crossing(0.1)) - strict(crossing(0.1 + 1e-9))) < 1e-6
 
 

@@ -1,4 +1,4 @@
-"""Steps that use the freedom a task leaves: the papers' equations, leaks, bounds, continuity."""
+"""Steps that use redundancy: the papers' equations, leakage, bounds, continuity."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ def posture(n: int) -> RestPosture:
 
 @cache
 def cases(shape: tuple[int, int]) -> list[Linearization]:
-    """Every spectrum, each with a third of all tasks, at a configuration of its own."""
+    """Return every spectrum with a third of the tasks, each at its own configuration."""
     rng = np.random.default_rng(shape)
     kept = [sample for i, sample in enumerate(samples(shape)) if (i + i // 6) % 3 == 0]
     return [replace(x.linearization, q=rng.uniform(-2, 2, shape[1])) for x in kept]
 
 
 def pulled(lin: Linearization, gain: float) -> Array:
-    """v = -gain ∇h of the posture."""
+    """Return v = -gain ∇h of the posture."""
     return -gain * posture(len(lin.q))(lin.q)
 
 
 def damped_inverse(J: Array, lambda2: float) -> Array:
-    """Deo & Walker's J*, eq. (4)."""
+    """Return Deo & Walker's J*, eq. (4)."""
     return J.T @ np.linalg.inv(J @ J.T + lambda2 * np.eye(len(J)))
 
 
 def close(found: Array, expected: Array, lin: Linearization, lambda2: float, more: float) -> None:
-    """To what the oracle itself may lose: it solves with J Jᵀ + λ² I."""
+    """Compare up to the accuracy of the oracle, which solves with J Jᵀ + λ² I."""
     size = np.linalg.norm(lin.J, 2) ** 2 / lambda2
     scale = (np.linalg.norm(lin.e) / math.sqrt(lambda2) + more) * (1 + size)
     np.testing.assert_allclose(found, expected, rtol=0, atol=8 * EPS * len(expected) * scale)
 
 
 def leak_of(step: Step, lin: Linearization) -> float:
-    """How fast the criterion moves the task."""
+    """Return the task velocity caused by the criterion."""
     return float(np.linalg.norm(lin.J @ added(step, lin)))
 
 
@@ -71,7 +71,7 @@ def test_the_null_space_is_equation_20_and_leaks_nothing(shape: tuple[int, int])
         slack = 64 * EPS * (np.linalg.norm(v) + np.linalg.norm(Pseudoinverse()(lin)))
         assert np.linalg.norm(lin.J @ free) <= slack * np.linalg.norm(lin.J)
         assert leak_of(step, lin) <= slack * np.linalg.norm(lin.J)
-        # the projection of v: as near to it as the null space has
+        # the projection of v is the closest point of the null space
         full = np.linalg.svd(lin.J)[2][lin.rank :]
         np.testing.assert_allclose(free, full.T @ (full @ v), atol=max(slack, 1e-9 * EPS))
 
@@ -95,7 +95,7 @@ def test_gradient_projection_is_equations_23_and_24(shape: tuple[int, int], lamb
             left = J.T @ J + lambda2 * np.eye(n)
             expected = np.linalg.solve(left, J.T @ e + alpha1**2 * v)
             close(weighted(lin), expected, lin, lambda2, np.linalg.norm(v))
-        # λ² is at least α1²: the weight of small speeds is not negative
+        # λ² is at least α1²: the weight of the speed is not negative
         more = replace(plain, alpha1=2 * math.sqrt(lambda2))
         again = GradientProjection(damping.Constant(4 * lambda2), posture(n), 0.7)
         close(more(lin), again(lin), lin, lambda2, np.linalg.norm(v))
@@ -111,7 +111,7 @@ def test_gradient_projection_without_damping_is_the_null_space(shape: tuple[int,
 
 @shapes
 def test_wampler_is_the_minimiser_of_equation_38(shape: tuple[int, int]) -> None:
-    """(39) with the square of α1 that (38) asks for; with α1 as printed (38) is not least."""
+    """(39) with the square of α1 that (38) asks for; with α1 as printed, (38) is not minimal."""
     n = shape[1]
     rng = np.random.default_rng(1)
     root = rng.normal(size=(n, n))
@@ -129,7 +129,7 @@ def test_wampler_is_the_minimiser_of_equation_38(shape: tuple[int, int]) -> None
                 return float(task @ task + 0.3**2 * pull @ pull + 0.2**2 * x @ A @ x)
 
             printed = np.linalg.solve(left, J.T @ e + a1 * v)
-            if np.linalg.norm(e) < 100:  # else the difference is below rounding
+            if np.linalg.norm(e) < 100:  # otherwise the difference is below rounding
                 assert cost(dq) < cost(printed)
             if A is None:
                 same = GradientProjection(damping.Constant(a1**2 + a2**2), posture(n), 1.0, a1)
@@ -170,7 +170,7 @@ def corrected(lin: Linearization, gradient: Array, kappa: float, lambda2: float)
 
 
 def root(lin: Linearization, gradient: Array, kappa: float, bound: float, low: float) -> float:
-    """The least λ² from `low` on with ‖(25)‖ <= bound, by bisection."""
+    """Return the smallest λ² >= `low` with ‖(25)‖ <= bound, by bisection."""
     high = np.linalg.norm(lin.J.T @ lin.e - kappa * gradient) / bound + low
     if np.linalg.norm(corrected(lin, gradient, kappa, low)) <= bound:
         return low
@@ -185,7 +185,7 @@ def root(lin: Linearization, gradient: Array, kappa: float, bound: float, low: f
 
 @shapes
 def test_the_corrected_norm(shape: tuple[int, int]) -> None:
-    """‖q̇‖² = Σ (σγ - κβ)²/(σ² + λ)² + Σ κ²β²/λ²: the sum over (27) with its signs put right."""
+    """‖q̇‖² = Σ (σγ - κβ)²/(σ² + λ)² + Σ κ²β²/λ²: the sum in (27) with corrected signs."""
     m, n = shape
     rng = np.random.default_rng(2)
     U, V = orthonormal(rng, m, m), orthonormal(rng, n, n)
@@ -223,7 +223,7 @@ def test_total_speed_takes_the_least_damping(
 @shapes
 @pytest.mark.parametrize("bound", [0.3, 2.0, 1e3])
 def test_total_speed_with_the_switch(shape: tuple[int, int], bound: float) -> None:
-    """(20) where it obeys, else the root of the corrected (27), at any λ above 0."""
+    """Return (20) if it obeys the bound, else the root of the corrected (27) at any λ > 0."""
     n = shape[1]
     switched = 0
     for lin in cases(shape):
@@ -238,7 +238,7 @@ def test_total_speed_with_the_switch(shape: tuple[int, int], bound: float) -> No
             switched += 1
             kappa = 1.5 * 0.4**2
             expected = root(lin, gradient, kappa, bound, min(lambda2, 1.0) / 16)
-            if lambda2 > 1e-3:  # below, the oracle's own inverse is not to be trusted
+            if lambda2 > 1e-3:  # below this, the oracle's inverse is inaccurate
                 assert lambda2 == pytest.approx(expected, rel=1e-9)
                 close(dq, corrected(lin, gradient, kappa, lambda2), lin, lambda2, 1.0)
     assert switched
@@ -246,7 +246,7 @@ def test_total_speed_with_the_switch(shape: tuple[int, int], bound: float) -> No
 
 @pytest.mark.parametrize("switch", [False, True])
 def test_the_bound_is_never_passed(switch: bool) -> None:
-    """10³ random spectra, components and gradients over many decades, singular ones among them."""
+    """Return 10³ random spectra, components and gradients over many decades, some singular."""
     rng = np.random.default_rng(6)
     for k, n in ((2, 2), (2, 3), (6, 7), (3, 7), (6, 6)):
         sigma, gamma = random_spectra(rng, 200, k)

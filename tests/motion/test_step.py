@@ -1,4 +1,4 @@
-"""Laws of the steps, and that the kernel's are the same as Python's."""
+"""Laws of the steps, and agreement of the kernel with Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SHAPES = [(1, 1), (2, 2), (2, 3), (3, 2), (6, 5), (6, 6), (6, 7), (3, 7), (12, 2
 
 
 def samples(shape: tuple[int, int], rng: np.random.Generator) -> tuple[Array, Array]:
-    """Jacobians (B, m, n) of chosen spectra and task vectors (B, m): singular, repeated, zero."""
+    """Return Jacobians (B, m, n) of chosen spectra and task vectors (B, m)."""
     m, n = shape
     k = min(shape)
     spectra = [np.ones(k), np.zeros(k), np.r_[np.ones(k - 1), 0.0]]
@@ -70,14 +70,14 @@ def samples(shape: tuple[int, int], rng: np.random.Generator) -> tuple[Array, Ar
 
 
 def distinct(J: Array) -> bool:
-    """Whether the singular values above zero differ: only then are their vectors unique."""
+    """Return whether the nonzero singular values differ: only then are their vectors unique."""
     sigma = np.linalg.svd(J, compute_uv=False)
     sigma = sigma[sigma > 1e-12 * sigma[0]]
     return bool((sigma[1:] < 0.99 * sigma[:-1]).all())
 
 
 def amplification(step: Step, J: Array) -> float:
-    """How much rounding errors of J, relative to it, may grow in q̇ relative to e."""
+    """Return the amplification of relative rounding errors of J into q̇, relative to e."""
     sigma = np.linalg.svd(J, compute_uv=False)
     sigma = sigma[sigma > 1e-12 * max(sigma[0], 1e-300)]
     if not len(sigma):
@@ -102,7 +102,7 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
     assert np.isfinite(lambda2).all()
     for i in range(len(J)):
         if "SDLS" in str(step) and not distinct(J[i]):
-            continue  # the step then depends on the singular vectors chosen among equals
+            continue  # the step then depends on the choice of singular vectors
         here = step(Linearization(J[i], e[i]))
         bound = 1e-14 * max(shape) * amplification(step, J[i]) * max(1.0, np.linalg.norm(e[i]))
         np.testing.assert_allclose(there[i], here, rtol=1e-9, atol=max(bound, 1e-12))
@@ -111,7 +111,7 @@ def test_the_kernel_does_what_python_does(step: Step, shape: tuple[int, int], is
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("rule", [*RULES, damping.Constant(1e-30)], ids=str)
 def test_a_row_of_rounding_errors_moves_nothing(rule: damping.DampingRule, dtype: type) -> None:
-    """As out of the plane of a planar arm: zero in rank, whatever way the kernel takes."""
+    """As out of the plane of a planar arm: zero in rank, whichever path the kernel takes."""
     rng = np.random.default_rng(13)
     J = rng.normal(size=(40, 3, 4)).astype(dtype)
     e = (rng.normal(size=(40, 3)) * np.geomspace(1e-9, 1, 40)[:, None]).astype(dtype)
@@ -141,7 +141,7 @@ def test_single_precision_is_close_where_the_step_is_well_conditioned(step: Step
 def test_a_row_does_not_depend_on_the_others(count: int) -> None:
     rng = np.random.default_rng(2)
     J, e = rng.normal(size=(count, 6, 7)), rng.normal(size=(count, 6))
-    J[::3, 2] = J[::3, 1]  # every third has lost a rank
+    J[::3, 2] = J[::3, 1]  # every third is rank-deficient
     step = DLS(damping.Optimal(0.7))
     dq, lambda2 = in_kernel(step, J, e)
     again = [in_kernel(step, J, e, threads=t)[0].tobytes() for t in (1, 2, 3)]
@@ -155,7 +155,7 @@ def test_a_row_does_not_depend_on_the_others(count: int) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("step", DAMPED, ids=str)
 def test_damped_steps_solve_the_normal_equations(step: DLS, shape: tuple[int, int]) -> None:
-    """(JᵀJ + λ²) q̇ = Jᵀe, to the backward error of each way to solve it."""
+    """(JᵀJ + λ²) q̇ = Jᵀe, up to the backward error of each method."""
     for J, e in zip(*samples(shape, np.random.default_rng(3)), strict=True):
         lin = Linearization(J, e)
         lambda2 = step.rule(lin)
@@ -219,7 +219,7 @@ def test_selective_steps_keep_their_limits(soft: bool, rows: int) -> None:
 
 
 def test_selective_step_of_one_effector_by_its_definition() -> None:
-    """One effector: N_i = 1, M_i = Σ_j |v_ji| ‖J_j‖/σ_i, and each φ_i is cut alone."""
+    """One effector: N_i = 1, M_i = Σ_j |v_ji| ‖J_j‖/σ_i, and each φ_i is clamped separately."""
     rng = np.random.default_rng(8)
     for J, e in zip(*samples((3, 7), rng), strict=True):
         U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
@@ -248,7 +248,7 @@ def test_clamps() -> None:
 
 
 def test_a_region_gives_way_in_its_direction_first() -> None:
-    """The step minimises ‖W(J q̇ - e)‖² + λ²‖q̇‖²; a smaller weight leaves more error along d."""
+    """The step minimizes ‖W(J q̇ - e)‖² + λ²‖q̇‖²; a smaller weight allows more error along d."""
     rng = np.random.default_rng(11)
     U, V = np.linalg.qr(rng.normal(size=(3, 3)))[0], np.linalg.qr(rng.normal(size=(4, 3)))[0]
     lin = Linearization(U * [1.0, 0.5, 0.01] @ V.T, rng.normal(size=3))
@@ -268,7 +268,7 @@ def test_a_region_gives_way_in_its_direction_first() -> None:
 @pytest.mark.parametrize("scale", [1e-310, 1e-300, 1e-150, 1e150, 1e300])
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_nothing_returns_what_is_not_finite(step: Step, scale: float) -> None:
-    """A step that numbers cannot hold is refused, in Python and in a batch."""
+    """A step that overflows raises an error, in Python and in a batch."""
     J, e = samples((3, 4), np.random.default_rng(12))
     for one in zip(scale * J, e, strict=True):
         try:

@@ -1,4 +1,4 @@
-"""Laws of the steps with weights, of clamps that remember, and of the alternate Jacobian."""
+"""Laws of weighted steps, of adaptive clamps, and of the alternate Jacobian."""
 
 from __future__ import annotations
 
@@ -138,15 +138,17 @@ def test_bad_input_is_refused(make: object) -> None:
 
 
 def test_an_adaptive_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> None:
-    """D_i = 0.4 + the growth of effector i's own distance; with J = I the step is the error."""
+    """D_i = 0.4 + the growth of effector i's distance; with J = I the step equals the error."""
     step = StatefulStep(AdaptiveErrorClamp(Pseudoinverse(), 0.4))
 
     def moved(*errors: tuple[float, float, float]) -> list[float]:
         return distances(step(Linearization(np.eye(6), np.ravel(errors))), 3).tolist()
 
-    assert moved((1.0, 0, 0), (0, 0.2, 0)) == pytest.approx([0.4, 0.2])  # nothing known yet
-    assert moved((0.7, 0, 0), (0, 0.9, 0)) == pytest.approx([0.4, 0.9])  # the second ran 0.7
-    assert moved((3.0, 0, 4.0), (0, 0.9, 0)) == pytest.approx([4.7, 0.4])  # the first 4.3
+    assert moved((1.0, 0, 0), (0, 0.2, 0)) == pytest.approx([0.4, 0.2])  # no previous distance
+    assert moved((0.7, 0, 0), (0, 0.9, 0)) == pytest.approx(
+        [0.4, 0.9]
+    )  # the second target moved 0.7
+    assert moved((3.0, 0, 4.0), (0, 0.9, 0)) == pytest.approx([4.7, 0.4])  # the first moved 4.3
     assert moved((3.0, 0, 4.0), (0, 0.5, 0)) == pytest.approx([0.4, 0.4])
     step.reset()
     assert moved((3.0, 0, 4.0), (0, 0.5, 0)) == pytest.approx([0.4, 0.4])
@@ -179,7 +181,7 @@ def test_lanes_clamp_adaptively_as_python_does(lane: Lane) -> None:
 
 
 def axes_of(robot: supple.Robot, q: Array) -> list[tuple[Array, Array]]:
-    """The axis and a point on it for each joint of a DH arm that turns, by central differences."""
+    """Return the axis of each revolute joint of a DH arm and a point on it, by differences."""
     found = []
     for j in range(robot.dof):
         h = 1e-5 * np.eye(robot.dof)[j]

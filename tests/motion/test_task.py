@@ -12,7 +12,7 @@ from some_tasks import reached, some_tasks
 from supple import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.kinematics.rotation import exp
 from supple.motion.layout import compile_tasks
-from supple.motion.task import as_tasks
+from supple.motion.task import Task, as_tasks
 from trees import Tree, rotation, trees
 
 Array = np.ndarray
@@ -28,7 +28,7 @@ def tolerance(tree: Tree, qd: Array, order: int) -> float:
     return 2 * truncated + 8 * tree.rounding * speed ** (order - 1) / H
 
 
-def errors(robot: supple.Robot, task: supple.motion.Task, q: Array, target: Array) -> Array:
+def errors(robot: supple.Robot, task: Task, q: Array, target: Array) -> Array:
     return supple.linearize(robot, task, q, target).e
 
 
@@ -81,7 +81,7 @@ def test_j_is_the_derivative_of_the_error_away_from_the_target(
 
 
 def ancestors(robot: supple.Robot, frame: str) -> set[str]:
-    """Names of the joints between a frame and the root."""
+    """Return the names of the joints between a frame and the root."""
     described = robot.description
     links = {extra.name: extra.link for extra in described.frames}
     above = {joint.child: joint for joint in described.joints}
@@ -143,7 +143,7 @@ def test_going_where_e_says_arrives(tree: Tree, seed: int, angle: float) -> None
     assert abs(T[:3, 3] + e[:3] - target[:3, 3]).max() <= few
     assert abs(exp(e[3:]) @ T[:3, :3] - R).max() <= few
 
-    # In its own axes the rotation comes from the right.
+    # In body axes, the rotation multiplies from the right.
     own = errors(robot, PoseTask(frame, base=base, axes="body"), tree.q, target)
     assert abs(T[:3, :3] @ exp(own[3:]) - R).max() <= few
 
@@ -209,7 +209,7 @@ def test_velocity_is_fed_forward_and_added_to_the_error() -> None:
             assert abs(both.e - error.e - moving.e).max() <= 1e-15 * abs(both.e).max() + 1e-15
             assert not some.task.linearize(robot, q).e.any()
             assert np.array_equal(both.J, moving.J)
-            # A velocity that the robot has is what J makes of its speeds.
+            # The velocity of a moving robot equals J times its joint speeds.
             if not isinstance(some.task, PostureTask):
                 twist = PoseTask(
                     some.task.frame, base=some.task.base, axes=getattr(some.task, "axes", None)

@@ -47,7 +47,7 @@ def test_the_kernel_has_the_numbers_of_its_twin(robot: supple.Robot, dtype: type
                 abs(command[i] - some.task.linearize(robot, q[i], velocity=some.velocity).e).max()
                 <= few
             )
-            # near half a turn a rotation of either sign is right
+            # near half a turn, rotations of either sign are correct
             if np.linalg.norm(twin.e) < 3:
                 assert abs(e[i] - twin.e).max() <= few
 

@@ -1,4 +1,4 @@
-"""What tasks refuse, and that the errors say what was given and what there is."""
+"""Bad input to tasks, and errors that state what was given and what is available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decomposition of arms with a spherical wrist, and how far it is from the whole solution."""
+"""Arms with a spherical wrist: the decomposed step, and its difference from the whole."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_each_part_is_bounded_at_its_singularities(name: str) -> None:
         e = rng.normal(size=6)
         dq = step(Linearization(robot.jacobian(q), e))
         assert np.isfinite(dq).all()
-        far = np.linalg.norm(e[:3]) + 0.5 * np.linalg.norm(e[3:])  # no tool is longer than this
+        far = np.linalg.norm(e[:3]) + 0.5 * np.linalg.norm(e[3:])  # longer than any tool
         assert np.linalg.norm(dq[:-3]) <= far / 0.2
     no_motion = step(Linearization(np.zeros((6, 6)), np.ones(6)))
     assert not no_motion.any()
@@ -104,7 +104,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 
 def test_dls_is_still_the_whole() -> None:
-    """WeightedDLS above is the whole damped solution: in metres it is DLS on the scaled rows."""
+    """WeightedDLS above solves the whole problem: in metres it is DLS on the scaled rows."""
     robot = supple.load("puma560")
     J, e = robot.jacobian(robot.random(seed=4)), np.arange(6.0)
     scale = np.r_[np.full(3, 0.5), np.ones(3)]

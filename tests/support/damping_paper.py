@@ -23,7 +23,7 @@ ZERO_RANK = 16 * EPS  # what "zero" means for a singular value relative to the l
 
 
 def sixty_digits(f: Callable[P, R]) -> Callable[P, R]:
-    """The function, computing with sixty digits."""
+    """Return the function, evaluated with sixty digits."""
 
     @wraps(f)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -34,7 +34,7 @@ def sixty_digits(f: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
-exact = np.vectorize(Decimal, otypes=[object])  # the floats themselves, digit for digit
+exact = np.vectorize(Decimal, otypes=[object])  # the exact values of the floats
 
 
 def norm(v: Array) -> Decimal:
@@ -42,12 +42,12 @@ def norm(v: Array) -> Decimal:
 
 
 def gram(J: Array) -> Array:
-    """J Jᵀ, or JᵀJ where J has more rows than columns."""
+    """Return J Jᵀ, or JᵀJ if J has more rows than columns."""
     return J @ J.T if J.shape[0] <= J.shape[1] else J.T @ J
 
 
 def eliminated(A: Array, b: Array) -> tuple[Array, Decimal]:
-    """The solution of A x = b and det A, by Gaussian elimination with row exchanges."""
+    """Return the solution of A x = b and det A, by Gaussian elimination with row exchanges."""
     A, b, det = A.copy(), b.copy(), Decimal(1)
     n = len(A)
     for i in range(n):
@@ -67,7 +67,7 @@ def eliminated(A: Array, b: Array) -> tuple[Array, Decimal]:
 
 
 def eigenvalues(A: Array) -> Array:
-    """Of a symmetric matrix, upwards, by Jacobi's rotations."""
+    """Return the eigenvalues of a symmetric matrix, ascending, by Jacobi rotations."""
     A = A.copy()
     n = len(A)
     for _ in range(60):
@@ -96,10 +96,10 @@ def damped_step(J: Array, e: Array, lambda2: Decimal) -> Array:
 
 @dataclass(frozen=True)
 class Measures:
-    """All that the rules but the optimal one look at."""
+    """The inputs of all rules except the optimal one."""
 
-    sigma: Array  # singular values, downwards
-    rank: int  # how many of them are not zero
+    sigma: Array  # singular values, descending
+    rank: int  # number of nonzero ones
     w: Decimal  # sqrt(det(J Jᵀ))
     w_before: Decimal | None
     error2: Decimal  # ‖e‖²
@@ -171,7 +171,7 @@ def manipulability(m: Measures, lambda0: Decimal, w_t: Decimal) -> Decimal:
 def manipulability_rate(
     m: Measures, lambda0: Decimal, ratio_t: Decimal, floor: Decimal, w_t: Decimal
 ) -> Decimal:
-    """Method 3, and where it says nothing or nothing positive, method 2: whichever is larger."""
+    """Method 3, or method 2 if that is larger or method 3 is undefined."""
     least = manipulability(m, floor, w_t)
     if m.w_before is None or m.w_before == 0 or m.w / m.w_before >= ratio_t:
         return least
@@ -235,7 +235,7 @@ def mayorga_rank(m: Measures, lambda0: Decimal, cap: Decimal) -> Decimal:
 
 
 def curvature(m: Measures, kappa: Decimal) -> Decimal:
-    """No paper's: σ² + λ² is at least κ‖e‖."""
+    """Not from a paper: σ² + λ² >= κ‖e‖."""
     return max(Decimal(0), kappa * m.error2.sqrt() - m.sigma_min**2)
 
 
@@ -262,7 +262,7 @@ FORMULAS: dict[str, Callable[..., Decimal]] = {
 
 @sixty_digits
 def lambda2(rule: Any, m: Measures) -> Decimal:
-    """By the transcription of a rule of supple.motion.damping, with that rule's parameters."""
+    """Return λ² by the transcription of a rule, with the parameters of that rule."""
     return FORMULAS[type(rule).__name__](m, *(Decimal(p) for p in rule.kernel[1]))
 
 
@@ -286,7 +286,7 @@ def phi(J: Array, e: Array, lambda2: Decimal | float) -> Decimal:
 
 @sixty_digits
 def optimal(J: Array, e: Array, bound: Decimal) -> Decimal:
-    """The root of φ(λ²) = Δ by bisection; zero if φ is below Δ already for no λ² to speak of."""
+    """The root of φ(λ²) = Δ by bisection; zero if φ is below Δ for negligible λ²."""
     if not J.any() or not e.any():
         return Decimal(0)
     high = norm(exact(J).T @ exact(e)) / bound  # φ(λ²) <= ‖Jᵀe‖/λ²

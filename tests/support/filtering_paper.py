@@ -15,7 +15,7 @@ EPS = np.finfo(float).eps
 
 
 def eq14(sigma: float, bound: float) -> float:
-    """λ²(θ̇max), with the case below σ = λ that the paper has in words."""
+    """λ²(θ̇max), with the case σ < λ, which the paper states in words."""
     if sigma >= 1 / bound:
         return 0.0
     if sigma >= 1 / (2 * bound):
@@ -24,19 +24,19 @@ def eq14(sigma: float, bound: float) -> float:
 
 
 def component_aware(sigma: float, bound: float, c: float) -> float:
-    """α² for a commanded velocity whose share c lies along û."""
+    """Return α² for a commanded velocity with the fraction c along û."""
     if sigma <= c / (2 * bound):
         return (c / (2 * bound)) ** 2
     return max(0.0, sigma * c / bound - sigma**2)
 
 
 def resolution(J: Array) -> float:
-    """What is zero in J Jᵀ: the regularization that keeps it invertible."""
+    """Return the regularization that keeps J Jᵀ invertible."""
     return 4 * EPS * len(J) * float(np.trace(J @ J.T))
 
 
 def repaired(J: Array, x: Array, u: Array, bound: float, printed: bool) -> tuple[Array, Array]:
-    """q̇ and û, for an m x n matrix with m <= n."""
+    """Return q̇ and û, for an m x n matrix with m <= n."""
     one, mu = np.eye(len(x)), resolution(J)
     inverse = np.linalg.inv(J @ J.T + mu * one)
     columns = np.linalg.norm(inverse, axis=0)

@@ -1,4 +1,4 @@
-"""The damping rules as the tests call them: each with parameters that act and hardly act."""
+"""The damping rules used by the tests, each with parameters that damp much and little."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EVERY: tuple[KernelRule, ...] = (
     ErrorNorm(0.3),
 )
 
-# The numbers that each class takes, with good values.
+# The parameters of each class, with valid values.
 NUMBERS: dict[type[KernelRule], dict[str, float]] = {
     Constant: {"lambda2": 1.0},
     Manipulability: {"lambda2_max": 1.0, "threshold": 1.0},
@@ -72,5 +72,5 @@ NUMBERS: dict[type[KernelRule], dict[str, float]] = {
 
 
 def key(value: object) -> str:
-    """A name for a test: the rule as it is written."""
+    """Return the name of a rule for a test id."""
     return str(value).replace(" ", "")

@@ -1,4 +1,4 @@
-"""Tasks of every kind on a robot, with targets and velocities, as the tests call them."""
+"""Tasks of every kind on a robot, with targets and velocities, for the tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def a_frame_task(kind: type, rng: np.random.Generator, frames: tuple[str, ...]) 
 
 
 def some_tasks(robot: Robot, rng: np.random.Generator) -> list[Some]:
-    """One of each kind; nothing of them is special."""
+    """Return one task of each kind, with default options."""
     frames, n = robot.frames, robot.dof
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = rotation(rng, False), rng.uniform(-1, 1, 3)
@@ -68,7 +68,7 @@ def some_tasks(robot: Robot, rng: np.random.Generator) -> list[Some]:
 
 
 def reached(robot: Robot, task: Any, q: Array) -> Array:
-    """The target that a task has reached at q."""
+    """Return the target that a task reaches at q."""
     if isinstance(task, PostureTask):
         names = robot.joint_names if task.joints is None else task.joints
         return q[[robot.joint_names.index(name) for name in names]]

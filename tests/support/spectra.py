@@ -18,12 +18,12 @@ ZERO = 16  # eps: a singular value up to this times the largest is zero in rank
 
 
 def orthonormal(rng: np.random.Generator, m: int, k: int) -> Array:
-    """A random (m, k) with orthonormal columns."""
+    """Return a random (m, k) with orthonormal columns."""
     return np.linalg.qr(rng.standard_normal((m, k)))[0]
 
 
 def spectra(k: int) -> dict[str, Array]:
-    """Singular values (k,), downwards: one small, all but one small, repeated, ranks lost."""
+    """Return singular values (k,), descending: one small, all but one, repeated, zero."""
     named = {f"least {least:g}": np.append(np.linspace(2, 1, k - 1), least) for least in SMALLEST}
     named["others 1e-6"] = np.append(1.5, np.full(k - 1, 1e-6))
     named["all alike"] = np.full(k, 0.7)
@@ -36,7 +36,7 @@ def spectra(k: int) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Sample:
-    """J and e, and J one step before or None."""
+    """J and e, and the previous J or None."""
 
     name: str
     J: Array
@@ -50,7 +50,7 @@ class Sample:
 
 
 def tasks(U: Array) -> dict[str, Array]:
-    """Task vectors (m,): along the direction that is lost, across it, anywhere, of any size."""
+    """Return task vectors (m,): along the singular direction, orthogonal to it, random."""
     some = np.cos(np.arange(len(U)))
     return {
         "along": U[:, -1],
@@ -64,7 +64,7 @@ def tasks(U: Array) -> dict[str, Array]:
 
 @cache
 def samples(shape: tuple[int, int]) -> tuple[Sample, ...]:
-    """All spectra × all tasks of one shape, with another history each."""
+    """Return all spectra × all tasks of one shape, each with a different history."""
     m, n = shape
     k = min(m, n)
     found = []
@@ -82,7 +82,7 @@ def samples(shape: tuple[int, int]) -> tuple[Sample, ...]:
 def of_spectrum(
     sigma: Array, gamma: Array, beside: float = 0.0, before: float = -1.0, change: float = 0.0
 ) -> Linearization:
-    """A linearization whose decomposition is exactly this: sigma downwards, gamma of any sign.
+    """Return a linearization with exactly this decomposition: sigma descending, any gamma.
 
     `beside` is the part of e that no motion of the robot changes, `before` the manipulability one
     step before, negative if there was none, and `change` the norm of how J has changed since.
@@ -99,7 +99,7 @@ def of_spectrum(
 
 
 def history(lin: Linearization) -> tuple[float, float, float]:
-    """What the kernel is told beside the spectrum: ‖e‖², manipulability before or -1, change."""
+    """Return the kernel's other inputs: ‖e‖², previous manipulability or -1, change."""
     before = -1.0 if lin.before is None else lin.before.manipulability
     return float(lin.e @ lin.e), before, lin.change
 

@@ -52,7 +52,7 @@ class Task:
         """Return the motion between targets (..., 12 or 3 or rows), as a velocity for the kernel.
 
         Raises:
-            InputError: The rows are in the axes of another frame, whose motion targets do not give.
+            InputError: The rows are in the axes of another frame, whose motion is not known.
         """
         raise NotImplementedError
 

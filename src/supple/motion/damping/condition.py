@@ -1,4 +1,4 @@
-"""Damping by the condition number, or by how close the next step may come to losing rank."""
+"""Damping by the condition number, or by the distance of the next J from losing rank."""
 
 from __future__ import annotations
 

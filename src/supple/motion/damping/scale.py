@@ -58,7 +58,7 @@ class Scale:
 
 
 def reach(robot: Robot, frame: FrameNames = None) -> float:
-    """Return the largest distance of frames from the base that joints with curved paths give [m].
+    """Return the largest distance of frames from the base, without straight travel [m].
 
     A prismatic joint that no revolute joint turns carries everything after it along a straight
     line. Its travel, however long, says nothing about the size of the arm.

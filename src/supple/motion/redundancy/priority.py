@@ -128,7 +128,7 @@ class Priority:
             step = self.steps if callable(self.steps) else self.steps[k]
             left = project_out(taken, level.J)
             _, sigma, right = np.linalg.svd(left, full_matrices=False)
-            # What projection leaves of a row in their span is rounding noise, relative to J.
+            # A row in their span leaves only rounding noise, relative to J, after projection.
             some = sigma > max(RANK_FLOOR * max(left.shape) * np.linalg.norm(level.J), TINY)
             if k > 0:
                 left = left @ right[some].T @ right[some]
