@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
@@ -108,8 +108,6 @@ class Robot:
         _full: FullConfiguration
         _tree: Tree
         _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
-        _every: ClassVar[WeakSet[Robot]]
-    _every = WeakSet()
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Place a description in the world.
@@ -143,7 +141,7 @@ class Robot:
             _tree=folded,
             _chains={},
         )
-        self._every.add(self)
+        EVERY_ROBOT.add(self)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Robot is immutable: cannot set {name!r}")
@@ -289,8 +287,8 @@ class Robot:
             margin: Distance by which both position limits move inwards [rad or m].
 
         Raises:
-            InputError: Not numbers of one of these shapes, a lower limit above the upper one, or a speed
-                limit that is not positive.
+            InputError: Not numbers of one of these shapes, a lower limit above the upper one, or a
+                speed limit that is not positive.
             UnknownNameError: A name that is not a joint of a configuration.
         """
         values = {
@@ -612,6 +610,9 @@ class Robot:
             )
             self._chains[key] = made
         return made
+
+
+EVERY_ROBOT: WeakSet[Robot] = WeakSet()  # whose chains are released at exit
 
 
 def check_robot(given: object) -> None:
