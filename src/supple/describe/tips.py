@@ -150,8 +150,6 @@ class _Bodies:
     def _is_palm(self, body: str) -> bool:
         """Return whether all branches on a body are fingers of a gripper."""
         fingers = self.branches[body]
-        if body == _ROOT:
-            return False
         if len(fingers) == 1:
             name = fingers[0].name
             named = _JAWS.match(name) and not _WRIST.match(name) and not _FINGERS.match(body)
