@@ -1,4 +1,4 @@
-"""Whatever is given as an argument: it is taken, or refused by an error of supple's own."""
+"""Every argument is accepted or rejected by an error of supple, for any value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Call = Callable[[Any], object]
 
 
 class Unsized:
-    """A sequence whose length is an error."""
+    """A sequence whose length raises an error."""
 
     def __len__(self) -> int:
         raise ValueError("no length")
@@ -43,7 +43,7 @@ class Unsized:
 
 
 class Unconvertible:
-    """An object that refuses to become an array, and to be shown."""
+    """An object whose conversion to an array and whose repr raise errors."""
 
     def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
         raise RuntimeError("requires grad")
@@ -53,11 +53,11 @@ class Unconvertible:
 
 
 def with_task(kind: Any, **fields: object) -> object:
-    """A task that is looked up on a robot, too."""
+    """Return the rows of a task on a robot, so that its names are looked up."""
     return kind(**fields).on(PANDA)
 
 
-# Arguments that are arrays: how to give one, and a good one.
+# Array arguments: the call, and a valid array.
 ARRAYS: dict[str, tuple[Call, np.ndarray]] = {
     "Robot base": (lambda x: sp.Robot(PANDA.description, base=x), T),
     "with_base": (PANDA.with_base, T),
@@ -160,7 +160,7 @@ def kwarg(function: Call, *args: object, name: str, **more: object) -> Call:
     return lambda x: function(*args, **{**more, name: x})
 
 
-# Arguments that are something else: numbers, names, tasks, steps, other objects.
+# Other arguments: numbers, names, tasks, steps, objects.
 OTHERS: dict[str, Call] = {
     "load": sp.load,
     "urdf": sp.urdf,
@@ -327,14 +327,14 @@ VALUES: dict[str, Callable[[], object]] = {
 }
 
 
-# Functions of the caller's own, whose errors are theirs.
+# Callables given by the user, whose errors propagate.
 CALLED = ("track constant target", "track constant velocity", "track targets", "track target",
           "track velocity", "track targets alone", "track step", "explain step",
           "solve prefer")  # fmt: skip
 
 
 def refused(call: Call, given: object) -> sp.errors.SuppleError | None:
-    """The error; None if there is none. Another error, or a warning, comes through."""
+    """Return the error of supple, if any; other errors and warnings propagate."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -366,7 +366,7 @@ def test_it_is_taken_or_refused_in_supples_own_words(argument: str) -> None:
 
 
 def ragged(good: np.ndarray) -> list[Any]:
-    """The same numbers, one of them replaced by a list."""
+    """Return the same numbers, one of them replaced by a list."""
     numbers: list[Any] = good.tolist()
     row = numbers
     while isinstance(row[0], list):

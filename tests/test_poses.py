@@ -108,6 +108,13 @@ def test_rounded_rotations_become_the_nearest(decimals: int) -> None:
         assert first == angles[5]
 
 
+@pytest.mark.parametrize("scale", [1 - 4.9e-4, 1 + 4.9e-4, 1 + 1e-7, 1 - 1e-10])
+def test_rotations_at_the_tolerance_are_corrected_to_rounding(scale: float) -> None:
+    R = poses.orthonormalize(scale * MATRICES)
+    assert abs(R - MATRICES).max() < FEW
+    assert abs(R.swapaxes(1, 2) @ R - np.eye(3)).max() < FEW
+
+
 def test_a_pose_is_corrected_whole() -> None:
     T = supple.pose([0.1, 0.2, 0.3], rpy=[0.1, 0.7, -2])
     rough = np.round(T, 4)

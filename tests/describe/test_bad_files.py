@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file or text: supple's own error, at once, that names the trouble."""
+"""Invalid files and texts: an error of supple, without delay, that names the problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reader = Callable[[object], Description]
 
 @contextmanager
 def refused(message: str, error: type[SuppleError] = DescriptionError) -> Iterator[None]:
-    """The error is ours, says so, and comes soon (generously: a second on an idle machine)."""
+    """Expect an error of supple with a message, within a second on an idle machine."""
     start = time.perf_counter()
     with pytest.raises(error, match=message):
         yield

@@ -1,4 +1,4 @@
-"""The built-in robots against their papers and the makers' public files."""
+"""The built-in robots against their papers and the manufacturers' public files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_list_of_names_is_complete() -> None:
     assert len(builtin_names()) == 11
 
 
-# How far the public files are from exact: they round pi/2 to 9, 10 or 12 digits.
+# Accuracy of the public files, which round π/2 to 9, 10 or 12 digits.
 @pytest.mark.parametrize(
     ("name", "package", "path", "frames", "rounding"),
     [

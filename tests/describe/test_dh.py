@@ -1,4 +1,4 @@
-"""DH tables against the conventions' formulas written out by hand."""
+"""DH tables against the formulas of both conventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error is supple's own and also the built-in kind that fits; messages help."""
+"""Errors derive from SuppleError and a built-in exception; their messages are helpful."""
 
 from __future__ import annotations
 

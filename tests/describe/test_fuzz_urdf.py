@@ -1,4 +1,4 @@
-"""However a URDF is damaged: a Description or a SuppleError, never anything else."""
+"""A damaged URDF gives a Description or a SuppleError, never anything else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CUTS = st.lists(
 
 
 def damaged(data: bytes, cuts: list[tuple[int, int, bool, bytes]]) -> bytes:
-    """Pieces deleted, doubled or replaced."""
+    """Return a text with pieces deleted, doubled or replaced."""
     for at, length, double, piece in cuts:
         cut = data[at : at + length]
         data = data[:at] + (cut + cut if double else b"") + piece + data[at + length :]

@@ -1,4 +1,4 @@
-"""Files that an MJCF includes pass the same checks, within one budget."""
+"""Files included by an MJCF pass the same checks, within one budget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def model(inside: str) -> str:
 
 
 def written(folder: Path, **files: str) -> Path:
-    """Write each file, its name without .xml; the main one is called "main"."""
+    """Write files by their names without .xml; the main one is called "main"."""
     for name, text in files.items():
         path = folder / f"{name.replace('__', '/')}.xml"
         path.parent.mkdir(exist_ok=True)

@@ -48,7 +48,7 @@ HARD = f"""
 
 
 def assert_as_mujoco(robot: Description, text: str, seed: int = 0) -> None:
-    """All bodies and named sites lie where mj_kinematics puts them, at random q = qpos."""
+    """Compare all bodies and named sites with mj_kinematics at random q = qpos."""
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
     rng = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def test_free_and_ball_joints_are_welded_or_refused(free: str, name: str) -> Non
 def test_a_welded_joint_stands_at_its_reference() -> None:
     robot = mjcf(HARD, fixed=["pan", "left"])
     assert [joint.name for joint in coordinates(robot)] == ["lift", "tilt", "joint3"]
-    # The follower of a welded joint stands where the equality holds, not at its own reference.
+    # The mimic of a welded joint is welded where the equality holds, not at its own reference.
     right = next(joint for joint in robot.joints if joint.name == "right")
     assert right.kind == "fixed"
     T = fk(mjcf(HARD), np.array((0.1, np.radians(35), 0.2, 0.3, 0.01)))

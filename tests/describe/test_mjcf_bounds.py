@@ -1,4 +1,4 @@
-"""Any MJCF file is read or refused within bounded time and memory, and no asset is opened."""
+"""Any MJCF file is read or rejected within bounded time and memory; no asset is opened."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ for name, text in cases.items():
 
 
 def written(folder: Path) -> None:
-    """Files that the cases name."""
+    """Write the files named by the cases."""
     os.mkfifo(folder / "pipe")
     os.mkfifo(folder / "pipe.stl.xml")
     (folder / "part.xml").write_text(model("", body("<body><joint/></body>" * 400)))
@@ -161,7 +161,7 @@ def written(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, float, int]]:
-    """What supple says of each case, its processor time [s], and the memory at its end [MB]."""
+    """Return the message, processor time [s] and final memory [MB] of each case."""
     folder = tmp_path_factory.mktemp("mjcf")
     written(folder)
     cases = {f"read: {name}": text for name, text in READ.items()}

@@ -16,7 +16,7 @@ CLASSES = ("main", "a", "b", "c")
 
 
 class Writer:
-    """Writes a random model: nested frames, replicates, default classes, orientations."""
+    """Writer of random models: nested frames, replicates, default classes, orientations."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -24,7 +24,7 @@ class Writer:
 
     def name(self) -> str:
         self.count += 1
-        return f"n{self.count}."  # so that no suffix makes it another name
+        return f"n{self.count}."  # so that no suffix turns it into another name
 
     def numbers(self, count: int) -> str:
         return " ".join(f"{x:.3f}" for x in self.rng.uniform(-2, 2, count))

@@ -1,4 +1,4 @@
-"""Cosine and sine of the readers: exact at right angles, Python's own everywhere else."""
+"""Cosine and sine of the readers: exact at right angles, Python's everywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One robot, written as a table, as URDF and as MJCF, is the same robot."""
+"""A robot written as a table, as URDF and as MJCF is the same robot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supple.describe import Description, builtin, builtin_names, mjcf, urdf
 
 
 def same(one: Description, two: Description, tolerance: float = 1e-12) -> bool:
-    """Same coordinates, limits and poses of all of the first one's links."""
+    """Compare joints, limits and the poses of all links of the first robot."""
     names = [joint.name for joint in coordinates(one)]
     assert names == [joint.name for joint in coordinates(two)]
     for a, b in zip(coordinates(one), coordinates(two), strict=True):

@@ -1,4 +1,4 @@
-"""Laws of a Description: order, exactness, immutability; everything wrong is refused by name."""
+"""Laws of a Description: order, exactness, immutability; errors name the invalid part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URDF: what is read, against Pinocchio, and what the format leaves open."""
+"""URDF files against Pinocchio, and cases that the format leaves open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from supple.errors import DescriptionError, InputError, UnknownNameError
 
 
 def two_joints(one: str = "", two: str = "", kind: str = "revolute") -> str:
-    """A chain a - b - c with whatever is inside the joints."""
+    """Return a chain a - b - c with the given elements inside the joints."""
     return f"""
     <robot name="chain">
       <link name="a"/><link name="b"/><link name="c"/>
@@ -31,7 +31,7 @@ def two_joints(one: str = "", two: str = "", kind: str = "revolute") -> str:
 @pytest.mark.parametrize("seed", range(8))
 def test_pinocchio_puts_the_links_in_the_same_places(seed: int) -> None:
     pin = pytest.importorskip("pinocchio")
-    # Pinocchio takes no infinite limits, and a pair (cos, sin) for a continuous joint.
+    # Pinocchio rejects infinite limits, and uses a pair (cos, sin) for a continuous joint.
     text = as_urdf(random_tree(seed)).replace('"continuous"', '"revolute"')
     text = text.replace('"-inf"', '"-9"').replace('"inf"', '"9"')
     robot, model = urdf(text), pin.buildModelFromXML(text)

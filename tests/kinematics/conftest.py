@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-# The slow oracle lives beside the tests of descriptions.
+# The slow oracle is shared with the tests of descriptions.
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What cannot be computed is refused: the error says what was given, expected, and there is."""
+"""Invalid input is rejected; the error states what was given, expected and available."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CALLS = calls(PANDA)
 
 
 class Hostile:
-    """Nothing that NumPy would take for numbers."""
+    """An object that NumPy cannot convert to numbers."""
 
     def __repr__(self) -> str:
         return "Hostile"
 
 
-# What is given as q -> what the message says of it.
+# Invalid q, and the words of the message about it.
 NOT_COORDINATES = {
     "too short": (np.zeros(6), r"shape \(6,\)"),
     "too long": (np.zeros((3, 8)), r"shape \(3, 8\)"),
@@ -88,7 +88,7 @@ def test_the_first_number_that_is_not_finite_is_named(
 ) -> None:
     q = np.zeros((*shape, 7), dtype)
     q[place] = value
-    q.reshape(-1)[-1] = q.reshape(-1)[-1] if place[-1] == 6 else np.nan  # a later one
+    q.reshape(-1)[-1] = q.reshape(-1)[-1] if place[-1] == 6 else np.nan  # a second, later NaN
     where = ", ".join(map(str, place))
     for what, call in CALLS.items():
         if what.startswith("bias_acceleration"):
@@ -265,7 +265,7 @@ def test_speeds_whose_squares_overflow_are_refused(dtype: type, speed: float) ->
 
 
 def sliding() -> supple.Robot:
-    """Two joints that slide, the second following the first and a third of its own."""
+    """Two prismatic joints, the second mimicking the first, and a third, independent one."""
     joints = (
         Joint("turn", "revolute", "a", "b", axis=np.array([1.0, 0.0, 0.0])),
         Joint("slide", "prismatic", "b", "c"),

@@ -1,4 +1,4 @@
-"""A batch is its rows: the same bits, whatever the shape, the lanes, the threads, the memory."""
+"""A batch gives the same bits as its rows, for every shape, lane width, thread count and layout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray
 ROBOTS = ("planar3", "panda", "double_y", "mimicking")
 TYPES = (np.float64, np.float32)
 SHAPES = ((), (0,), (1,), (5,), (3, 4), (2, 0, 3), (1, 1, 1), (2, 3, 2, 2))
-MANY = 2600  # more than five of the pieces that threads take
+MANY = 2600  # more than five chunks of work for threads
 
 
 @cache
@@ -28,7 +28,7 @@ def robot(name: str) -> supple.Robot:
 
 @cache
 def configurations(name: str, dtype: type) -> Array:
-    """Rows (MANY, n); some with angles beyond the reach of the lanes' own sine."""
+    """Return rows (MANY, n), some with angles beyond the range of the SIMD sine."""
     rng = np.random.default_rng(3)
     q = robot(name).random(MANY, seed=rng)
     q[7::101] *= 1e6
@@ -37,7 +37,7 @@ def configurations(name: str, dtype: type) -> Array:
 
 
 def row_by_row(call: Call, q: Array) -> Array:
-    """The reference: each row by a call of its own."""
+    """Return the reference: one call per row."""
     rows = q.reshape(-1, q.shape[-1])
     one = call(rows[0])
     return np.array([call(row) for row in rows], one.dtype).reshape(q.shape[:-1] + one.shape)
@@ -56,7 +56,7 @@ def test_every_size_and_number_of_threads(name: str, dtype: type) -> None:
         rows = row_by_row(call, q)
         assert np.isfinite(rows).all(), what
         for size in (*range(1, 71), 1237, MANY):
-            start = size % 5  # lanes begin anywhere in memory
+            start = size % 5  # so that lanes start at any alignment
             some = slice(start, start + size)
             for threads in (1, 2, 5) if size > 70 else (1 + size % 2,):
                 assert same_bits(call(q[some], threads=threads), rows[some]), (what, size, threads)
@@ -152,7 +152,7 @@ def test_speeds_are_broadcast_to_the_coordinates(shape: tuple[int, ...], dtype: 
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e15])
 @pytest.mark.parametrize("name", ["planar3", "panda", "stanford", "double_y"])
 def test_a_huge_angle_is_its_remainder(name: str, size: float, dtype: type) -> None:
-    # The remainder by 2 pi of the very number given, exact to 60 digits, in slow_fk's hands.
+    # The exact angle modulo 2π, to 60 digits, is given to slow_fk.
     arm = robot(name)
     rng = np.random.default_rng(11)
     turns = np.where(arm.prismatic, 1.0, size)
@@ -168,7 +168,7 @@ def test_a_huge_angle_is_its_remainder(name: str, size: float, dtype: type) -> N
 
 
 def wrapped(x: float) -> float:
-    """x modulo 2 pi in [-pi, pi], without rounding on the way."""
+    """Return x modulo 2π in [-π, π], without intermediate rounding."""
     from decimal import Decimal, getcontext
 
     getcontext().prec = 60
@@ -208,7 +208,7 @@ def test_a_part_of_a_larger_array_can_be_written(rng: np.random.Generator) -> No
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_instruction_sets_agree_to_rounding(dtype: type) -> None:
-    # Some fuse products and some do not: not the same bits, but the same numbers.
+    # Some instruction sets fuse products: equal within rounding, not bit by bit.
     before = _core.isa()
     try:
         for name in ROBOTS:

@@ -1,4 +1,4 @@
-"""What `import supple` brings along, and what the environment can tell it."""
+"""The modules that `import supple` loads, and its environment variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPTIONAL = ("matplotlib", "viser", "ray", "mujoco", "cuda", "cupy", "yourdfpy", 
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run some Python in a process of its own."""
+    """Run Python code in a separate process."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("SUPPLE_")}
     return subprocess.run(
         [sys.executable, "-c", code],

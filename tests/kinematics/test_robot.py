@@ -1,4 +1,4 @@
-"""Robots made from robots, and what a Robot says of itself."""
+"""Robots derived from robots, and the text representations of a Robot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def robot(request: pytest.FixtureRequest) -> supple.Robot:
 
 
 def limited(*limits: tuple[float, float], kind: str = "revolute") -> supple.Robot:
-    """A chain of joints with these limits."""
+    """Return a chain of joints with these limits."""
     joints = [
         Joint(f"joint{i}", kind, f"link{i}", f"link{i + 1}", lower=low, upper=high)  # type: ignore[arg-type]
         for i, (low, high) in enumerate(limits)
@@ -67,7 +67,7 @@ def test_a_copy_gives_the_same_bits(
     copied: Callable[[supple.Robot], supple.Robot], robot: supple.Robot, rng: np.random.Generator
 ) -> None:
     robot = robot.with_base(some_pose(rng)).with_frame("extra", robot.frames[-1], some_pose(rng))
-    robot.fk(robot.neutral())  # what it has cached must not be in the way
+    robot.fk(robot.neutral())  # caches must not prevent pickling
     twin = copied(robot)
     for name in ("name", "dof", "joint_names", "frames", "tips"):
         assert getattr(twin, name) == getattr(robot, name)
@@ -137,7 +137,7 @@ def test_what_mimics_a_frozen_joint_stands_still(rng: np.random.Generator) -> No
     frozen = robot.freeze({"joint0": q[0]})
     assert frozen.dof == robot.dof - 1
     assert abs(frozen.fk(q[1:], robot.frames) - robot.fk(q, robot.frames)).max() < 1e-14
-    # joint3 turned with joint0 and nothing else: its branch now hangs on joint1 and joint2 alone.
+    # joint3 mimics joint0: only joint1 and joint2 still move its branch.
     assert abs(frozen.jacobian(q[1:], "link4")[:, 2:]).max() == 0.0
 
 
@@ -165,7 +165,7 @@ def test_full_and_reduced_configurations_have_the_same_poses(
     q = np.stack([tree.q, robot.neutral(), tree.q / 2])
     values = {name: float(tree.q[robot.joint_names.index(name)]) for name in names}
     q[:, [robot.joint_names.index(name) for name in names]] = list(values.values())
-    # Freezing in two steps, with another robot made in between, is the same as in one.
+    # Freezing in two steps, with a derived robot in between, is the same as in one.
     half = dict(list(values.items())[::2])
     frozen = robot.freeze(half).with_base(robot.base) if half else robot
     rest = {name: value for name, value in values.items() if name not in half}
@@ -273,7 +273,7 @@ def test_a_frame_is_its_parent_times_its_placement(tree: Tree, data: st.DataObje
     assert robot.tips == tree.robot.tips
     expected = robot.fk(tree.q, parent) @ placement
     assert abs(robot.fk(tree.q, "new") - expected).max() <= 2 * tree.rounding
-    # A frame on that frame, too.
+    # A frame can be placed on an extra frame.
     robot = robot.with_frame("newer", "new", placement)
     assert abs(robot.fk(tree.q, "newer") - expected @ placement).max() <= 2 * tree.rounding
 
@@ -307,7 +307,7 @@ def test_a_tool_on_one_of_several_ends(rng: np.random.Generator) -> None:
     with pytest.raises(supple.errors.InputError, match=r"E0.*E1"):
         robot.with_tool(placement)
     assert robot.with_tool(placement, parent="E0").tips == ("tool", "E1")
-    # Mounted elsewhere on the body of an end effector it replaces that one.
+    # A tool on another frame of the same body replaces its end effector.
     link = next(f.link for f in robot.description.frames if f.name == "E1")
     assert robot.with_tool(placement, parent=link).tips == ("E0", "tool")
     with pytest.raises(supple.InputError, match=r"end effectors, 'E0', 'E1', .*'j1'"):
@@ -370,7 +370,7 @@ def test_configurations_are_inside_the_limits(kind: str) -> None:
     assert np.isfinite(q).all()
     assert (q >= robot.lower).all()
     assert (q <= robot.upper).all()
-    # All of the range, half of it, is used; what has no limits turns once or slides a metre.
+    # Both halves of each range are used; without limits, ±π or ±1 m.
     bound = np.pi if kind == "revolute" else 1.0
     assert abs(q[:, 4]).max() <= bound
     width = np.array([3, 0.2, 1, 0, *[2 * bound] * 4])

@@ -20,7 +20,7 @@ EPS = np.finfo(float).eps
 
 
 def stacked(J: Array, rows: Sequence[str]) -> Array:
-    """The chosen rows of one Jacobian (..., 6, n), or of several (..., k, 6, n), stacked."""
+    """Return the chosen rows of one or several Jacobians (..., k, 6, n), stacked."""
     return J[..., [ROWS.index(row) for row in rows], :]
 
 
@@ -73,7 +73,7 @@ def test_frames_are_stacked(
     assert_like_lapack(talos.singular_values(q, ends), J)
     J = talos.jacobian(q, ends)[:, :, :3].reshape(5, 12, 32)
     assert_like_lapack(talos.singular_values(q, ends, rows=("x", "y", "z")), J)
-    # More rows than coordinates: all 60 frames at once.
+    # More rows than degrees of freedom: all 60 frames at once.
     J = talos.jacobian(q, talos.frames).reshape(5, -1, 32)
     assert_like_lapack(talos.singular_values(q, talos.frames), J)
 
@@ -91,7 +91,7 @@ def test_any_tree_any_frames_any_rows(tree: Tree, data: st.DataObject) -> None:
     assert abs(w - sigma.prod()) <= 4 * sigma.size * EPS * sigma[0] ** sigma.size
 
 
-# Configurations that lose a direction exactly, and the rows in which they do.
+# Exactly singular configurations, and the rows with the singular direction.
 SINGULAR = {
     "panda stretched": ("panda", [0, 0, 0, 0, 0, 0, 0], ROWS),
     "puma wrist": ("puma560", [0.3, -0.4, 0.5, 0.6, 0, 0.8], ROWS),
@@ -132,13 +132,13 @@ def test_a_frame_that_does_not_move_has_none(dtype: type, rng: np.random.Generat
         assert not robot.bias_acceleration(q, np.ones_like(q), root).any()
         assert not robot.singular_values(q, root).any()
         assert not robot.manipulability(q, root).any()
-        # In the axes of a frame that does move, too.
+        # The same in the axes of a moving frame.
         assert not robot.bias_acceleration(q, np.ones_like(q), root, axes=robot.frames[-1]).any()
 
 
 @pytest.mark.parametrize("distance", [1e-1, 1e-4, 1e-8, 1e-12, 1e-16, 1e-160, 5e-324, 0.0])
 def test_the_smallest_one_fades_with_the_distance(distance: float) -> None:
-    # Of two links: sigma_1 sigma_2 = |det J| = l_1 l_2 |sin q_2|.
+    # For two links: sigma_1 sigma_2 = |det J| = l_1 l_2 |sin q_2|.
     robot = supple.load("planar2")
     x, x1 = robot.fk([0, 0], ["link2", "link1"])[:, 0, 3]
     w = robot.manipulability([0.4, distance], rows=("x", "y"))

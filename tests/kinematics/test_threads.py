@@ -1,4 +1,4 @@
-"""One robot, many Python threads: the same bits, and the interpreter goes on meanwhile."""
+"""A robot shared by Python threads: the same bits, and the GIL is released."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREADS = 8
 
 
 def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> list[bytes]:
-    """The bits of all results for one frame."""
+    """Return the bits of all results for one frame."""
     T, J = robot.fk_jacobian(q, frame, axes=axes, threads=2)
     bias_acceleration = robot.bias_acceleration(q, q, frame, axes=axes, threads=2)
     sigma = robot.singular_values(q, frame, axes=axes, threads=2)
@@ -26,7 +26,7 @@ def everything(robot: supple.Robot, q: np.ndarray, frame: str, axes: str) -> lis
 @pytest.mark.parametrize("size", [(), (100,), (1100,)], ids=str)
 @pytest.mark.parametrize("name", ["double_y", "mimicking"])
 def test_a_robot_is_shared_between_threads(name: str, size: tuple[int, ...]) -> None:
-    # A robot lays out what it needs for a frame when first asked: here by all threads at once.
+    # A robot compiles a chain at the first call for a frame: here in all threads at once.
     make = mimicking if name == "mimicking" else lambda: supple.load(name)
     serial, shared = make(), make()
     q = serial.random(size, seed=0)
@@ -38,7 +38,7 @@ def test_a_robot_is_shared_between_threads(name: str, size: tuple[int, ...]) -> 
 
     def work(thread: int) -> bool:
         barrier.wait()
-        mine = np.roll(np.arange(len(jobs)), thread // 2)  # two threads at a time at the same job
+        mine = np.roll(np.arange(len(jobs)), thread // 2)  # two threads start with the same job
         return all(everything(shared, q, *jobs[i]) == expected[jobs[i]] for i in mine)
 
     with ThreadPoolExecutor(THREADS) as pool:
@@ -83,7 +83,7 @@ def test_the_interpreter_runs_during_a_large_batch() -> None:
         ticks.append(time.perf_counter())
         time.sleep(1e-4)
     worker.join()
-    # Held all along, the lock would let this thread run before and after the call, not within.
+    # If the GIL were held, this thread would run only before and after the call.
     begin, end = span
     third = (end - begin) / 3
     assert sum(begin + third < tick < end - third for tick in ticks) > 3

@@ -13,13 +13,13 @@ Call = Callable[..., Array]
 
 
 def speeds(q: Array) -> Array:
-    """Some speeds (..., n) for coordinates (..., n): whatever, but a function of q."""
+    """Return arbitrary joint velocities (..., n) that are a function of q (..., n)."""
     q = np.asarray(q)
     return (np.cos(np.arange(q.shape[-1])) + np.sign(q)).astype(q.dtype)
 
 
 def calls(robot: supple.Robot) -> dict[str, Call]:
-    """Name -> f(q, threads=...)."""
+    """Return functions f(q, threads=...) by name."""
     frames, other = robot.frames, robot.frames[len(robot.frames) // 2]
 
     def bias_acceleration(q: Array, threads: int | None = None, axes: str = "world") -> Array:
@@ -53,7 +53,7 @@ def calls(robot: supple.Robot) -> dict[str, Call]:
 
 
 def mimicking() -> supple.Robot:
-    """A branching robot with slides, mimics and two tips: every branch of the kernel."""
+    """Return a robot with branches, slides, mimics and two end effectors: all kernel paths."""
     from supple.describe import Description, Joint, Mimic
 
     rng = np.random.default_rng(5)

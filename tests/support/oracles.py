@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 def followers(path: Path) -> dict[str, tuple[str, float, float]]:
-    """What each mimicking joint of a URDF file follows: name -> (joint, multiplier, offset)."""
+    """Return the mimics of a URDF file: name -> (joint, multiplier, offset)."""
     follows = {}
     for joint in ET.parse(path).getroot().findall("joint"):
         mimic = joint.find("mimic")
@@ -31,7 +31,7 @@ def followers(path: Path) -> dict[str, tuple[str, float, float]]:
 
 
 def selection(full: Sequence[str], names: Sequence[str], follows: dict) -> tuple[Array, Array]:
-    """S and offset of q_full = S q + offset, for joints `full` and coordinates `names`."""
+    """Return S and offset of q_full = S q + offset, for joints `full` and `names`."""
     S, offset = np.zeros((len(full), len(names))), np.zeros(len(full))
     for row, name in enumerate(full):
         scale = 1.0
@@ -44,7 +44,7 @@ def selection(full: Sequence[str], names: Sequence[str], follows: dict) -> tuple
 
 
 def in_axes(R: Array, J: Array) -> Array:
-    """Twists, in the first axis of J, written in the axes R: blockdiag(R^T, R^T) J."""
+    """Return twists (first axis of J) in the axes R: blockdiag(R^T, R^T) J."""
     return np.concatenate([R.T @ J[:3], R.T @ J[3:]])
 
 
@@ -64,7 +64,7 @@ class Pinocchio:
         self.S, self.offset = selection(full, names, {} if mjcf else followers(path))
 
     def at(self, q: Array, qd: Array) -> None:
-        """Move to a configuration q with speeds qd."""
+        """Set the configuration q and joint velocities qd."""
         self.q = pin.neutral(self.model)
         for joint, x in zip(self.joints, self.S @ q + self.offset, strict=True):
             turn = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
@@ -98,7 +98,7 @@ def _speed_index(joint_and_name: tuple) -> int:
 
 
 class Mujoco:
-    """MuJoCo's Jacobian and its derivative; body axes by turning the world's."""
+    """MuJoCo's Jacobian and its derivative; body axes by rotation of the world's."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         mjcf = path.suffix == ".xml"
@@ -110,7 +110,7 @@ class Mujoco:
         self.S, self.offset = selection(full, names, {} if mjcf else followers(path))
 
     def at(self, q: Array, qd: Array) -> None:
-        """Move to a configuration q with speeds qd."""
+        """Set the configuration q and joint velocities qd."""
         self.data.qpos[self.where] = self.S @ q + self.offset
         self.data.qvel[:] = self.S @ qd
         mujoco.mj_kinematics(self.model, self.data)
@@ -147,7 +147,7 @@ class Mujoco:
 
 
 def _from_urdf(path: Path) -> mujoco.MjModel:
-    """The kinematics of a URDF file: shapes and masses left out, no link merged into another."""
+    """Return the kinematics of a URDF file, without shapes and masses, no links merged."""
     root = ET.parse(path).getroot()
     for tag in ("mujoco", "transmission", "gazebo"):
         for element in root.findall(tag):
@@ -173,7 +173,7 @@ class Yourdfpy:
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Of the joints with a coordinate of their own; infinite for a continuous one."""
+        """Limits of the independent joints; infinite for continuous ones."""
         joints = {name: self.urdf.joint_map[name] for name in self.urdf.actuated_joint_names}
         return {
             name: (-np.inf, np.inf)

@@ -10,7 +10,7 @@ from supple.describe import Description, Joint, dh
 
 
 def random_pose(rng: np.random.Generator) -> np.ndarray:
-    """A rotation uniform enough, and a translation of at most a metre."""
+    """Return a random rotation, and a translation of at most a metre."""
     Q, _ = np.linalg.qr(rng.normal(size=(3, 3)))
     T = np.eye(4)
     T[:3, :3] = Q * np.sign(np.linalg.det(Q))
@@ -19,7 +19,7 @@ def random_pose(rng: np.random.Generator) -> np.ndarray:
 
 
 def random_tree(seed: int, n: int = 8) -> Description:
-    """Joints of every kind with limits, each below a random earlier link."""
+    """Return a tree with joints of every kind, each on a random earlier link."""
     rng = np.random.default_rng(seed)
     joints = []
     for i in range(n):
@@ -45,7 +45,7 @@ def random_tree(seed: int, n: int = 8) -> Description:
 
 
 def random_dh(seed: int, convention: str, n: int = 6) -> Description:
-    """A serial robot of turns and slides, half of its twists right angles."""
+    """Return a serial robot of revolute and prismatic joints, half of its twists right angles."""
     rng = np.random.default_rng(seed)
     table = rng.uniform(-2, 2, (n, 4))
     table[::2, 1] = rng.choice([-math.pi / 2, 0, math.pi / 2, math.pi], (n + 1) // 2)
@@ -59,16 +59,16 @@ def numbers(values: np.ndarray) -> str:
 
 
 def rpy(T: np.ndarray) -> np.ndarray:
-    """Fixed-axis roll, pitch, yaw [rad] of a pose: R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Return roll, pitch, yaw [rad] of a pose: R = Rz(yaw) Ry(pitch) Rx(roll)."""
     R = T[:3, :3]
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
-    if math.hypot(R[0, 0], R[1, 0]) < 1e-12:  # straight up or down: put all the turn in the roll
+    if math.hypot(R[0, 0], R[1, 0]) < 1e-12:  # gimbal lock: no yaw
         return np.array([math.atan2(R[0, 1] * math.copysign(1, pitch), R[1, 1]), pitch, 0.0])
     return np.array([math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])])
 
 
 def wxyz(T: np.ndarray) -> np.ndarray:
-    """The quaternion of a pose, scalar first, by the eigenvector of Bar-Itzhack's matrix."""
+    """Return the quaternion of a pose, scalar first: an eigenvector of Bar-Itzhack's matrix."""
     R = T[:3, :3]
     K = np.zeros((4, 4))
     K[0, 0] = np.trace(R)
@@ -78,7 +78,7 @@ def wxyz(T: np.ndarray) -> np.ndarray:
 
 
 def as_urdf(robot: Description) -> str:
-    """The robot as URDF; a tail becomes a fixed joint of its own."""
+    """Return the robot as URDF; child placements become fixed joints."""
     parts = [f'<link name="{name}"/>' for name in robot.links]
     for joint in robot.joints:
         middle = f"{joint.child}/moved"
@@ -103,7 +103,7 @@ def _origin(T: np.ndarray) -> str:
 
 
 def as_mjcf(robot: Description) -> str:
-    """The robot as MJCF, its root the world; a tail becomes a body of its own."""
+    """Return the robot as MJCF, its root the world; child placements become bodies."""
     types = {"revolute": "hinge", "continuous": "hinge", "prismatic": "slide"}
     inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
 

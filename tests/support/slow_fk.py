@@ -1,4 +1,4 @@
-"""The slow oracle: forward kinematics of a Description, straight from its definition."""
+"""The slow oracle: forward kinematics of a Description from its definition."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from supple.describe import Description, Joint
 
 
 def coordinates(robot: Description) -> list[Joint]:
-    """The joints that have a coordinate of their own, in the order of q."""
+    """Return the names of the independent joints, in the order of q."""
     return [joint for joint in robot.joints if joint.kind != "fixed" and joint.mimic is None]
 
 
 def motion(joint: Joint, q: float) -> np.ndarray:
-    """Turn or slide, by the exponential of the axis (Rodrigues in matrix form)."""
+    """Return the motion of a joint by the exponential of its axis (Rodrigues in matrix form)."""
     T = np.eye(4)
     if joint.kind == "prismatic":
         T[:3, 3] = q * joint.axis
@@ -25,7 +25,7 @@ def motion(joint: Joint, q: float) -> np.ndarray:
 
 
 def fk(robot: Description, q: np.ndarray) -> dict[str, np.ndarray]:
-    """T_root_x (4, 4) of every link and frame x.
+    """Return T_root_x (4, 4) of every link and frame x.
 
     T_parent_child = origin @ motion @ child_placement
     """

@@ -1,4 +1,4 @@
-"""Random robots of every shape: branches, all kinds of joints, mimics, tails, extra frames."""
+"""Random robots: branches, all kinds of joints, mimics, child placements, extra frames."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from supple.describe import Description, Frame, Joint, Mimic
 
 Array = np.ndarray
 KINDS = ("revolute", "revolute", "continuous", "prismatic", "fixed")
-TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # nearly parallel axes are the hard ones
+TILTS = (0.0, 0.0, 1e-16, 1e-12, 1e-8, 1e-4, 1.0)  # nearly parallel axes are hard
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A robot with a configuration and speeds, and what bounds its derivatives."""
+    """A robot with a configuration and joint velocities, and bounds of its derivatives."""
 
     robot: supple.Robot
     q: Array  # (n,)
@@ -36,7 +36,7 @@ class Tree:
 
     @property
     def reach(self) -> float:
-        """No frame is farther from the world's origin [m], nor from another; at least 1."""
+        """Bound of the distances of frames from the origin and each other [m]; at least 1."""
         joints, frames = self.robot.description.joints, self.robot.description.frames
         poses = [self.robot.base, *(f.placement for f in frames)]
         poses += [T for j in joints for T in (j.origin, j.child_placement)]
@@ -47,12 +47,12 @@ class Tree:
         return max(1.0, sum(np.linalg.norm(T[:3, 3]) for T in poses) + slides + offsets)
 
     def speed(self, qd: Array) -> float:
-        """The sum of all joints' speeds: each derivative in time costs at most this factor."""
+        """Sum of all joint speeds: the factor of each derivative in time."""
         return max(1.0, sum(self.gain(joint) * abs(x) for joint, x in self._moving(qd)))
 
     @property
     def rounding(self) -> float:
-        """What a chain of all the joints may lose [m or 1]: a few eps times the reach each."""
+        """Rounding error of a chain of all joints [m or 1]: a few eps times the reach each."""
         return 4 * (len(self.robot.description.joints) + 1) * np.finfo(float).eps * self.reach
 
     @staticmethod
@@ -66,7 +66,7 @@ class Tree:
 
 
 def rotation(rng: np.random.Generator, tidy: bool) -> Array:
-    """Any rotation (3, 3), or one of the 24 that keep the axes along the axes."""
+    """Return any rotation (3, 3), or one of the 24 that permute the axes."""
     if tidy:
         R = np.eye(3)[rng.permutation(3)] * rng.choice([-1.0, 1.0], 3)
     else:
@@ -75,7 +75,7 @@ def rotation(rng: np.random.Generator, tidy: bool) -> Array:
 
 
 def pose(rng: np.random.Generator, tidy: bool = False) -> Array:
-    """A pose (4, 4) within half a metre; a tidy one has right angles and zeros."""
+    """Return a pose (4, 4) within half a metre; a tidy one has right angles and zeros."""
     T = np.eye(4)
     T[:3, :3] = rotation(rng, tidy)
     T[:3, 3] = rng.uniform(-0.5, 0.5, 3) * (rng.random(3) < 0.5 if tidy else 1.0)
@@ -83,7 +83,7 @@ def pose(rng: np.random.Generator, tidy: bool = False) -> Array:
 
 
 def axis(rng: np.random.Generator, tidy: bool) -> Array:
-    """A coordinate axis, perhaps tilted by next to nothing; or any direction."""
+    """Return a coordinate axis, possibly tilted slightly, or any direction."""
     if not tidy:
         return rng.normal(size=3)
     return rng.choice([-1.0, 1.0]) * np.eye(3)[rng.integers(3)] + rng.choice(TILTS) * rng.normal(
@@ -93,7 +93,7 @@ def axis(rng: np.random.Generator, tidy: bool) -> Array:
 
 @st.composite
 def trees(draw: st.DrawFn, most: int = 9) -> Tree:
-    """Trees of up to `most` joints: hypothesis draws their shape, a seed their numbers."""
+    """Draw trees of up to `most` joints: hypothesis draws the shape, a seed the numbers."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     joints: list[Joint] = []
     leaders: list[str] = []

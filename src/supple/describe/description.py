@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -67,6 +68,12 @@ class Description:
     def __repr__(self) -> str:
         dof = sum(joint.moves and joint.mimic is None for joint in self.joints)
         return f"Description({self.name!r}: {dof} degrees of freedom, {len(self.links)} links)"
+
+    def _with_valid_tips(self, tips: tuple[str, ...]) -> Description:
+        """Return the description with other tips, without the cost of validating it again."""
+        changed = copy(self)
+        object.__setattr__(changed, "tips", tips)
+        return changed
 
     @property
     def root(self) -> str:

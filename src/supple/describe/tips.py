@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
@@ -35,26 +34,33 @@ _ROOT = ""  # the body of the root link; no joint has an empty name
 _FINGER_LENGTH = 0.5  # of the chain that carries it
 
 
-def _words(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
+class _Words:
+    """Patterns, ignoring case, that are compiled at their first use to keep the import fast."""
+
+    def __init__(self, *patterns: str) -> None:
+        self._patterns = "|".join(patterns)
+
+    def match(self, name: str) -> bool:
+        """Return whether one of the patterns occurs in a name."""
+        return re.search(self._patterns, name, re.IGNORECASE) is not None
 
 
 _TOOLS = (  # most specific first; (?![a-z]) ends a word, so that "tool0" and "tool_frame" match
-    _words(r"tcp(?![a-z])", r"tool0", r"tool_?(center|frame|tip|point|link)", r"tool$"),
-    _words(r"end_?eff", r"(^|[^a-z])eef?(?![a-z])", r"effector", r"attachment", r"pinch"),
-    _words(r"grasp", r"grip", r"hand(?!le)", r"palm", r"sole"),
-    _words(r"foot"),
+    _Words(r"tcp(?![a-z])", r"tool0", r"tool_?(center|frame|tip|point|link)", r"tool$"),
+    _Words(r"end_?eff", r"(^|[^a-z])eef?(?![a-z])", r"effector", r"attachment", r"pinch"),
+    _Words(r"grasp", r"grip", r"hand(?!le)", r"palm", r"sole"),
+    _Words(r"foot"),
 )
-_SENSORS = _words(
+_SENSORS = _Words(
     *("imu", "camera", "(^|[_:/])cam(_|$)", "optical", "laser", "lidar", "radar", "sonar", "depth"),
     *("sensor", "accelerometer", "gyro", "antenna", "led_frame", "range", "logo", "inertia"),
     *("collision", "visual", "shape", "safety_box", "force_torque", "fsr", "touch", "motor"),
 )
-_JAWS = _words("grip", "finger", "jaw", "claw")
-_FINGERS = _words("finger", "thumb", "knuckle")
+_JAWS = _Words("grip", "finger", "jaw", "claw")
+_FINGERS = _Words("finger", "thumb", "knuckle")
 _FEWEST_ARM_JOINTS = 4
-_WRIST = _words("yaw", "roll", "pitch", "rot", "wrist")
-_NOT_ARMS = _words("wheel", "caster", "rotor", "propell", "thruster")
+_WRIST = _Words("yaw", "roll", "pitch", "rot", "wrist")
+_NOT_ARMS = _Words("wheel", "caster", "rotor", "propell", "thruster")
 
 
 def with_tips(robot: Description, tips: str | Iterable[str] | None) -> Description:
@@ -65,8 +71,8 @@ def with_tips(robot: Description, tips: str | Iterable[str] | None) -> Descripti
         InputError: Not a name or a sequence of names, or none at all.
     """
     if tips is None:
-        return replace(robot, tips=default_tips(robot))
-    available = (*robot.links, *(frame.name for frame in robot.frames))
+        return robot._with_valid_tips(default_tips(robot))
+    available = dict.fromkeys((*robot.links, *(frame.name for frame in robot.frames)))
     try:
         names = (tips,) if isinstance(tips, str) else tuple(tips)
     except Exception as error:  # raised by the object's own iterator
@@ -79,14 +85,14 @@ def with_tips(robot: Description, tips: str | Iterable[str] | None) -> Descripti
     for name in each:
         if not isinstance(name, str) or name not in available:
             raise unknown_name_error("end effector", name, available)
-    return replace(robot, tips=tuple(dict.fromkeys(names)))
+    return robot._with_valid_tips(tuple(dict.fromkeys(names)))
 
 
 def default_tips(robot: Description) -> tuple[str, ...]:
     """Return the names of the default end effectors, by the rules of this module."""
     bodies = _Bodies(robot)
     ends = bodies.branch_ends()
-    arms = [end for end in ends if not _NOT_ARMS.search(end)] or ends
+    arms = [end for end in ends if not _NOT_ARMS.match(end)] or ends
     useful = [end for end in arms if not bodies.only_sensors(end)] or arms
     return tuple(bodies.frame_of(end) for end in useful)
 
@@ -118,6 +124,9 @@ class _Bodies:
                 self.depth[body] = self.depth[above] + 1
             self.links[body].append(joint.child)
         self.leaves = set(robot.leaves)
+        self.extra: dict[str, list[str]] = {}  # names of extra frames, by body
+        for frame in robot.frames:
+            self.extra.setdefault(self.body_of[frame.link], []).append(frame.name)
         # The farthest link and the largest number of joints beyond each body, children first.
         self.reach = {
             body: max(map(self.length.__getitem__, own)) for body, own in self.links.items()
@@ -141,13 +150,11 @@ class _Bodies:
     def _is_palm(self, body: str) -> bool:
         """Return whether all branches on a body are fingers of a gripper."""
         fingers = self.branches[body]
-        if body == _ROOT:
-            return False
         if len(fingers) == 1:
             name = fingers[0].name
-            named = _JAWS.search(name) and not _WRIST.search(name) and not _FINGERS.search(body)
+            named = _JAWS.match(name) and not _WRIST.match(name) and not _FINGERS.match(body)
             long = self.depth[body] >= _FEWEST_ARM_JOINTS
-            return bool(named) and long and not self.branches[name]
+            return named and long and not self.branches[name]
         return all(
             self.deepest[finger.name] <= 2 * self.depth[body]
             and self.reach[finger.name] - self.length[finger.parent]
@@ -159,22 +166,19 @@ class _Bodies:
         """Return whether a body that carries no fingers has sensors as its only leaves."""
         leaves = [link for link in self.links[body] if link in self.leaves]
         limb = _by_convention(link for link in self.links[body] if link not in self.leaves)
-        return not self.branches[body] and limb is None and all(map(_SENSORS.search, leaves))
+        return not self.branches[body] and limb is None and all(map(_SENSORS.match, leaves))
 
     def frame_of(self, body: str) -> str:
         """Return the frame of a body that serves as its end effector."""
-        links = [link for link in self.links[body] if not _SENSORS.search(link)]
+        links = [link for link in self.links[body] if not _SENSORS.match(link)]
         leaves = [link for link in links if link in self.leaves]
-        if self.branches[body] or sum(map(bool, map(_FINGERS.search, leaves))) > 1:  # a palm
-            leaves = [leaf for leaf in leaves if not _FINGERS.search(leaf)]
+        if self.branches[body] or sum(map(_FINGERS.match, leaves)) > 1:  # a palm
+            leaves = [leaf for leaf in leaves if not _FINGERS.match(leaf)]
             mounts = [joint.parent for joint in self.branches[body]]
-            mount = next(
-                (link for link in mounts if not _FINGERS.search(link)), self.links[body][0]
-            )
+            mount = next((link for link in mounts if not _FINGERS.match(link)), self.links[body][0])
         else:
             mount = self.links[body][0]
-        extra = [frame.name for frame in self.robot.frames if self.body_of[frame.link] == body]
-        named = _by_convention([*leaves, *extra])
+        named = _by_convention([*leaves, *self.extra.get(body, ())])
         if named is None and not leaves:
             named = _by_convention(link for link in links if link not in self.leaves)
         return named or (leaves[0] if leaves else mount)
@@ -185,6 +189,6 @@ def _by_convention(given: Iterable[str]) -> str | None:
     names = list(given)
     for pattern in _TOOLS:
         for name in names:
-            if pattern.search(name):
+            if pattern.match(name):
                 return name
     return None

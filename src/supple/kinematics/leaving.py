@@ -8,7 +8,7 @@ import sys
 import threading
 
 from supple import _core
-from supple.kinematics.robot import Robot
+from supple.kinematics.robot import EVERY_ROBOT
 
 _PATIENCE = 1.0  # time for other threads to finish [s]
 
@@ -27,7 +27,7 @@ def _leave() -> None:
                 if hasattr(type(value), "cache_clear"):
                     value.cache_clear()
     _core.forget()
-    for robot in list(Robot._every):
+    for robot in list(EVERY_ROBOT):
         robot._chains.clear()
     if any(thread.daemon for thread in threading.enumerate()):
         _core.set_leak_warnings(False)

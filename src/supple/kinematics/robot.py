@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
@@ -17,47 +16,16 @@ from supple.describe import Description, Frame
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, join_names, short_repr, unknown_name_error
-from supple.kinematics.arrays import (
-    FloatArray,
-    as_doubles,
-    coordinates,
-    names_of,
-    number,
-    pose,
-    real_numbers,
-)
+from supple.kinematics.arrays import FloatArray, names_of, number, pose
 from supple.kinematics.chain import AXES_BODY, AXES_WORLD, WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
+from supple.kinematics.frozen import FullConfiguration
+from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits, with_limits
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
 
-JointValues: TypeAlias = ArrayLike | Mapping[str, float] | None
-
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
-
-
-@dataclass(frozen=True)
-class FullConfiguration:
-    """The configuration of a robot before some of its joints were frozen.
-
-    Attributes:
-        names: Names of its N joints.
-        frozen: Names and positions of the frozen ones [rad or m].
-    """
-
-    names: tuple[str, ...]
-    frozen: dict[str, float]
-
-    @cached_property
-    def free(self) -> list[int]:
-        """Indices of the n joints that still move, in their order."""
-        return [i for i, name in enumerate(self.names) if name not in self.frozen]
-
-    @cached_property
-    def fixed(self) -> list[int]:
-        """Indices of the frozen joints, in the order of `frozen`."""
-        return [self.names.index(name) for name in self.frozen]
 
 
 class Robot:
@@ -108,8 +76,6 @@ class Robot:
         _full: FullConfiguration
         _tree: Tree
         _chains: dict[tuple[FrameNames, str, Sequence[str] | None], _core.Chain]
-        _every: ClassVar[WeakSet[Robot]]
-    _every = WeakSet()
 
     def __init__(self, description: Description, *, base: ArrayLike | None = None) -> None:
         """Place a description in the world.
@@ -143,7 +109,7 @@ class Robot:
             _tree=folded,
             _chains={},
         )
-        self._every.add(self)
+        EVERY_ROBOT.add(self)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Robot is immutable: cannot set {name!r}")
@@ -289,70 +255,17 @@ class Robot:
             margin: Distance by which both position limits move inwards [rad or m].
 
         Raises:
-            InputError: Not numbers of one of these shapes, a lower limit above the upper one, or a speed
-                limit that is not positive.
+            InputError: Not numbers of one of these shapes, a lower limit above the upper one, or a
+                speed limit that is not positive.
             UnknownNameError: A name that is not a joint of a configuration.
         """
-        values = {
-            "lower": self._joint_values(lower, self.lower, "lower"),
-            "upper": self._joint_values(upper, self.upper, "upper"),
-            "max_speed": self._joint_values(max_speed, self.max_speed, "max_speed"),
-        }
-        inwards = self._joint_values(margin, np.zeros(self.dof), "margin")
-        if not (inwards >= 0).all() or np.isinf(inwards).any():
-            raise InputError(f"margin must be finite and at least 0; given: {short_repr(margin)}")
-        values["lower"] = values["lower"] + inwards
-        values["upper"] = values["upper"] - inwards
-        for j, name in enumerate(self.joint_names):
-            low, high, speed = (float(values[key][j]) for key in ("lower", "upper", "max_speed"))
-            if not low <= high or low == np.inf or high == -np.inf:
-                raise InputError(
-                    f"the lower limit of {name!r} must be at most the upper one; given: {low:g} "
-                    f"and {high:g}, after the margin"
-                )
-            if not speed > 0:
-                raise InputError(f"max_speed of {name!r} must be positive; given: {speed:g}")
-        return self._changed(self._described_with(**values))
-
-    def _joint_values(self, given: JointValues, present: Matrix, what: str) -> Matrix:
-        """Return one number per joint (n,): the given ones over the present ones."""
-        if given is None:
-            return present
-        if not isinstance(given, Mapping):
-            expected = f"{what} must be a number, an array ({self.dof},) or a mapping by joint name"
-            array = as_doubles(real_numbers(given, expected))
-            if array.shape not in ((), (self.dof,)) or np.isnan(array).any():
-                raise InputError(f"{expected}; given: {short_repr(given)}")
-            return np.broadcast_to(array, (self.dof,))
-        values = present.copy()
-        for name, value in given.items():
-            if name not in self.joint_names:
-                raise unknown_name_error("joint", name, self.joint_names)
-            one = as_doubles(real_numbers(value, f"{what} of {name!r} must be a number"))
-            if one.shape != () or np.isnan(one):
-                raise InputError(f"{what} of {name!r} must be a number; given: {short_repr(value)}")
-            values[self.joint_names.index(name)] = one
-        return values
-
-    def _described_with(self, lower: Matrix, upper: Matrix, max_speed: Matrix) -> Description:
-        """Return the description with other limits (n,); only revolute joints can have limits."""
-        index = {name: j for j, name in enumerate(self.joint_names)}
-        joints = []
-        for joint in self.description.joints:
-            j = index.get(joint.name)
-            if j is not None:
-                kind = joint.kind
-                if kind == "continuous" and np.isfinite((lower[j], upper[j])).any():
-                    kind = "revolute"
-                joint = replace(
-                    joint,
-                    kind=kind,
-                    lower=float(lower[j]),
-                    upper=float(upper[j]),
-                    max_speed=float(max_speed[j]),
-                )
-            joints.append(joint)
-        return replace(self.description, joints=tuple(joints))
+        names = self.joint_names
+        low = joint_values(lower, self.lower, names, "lower")
+        high = joint_values(upper, self.upper, names, "upper")
+        inwards = joint_values(margin, np.zeros(self.dof), names, "margin")
+        low, high = moved_limits(low, high, inwards)
+        speed = joint_values(max_speed, self.max_speed, names, "max_speed")
+        return self._changed(with_limits(self.description, names, low, high, speed))
 
     # ---- configurations ------------------------------------------------------------------------
 
@@ -365,18 +278,14 @@ class Robot:
 
         Frozen joints have the positions they are frozen at. Without frozen joints it is a copy.
         """
-        q = coordinates(q, self.dof, "q")
-        full = np.empty((*q.shape[:-1], len(self._full.names)), q.dtype)
-        full[..., self._full.free] = q
-        full[..., self._full.fixed] = list(self._full.frozen.values())
-        return full
+        return self._full.full(q)
 
     def reduced_q(self, q: ArrayLike) -> FloatArray:
         """Return configurations (..., n) from configurations (..., N) of the robot before `freeze`.
 
         The inverse of `full_q`; positions of the frozen joints are ignored.
         """
-        return coordinates(q, len(self._full.names), "q")[..., self._full.free]
+        return self._full.reduced(q)
 
     def random(
         self,
@@ -612,6 +521,9 @@ class Robot:
             )
             self._chains[key] = made
         return made
+
+
+EVERY_ROBOT: WeakSet[Robot] = WeakSet()  # whose chains are released at exit
 
 
 def check_robot(given: object) -> None:

@@ -1,0 +1,46 @@
+"""Configurations of a robot with frozen joints, and of the full robot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.kinematics.arrays import FloatArray, coordinates
+
+
+@dataclass(frozen=True)
+class FullConfiguration:
+    """The configuration of a robot before some of its joints were frozen.
+
+    Attributes:
+        names: Names of its N joints.
+        frozen: Names and positions of the frozen ones [rad or m].
+    """
+
+    names: tuple[str, ...]
+    frozen: dict[str, float]
+
+    @cached_property
+    def _free(self) -> list[int]:
+        """Indices of the n joints that still move, in their order."""
+        return [i for i, name in enumerate(self.names) if name not in self.frozen]
+
+    @cached_property
+    def _fixed(self) -> list[int]:
+        """Indices of the frozen joints, in the order of `frozen`."""
+        return [self.names.index(name) for name in self.frozen]
+
+    def full(self, q: ArrayLike) -> FloatArray:
+        """Return full configurations (..., N) of reduced ones (..., n)."""
+        q = coordinates(q, len(self._free), "q")
+        full = np.empty((*q.shape[:-1], len(self.names)), q.dtype)
+        full[..., self._free] = q
+        full[..., self._fixed] = list(self.frozen.values())
+        return full
+
+    def reduced(self, q: ArrayLike) -> FloatArray:
+        """Return reduced configurations (..., n) of full ones (..., N)."""
+        return coordinates(q, len(self.names), "q")[..., self._free]

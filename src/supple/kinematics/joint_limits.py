@@ -1,0 +1,96 @@
+"""Changed joint limits of a description, given by number, array or joint name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.describe import Description
+from supple.errors import InputError, short_repr, unknown_name_error
+from supple.kinematics.arrays import as_doubles, real_numbers
+from supple.kinematics.chain import Matrix
+
+JointValues: TypeAlias = ArrayLike | Mapping[str, float] | None
+
+
+def moved_limits(lower: Matrix, upper: Matrix, margin: Matrix) -> tuple[Matrix, Matrix]:
+    """Return position limits (n,) moved inwards by a margin (n,).
+
+    Raises:
+        InputError: A margin that is negative or infinite.
+    """
+    wrong = margin[~(margin >= 0) | np.isinf(margin)]
+    if wrong.size:
+        raise InputError(f"margin must be finite and at least 0; given: {wrong[0]:g}")
+    return lower + margin, upper - margin
+
+
+def joint_values(given: JointValues, present: Matrix, names: Sequence[str], what: str) -> Matrix:
+    """Return one number per joint (n,): given ones, and the present ones of joints left out.
+
+    Args:
+        given: One number for all joints, an array (n,), a mapping by joint name, or None.
+        present: The present numbers (n,).
+        names: Names of the joints.
+        what: Name of the argument in error messages.
+
+    Raises:
+        InputError: Not numbers of one of these shapes.
+        UnknownNameError: An unknown joint.
+    """
+    if given is None:
+        return present
+    if not isinstance(given, Mapping):
+        shape = (len(names),)
+        expected = f"{what} must be a number, an array ({len(names)},) or a mapping by joint name"
+        array = as_doubles(real_numbers(given, expected))
+        if array.shape not in ((), shape) or np.isnan(array).any():
+            raise InputError(f"{expected}; given: {short_repr(given)}")
+        return np.broadcast_to(array, shape)
+    values = present.copy()
+    for name, value in given.items():
+        if name not in names:
+            raise unknown_name_error("joint", name, names)
+        expected = f"{what} of {name!r} must be a number"
+        array = as_doubles(real_numbers(value, expected))
+        if array.shape != () or np.isnan(array):
+            raise InputError(f"{expected}; given: {short_repr(value)}")
+        values[names.index(name)] = array
+    return values
+
+
+def with_limits(
+    description: Description,
+    names: Sequence[str],
+    lower: Matrix,
+    upper: Matrix,
+    max_speed: Matrix,
+) -> Description:
+    """Return a description with other limits (n,) of the named joints.
+
+    Raises:
+        InputError: A lower limit above the upper one, or a speed limit that is not positive.
+    """
+    index = {name: j for j, name in enumerate(names)}
+    joints = []
+    for joint in description.joints:
+        j = index.get(joint.name)
+        if j is not None:
+            low, high, speed = float(lower[j]), float(upper[j]), float(max_speed[j])
+            if not low <= high or low == np.inf or high == -np.inf:
+                raise InputError(
+                    f"the lower limit of {joint.name!r} must be at most the upper one; given: "
+                    f"{low:g} and {high:g}, after the margin"
+                )
+            if not speed > 0:
+                raise InputError(f"max_speed of {joint.name!r} must be positive; given: {speed:g}")
+            kind = joint.kind
+            if kind == "continuous" and np.isfinite((low, high)).any():
+                kind = "revolute"  # a continuous joint has no limits
+            joint = replace(joint, kind=kind, lower=low, upper=high, max_speed=speed)
+        joints.append(joint)
+    return replace(description, joints=tuple(joints))
