@@ -119,7 +119,7 @@ def test_asked_is_the_acceleration_of_the_task() -> None:
     arm = robot("panda")
     for k in range(1, 20):
         J, qdd = np.asarray(arm.jacobian(result.q[k])), (result.qd[k] - result.qd[k - 1]) / 0.01
-        np.testing.assert_allclose(J @ qdd, result.asked[k], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(J @ qdd, result.command[k], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("rest", [2.0, 10.0])
