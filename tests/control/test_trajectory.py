@@ -1,4 +1,4 @@
-"""A Trajectory's arrays say what happened."""
+"""The arrays of a Trajectory are true."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHTS = np.array([2.0, 1.0, 0.5, 1.0, 3.0])
 
 
 def target(t: float) -> Array:
-    """Away, and too fast at times."""
+    """A target that moves away, too fast at times."""
     return moved(pose_of("panda", Q), np.array([0.3 * t, 0.2 * np.sin(9 * t), -0.1 * t]))
 
 
@@ -70,7 +70,7 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
     ("speed", "bound", "seen"), [(1.0, 0.3, StepStatus.DAMPED), (0.2, 2.0, StepStatus.SPEED_LIMIT)]
 )
 def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: StepStatus) -> None:
-    """Each status is seen, and means what it says."""
+    """Each status occurs, and is true."""
     arm = robot("panda")
     limits = Limits.of(arm, speed=speed, max_norm=0.9, mode=mode)
 
