@@ -98,7 +98,7 @@ def device_time(
     each["target"] = targets.nbytes // len(targets)
     memory, at = solver.laid_out({name: len(targets) * size for name, size in each.items()}, stream)
     gpu.upload(at["target"], targets, stream)
-    bounds, watch = position.Bounds(*gate, 256), Stopwatch(stream)
+    bounds, watch = position.SearchOptions(*gate, 256), Stopwatch(stream)
     batches = [
         {name: at[name] + i * size for name, size in each.items()} | {"q0": 0}
         for i in range(0, len(targets), count)

@@ -62,7 +62,7 @@ class Work:
         return max(self.single / chip.single, self.double / chip.double, chain)
 
 
-def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Bounds) -> Work:
+def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.SearchOptions) -> Work:
     """The work of a batch of targets (B, k): of its parts, one after the other."""
     total = np.zeros(3)
     for part, numbers in parts(solver, targets.shape[1]):

@@ -77,7 +77,7 @@ def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
     robot = supple.load("planar3")
     J = np.asarray(robot.jacobian(motion.q[:-1])[:, :2], dtype=np.float64)
     return [
-        supple.Linearization(J[k], motion.asked[k], q=motion.q[k]) for k in np.flatnonzero(where)
+        supple.Linearization(J[k], motion.command[k], q=motion.q[k]) for k in np.flatnonzero(where)
     ]
 
 

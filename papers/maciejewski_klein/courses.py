@@ -99,7 +99,7 @@ class Runs:
                     "peak_error": error(each).max(),
                     "integral_error": error(each).sum(),
                     "max_joint_speed": norm(each.qd).max(),
-                    "max_gain": (norm(each.qd) / norm(each.asked)).max(),
+                    "max_gain": (norm(each.qd) / norm(each.command)).max(),
                 }
                 for name, each in self.moved.items()
             }

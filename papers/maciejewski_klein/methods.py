@@ -48,7 +48,7 @@ def followed(robot: Robot, start: Array, path: Array, step: Any, **how: Any) -> 
 
 def error(moved: Trajectory) -> Array:
     """Return ‖ẋ_c - J θ̇‖/‖ẋ_c‖ of each interval, eq. (37)."""
-    return norm(moved.asked - moved.velocity) / norm(moved.asked)
+    return norm(moved.command - moved.velocity) / norm(moved.command)
 
 
 def norm(vectors: Array) -> Array:

@@ -75,9 +75,9 @@ def _lost_share(runs: Runs) -> tuple[float, float]:
     """
     moved = runs.moved["filtered"]
     J = PUMA.jacobian(moved.q[:-1])
-    lost = moved.asked - moved.velocity
+    lost = moved.command - moved.velocity
     along = np.einsum("ki,ki->k", np.linalg.svd(J)[0][:, :, -1], lost)
-    unit = moved.asked / norm(moved.asked)[:, None]
+    unit = moved.command / norm(moved.command)[:, None]
     best = DLS(damping.Optimal(max_speed=MAX_GAIN))(Linearization(J, unit))
     least = norm(unit - np.einsum("kij,kj->ki", J, best))
     share = float(np.sqrt((along**2).sum() / (lost**2).sum()))

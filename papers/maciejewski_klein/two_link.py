@@ -97,7 +97,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
     )
     fastest = max(each["max_joint_speed"] for each in found.values())
     farthest = [each["max_position_error"] for each in found.values()]
-    asked = norm(np.concatenate([each.asked for each in moved.values()])) * 100
+    asked = norm(np.concatenate([each.command for each in moved.values()])) * 100
     constant = error(moved["constant"])
     smooth = max(each["max_speed_change"] for name, each in found.items() if name != "filtered")
     blocked = (

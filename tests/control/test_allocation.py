@@ -1,4 +1,4 @@
-"""A step of a Servo that is given `out` takes nothing from the heap."""
+"""A step of a Servo with `out=` allocates nothing on the heap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# Counts while a flag is set. Python's own small objects come from its arenas, not from here.
+# Counts while a flag is set. Python's small objects come from its own arenas.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -139,7 +139,7 @@ def test_no_heap_in_a_step(tmp_path: Path) -> None:
         pytest.skip("another C library")
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    assert found.pop("aware") >= 100  # it does count
+    assert found.pop("aware") >= 100  # the counter works
     assert len(found) > 20
     for name, (idle, servo) in found.items():
         assert servo == idle == 0, (name, idle, servo)

@@ -1,4 +1,4 @@
-"""Acceleration limits hold from every state that allows it, and a step that breaks them says so.
+"""Acceleration limits hold from every state that allows it; other steps report a violation.
 
 The checker knows nothing of the kernel's formulas. A state allows it if each joint, braking as hard
 as it may from this step on, comes to rest before it passes a limit that it has not passed yet, and
@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from loops import Array, robot
 from supple import Limits, Linearization, Servo, StepStatus, track
 
-ROOM = 1e-9  # states that come this near to not allowing it decide nothing
+ROOM = 1e-9  # states this close to the boundary decide nothing
 
 
 def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[float]) -> float:
-    """How much room a braking joint leaves, of position or speed; negative if it cannot stop."""
+    """Return the margin of a braking joint in position or speed; negative if it cannot stop."""
     lower, upper, most, acceleration = limits
     left, at, first = np.inf, q, True
     for dt in chain(lengths, repeat(lengths[-1])):
@@ -41,7 +41,7 @@ def margin(q: float, speed: float, lengths: Sequence[float], limits: Sequence[fl
 
 
 class SolveArguments:
-    """A step that asks for joint speeds of its own: whatever makes limits hard to keep."""
+    """A step that returns chosen joint speeds, to make limits hard to keep."""
 
     def __init__(self, each: Iterator[Array]) -> None:
         self.each = each
@@ -51,7 +51,7 @@ class SolveArguments:
 
 
 def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
-    """Full speed to one end, to the other, at random, and rest; changed now and then."""
+    """Full speed towards either end, random speeds and rest, changed at random times."""
     while True:
         kind = rng.integers(4)
         held = rng.choice([-1.0, 0.0, 1.0], n) * size
@@ -60,7 +60,7 @@ def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
 
 
 def problem(seed: int) -> tuple[Limits, Array, Array, float, np.random.Generator]:
-    """Limits of two joints, where they are, how fast, and dt: narrow and wide, inside and not."""
+    """Return limits of two joints, a state inside or outside of them, and dt."""
     rng = np.random.default_rng(seed)
     dt = 10 ** rng.uniform(-3, -1.3)
     acceleration = 10 ** rng.uniform(-0.5, 1.5, 2)
@@ -93,7 +93,7 @@ def hold(limits: Limits, lengths: Array, q: Array, qd: Array, statuses: Array) -
     assert exceeds[0, np.array(left) < -ROOM].all(), left
     assert ((statuses == StepStatus.ACCELERATION_EXCEEDED) == exceeds.any(axis=1)).all()
     assert (np.abs(qd[1:]) <= limits.max_speed).all()
-    # No step goes past a limit that was not passed before.
+    # No step crosses a limit that was not exceeded before.
     assert (q[1:] <= np.maximum(q[:-1], limits.upper))[q[:-1] <= limits.upper].all()
     assert (q[1:] >= np.minimum(q[:-1], limits.lower))[q[:-1] >= limits.lower].all()
 
@@ -119,7 +119,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 
 def uneven(kind: int, dt: float, rng: np.random.Generator) -> Array:
-    """Steps that differ: now and then a long one, or a short one, at random, and growing."""
+    """Return uneven steps: some long, some short, random and growing."""
     every = np.arange(150) % 50 == 49
     ways: list[Callable[[], Array]] = [
         lambda: np.where(every, 100 * dt, dt),
@@ -145,7 +145,7 @@ def test_accelerations_hold_in_uneven_steps(seed: int, kind: int) -> None:
 
 
 def test_the_sweep_meets_states_of_both_kinds() -> None:
-    """Otherwise the tests above would check nothing."""
+    """The tests above check something."""
     margins = []
     for seed in range(300):
         limits, q, qd, dt, _ = problem(seed)
@@ -168,7 +168,7 @@ def test_a_joint_comes_back_into_a_narrow_range_without_braking_too_hard() -> No
 
 @pytest.mark.parametrize("bound", [0.2, 1.0])
 def test_accelerations_and_the_norm_hold_together_on_the_way_back(bound: float) -> None:
-    """Several joints come back at once, and must not be faster together than the norm allows."""
+    """Several joints return at once without exceeding the bound on the norm."""
     arm, dt, a = robot("panda"), 0.01, 2.0
     middle = (arm.lower + arm.upper) / 2
     limits = Limits(middle - 0.05, middle + 0.05, arm.max_speed, np.full(7, a), max_norm=bound)
@@ -197,7 +197,7 @@ def test_a_joint_that_cannot_stop_in_time_keeps_its_limits_and_says_so() -> None
 
 
 def test_rounding_takes_no_joint_past_its_limit() -> None:
-    """q + ((upper - q)/dt) dt is above upper for some numbers: the result is not."""
+    """q + ((upper - q)/dt) dt exceeds upper for some numbers; the result does not."""
     rng, arm = np.random.default_rng(3), robot("planar2")
     past = 0
     for _ in range(300):
@@ -211,7 +211,7 @@ def test_rounding_takes_no_joint_past_its_limit() -> None:
             assert (new >= lower).all()
             assert (new <= upper).all()
             assert new == pytest.approx(end, abs=1e-14)
-            for a, b in zip(q, end, strict=True):  # the same without the last clamp, rounded once
+            for a, b in zip(q, end, strict=True):  # the same without the final clamp, rounded once
                 moved = float(Fraction((b - a) / dt) * Fraction(dt) + Fraction(a))
                 past += moved * np.sign(b) > abs(b)
     assert past > 10

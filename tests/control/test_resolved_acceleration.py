@@ -23,7 +23,7 @@ GAIN, RATE = 100.0, 20.0
 
 
 class Path:
-    """A pose that goes around and rocks, with its velocity and acceleration by formula."""
+    """Return a pose that circles and rocks, with its velocity and acceleration by formula."""
 
     def __init__(self, name: str) -> None:
         self.start = pose_of(name, AT[name])
@@ -42,7 +42,7 @@ class Path:
 
 
 def literal(name: str, path: Path, dt: float, steps: int, drifting: bool) -> Array:
-    """The same in NumPy: q (steps + 1, n).
+    """Return the same motion computed in NumPy: q (steps + 1, n).
 
     q̈ = -c q̇ + J⁺(a + k_v (v - J q̇) + k_p e - J̇q̇ + c J q̇),   q̇ += q̈ dt,   q += q̇ dt
     """
@@ -92,7 +92,7 @@ def test_it_is_the_literal_loop(name: str) -> None:
 
 @pytest.mark.parametrize("name", AT)
 def test_the_drift_matters(name: str) -> None:
-    """Without J̇q̇ the error is larger, by far."""
+    """Without J̇q̇ the error is far larger."""
     dt, steps = 0.002, 500
     mine = errors(name, followed(name, dt, steps).q, dt).max()
     without = errors(name, literal(name, Path(name), dt, steps, drifting=False), dt).max()
@@ -105,7 +105,7 @@ def worst(name: str, dt: float, **more: Any) -> float:
 
 @pytest.mark.parametrize("name", AT)
 def test_the_error_falls_with_dt(name: str) -> None:
-    """Of first order: q̇ is held for dt. The default step, which damps less with dt, gets there."""
+    """First order in dt, as q̇ is constant for dt; the default damping decreases with dt."""
     coarse, middle, fine = (worst(name, dt, step=Pseudoinverse()) for dt in (0.02, 0.01, 0.005))
     assert 1.6 < coarse / middle < 2.6
     assert 1.6 < middle / fine < 2.6
@@ -114,17 +114,17 @@ def test_the_error_falls_with_dt(name: str) -> None:
 
 
 def test_asked_is_the_acceleration_of_the_task() -> None:
-    """J q̈ + J̇q̇ is what was asked: by differences of what the frame does."""
+    """J q̈ + J̇q̇ equals the command, by differences of the frame's velocity."""
     result = followed("panda", 0.01, 20, step=Pseudoinverse())
     arm = robot("panda")
     for k in range(1, 20):
         J, qdd = np.asarray(arm.jacobian(result.q[k])), (result.qd[k] - result.qd[k - 1]) / 0.01
-        np.testing.assert_allclose(J @ qdd, result.asked[k], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(J @ qdd, result.command[k], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("rest", [2.0, 10.0])
 def test_motion_that_the_task_does_not_see_dies_away(rest: float) -> None:
-    """By (1 - rest_gain dt) in every step, where the task is still done."""
+    """By the factor (1 - rest_gain dt) in every step, while the task is still met."""
     arm, dt = robot("panda"), 0.002
     servo = Servo(arm, dt=dt, order=2, rest_gain=rest, limits=Limits.none(arm))
     q = AT["panda"]
@@ -141,7 +141,7 @@ def test_motion_that_the_task_does_not_see_dies_away(rest: float) -> None:
 
 @pytest.mark.parametrize("given", ["target", "nothing", "velocity"])
 def test_what_is_not_given_is_damped(given: str) -> None:
-    """A target alone is reached and kept, and with nothing to do the arm comes to rest."""
+    """A target alone is reached and kept; without a command the arm comes to rest."""
     arm, dt = robot("panda"), 0.005
     servo = Servo(arm, dt=dt, order=2, limits=Limits.none(arm))
     q0 = AT["panda"]
@@ -159,7 +159,7 @@ def test_what_is_not_given_is_damped(given: str) -> None:
 
 
 def test_accelerations_alone_are_followed_as_they_are() -> None:
-    """Nothing is fed back: the hand falls as asked, v = a t."""
+    """Without feedback the hand accelerates as commanded, v = a t."""
     arm, dt = robot("panda"), 1e-3
     servo = Servo(arm, PositionTask(), dt=dt, order=2, limits=Limits.none(arm))
     a = np.array([0.1, -0.2, 0.3])
@@ -170,7 +170,7 @@ def test_accelerations_alone_are_followed_as_they_are() -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
 def test_limits_hold(mode: Any) -> None:
-    """Targets that jump, speeds and accelerations that are small: all hold, and it arrives."""
+    """With jumping targets and tight limits, all limits hold and the target is reached."""
     arm, dt = robot("panda"), 0.005
     limits = Limits.for_robot(arm, max_acceleration=5.0, max_norm=1.0, mode=mode)
     servo = Servo(arm, dt=dt, order=2, limits=limits)

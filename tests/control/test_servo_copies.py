@@ -1,4 +1,4 @@
-"""A Servo can be copied and pickled, and what it refuses leaves it as it was."""
+"""A Servo can be copied and pickled, and rejected input leaves it unchanged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make(name: str, **more: Any) -> Servo:
 
 
 def walk(servo: Servo, q: Array, count: int) -> Array:
-    """Where it goes, and everything that it says, at each step."""
+    """Return the position and all reports of a Servo at each step."""
     said = []
     for k in range(count):
         q = servo(q, TWIST * np.sin(0.1 * k), pose_of("panda", Q + 0.2))
@@ -66,7 +66,7 @@ def walk(servo: Servo, q: Array, count: int) -> Array:
 
 
 def state(servo: Servo) -> Array:
-    """Everything that a Servo says of its last step."""
+    """Return all reports of a Servo about its last step."""
     seen = servo.linearization
     numbers = [
         [servo.lambda2, servo.status],
@@ -115,7 +115,7 @@ def test_copies_do_not_disturb_each_other() -> None:
 
 
 def test_a_copy_takes_what_the_original_takes() -> None:
-    """One task, or a sequence of them; a subclass and what it was given besides."""
+    """One task or a sequence of tasks; a subclass and its own attributes."""
 
     class Named(Servo):
         def __init__(self, name: str) -> None:
@@ -151,7 +151,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
-    """What is huge is refused by some steps alone: by those whose result is not finite."""
+    """Huge input is rejected only by steps whose result is not finite."""
     servo, other = make(name), make(name)
     walk(servo, Q, 10)
     walk(other, Q, 10)
@@ -173,7 +173,7 @@ def test_what_is_refused_leaves_a_servo_as_it_was(name: str) -> None:
 
 
 def test_a_twist_that_is_too_large_is_refused() -> None:
-    """So that the law above is about more than shapes and NaN."""
+    """The law above covers more than shapes and NaN."""
     with pytest.raises(InputError, match="finite number"):
         make("default")(*BAD["huge twist"])
 
@@ -205,7 +205,7 @@ def test_a_step_of_ones_own_that_fails_leaves_a_servo_as_it_was(wrong: str) -> N
 
 
 def test_a_step_of_ones_own_that_overflows_is_not_the_step_before() -> None:
-    """Its speeds are finite, where they lead is not; so it is refused and forgotten."""
+    """Finite speeds that lead to a position that is not finite are rejected and forgotten."""
     arm = robot("panda")
 
     def step(linearization: Linearization) -> Array:

@@ -1,4 +1,4 @@
-"""A Servo as it comes: each joint's own limits and nothing hidden, on robot files as they come."""
+"""A Servo with its defaults: each joint's own limits and no hidden bound, on unmodified files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Finder = Callable[[str, str], Path]
 DATA = ("cmeel.prefix", "share/example-robot-data/robots/")
 SPEED, DT = 0.3, 0.002  # [m/s], [s]
 
-# A gripper's finger, or a lift, is by far the slowest joint of each.
+# A gripper finger or a lift is by far the slowest joint of each.
 FILES = {
     "panda": ("panda_description/urdf/panda.urdf", "panda_hand_tcp"),
     "pr2": ("pr2_description/urdf/pr2.urdf", "r_gripper_tool_frame"),
@@ -28,7 +28,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
-    """They do if some q̇ inside them does it: the shortest, or the shortest in shares of speed."""
+    """The limits allow it if the shortest q̇, or the shortest relative to max_speed, is inside."""
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
     servo = Servo(arm, frame=frame, dt=DT)
@@ -79,7 +79,7 @@ def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: floa
 
 
 def test_the_default_damping_is_of_the_frames_that_the_tasks_move() -> None:
-    """The other branch of a robot, and how far a base slides, make no difference to it."""
+    """The other branch of a robot, and the range of a base, make no difference."""
     body = supple.load("y")
     here, all_tips = Servo(body, body.tips[0], dt=DT), damping.Curvature.for_robot(body, dt=DT)
     assert here.step.rule == damping.Curvature.for_robot(body, body.tips[0], dt=DT)  # type: ignore[union-attr]
@@ -120,7 +120,7 @@ def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, hig
 
 @pytest.mark.parametrize("dt", [0.001, 0.1, 0.5, 4.0])
 def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float) -> None:
-    """10/s, or all the way in one step where that is less: more would swing about the target."""
+    """10/s, or 1/dt if that is smaller: a larger gain would overshoot the target."""
     arm = robot("planar2")
     servo = Servo(arm, PostureTask(), dt=dt)
     assert servo.gain == min(10.0, 1 / dt)
@@ -128,7 +128,7 @@ def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float)
     off = np.abs(q - target)
     for _ in range(20):
         new = servo(q, target=target)
-        assert ((new - target) * (q - target) >= -1e-12).all()  # never beyond it
+        assert ((new - target) * (q - target) >= -1e-12).all()  # never beyond the target
         q = new
     assert (np.abs(q - target) <= off * max(1 - 10 * dt, 0.0) ** 20 + 1e-12).all()
     motion = track(

@@ -1,4 +1,4 @@
-"""What is wrong is refused by name, and changes nothing."""
+"""Wrong input is named in the error, and changes nothing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", CALLS)
 def test_bad_arguments_of_a_step(name: str, order: int) -> None:
-    """Named, and the servo is as it was: the next step is the one it would have made."""
+    """The error names it, and the next step of the servo is the same as without it."""
     bad, good = servo(order=order), servo(order=order)
     before = bad.qd
     for wrong in CALLS[name]:
@@ -102,7 +102,7 @@ def far_away(lin: Any) -> Array:
     DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)), far_away,
 ], ids=without_addresses)  # fmt: skip
 def test_a_wish_that_numbers_cannot_hold(step: Any) -> None:
-    """Refused; what was remembered is forgotten, the speeds are not, and nothing is NaN later."""
+    """It is rejected; the memory is reset, the speeds are not, and nothing is NaN later."""
     arm = robot("panda")
     bad = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
     bad(Q, TWIST)
@@ -262,7 +262,7 @@ def test_a_criterion_that_returns_nonsense(gradient: Any) -> None:
         loop(Q, TWIST)
 
 
-# ---- what may be given -------------------------------------------------------------------------
+# ---- accepted input ----------------------------------------------------------------------------
 
 
 def test_lists_floats_and_strides_are_fine() -> None:
@@ -278,7 +278,7 @@ def test_lists_floats_and_strides_are_fine() -> None:
 
 
 def test_arrays_and_lists_are_the_same_numbers() -> None:
-    """Whether the compiled code takes them as they are or Python makes them: for every task."""
+    """Whether the compiled code reads them or Python converts them, for every task."""
     T = pose_of("panda", Q + 0.1)
     given: list[tuple[Any, Array, Array]] = [
         (PoseTask(), TWIST, T),
@@ -315,7 +315,7 @@ def test_out_may_be_q_itself() -> None:
 
 
 def test_a_pose_that_is_slightly_off_is_straightened() -> None:
-    """As everywhere: the same as in `track`, and as for lists."""
+    """The same as in `track`, and as for lists."""
     T = pose_of("panda", Q + 0.1)
     T[:3, :3] *= 1 + 3e-7
     np.testing.assert_allclose(
@@ -339,7 +339,7 @@ def test_it_says_what_it_is_and_did(step: Any) -> None:
 
 
 def test_many_servos_in_many_threads() -> None:
-    """Each belongs to one thread; together they do what each does alone."""
+    """Each belongs to one thread; together they do the same as alone."""
     arm = robot("panda")
 
     def walk(seed: int) -> Array:

@@ -1,4 +1,4 @@
-"""Limits hold in every step of every motion, and the step inside them is the best there is."""
+"""Limits hold in every step of every motion, and the step inside them is optimal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = ("exact", "scale")
 
 
 def some_limits(name: str, mode: Any, acceleration: float, **more: Any) -> Limits:
-    """The robot's own, with speeds and positions where it has none; one joint is left free."""
+    """Return the robot's own limits, completed where it has none; one joint is left free."""
     arm = robot(name)
     own = {
         "lower": np.where(np.isfinite(arm.lower), arm.lower, -2.0),
@@ -32,7 +32,7 @@ def some_limits(name: str, mode: Any, acceleration: float, **more: Any) -> Limit
 
 
 def wishes(name: str, seed: int) -> Any:
-    """Twists and targets that jump, far beyond what a robot can do, changed now and then."""
+    """Twists and targets that jump far beyond the robot's abilities, changed at random times."""
     arm, rng = robot(name), np.random.default_rng(seed)
     tips = len(arm.tips)
     for k in itertools.count():
@@ -66,14 +66,14 @@ STEPS: dict[str, Any] = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("acceleration", [math.inf, 8.0])
 def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: float) -> None:
-    """Positions, speeds, accelerations and the norm, at singularities and for wild wishes."""
+    """Positions, speeds, accelerations and the norm, at singularities and for wild commands."""
     steps = 60 if name == "double_y" else 200
     for seed, (bound, dt) in enumerate([(math.inf, 0.02), (1.2, 0.02), (0.4, 0.003)]):
         limits = some_limits(name, mode, acceleration, max_norm=bound)
         step = list(STEPS.values())[seed % 4]
         servo = Servo(robot(name), dt=dt, limits=limits, step=step)
         q = somewhere(name, seed)
-        q[2:4] = 0.0  # singular, for many of them
+        q[2:4] = 0.0  # singular, for many robots
         q = np.clip(q, limits.lower, limits.upper)
         before = np.zeros(len(q))
         for _, wish in zip(range(steps), wishes(name, seed), strict=False):
@@ -96,13 +96,13 @@ def test_a_random_walk_keeps_every_limit(name: str, mode: str, acceleration: flo
 def test_a_robot_that_starts_outside_comes_back(
     name: str, mode: str, acceleration: float, bound: float
 ) -> None:
-    """No joint ever goes farther out, whatever is asked; in the end all are inside and stay."""
+    """No joint ever moves farther out, whatever the command; finally all are inside and stay."""
     limits = some_limits(name, mode, acceleration, max_norm=bound)
     servo = Servo(robot(name), dt=0.02, limits=limits)
     rng = np.random.default_rng(5)
     q = somewhere(name)
     out = rng.random(len(q)) < 0.6
-    out[0] = False  # it has no limits
+    out[0] = False  # this joint has no limits
     beyond = np.where(rng.random(len(q)) < 0.5, limits.lower - 0.4, limits.upper + 0.4)
     q[out] = beyond[out]
     away = outside(limits, q)
@@ -117,7 +117,7 @@ def test_a_robot_that_starts_outside_comes_back(
 
 
 def test_a_joint_that_is_too_fast_to_stop_is_stopped() -> None:
-    """Positions and speeds hold, the acceleration gives way."""
+    """Limits of position and speed hold, that of acceleration does not."""
     arm = robot("planar2")
     limits = Limits(np.full(2, -1.0), np.full(2, 1.0), np.full(2, 3.0), np.full(2, 1.0))
     servo = Servo(arm, dt=0.01, limits=limits)
@@ -158,7 +158,7 @@ def test_the_step_in_the_box_is_the_best_there_is(
         (math.inf, 1.0), (None, rng.uniform(0.3, 3.0, arm.dof)), (None, rng.uniform(0.5, 2.0, 6))
     ):
         if bound < math.inf and (joints is not None or order == 2):
-            continue  # shortened, or damped about a q̇ that goes on, instead
+            continue  # shortened, or damped about the current q̇, instead
         limits = some_limits(name, "exact", acceleration, max_norm=bound)
         step = WeightedDLS(damping.Constant(1e-3), task, joints)
         servo = Servo(arm, dt=dt, limits=limits, step=step, order=order)
@@ -172,7 +172,7 @@ def test_the_step_in_the_box_is_the_best_there_is(
             lin = servo.linearization
             J, e = C[:, None] * lin.J, C * lin.e
             x = servo.qd
-            if order == 2:  # x = q̇ + dt q̈, and q̈ + rest_gain q̇ is what the step is
+            if order == 2:  # x = q̇ + dt q̈, and the step is q̈ + rest_gain q̇
                 rest = 20.0
                 box = tuple((end - before) / dt + rest * before for end in box)
                 x = (x - before) / dt + rest * before
@@ -182,7 +182,7 @@ def test_the_step_in_the_box_is_the_best_there_is(
 
 
 def test_scaling_keeps_the_direction_of_motion() -> None:
-    """In mode "scale" q̇ is the unlimited one, shorter."""
+    """In mode "scale" q̇ is the unlimited one, scaled down."""
     arm, step = robot("panda"), DLS(damping.Constant(1e-4))
     servo = Servo(arm, dt=0.01, step=step, limits=Limits.for_robot(arm, mode="scale", max_norm=2.0))
     free = Servo(arm, dt=0.01, step=step, limits=Limits.none(arm))
@@ -199,7 +199,7 @@ def test_scaling_keeps_the_direction_of_motion() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("joints", [None, np.linspace(0.5, 2, 7)])
 def test_what_the_norm_takes_away_is_told(mode: Any, joints: Array | None) -> None:
-    """A step that was made shorter does not say that the task is done as asked."""
+    """A step that was shortened does not report that it follows the task."""
     arm = robot("panda")
     limits = Limits(*(Limits.none(arm).__dict__[k] for k in FIELDS), max_norm=0.1, mode=mode)
     step = WeightedDLS(damping.Constant(0.0), None, joints)
@@ -218,7 +218,7 @@ FIELDS = ("lower", "upper", "max_speed", "max_acceleration")
 
 @pytest.mark.parametrize("mode", MODES)
 def test_limits_hold_for_every_way_to_decide(mode: Any) -> None:
-    """With criteria, priority, weights and a step of one's own."""
+    """With objectives, priority, weights and a user's step."""
     arm = robot("panda")
     rest = RestPosture(np.full(7, 9.0))  # out of reach
     damped = DLS(damping.Constant(1e-3))

@@ -1,4 +1,4 @@
-"""`servo.explain()` describes the step that was taken: its speeds, its damping, what held it."""
+"""`servo.explain()` describes the last step: its speeds, its damping, the limits that acted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIMITS = {
 
 
 def check(servo: Servo, report: Report, before: Array, order: int, dt: float) -> None:
-    """The report's numbers against those of the last step, worked out anew."""
+    """Compare the report with the last step, computed independently."""
     lin = servo.linearization
     done = servo.qd if order == 1 else (servo.qd - before) / dt + servo._rest_gain * before
     assert report.speed == pytest.approx(np.linalg.norm(servo.qd), rel=1e-12)
@@ -75,7 +75,7 @@ def test_a_report_has_the_numbers_of_the_step_taken(name: str, limits: str, orde
 
 
 def test_what_is_not_limited_is_explained_as_before_it_is_taken() -> None:
-    """Then the step is the one that `supple.explain` describes."""
+    """Without limits the step is the one that `supple.explain` describes."""
     from supple import explain
 
     servo = Servo(robot("ur5e"), dt=0.01, step=DLS(damping.Constant(0.05)))

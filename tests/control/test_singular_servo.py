@@ -1,4 +1,4 @@
-"""At singularities: bounded, never NaN, and out of them where there is a way."""
+"""At singularities: bounded, never NaN, and out of them where possible."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ STEPS: dict[str, Any] = {
 
 
 def jacobian(name: str, q: Array) -> Array:
-    """Of the end frame; of a planar arm the rows that it is for."""
+    """Return the task of the end effector; for a planar arm, its rows in the plane."""
     J = np.asarray(robot(name).jacobian(q))
     return J[:2] if name == "planar2" else J
 
 
 def lost(name: str, q: Array) -> Array:
-    """The unit twist that the robot can do least."""
+    """Return the unit twist along the weakest singular direction."""
     u = np.linalg.svd(jacobian(name, q))[0][:, -1]
     return np.concatenate([u, np.zeros(6 - len(u))])
 
@@ -47,7 +47,7 @@ def wish(name: str, twist: Array) -> Array:
 @pytest.mark.parametrize("place", SINGULAR)
 @pytest.mark.parametrize("way", STEPS)
 def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
-    """Along the lost direction, across it, and both: finite and bounded by max_norm."""
+    """Along the singular direction, across it, and both: finite and bounded by max_norm."""
     name, q0 = SINGULAR[place]
     assert sigma(name, q0) < 1e-12
     arm, least = robot(name), lost(name, q0)
@@ -67,7 +67,7 @@ def test_a_start_exactly_at_a_singularity(place: str, way: str) -> None:
 def test_a_target_beside_a_singularity_is_reached_out_of_it(
     place: str, way: str, side: int
 ) -> None:
-    """The pose of a configuration nearby, where nothing is lost, in all directions at once."""
+    """The target is the pose of a nearby regular configuration, in all directions at once."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
     away = 0.25 * np.sin(np.arange(arm.dof) + 1.0)
@@ -82,7 +82,7 @@ def test_a_target_beside_a_singularity_is_reached_out_of_it(
 
 
 def test_a_stretched_arm_folds_for_a_target_inside() -> None:
-    """Off its line; on it there is nothing that says to which side, and the arm may stay."""
+    """Off its line; on it neither side is preferred, and the arm may stay."""
     arm = robot("planar2")
     reach = float(pose_of("planar2", np.zeros(2))[0, 3])
     servo = Servo(arm, PositionTask(rows=("x", "y")), dt=0.01, limits=Limits.none(arm))
@@ -98,7 +98,7 @@ def test_a_stretched_arm_folds_for_a_target_inside() -> None:
 @pytest.mark.parametrize("way", ["default", "optimal", "constant", "filtered"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -> None:
-    """The target's path goes exactly through the singular pose, about an axis that is not lost.
+    """The target passes exactly through the singular pose, about a regular axis.
 
     Speeds stay below Δ, and the error comes back to small.
     """
@@ -113,7 +113,7 @@ def test_a_line_through_the_wrist_singularity(name: str, way: str, order: int) -
 
     delta, step = 3.0, STEPS[way]
     if order == 2 and way == "optimal":
-        step = DLS(damping.Optimal(100.0))  # it bounds accelerations then
+        step = DLS(damping.Optimal(100.0))  # which bounds accelerations here
     limits = Limits.for_robot(arm, max_norm=delta)
     result = track(
         arm, start, target=target, dt=0.01, duration=7.0, step=step, limits=limits, order=order
@@ -139,7 +139,7 @@ def test_the_undamped_step_is_bounded_by_the_limits_alone() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_jacobian_of_zeros(order: int) -> None:
-    """A frame that does not move: nothing happens, and nothing fails."""
+    """A frame that no joint moves: nothing happens, and nothing fails."""
     arm = robot("panda")
     base = PoseTask("panda_link0")
     for step in STEPS.values():
@@ -152,7 +152,7 @@ def test_a_jacobian_of_zeros(order: int) -> None:
 
 @pytest.mark.parametrize("place", ["ur5e wrist", "puma560 wrist", "stanford wrist", "panda"])
 def test_a_twist_leads_out_of_a_singularity(place: str) -> None:
-    """Along what it lacks, with a little across: σ_min grows."""
+    """Along the singular direction, with a small part across: σ_min grows."""
     name, q0 = SINGULAR[place]
     arm = robot(name)
     across = np.linspace(1, 2, 6)

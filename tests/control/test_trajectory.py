@@ -1,4 +1,4 @@
-"""A Trajectory's arrays say what happened."""
+"""The arrays of a Trajectory are true."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = np.array([2.0, 1.0, 0.5, 1.0, 3.0])
 
 
 def target(t: float) -> Array:
-    """Away, and too fast at times."""
+    """A target that moves away, too fast at times."""
     return moved(pose_of("panda", Q), np.array([0.3 * t, 0.2 * np.sin(9 * t), -0.1 * t]))
 
 
@@ -45,7 +45,7 @@ def test_arrays_have_their_shapes(order: int) -> None:
     K, n, m = 100, 7, 5
     shapes = {
         "t": (K + 1,), "q": (K + 1, n), "qd": (K, n), "lambda2": (K,), "sigma_min": (K,),
-        "asked": (K, m), "velocity": (K, m), "error": (K, m), "active": (K, n), "status": (K,),
+        "command": (K, m), "velocity": (K, m), "error": (K, m), "active": (K, n), "status": (K,),
     }  # fmt: skip
     for name, shape in shapes.items():
         array = getattr(result, name)
@@ -72,7 +72,7 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
         if order == 1:
             shift = np.asarray(target(result.t[k + 1]) - target(result.t[k]))[:3, 3] / 0.01
             asked = 10 * e / WEIGHTS + np.concatenate([shift, [0, 0]])
-            np.testing.assert_allclose(result.asked[k], asked, rtol=0, atol=1e-11)
+            np.testing.assert_allclose(result.command[k], asked, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("mode", ["exact", "scale"])
@@ -80,7 +80,7 @@ def test_arrays_agree_with_each_other_and_the_robot(order: int) -> None:
     ("speed", "bound", "seen"), [(1.0, 0.3, StepStatus.DAMPED), (0.2, 2.0, StepStatus.SPEED_LIMIT)]
 )
 def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: StepStatus) -> None:
-    """Each status is seen, and means what it says."""
+    """Each status occurs, and is true."""
     arm = robot("panda")
     limits = Limits.for_robot(arm, speed_factor=speed, max_norm=0.9, mode=mode)
 
@@ -95,7 +95,7 @@ def test_active_and_status_agree(mode: Any, speed: float, bound: float, seen: St
     np.testing.assert_array_equal(result.status == StepStatus.SPEED_LIMIT, held)
     following = result.status == StepStatus.FOLLOWING
     assert not result.lambda2[following].any()
-    missed = np.linalg.norm(result.velocity - result.asked, axis=1)
+    missed = np.linalg.norm(result.velocity - result.command, axis=1)
     assert following.any()
     assert (missed[following] < 1e-9).all()
     assert (result.status == seen).any()

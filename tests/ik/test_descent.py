@@ -1,4 +1,4 @@
-"""Laws of the descent: any damping rule, on lanes and in double; no joint moves farther at once."""
+"""Laws of the search: any damping rule, on lanes and in double; joint displacements are bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 
 def rules(robot: supple.Robot) -> list[KernelRule]:
-    """Every rule that the kernel has, as it comes, and one that gives way along a direction."""
+    """Every damping rule of the kernel with defaults, and one with a direction."""
     own = Region.for_robot(robot)
     away = Region(100 * own.lambda2_max, 10 * own.size, direction=(1, 1, 0, 0, 0, 2))
     newton = damping.Optimal(0.8, newton=True)
@@ -31,7 +31,7 @@ def rules(robot: supple.Robot) -> list[KernelRule]:
 def descended(
     robot: supple.Robot, T: Array, q: Array, rule: KernelRule, max_step: float
 ) -> tuple[Array, int]:
-    """The descent from q as it is written down: DLS of the joints that may move, kept inside."""
+    """The search from q in NumPy: DLS of the free joints, clipped to the limits."""
     before, iterations = None, 0
     while True:
         lin = PoseTask().linearize(robot, q, T)
@@ -40,7 +40,7 @@ def descended(
         wish = lin.J.T @ lin.e
         held = ((q <= robot.lower) & (wish < 0)) | ((q >= robot.upper) & (wish > 0))
         free = Linearization(np.where(held, 0, lin.J), lin.e, before=before)
-        dq = np.where(held, 0, DLS(rule, "svd")(free))  # (LAPACK's zeros are not quite)
+        dq = np.where(held, 0, DLS(rule, "svd")(free))  # (LAPACK's zeros are rounded)
         before = Linearization(free.J, free.e)
         dq *= min(1.0, max_step / np.abs(dq).max())
         q, iterations = np.clip(q + dq, robot.lower, robot.upper), iterations + 1
@@ -51,13 +51,13 @@ def descended(
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
 def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | None) -> None:
     ends, away = PANDA.random(12, seed=21), np.random.default_rng(3).normal(size=(12, 7))
-    ends[6:, 3] = PANDA.upper[3]  # towards a limit, and some from it
+    ends[6:, 3] = PANDA.upper[3]  # towards a limit, and some away from it
     begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
     compared = 0
     for T, q0 in zip(PANDA.fk(ends), begin, strict=True):
         found = solve(PANDA, T, q0=q0, prefer="fast", damping=rule, max_step=max_step)
         hold(PANDA, T, found)
-        if found.restarts:  # it got nowhere from there
+        if found.restarts:  # the first seed failed
             continue
         q, iterations = descended(PANDA, T, q0, rule, max_step or 1.0)
         compared += 1
@@ -89,7 +89,7 @@ def test_what_a_rule_remembers_is_of_its_own_start(rule: KernelRule) -> None:
 
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
 def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
-    T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # stretched out: rank 5
+    T = np.repeat(PANDA.fk(np.zeros(7))[None], 3, axis=0)  # singular: rank 5
     T[1:, 2, 3] += 0.05, 4.0
     for found in (
         solve(PANDA, T, damping=rule, max_seeds=8),
@@ -100,7 +100,7 @@ def test_never_a_nan_at_singular_poses_and_beyond(rule: KernelRule) -> None:
 
 
 def test_the_default_is_the_norm_of_the_error() -> None:
-    # λ² = 0.005 reach ‖e‖, the reach being that of the frames from their middle.
+    # λ² = 0.005 reach ‖e‖, with the largest distance of the frame from its mean as reach.
     robot = PANDA
     rule = compile_problem(robot, None).rule
     assert isinstance(rule, damping.ErrorNorm)

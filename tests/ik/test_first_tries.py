@@ -1,4 +1,4 @@
-"""What people try first works, or says what to do."""
+"""First attempts of a new user work, or the error says what to do."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_was_chosen_cannot_be_set_later() -> None:
 
 
 def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
-    """Joints that are held make the others faster: not beyond Δ."""
+    """Joints at their limits make the others faster, but not beyond Δ."""
     robot = supple.load("panda")
     q = robot.neutral()
     q[3] = robot.upper[3]
@@ -66,7 +66,7 @@ def test_optimal_damping_keeps_its_bound_at_limits_too() -> None:
 
 
 def test_a_servo_in_a_cycle_is_collected() -> None:
-    """A user's step whose globals hold the Servo: nothing is left when both are gone."""
+    """A user's step whose globals hold the Servo: both are freed together."""
     script = """
 import gc, numpy as np, supple
 robot = supple.load("ur5e")

@@ -1,4 +1,4 @@
-"""`solve` is an object of the extension; to whoever asks it is the function that it stands for."""
+"""`solve` is an object of the extension, and is introspected as the function that it wraps."""
 
 from __future__ import annotations
 

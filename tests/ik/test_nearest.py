@@ -1,4 +1,4 @@
-"""Laws of the answer nearest to a start: which one is taken, and what is done with it then."""
+"""Laws of the solution nearest to a seed: how it is chosen and refined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HAND = PositionTask(rows=("x", "y"))
 @pytest.mark.parametrize("length", [2.0**-20, 0.5, 4.0, 2.0**25])
 @pytest.mark.parametrize("pinned", [False, True])
 def test_the_length_of_an_axis_target_does_not_matter(pinned: bool, length: float) -> None:
-    """A power of two changes no bit: of the axis alone, and of one beside a position."""
+    """The length of an axis target, a power of two, changes no bit, alone and beside a position."""
     robot = supple.load("panda")
     axis, position = AxisTask("panda_link8", (1, 0, 0)), PositionTask("panda_link8")
     for T in robot.fk(robot.random(20, seed=41), "panda_link8"):
@@ -43,7 +43,7 @@ def test_an_answer_beside_the_start_is_not_compared() -> None:
 def test_a_singular_target_beside_the_start_is_reached_from_the_start(
     name: str, joint: int
 ) -> None:
-    """Where a damped descent stops short of it Newton's method goes on, and no other start does."""
+    """Where the damped search stalls, Newton's method continues, without another seed."""
     robot, rng, slow = supple.load(name), np.random.default_rng(42), damping.Constant(0.1)
     for q in 0.6 * robot.random(60, seed=43):
         q[joint] = 0.0
@@ -56,7 +56,7 @@ def test_a_singular_target_beside_the_start_is_reached_from_the_start(
 
 
 def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> None:
-    """Its own closest pose is taken only if it is hardly less close: 1.2 times the square."""
+    """The closest pose from q0 is taken if its squared error is at most 1.2 times the smallest."""
     robot, hand = supple.load("panda"), PositionTask("panda_link8")
     p = robot.fk(robot.random(40, seed=46))[:, :3, 3]
     p *= (1.5 / np.linalg.norm(p, axis=1))[:, None]
@@ -69,7 +69,7 @@ def test_out_of_reach_the_start_does_not_lead_to_a_pose_much_farther_off() -> No
 
 
 def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
-    """From a solution along the solutions to where ‖q - q0‖ is locally least, in NumPy."""
+    """Move along the solutions to a local minimum of ‖q - q0‖, in NumPy."""
     for _ in range(2000):
         J = robot.jacobian(q)[:2]
         back = np.linalg.pinv(J) @ (p - robot.fk(q)[:3, 3])[:2]
@@ -82,7 +82,7 @@ def drawn(robot: supple.Robot, q: Array, p: Array, q0: Array) -> Array:
 
 
 def test_the_nearest_answer_is_drawn_nearer_as_far_as_the_task_leaves_freedom() -> None:
-    """Where the answer is not beside q0, no motion along the solutions makes the move smaller."""
+    """If the solution is not next to q0, no motion along the solutions comes closer to q0."""
     robot = supple.dh([(1.0, 0, 0, 0), (0.8, 0, 0, 0), (0.5, 0, 0, 0)])
     rng, count = np.random.default_rng(44), 0
     for q, q0 in rng.uniform(-2.5, 2.5, (40, 2, 3)):

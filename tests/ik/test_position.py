@@ -1,4 +1,4 @@
-"""Laws of solve: what is called converged is, inside the limits, on every robot and lane."""
+"""Laws of solve: converged solutions meet the target inside the limits, on every robot and lane."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_same_call_gives_the_same_bits_again() -> None:
 
 
 def test_what_was_solved_before_does_not_matter() -> None:
-    # Nor where the one start there may be has failed, and lanes have not run.
+    # Nor if the only seed has failed before the lanes run.
     robot = supple.load("panda")
     reachable = robot.fk(robot.random(20, seed=17))
     beyond = robot.fk(robot.random(seed=18))
@@ -146,7 +146,7 @@ def test_the_boundary_of_the_workspace(name: str) -> None:
         hold(robot, T5, beyond, *gate)
         assert (beyond.status == SolveStatus.UNREACHABLE).all()
         far, off = apart(robot.fk(beyond.q), T0)
-        nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05  # the known was not
+        nearer = np.hypot(beyond.position_error, beyond.rotation_error) < 0.05  # else not known
         assert (((far < 1e-3) & (off < 1e-2)) | nearer).mean() >= 0.99
 
 
@@ -175,7 +175,7 @@ def test_the_closest_pose_moves_with_the_target(name: str) -> None:
 def test_a_weight_trades_position_for_orientation() -> None:
     robot = supple.load("panda")
     _, T0, _ = boundary(robot, 1)
-    far = T0[0] @ np.diag([1.0, -1.0, -1.0, 1.0])  # at the edge, and the hand turned back
+    far = T0[0] @ np.diag([1.0, -1.0, -1.0, 1.0])  # at the edge, with the hand reversed
     far[:3, 3] = T0[0, :3, 3]
     near, between, straight = (
         solve(robot, far, tasks=supple.PoseTask(robot.tips[0], length=length))
@@ -185,7 +185,7 @@ def test_a_weight_trades_position_for_orientation() -> None:
     assert near.rotation_error > between.rotation_error > straight.rotation_error
 
 
-# ---- starts and choices --------------------------------------------------------------------------
+# ---- seeds and preferences -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14"])
@@ -214,7 +214,7 @@ def test_nearest_is_no_farther_than_the_others() -> None:
         moves = np.abs(every.q - q0).max(axis=1)
         assert (solve(robot, target, q0=q0).q == q).all()
         better += np.abs(q - q0).max() <= moves.min() + 1e-3
-    assert better >= 75  # the nearest of eight: not always that of all
+    assert better >= 75  # the nearest of eight, not always of all
 
 
 def test_several_solutions_are_distinct_and_verified() -> None:
@@ -263,7 +263,7 @@ def test_shapes(shape: tuple[int, ...]) -> None:
         assert np.shape(getattr(found, name)) == shape
 
 
-# ---- what must not matter ------------------------------------------------------------------------
+# ---- invariances ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ratio", [1e-6, 1e-3, 1e3, 1e6])
@@ -287,11 +287,11 @@ def test_units_of_length_do_not_matter(unit: float) -> None:
     assert found.restarts.mean() < 3
 
 
-# ---- near a start --------------------------------------------------------------------------------
+# ---- near a seed ---------------------------------------------------------------------------------
 
 
 def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
-    # One step from q0 leads past it: the next answer on that way is 1.3 rad away.
+    # One step from q0 overshoots: the next solution in that direction is 1.3 rad away.
     robot = supple.load("iiwa14")
     q0 = np.array([0.058, -0.4727, -1.0353, -0.5692, 1.5616, 0.3536, -3.0467])
     x = np.array([1.2252, -0.1554, -0.7743, 0.5813, -0.2789, 0.7251, -2.5215])
@@ -299,8 +299,8 @@ def test_an_answer_near_the_start_is_found_if_there_is_one() -> None:
 
 
 def test_beside_the_workspace_joints_do_not_jump_for_little() -> None:
-    # 30 cm beyond the boundary and along it, each from the answer before. Another branch may be a
-    # little closer there: that is no reason to leave one's own while it goes on.
+    # 30 cm beyond the boundary and along it, each from the solution before. Another branch may be a
+    # little closer there, which does not justify leaving the current one.
     robot = supple.load("panda")
     _, T0, T5 = boundary(robot, 4, seed=2)
     u = (T5 - T0)[:, :3, 3] / 0.05

@@ -1,4 +1,4 @@
-"""The edges of solve: what is asked of a criterion, when time begins, what may stand where."""
+"""Edge cases of solve: preferences, the fast path, time limits and types of arguments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAR[:3, 3] += 5
 
 
 class Prepared:
-    """A criterion that remembers what it was asked about."""
+    """A preference that records its arguments."""
 
     def __init__(self) -> None:
         self.q: list[np.ndarray] = []
@@ -39,11 +39,11 @@ class Prepared:
         return float(np.abs(q).sum())
 
 
-# ---- which answer --------------------------------------------------------------------------------
+# ---- preferences ---------------------------------------------------------------------------------
 
 
 def test_a_criterion_is_asked_where_there_is_a_choice() -> None:
-    """Of each target about none or several different answers; the least of them is taken."""
+    """It is called for several distinct solutions of a target or none; the smallest cost wins."""
     T = PANDA.fk(PANDA.random(30, seed=0))
     T[::3] = FAR
     asked = Prepared()
@@ -95,7 +95,7 @@ def test_several_solutions_say_that_they_are_of_one_target() -> None:
     assert away.startswith("  unreachable: ")
 
 
-# ---- the short way -------------------------------------------------------------------------------
+# ---- the fast path -------------------------------------------------------------------------------
 
 
 def test_it_is_a_function_to_everyone_who_asks() -> None:
@@ -138,7 +138,7 @@ def test_a_method_of_a_class_is_bound() -> None:
     ids=str,
 )
 def test_the_short_way_leads_where_the_long_one_does(usual: dict[str, Any]) -> None:
-    """What is not an array of float64 goes the long way."""
+    """Arguments other than arrays of float64 take the Python path."""
     for T in PANDA.fk(PANDA.random(20, seed=31)):
         short, long = solve(PANDA, T.copy(), **usual), solve(PANDA, T.tolist(), **usual)
         assert short.status == long.status
@@ -201,7 +201,7 @@ def test_a_list_of_tasks_may_change() -> None:
 
 @pytest.mark.parametrize("target", [FAR, FAR.tolist(), FAR[None]], ids=["fast", "list", "batch"])
 def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done before the search takes of the time: all of it, here."""
+    """The time before the search counts; here it uses up the limit."""
 
     def slow(*given: Any) -> Any:
         time.sleep(0.05)
@@ -210,7 +210,7 @@ def test_time_counts_from_the_beginning(target: Any, monkeypatch: pytest.MonkeyP
     known = position.compile_problem
     assert np.all(solve(PANDA, target, timeout=10.0).status == SolveStatus.UNREACHABLE)
     monkeypatch.setattr(position, "compile_problem", slow)
-    found = solve(supple.load("panda"), target, timeout=0.04)  # (of PANDA it is known)
+    found = solve(supple.load("panda"), target, timeout=0.04)  # (that of PANDA is cached)
     assert np.all(np.asarray(found.status) == SolveStatus.TIMEOUT)
     assert np.max(found.iterations) <= 10
 
@@ -224,7 +224,7 @@ def test_a_time_without_end(target: np.ndarray, timeout: Any) -> None:
 
 
 def test_short_steps_let_others_run() -> None:
-    """With such steps one target takes a second, and other threads go on."""
+    """With small displacements one target takes a second, and other threads keep running."""
     ended = threading.Event()
     start = PANDA.neutral()
 
@@ -244,7 +244,7 @@ def test_short_steps_let_others_run() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
 def test_short_steps_can_be_stopped() -> None:
-    """A signal that is only seen at the end is seen once, however often it came."""
+    """A signal that arrives several times during a call is handled once."""
 
     class RungError(Exception):
         pass
@@ -269,13 +269,13 @@ def test_short_steps_can_be_stopped() -> None:
 
 def test_short_steps_end_where_they_always_did() -> None:
     for q0 in (None, PANDA.neutral()):
-        found = solve(PANDA, TARGET, q0=q0, max_step=1.0)  # as it is if left out
+        found = solve(PANDA, TARGET, q0=q0, max_step=1.0)  # the default
         plain = solve(PANDA, TARGET, q0=q0)
         assert found.q.tobytes() == plain.q.tobytes()
         assert fields_of(found, "status") == fields_of(plain, "status")
 
 
-# ---- what may stand where ------------------------------------------------------------------------
+# ---- types of arguments --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

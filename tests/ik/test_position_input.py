@@ -1,4 +1,4 @@
-"""What comes in wrong is refused by name; time, Ctrl-C and memory are kept."""
+"""Wrong arguments of solve are named in errors; time limits, Ctrl-C and memory."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_start_outside_the_limits_is_put_inside() -> None:
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
     q0 = PANDA.neutral()
     q0[1] = PANDA.upper[1] + 0.1
-    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # which would meet the target
+    found = solve(PANDA, PANDA.fk(q0), q0=q0)  # which meets the target
     assert ((PANDA.lower <= found.q) & (found.q <= PANDA.upper)).all()
 
 
@@ -154,10 +154,10 @@ def test_no_time_at_all() -> None:
 @pytest.mark.parametrize("options", [{}, {"q0": PANDA.neutral()}, {"prefer": "limits"}], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], threads: int) -> None:
-    # Without any time all that is done is done after the end: a look at it every few iterations.
+    # With no time at all, the work is bounded by the interval between two looks at the clock.
     T = PANDA.fk(PANDA.random(3000, seed=7))
     T[::2, :3, 3] += 5
-    T[[10, 2000], 0, 0] = np.nan  # of those that are begun, and of those that are not
+    T[[10, 2000], 0, 0] = np.nan  # among the targets that are begun, and among the others
     found = solve(PANDA, T, timeout=0.0, threads=threads, **options)
     assert set(found.status.tolist()) <= {
         SolveStatus.TIMEOUT,
@@ -167,7 +167,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
     assert (found.status[[10, 2000]] == SolveStatus.NONFINITE_INPUT).all()
     assert found.iterations.max() <= 10
     assert found.restarts.min() >= 0
-    looked_at = np.isfinite(found.position_error)  # the lanes of each thread, of each piece
+    looked_at = np.isfinite(found.position_error)  # the lanes of each thread and chunk
     assert looked_at.sum() <= 2 * threads * 16
     assert (found.iterations[~looked_at] == 0).all()
     rest = options.get("q0", PANDA.neutral())
@@ -179,7 +179,7 @@ def test_when_time_is_up_hardly_an_iteration_follows(options: dict[str, Any], th
 
 @pytest.mark.parametrize("q0", [None, PANDA.neutral()], ids=["no q0", "q0"])
 def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
-    """A start may then take thousands of iterations: it is stopped in the midst of them."""
+    """A seed may take thousands of iterations then, and is stopped among them."""
     far = TARGET.copy()
     far[:3, 3] += 5
     found = solve(PANDA, far, q0=q0, max_step=1e-4, timeout=0.0)
@@ -190,14 +190,14 @@ def test_short_steps_do_not_hide_the_clock(q0: Any) -> None:
 def test_time_is_kept() -> None:
     far = np.repeat(TARGET[None], 20_000, axis=0)
     far[:, :3, 3] += 5
-    found = solve(PANDA, far, timeout=0.05)  # all of them take ten seconds and more
+    found = solve(PANDA, far, timeout=0.05)  # all seeds take ten seconds or more
     assert (found.status == SolveStatus.TIMEOUT).any()
     assert set(found.status.tolist()) <= {SolveStatus.TIMEOUT, SolveStatus.UNREACHABLE}
     assert np.isfinite(found.q).all()
 
 
 def test_progress_is_told_and_may_stop() -> None:
-    far = np.repeat(TARGET[None], 1500, axis=0)  # a second or so: on a fast machine less
+    far = np.repeat(TARGET[None], 1500, axis=0)  # about a second, less on a fast machine
     far[:, :3, 3] += 5
     calls: list[tuple[int, int]] = []
     solve(PANDA, far, progress=lambda done, count: calls.append((done, count)), threads=1)
@@ -221,7 +221,7 @@ def test_progress_is_told_and_may_stop() -> None:
 def test_ctrl_c_stops_a_batch() -> None:
     code = """
         import signal, numpy as np, supple
-        # A job in the background begins with SIGINT ignored, and so do its children.
+        # A background job starts with SIGINT ignored, and so do its children.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         robot = supple.load("panda")
         T = np.repeat(robot.fk(robot.neutral())[None], 200_000, axis=0)
@@ -302,11 +302,11 @@ def test_memory_does_not_grow() -> None:
 def test_targets_become_the_same_numbers_either_way() -> None:
     T = PANDA.fk(PANDA.random((3, 50), seed=4))
     rng = np.random.default_rng(0)
-    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as files and other programs have them
+    T[0, :, :3, :3] += 1e-8 * rng.normal(size=(50, 3, 3))  # as in files of other programs
     exact = supple.PoseTask().targets(PANDA, T)
     made = _core.pose_numbers(T, 1)
     assert made is not None
-    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both orthonormal to that
+    np.testing.assert_allclose(made, exact, rtol=0, atol=1e-14)  # both are orthonormal to that
     R = made[..., :9].reshape(3, 50, 3, 3)
     np.testing.assert_allclose(
         R @ R.swapaxes(-1, -2), np.broadcast_to(np.eye(3), R.shape), atol=1e-14

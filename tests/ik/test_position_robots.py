@@ -1,4 +1,4 @@
-"""Robots and targets of every kind: hands, fingers, few joints, welded ones, no limits, NaN."""
+"""Robots and targets of every kind: hands, fingers, few joints, frozen joints, no limits, NaN."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_fingers_of_a_hand(robot_files: Callable[[str, str], Path]) -> None:
 
 @pytest.mark.parametrize("base", ["panda_link0", "panda_link3"])
 def test_relative_targets_move_with_what_they_are_relative_to(base: str) -> None:
-    # Standing elsewhere changes nothing: the same answers to the same targets.
+    # Another base placement changes nothing: the same targets have the same solutions.
     T = np.linalg.inv(PANDA.fk(PANDA.random(40, seed=53), base)) @ PANDA.fk(
         PANDA.random(40, seed=53)
     )
@@ -83,7 +83,7 @@ def test_relative_targets_move_with_what_they_are_relative_to(base: str) -> None
 
 @pytest.mark.parametrize("rows", [("x",), ("x", "y"), ("z", "rx", "ry"), ("rx", "ry", "rz")])
 def test_rows_that_are_not_asked_for_are_free(rows: tuple[str, ...]) -> None:
-    # A target that differs only in what is masked is the same target.
+    # Targets that differ only in masked rows are the same target.
     task = PoseTask(TIP, rows=rows)
     T = PANDA.fk(PANDA.random(40, seed=54))
     found = solve(PANDA, T, tasks=task)
@@ -113,7 +113,7 @@ def test_a_row_that_weighs_more_is_off_by_less() -> None:
     assert off[0] > off[1] > off[2]
 
 
-# ---- robots of one joint, of welded ones, of joints without limits -------------------------------
+# ---- robots with one joint, with frozen joints, without limits -----------------------------------
 
 
 def test_a_robot_of_one_joint() -> None:

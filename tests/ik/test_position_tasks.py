@@ -19,7 +19,7 @@ from targets import PANDA, reached
 
 
 def residual(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray, targets: list) -> float:
-    """The largest error of a row, by the formulas in Python."""
+    """Return the largest error of a row, by the formulas in Python."""
     worst = 0.0
     for task, target in zip(tasks, targets, strict=True):
         for one, goal in zip(q, target, strict=True):
@@ -54,9 +54,9 @@ def test_what_a_layout_has_reached_has_no_error(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PANDA)
 def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
-    """Near an entry, the search begins where a step of Newton's method from there has led."""
+    """Near a table entry, the search begins after one step of Newton's method from it."""
     robot, tasks = supple.load("panda"), PANDA[kind]
-    (part,) = subproblems_of(compile_problem(robot, tasks))  # (some joints may move none of them)
+    (part,) = subproblems_of(compile_problem(robot, tasks))  # (some joints may move no task)
     low, span, stride = _spread(part.problem.layout.robot)
     entries = np.tile(robot.neutral(), (200, 1))
     entries[:, part.joints] = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
@@ -87,7 +87,7 @@ def test_all_ends_of_a_tree(name: str) -> None:
 @pytest.mark.parametrize("far", [0, 1])
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_the_error_told_is_that_of_the_worst_task(far: int, weight: float) -> None:
-    """As it is, whatever the task weighs."""
+    """Errors are unweighted, whatever the weights of the task."""
     robot = supple.load("y")
     tasks = tuple(PositionTask(tip, weight=weight) for tip in robot.tips)
     targets = reached(robot, tasks, robot.random(10, seed=4))
@@ -132,7 +132,7 @@ def test_a_posture_is_come_near_without_spoiling_the_task() -> None:
     assert residual(robot, (pose,), drawn.q, [T]) <= 1e-6
     far = np.linalg.norm(plain.q - rest, axis=1), np.linalg.norm(drawn.q - rest, axis=1)
     assert far[1].mean() < far[0].mean()
-    # Stationary: no motion that leaves the task alone, and is free to go, leads nearer.
+    # Stationary: no feasible motion in the null space of the task comes closer.
     for q in drawn.q:
         free = (q > robot.lower + 1e-9) & (q < robot.upper - 1e-9)
         J = robot.jacobian(q)[:, free]

@@ -18,7 +18,7 @@ AT_LIMIT = 1e-9
 
 
 def improvement(robot: Robot, q: np.ndarray, J: np.ndarray, pull: np.ndarray) -> float:
-    """The largest v·d over feasible unit directions d, of -v the gradient of the distance.
+    """Return the largest v·d over feasible unit directions d; -v is the gradient of the distance.
 
     Of every set of joints at limits that are held, the projection of v onto the null space of J
     without them is a candidate; the best feasible one is the projection onto the cone.
@@ -53,7 +53,7 @@ def test_no_small_move_comes_nearer(name: str, task: supple.PoseTask) -> None:
         rows = slice(0, 6 if isinstance(task, PoseTask) else 3)
         J = robot.jacobian(found.q, robot.tips[0])[rows]
         if np.linalg.svd(J, compute_uv=False)[-1] < 1e-2:
-            continue  # the null space of J is not that of the task at a singular pose
+            continue  # at a singular pose the null space of J is not that of the task
         left = improvement(robot, found.q, J, rest - found.q)
         count += 1
         bound += left > 2e-3 * max(1.0, float(np.linalg.norm(rest - found.q)))

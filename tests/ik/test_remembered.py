@@ -1,4 +1,4 @@
-"""What `solve` and `velocities` cache never answers another question, nor keeps a call waiting."""
+"""The caches of `solve` never return another problem, nor keep a call from ending."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = PANDA.fk(np.array([0.3, -0.5, 0.2, -2.0, 0.1, 1.6, 0.8]))
 
 
 class Several(Sequence):  # type: ignore[type-arg]
-    """Tasks that may change, in an object that can be a key."""
+    """Mutable tasks in an object that is hashable."""
 
     def __init__(self, *tasks: Any) -> None:
         self.tasks = list(tasks)
@@ -63,7 +63,7 @@ def test_steps_of_tasks_that_changed(kind: Any) -> None:
 
 
 def fresh(name: str = "double_y") -> tuple[supple.Robot, Any]:
-    """A robot for which nothing has been made yet, and targets of it."""
+    """Return a robot with empty caches, and one of its targets."""
     robot = supple.load(name).with_base(np.eye(4))
     compile_problem.__globals__["_compiled"].cache_clear()
     return robot, list(robot.fk(robot.neutral() + 0.05))
@@ -83,9 +83,9 @@ def test_a_first_call_without_time_does_not_make_the_table() -> None:
 
 
 def test_short_calls_make_the_table_little_by_little() -> None:
-    """Each has half of its time for the table, and solves without it meanwhile."""
+    """Each call spends half of its time on the table, and solves without it until then."""
     robot, target = fresh()
-    solve(robot, target, timeout=1e-4)  # the table takes far longer on any machine
+    solve(robot, target, timeout=1e-4)  # the table takes far longer on every machine
     assert compile_problem(robot, None).kernel.seeds == 0
     for _ in range(10_000):
         found = solve(robot, target, timeout=1e-3)

@@ -1,4 +1,4 @@
-"""What explain tells is true: singular values, damping, limits that block, starts that failed."""
+"""Reports of solutions are true: singular values, damping, blocking limits, failed seeds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
         assert found.status is SolveStatus.UNREACHABLE
         assert 16 <= report.failed <= report.seeds <= 40
         assert report.best_failed is not None
-        # The closest pose is found from the best of them: it is no farther, in the norm.
+        # The closest pose is found from the best of them: its error is not larger, in the norm.
         assert np.hypot(*report.best_failed) >= 0.999 * np.hypot(
             found.position_error, found.rotation_error
         )
@@ -66,7 +66,7 @@ def test_starts_that_failed_are_counted_and_the_best_is_told() -> None:
 
 
 def test_a_limit_that_blocks_is_named() -> None:
-    # A planar arm of two joints whose elbow may not bend past 1 rad, asked for what takes 2.
+    # A planar arm with two joints; the elbow is limited to 1 rad, and the target needs 2.
     robot = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)], limits=[(-3, 3), (0.2, 1.0)])
     free = supple.dh([(1.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)])
     hand = PositionTask(rows=("x", "y"))
@@ -77,7 +77,7 @@ def test_a_limit_that_blocks_is_named() -> None:
         assert found.report is not None
         assert found.report.blocking == ((robot.joint_names[1], end),)
         assert f"{robot.joint_names[1]} blocks at its {end} limit" in str(found.report)
-    # Straight ahead and out of reach nothing blocks.
+    # Straight ahead and out of reach, no limit blocks.
     found = solve(free, [3.0, 0.0, 0.0], tasks=hand, explain=True)
     assert found.report is not None
     assert found.report.at_limit == ()

@@ -1,4 +1,4 @@
-"""What an iteration of a search costs, counted in the kernel: as the formulas say."""
+"""The operations of an iteration, counted in the kernel, agree with the formulas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def arm(n: int) -> supple.Robot:
 @pytest.mark.parametrize(("task", "m"), [(PoseTask(), 6), (PositionTask(), 3)])
 @pytest.mark.parametrize("n", [3, 6, 9])
 def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
-    """Its kinematics; m weights; J Jᵀ, of which half is enough; Jᵀe and Jᵀz; q + scale dq."""
+    """Kinematics; m weights; one half of J Jᵀ; Jᵀe and Jᵀz; q + scale dq."""
     small, large = (np.array(compile_problem(arm(k), task).kernel.operations()) for k in (n, n + 1))
     joint = np.array(arm(n + 1).operations()) - arm(n).operations()
     gram = m * (m + 1) // 2
@@ -27,7 +27,7 @@ def test_one_more_joint(task: supple.Task, m: int, n: int) -> None:
 
 
 def test_joints_wait_for_each_other() -> None:
-    """At least a sum and a product each."""
+    """Each row takes at least a sum and a product."""
     depths = [compile_problem(arm(n), None).kernel.operations()[3] for n in (5, 25)]
     assert depths[1] - depths[0] >= 2 * 20
 

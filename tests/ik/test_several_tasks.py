@@ -1,4 +1,4 @@
-"""Several tasks, several end effectors, and tasks that have nothing to do."""
+"""Several tasks, several end effectors, and tasks without a command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tips(q: Array) -> list[Array]:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_both_ends_of_a_y(order: int) -> None:
-    """Each reaches its own target, at the same time."""
+    """Each end effector reaches its own target at the same time."""
     arm = robot("y")
     goals = tips(Q + 0.3 * np.cos(np.arange(7)))
     servo = Servo(arm, TIPS, dt=0.01, limits=Limits.none(arm), order=order)
@@ -50,7 +50,7 @@ def test_all_end_frames_are_the_default() -> None:
 
 
 def test_none_in_a_sequence_means_none() -> None:
-    """One end moves; of the other nothing is asked but to stay."""
+    """One end effector moves while the other stays in place."""
     arm = robot("y")
     q0 = somewhere("y")
     task = DLS(damping.Constant(1e-6))
@@ -69,7 +69,7 @@ def test_none_in_a_sequence_means_none() -> None:
 
 
 def test_a_pose_with_a_posture_below_it() -> None:
-    """The hand goes where it shall, exactly, and the rest as near the posture as that allows."""
+    """The hand reaches its target exactly, and the posture is as close as that allows."""
     arm = robot("panda")
     q0 = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
     rest = q0 + 0.4
@@ -80,7 +80,7 @@ def test_a_pose_with_a_posture_below_it() -> None:
     q, qd = run(servo, q0, 3000, target=[home, rest])
     np.testing.assert_allclose(arm.fk(q[-1]), home, atol=1e-6)
     assert np.linalg.norm(qd[-1]) < 1e-6
-    # At the end no motion that keeps the hand comes nearer: the way to go is in J's rows.
+    # At the end no null-space motion comes closer: the gradient is in the row space of J.
     way = rest - q[-1]
     null = np.linalg.svd(np.asarray(arm.jacobian(q[-1])))[2][-1]
     assert abs(null @ way) < 1e-4
@@ -88,7 +88,7 @@ def test_a_pose_with_a_posture_below_it() -> None:
 
 
 def test_a_task_relative_to_another_frame() -> None:
-    """The one end keeps its place as seen from the other, which moves."""
+    """One end effector keeps its pose relative to the other, which moves."""
     arm = robot("y")
     tasks = (PositionTask("E0"), PositionTask("E1", base="E0"))
     q0 = Q
@@ -125,7 +125,7 @@ def test_every_kind_of_task_reaches_its_target() -> None:
 
 
 def test_several_tasks_in_a_track() -> None:
-    """Courses are sequences of sequences, with None for what is not asked."""
+    """References are sequences of sequences, with None for tasks without a target."""
     arm = robot("y")
     start = tips(Q)
 

@@ -1,4 +1,4 @@
-"""Laws of the parts of a search: what shares no joint is solved apart, and nothing is lost."""
+"""Laws of subproblems: tasks that share no joint are decoupled, with the same solutions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def joints(robot: supple.Robot, *tasks: supple.Task) -> list[list[int]]:
 @given(trees(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
-    """Every task is in one part, no joint in two, and a part's rows move with its joints alone."""
+    """Each task is in one subproblem, no joint in two, and rows move with their joints only."""
     frames = st.sampled_from(tree.frames)
     axes = st.sampled_from([None, "world", "body", *tree.frames])
     base = st.none() | frames
@@ -54,7 +54,7 @@ def test_parts_are_apart_and_whole(tree: Tree, data: st.DataObject) -> None:
         k = sorted({int(x) // 12 for x in part.numbers})
         rows = np.concatenate([np.arange(6 * i, 6 * i + 6) for i in k])
         assert not np.delete(J[:, rows], part.joints, axis=2).any()
-        # rows and errors of the part alone are those of the whole
+        # rows and errors of the subproblem are those of the whole
         own = part.problem.layout
         near = tree.rounding * 1e3
         alone = q[:, part.joints]
@@ -91,7 +91,7 @@ def test_one_arm_is_the_search_itself() -> None:
 
 
 def test_relative_to_a_base_that_moves() -> None:
-    """What carries both does not matter; a base couples, and so do axes of another frame."""
+    """Common ancestors do not couple tasks; bases and axes of other frames do."""
     lift = arms("ur5e", "panda", lift=True)
     one, two = lift.tips
     assert joints(lift, PoseTask(one, base=two)) == [[*range(2, 15)]]
@@ -119,7 +119,7 @@ def test_what_looks_at_the_whole_is_not_divided() -> None:
     tasks = tuple(PoseTask(tip) for tip in stand.tips)
     rule = supple.damping.Region(0.1, 0.1, direction=[1.0] * 12)
     assert len(subproblems_of(compile_problem(stand, tasks, rule))) == 1
-    for joints in (None, stand.joint_names[1:3]):  # of all, and of one arm
+    for joints in (None, stand.joint_names[1:3]):  # of all joints, and of one arm
         posture = (*tasks, supple.PostureTask(joints=joints))
         assert len(subproblems_of(compile_problem(stand, posture))) == 1
 
@@ -135,7 +135,7 @@ def test_rule_and_step_go_with_the_parts() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_mimics_join_what_they_move(count: int) -> None:
-    """A joint that follows another couples the frames that both carry."""
+    """A mimic joint couples the frames that it and its leader carry."""
     robot = mimicking()
     tasks = [PositionTask(tip) for tip in robot.tips][:count]
     (held,) = joints(robot, *tasks)
@@ -145,13 +145,13 @@ def test_mimics_join_what_they_move(count: int) -> None:
     assert held == np.nonzero(moving)[0].tolist()
 
 
-# ---- part by part on the CPU ---------------------------------------------------------------------
+# ---- subproblems on the CPU ----------------------------------------------------------------------
 
 WAYS = ["a batch", "one by one", "one by one, explained"]
 
 
 def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supple.BatchSolution:
-    """All of some targets; of single calls the answers of all."""
+    """Solve all targets in a batch, or one by one."""
     if way == "a batch":
         return solve(robot, T, threads=2, **more)
     q0, each = more.pop("q0", None), []
@@ -164,7 +164,7 @@ def ask(robot: supple.Robot, T: list[np.ndarray], way: str, **more: Any) -> supp
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_arm_does_what_it_does_alone(way: str) -> None:
-    """The same bits; the work of both. What no task moves is as near to zero as it gets."""
+    """The same bits, and both efforts added; unmoved joints are as close to zero as possible."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     found = ask(robot, T, way)
@@ -184,7 +184,7 @@ def test_each_arm_does_what_it_does_alone(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("arm", [0, 1])
 def test_one_out_of_reach(arm: int, way: str) -> None:
-    """The whole is unreachable, whichever arm is, with what remains; the other arm is there."""
+    """If one arm cannot reach its target the whole is unreachable; the other arm converges."""
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 10)
     T[arm][7, 0, 3] += 5
@@ -199,7 +199,7 @@ def test_one_out_of_reach(arm: int, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("prefer", ["fast", "nearest"])
 def test_from_a_start(way: str, prefer: str) -> None:
-    """Arms end near it; joints that no task moves stay there, inside their limits."""
+    """Arms end near the seed; joints that move no task stay there, inside their limits."""
     robot = arms("ur5e", "panda")
     q = 0.9 * robot.random(20, seed=6)
     T = [robot.fk(q, tip) for tip in robot.tips]
@@ -219,7 +219,7 @@ def test_what_is_not_finite() -> None:
     T, q0 = somewhere(robot, 12), robot.random(12, seed=4)
     T[0][3, 0, 3] = np.nan
     T[1][5, 1, 3] = 1e12
-    q0[8, 0] = np.nan  # of the head
+    q0[8, 0] = np.nan  # a joint of the head
     q0[9, 4] = np.inf
     found = solve(robot, T, q0=q0, prefer="fast")
     bad = np.isin(np.arange(12), (3, 5, 8, 9))
@@ -247,7 +247,7 @@ def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch
     robot = arms("ur5e", "panda")
     T = somewhere(robot, 40)
     same = solve(robot, T)
-    clock = iter([1e3] * 4 + [0.0] * 6)  # of two parts of five pieces
+    clock = iter([1e3] * 4 + [0.0] * 6)  # of two subproblems of five chunks
     monkeypatch.setattr(driver, "_MERGED", (8, 8))
     monkeypatch.setattr(driver, "_remaining", lambda ends: next(clock))
     found = solve(robot, T, timeout=1e3)
@@ -257,7 +257,7 @@ def test_what_is_done_when_time_is_up_stays_done(monkeypatch: pytest.MonkeyPatch
 
 
 def test_parts_share_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two parts the first gets half of it, the second all that is left then."""
+    """Of two subproblems the first gets half of the time, the second all that is left."""
     robot = arms("ur5e", "panda")
     times: list[float] = []
 
@@ -280,7 +280,7 @@ def test_progress_is_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {total for _, total in told} == {3000}
     assert done == sorted(done)
     assert done[-1] == 3000
-    assert 500 in done  # one of two parts of a thousand
+    assert 500 in done  # one of two subproblems of a thousand targets
 
 
 def test_several_answers_are_of_the_whole() -> None:

@@ -26,7 +26,7 @@ def distance(name: str, q: Array, target: Array) -> float:
 
 
 def turns(qd: Array) -> int:
-    """How often the joint that does it most turns back while it is fast."""
+    """Return the largest number of fast reversals of a joint."""
     fast = np.where(np.abs(qd) > 1e-3 * np.abs(qd).max(), np.sign(qd), 0.0)
     return max(int((np.diff(column[column != 0]) != 0).sum()) for column in fast.T)
 
@@ -34,7 +34,7 @@ def turns(qd: Array) -> int:
 @pytest.mark.parametrize("name", AT)
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_target_that_jumps(name: str, order: int) -> None:
-    """Speeds and accelerations hold through every jump, and every target is reached."""
+    """Limits of speed and acceleration hold at every jump, and every target is reached."""
     arm, dt = robot(name), 0.01
     limits = Limits.for_robot(arm, max_norm=1.5, max_acceleration=20.0)
     servo = Servo(arm, dt=dt, limits=limits, order=order)
@@ -47,7 +47,7 @@ def test_a_target_that_jumps(name: str, order: int) -> None:
         assert (np.linalg.norm(qd, axis=1) <= 1.5).all()
         assert (np.abs(np.diff(speeds, axis=0)) <= 20 * dt + 1e-12).all()
         assert distance(name, q, target) < 1e-6
-        assert turns(qd) <= 5  # some swing out, none shakes: in 600 steps
+        assert turns(qd) <= 5  # some overshoot, none chatters, in 600 steps
         before = qd[-1]
 
 
@@ -58,7 +58,7 @@ def reach() -> float:
 @pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
 @pytest.mark.parametrize("dt", [0.002, 0.02])
 def test_a_planar_arm_stretches_towards_what_it_cannot_reach(beyond: float, dt: float) -> None:
-    """Straight towards the target, at rest, without chatter; then back with no error."""
+    """It stops stretched towards the target, without chatter, and returns without error."""
     arm = robot("planar2")
     servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
     angle = 0.7
@@ -67,7 +67,7 @@ def test_a_planar_arm_stretches_towards_what_it_cannot_reach(beyond: float, dt: 
     assert turns(qd) <= 1
     at = pose_of("planar2", q[-1])[:3, 3]
     closest = far / max(beyond, 1.0)
-    # at the very edge the way there is only as fast as a square root
+    # convergence to the boundary goes with a square root only
     np.testing.assert_allclose(at, closest, atol=1e-6 if beyond > 1.01 else 1e-3)
     if beyond > 1.01:
         assert np.abs(qd[-1]).max() < 1e-4
@@ -77,7 +77,7 @@ def test_a_planar_arm_stretches_towards_what_it_cannot_reach(beyond: float, dt: 
 
 
 def test_the_undamped_step_does_shake_there() -> None:
-    """So that the test above could fail."""
+    """The test above can fail."""
     arm = robot("planar2")
     servo = Servo(
         arm, PLANE, dt=0.02, step=Pseudoinverse(), limits=Limits.for_robot(arm, max_norm=2.0)
@@ -87,14 +87,14 @@ def test_the_undamped_step_does_shake_there() -> None:
 
 
 def stationary(name: str, q: Array, target: Array) -> float:
-    """How steep ½‖e‖² still is there, [m or rad per rad], relative to ‖e‖."""
+    """Return the gradient of ½‖e‖² relative to ‖e‖ [m or rad per rad]."""
     lin = PoseTask().linearize(robot(name), q, target)
     return float(np.linalg.norm(lin.J.T @ lin.e) / np.linalg.norm(lin.e))
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5e", "puma560"])
 def test_out_of_reach_and_back(name: str) -> None:
-    """At rest where no small motion comes closer; no chatter; then the error goes to zero."""
+    """It rests at a local minimum without chatter; then the error goes to zero."""
     arm, q0 = robot(name), AT[name]
     free = Limits(*(end(arm) for end in (_lower, _upper, _speed, _speed)), max_norm=2.0)
     servo = Servo(arm, dt=0.01, limits=free)
@@ -105,7 +105,7 @@ def test_out_of_reach_and_back(name: str) -> None:
     assert turns(qd) <= 3
     assert np.linalg.norm(qd[-1]) < 1e-3
     assert stationary(name, q[-1], far) < 1e-4
-    # No neighbour is closer: a fine search around.
+    # No neighbour is closer, by a fine search.
     rng = np.random.default_rng(3)
 
     def far_off(at: Array) -> float:
@@ -135,7 +135,7 @@ _speed = _upper
 
 
 def circle(name: str) -> Any:
-    """A pose that goes around and rocks: (pose, twist) of time."""
+    """Return a function of time: a pose that circles and rocks, and its twist."""
     T = pose_of(name, AT[name])
     axis = np.array([0.36, -0.48, 0.8])
 
@@ -161,7 +161,7 @@ def worst(name: str, dt: float, **more: Any) -> float:
 
 @pytest.mark.parametrize("name", AT)
 def test_tracking_is_of_second_order_where_each_step_makes_good_the_last(name: str) -> None:
-    """With gain 1/dt every step's own error is what is left: halving dt quarters it.
+    """With gain 1/dt only the error of one step remains: halving dt quarters it.
 
     A step's error is of order dt². A fixed gain takes away the share gain dt of what there is, so
     with it the error is of first order.
@@ -174,7 +174,7 @@ def test_tracking_is_of_second_order_where_each_step_makes_good_the_last(name: s
 
 @pytest.mark.parametrize("name", AT)
 def test_feed_forward_is_worth_it(name: str) -> None:
-    """Without it the target is followed at a distance of speed/gain."""
+    """Without feed-forward the target is followed at a distance of speed/gain."""
     without = worst(name, 0.005, feedforward=False, gain=10.0)
     differences = worst(name, 0.005, gain=10.0)
     exact = worst(name, 0.005, gain=10.0, exact=True)
@@ -186,7 +186,7 @@ def test_feed_forward_is_worth_it(name: str) -> None:
 @pytest.mark.parametrize("gain", [0.0, 1.0, 10.0, 50.0])
 @pytest.mark.parametrize("dt", [0.001, 0.02])
 def test_feedback_drives_drift_to_zero(gain: float, dt: float) -> None:
-    """The error to a target that stands still falls by (1 - gain dt) in every step."""
+    """The error to a fixed target decreases by the factor (1 - gain dt) in every step."""
     arm, q0 = robot("panda"), AT["panda"]
     target = moved(pose_of("panda", q0), np.array([1e-4, -2e-4, 1e-4]))
     steps = 20
@@ -219,7 +219,7 @@ def test_times_that_are_not_even() -> None:
 
 
 def test_a_twist_alone_moves_the_frame_along() -> None:
-    """Resolved rate without a target: after a second the frame is where the twist leads."""
+    """Resolved rate without a target: after a second the frame has moved by the twist."""
     arm, q0 = robot("panda"), AT["panda"]
     v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])
     result = track(arm, q0, velocity=lambda t: v, dt=1e-3, duration=1.0)

@@ -1,4 +1,4 @@
-"""Joints with room for whole turns: the nearest one is taken, and turns are no other answers."""
+"""Joints with room for 2π wraps: the nearest is taken, and wraps are not distinct solutions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURN = 2 * np.pi
 
 
 def nearer_by_turns(robot: Robot, q: Array, q0: Array) -> Array:
-    """Where a coordinate would come nearer to q0 by whole turns that stay inside the limits."""
+    """Return where a 2π wrap inside the limits would bring a coordinate closer to q0."""
     nearer = np.zeros(np.broadcast_shapes(q.shape, q0.shape), dtype=bool)
     for k in range(-8, 9):
         turned = q + k * TURN
@@ -30,7 +30,7 @@ def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
     robot = supple.load(name)
     assert (robot.upper - robot.lower >= TURN).any()
     T, q0 = robot.fk(robot.random(150, seed=31)), robot.random(150, seed=32)
-    q0[::3] = robot.upper  # where there is only one way to turn, and beyond it
+    q0[::3] = robot.upper  # where there is room on one side only
     q0[1::3] = robot.lower - 1.0
     batch = solve(robot, T, q0=q0)
     assert batch.success.all()
@@ -41,7 +41,7 @@ def test_no_joint_of_a_nearest_answer_is_nearer_by_a_turn(name: str) -> None:
         chosen = solve(robot, target, q0=start, prefer="nearest", solutions=4)
         assert not nearer_by_turns(robot, chosen.q, start).any()
     fast = solve(robot, T, q0=q0, prefer="fast")
-    assert nearer_by_turns(robot, fast.q, q0).any()  # so that this could fail
+    assert nearer_by_turns(robot, fast.q, q0).any()  # so the test can fail
 
 
 def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
@@ -57,7 +57,7 @@ def test_the_closest_pose_is_the_nearest_turn_as_well() -> None:
 @pytest.mark.parametrize("q0", [None, [4.0, -4.0, 1.0, -5.0, 3.0, -3.0]], ids=["no q0", "q0"])
 @pytest.mark.parametrize("one", [False, True])
 def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] | None) -> None:
-    """The shortest way to the posture, not to the start."""
+    """The wrap nearest to the posture, not to the seed."""
     robot = supple.load("ur5e")
     T, rest = robot.fk(robot.random(60, seed=34)), robot.random(seed=35)
     tasks = [PoseTask(), PostureTask()]
@@ -69,11 +69,11 @@ def test_a_posture_is_come_near_on_the_shortest_way(one: bool, q0: list[float] |
 
 
 def test_turns_are_no_other_answers() -> None:
-    # Six joints, three of whose axes are parallel: eight postures at most.
+    # Six joints, three with parallel axes: eight postures at most.
     robot = supple.load("ur5e")
     counts = []
     q = robot.random(30, seed=36)
-    q[20:, 0] = np.pi  # half a turn from the middle: rounding decides which way
+    q[20:, 0] = np.pi  # half a revolution from the middle: rounding decides the side
     for target in robot.fk(q):
         found = solve(robot, target, solutions=40)
         hold(robot, target, found)
@@ -100,7 +100,7 @@ def test_a_joint_without_limits_stays_near() -> None:
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
-    """So far from zero an angle is rounded by more than the tolerance: no turns then."""
+    """Far from zero an angle is rounded by more than the tolerance: no wraps then."""
     robot, hand = geared(None), PositionTask("tip")
     p, q0 = robot.fk(robot.random(20, seed=40))[:, :3, 3].copy(), np.array([1e8, -1e8])
     tolerance = 1e-9
@@ -114,7 +114,7 @@ def test_an_answer_that_turns_would_spoil_is_left_as_it_is(batch: bool) -> None:
 
 
 def test_a_long_slide_has_no_turns() -> None:
-    """The closest point of a slide of 40 m, asked for from its end."""
+    """The closest point on a 40 m slide, from a seed at its end."""
     joint = Joint("slide", "prismatic", "base", "tip", axis=(1, 0, 0), lower=-20.0, upper=20.0)
     robot = Robot(Description("slide", (joint,)))
     target = np.array([5.0, 1.0, 0.0])
@@ -124,7 +124,7 @@ def test_a_long_slide_has_no_turns() -> None:
 
 
 def geared(ratio: float | None) -> Robot:
-    """Two links of a planar arm without limits; the second joint turns with the first, or not."""
+    """A planar arm with two links and no limits; the second joint may mimic the first."""
     along = np.eye(4)
     along[0, 3] = 1.0
     joints = (
@@ -147,7 +147,7 @@ def test_a_turn_that_moves_a_mimic_is_none(ratio: float) -> None:
             np.testing.assert_allclose(robot.fk(found.q)[:3, 3], target[:3, 3], atol=1e-6)
     if ratio == round(ratio):
         assert np.abs(found.q - 60.0).max() <= np.pi + 1e-9
-    # The closest pose is a stationary one, which turns of the mimic alone would leave.
+    # The closest pose is stationary; a wrap of the mimic joint alone would leave it.
     far = np.array([9.0, 4.0, 0.0])
     found = solve(robot, far, tasks=PositionTask("tip"), q0=[60.0], max_seeds=64)
     assert found.status is SolveStatus.UNREACHABLE

@@ -1,4 +1,4 @@
-"""A target that has a solution is not called unreachable, and batches agree with single calls."""
+"""Targets with a solution are not reported unreachable, and batches agree with single calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARMS = ("panda", "youbot", "iiwa14", "ur5e", "puma560")
 
 
 def corners(robot: Robot, most: int = 256) -> np.ndarray:
-    """Configurations with every joint at a limit, at most so many of them."""
+    """Return configurations with every joint at a limit, at most `most` of them."""
     ends = np.stack([robot.lower, robot.upper])
     which = np.array(list(itertools.product((0, 1), repeat=robot.dof)))
     every = ends[which, np.arange(robot.dof)]
@@ -47,14 +47,14 @@ def test_targets_with_some_joints_at_limits_are_met(name: str) -> None:
 
 
 def swapped(robot: Robot, count: int) -> np.ndarray:
-    """Poses with the positions of others: many of these orientations are impossible there."""
+    """Return poses with exchanged positions: many orientations are impossible there."""
     T = robot.fk(robot.random(count, seed=3))
     T[:, :3, 3] = T[np.random.default_rng(0).permutation(count), :3, 3]
     return T
 
 
 def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
-    """The same bits, whether it is met or not."""
+    """The same bits, whether the target is met or not."""
     robot = supple.load("panda")
     T = np.concatenate([swapped(robot, 100), robot.fk(corners(robot, 128))])
     batch = solve(robot, T)
@@ -67,7 +67,7 @@ def test_a_hard_target_is_solved_in_a_batch_as_if_alone() -> None:
 
 
 def test_max_seeds_is_how_long_the_search_goes_on() -> None:
-    """What is not out of reach for sure is searched for as long as the caller says."""
+    """Targets that are not provably out of reach are searched with all seeds of the caller."""
     robot = supple.load("panda")
     T = swapped(robot, 100)
     T = T[np.flatnonzero(solve(robot, T).status == SolveStatus.UNREACHABLE)[0]]
@@ -81,11 +81,11 @@ def test_max_seeds_is_how_long_the_search_goes_on() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 def test_few_starts_read_nothing_but_the_arguments(count: int) -> None:
-    """Lanes without a start of their own do not look at memory beside q0."""
+    """Lanes without a seed do not read memory next to q0."""
     robot = supple.load("panda")
     T = robot.fk(robot.random(64, seed=5))
     memory = np.full((66, robot.dof), np.nan)
-    q0 = memory[1:-1]  # contiguous, so it is not copied
+    q0 = memory[1:-1]  # contiguous, therefore not copied
     q0[:] = robot.random(64, seed=3)
     first = solve(robot, T, q0=q0, max_seeds=count)
     memory[0] = robot.random(seed=99)

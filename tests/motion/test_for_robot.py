@@ -105,7 +105,7 @@ def test_a_robot_of_another_size(s: float) -> None:
 def test_every_rule_takes_the_length_of_a_step(rule: type[KernelRule]) -> None:
     """For velocities e = displacement/dt the damping is that of the displacements, over dt."""
     robot, dt = supple.load("panda"), 0.01
-    lin = supple.PoseTask().linearize(robot, robot.random(5), velocity=np.full(6, 0.3))
+    lin = supple.PoseTask().linearize(robot, robot.random(seed=5), velocity=np.full(6, 0.3))
     at_speed = rule.for_robot(robot, dt=dt)
     if rule in (ErrorDamped, ErrorNorm, Curvature):
         moved = Linearization(lin.J, dt * lin.e)

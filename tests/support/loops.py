@@ -1,4 +1,4 @@
-"""What the tests of control loops share: robots, places where they are singular, and motions."""
+"""Robots, their singular configurations and motions, for the tests of control loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from supple import Robot, Servo
 Array = NDArray[np.float64]
 NAMES = ("panda", "ur5e", "puma560", "youbot", "planar2", "stanford", "y", "double_y")
 
-# Where a row of the Jacobian's singular values is zero, to rounding.
+# Configurations where a singular value of the Jacobian is zero to rounding.
 SINGULAR: dict[str, tuple[str, Array]] = {
     "ur5e wrist": ("ur5e", np.array([0.3, -1.2, 1.4, -0.5, 0.0, 0.2])),
     "ur5e elbow": ("ur5e", np.array([0.3, -1.2, 0.0, 0.7, 1.1, 0.2])),
@@ -33,7 +33,7 @@ def robot(name: str) -> Robot:
 
 
 def somewhere(name: str, seed: int = 0) -> Array:
-    """A configuration well inside the limits, where nothing is special."""
+    """Return a configuration well inside the limits and away from singularities."""
     found: Array = 0.6 * robot(name).random(seed=np.random.default_rng((7, seed)))
     low, high = robot(name).lower, robot(name).upper
     some = np.isfinite(low) & np.isfinite(high)
@@ -43,19 +43,19 @@ def somewhere(name: str, seed: int = 0) -> Array:
 
 
 def pose_of(name: str, q: Array) -> Array:
-    """Where the (only) end frame is."""
+    """Return the pose of the only end effector."""
     return np.asarray(robot(name).fk(q))
 
 
 def moved(T: Array, by: Array) -> Array:
-    """A pose shifted by `by` (3,) in the world."""
+    """Return a pose shifted by `by` (3,) in the world."""
     result = T.copy()
     result[:3, 3] += by
     return result
 
 
 def turned(T: Array, axis: Array, angle: float) -> Array:
-    """A pose turned in place about an axis of the world."""
+    """Return a pose rotated in place about a world axis."""
     x, y, z = axis / np.linalg.norm(axis)
     K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     result = T.copy()
@@ -64,7 +64,7 @@ def turned(T: Array, axis: Array, angle: float) -> Array:
 
 
 def run(servo: Servo, q: Array, steps: int, **wishes: object) -> tuple[Array, Array]:
-    """Coordinates (steps + 1, n) and speeds (steps, n) with the same wish all the time."""
+    """Return coordinates (steps + 1, n) and speeds (steps, n) under a constant command."""
     at, speed = [q], []
     for _ in range(steps):
         at.append(servo(at[-1], **wishes))

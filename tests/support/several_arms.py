@@ -1,4 +1,4 @@
-"""Robots of several arms, whose tasks fall into parts."""
+"""Robots with several arms, whose tasks decouple."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = "head_turn"  # a joint that no arm's task moves
 
 
 def arms(*names: str, lift: bool = False) -> supple.Robot:
-    """Arms side by side on a stand, with a head; on a lift that carries all of them, or not."""
+    """Return arms side by side on a stand with a head, optionally on a common lift."""
     up = Joint("lift", "prismatic", "floor", "stand", lower=0.0, upper=0.3)
     joints = [up] if lift else []
     joints.append(Joint(HEAD, "revolute", "stand", "head", lower=0.2, upper=1.0))
@@ -40,12 +40,12 @@ def somewhere(robot: supple.Robot, count: int) -> list[np.ndarray]:
 
 
 def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarray:
-    """The errors (2, tasks, B) of all end frames."""
+    """Return the errors (2, tasks, B) of all end effectors."""
     return np.stack([apart(robot.fk(q, t), one) for t, one in zip(robot.tips, T, strict=True)], 1)
 
 
 def hold(robot: supple.Robot, T: list[np.ndarray], found: supple.BatchSolution) -> None:
-    """What is told of all frames together is true."""
+    """Check the errors and statuses of all frames together."""
     far, off = far_of(robot, found.q, T).max(axis=1)
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Targets whose answers are known, and what is true of every answer."""
+"""Targets with known solutions, and laws of every solution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PANDA = {
 
 
 def turned(R: Array, S: Array) -> Array:
-    """Angles (...) between rotations [rad]: by the sine where they are small."""
+    """Return the angles (...) between rotations [rad], by the sine if they are small."""
     W = R.swapaxes(-1, -2) @ S
     axis = np.stack(
         [W[..., 2, 1] - W[..., 1, 2], W[..., 0, 2] - W[..., 2, 0], W[..., 1, 0] - W[..., 0, 1]], -1
@@ -37,7 +37,7 @@ def turned(R: Array, S: Array) -> Array:
 
 
 def apart(T: Array, S: Array) -> tuple[Array, Array]:
-    """How far poses are from each other: [m], [rad]."""
+    """Return the distances between poses: [m], [rad]."""
     return np.linalg.norm(T[..., :3, 3] - S[..., :3, 3], axis=-1), turned(
         T[..., :3, :3], S[..., :3, :3]
     )
@@ -50,7 +50,7 @@ def hold(
     position: float = 1e-6,
     rotation: float = 1e-6,
 ) -> None:
-    """Every answer is inside the limits and finite; errors are as told; converged ones are met."""
+    """Check that solutions are finite and inside the limits, with true errors and statuses."""
     q = found.q
     assert np.isfinite(q).all()
     assert ((robot.lower <= q) & (q <= robot.upper)).all()
@@ -63,7 +63,7 @@ def hold(
 
 
 def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[np.ndarray]:
-    """Targets that are met at q, in the form that users give them."""
+    """Return the targets that q meets, in the form of the public API."""
     made = []
     for task in tasks:
         T = robot.fk(q, task.frame)
@@ -81,7 +81,7 @@ def reached(robot: supple.Robot, tasks: tuple[Any, ...], q: np.ndarray) -> list[
 
 
 def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Array, Array]:
-    """Configurations (count, n) that reach farthest along directions u, T0 there and T5 beyond.
+    """Return configurations (count, n) farthest along directions u, poses T0 there and T5 beyond.
 
     q* maximises u·p(q) inside the limits: the best of several ascents. T0 = FK(q*) is reachable and
     singular; of T5, T0 moved 5 cm along u, the closest pose is T0.
@@ -112,6 +112,6 @@ def boundary(robot: supple.Robot, count: int, seed: int = 5) -> tuple[Array, Arr
 
 
 def fields_of(found: Solution, first: str = "q") -> tuple[Any, ...]:
-    """The fields of a solution, from one on, as a tuple that can be compared."""
+    """Return the fields of a solution from `first` on, as a tuple that can be compared."""
     names = [field.name for field in dataclasses.fields(found)]
     return tuple(getattr(found, name) for name in names[names.index(first) :])

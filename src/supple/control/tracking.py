@@ -130,7 +130,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         qd=qd[1:],
         lambda2=lambda2,
         sigma_min=np.linalg.svd(J.astype(np.float64), compute_uv=False)[:, -1],
-        asked=asked / weights,
+        command=asked / weights,
         velocity=np.einsum("kmn,kn->km", J, qd[1:]) / weights,
         error=error / weights,
         active=side.astype(np.int8),

@@ -23,7 +23,7 @@ class Trajectory:
         qd: Joint speeds (K, n) between them [rad/s or m/s].
         lambda2: Damping of each step (K,).
         sigma_min: Smallest singular value of the weighted J at each step (K,).
-        asked: Command of each row (K, m): velocities, or accelerations if `order` is 2.
+        command: Command of each row (K, m): velocities, or accelerations if `order` is 2.
         velocity: Velocity of each row, J q̇ (K, m).
         error: Error of each row to its target after the step (K, m); zero without a target.
         active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
@@ -36,7 +36,7 @@ class Trajectory:
     qd: Array
     lambda2: Array
     sigma_min: Array
-    asked: Array
+    command: Array
     velocity: Array
     error: Array
     active: NDArray[np.int8]

@@ -121,7 +121,10 @@ class Driver:
     ) -> RawSolutions:
         """Search for up to `most` solutions of each target."""
         if self.options.gpu is not None:
-            return (*self.gpu_solver().solve(targets, seeds, self.limits(most)), np.empty((0, 4)))
+            return (
+                *self.gpu_solver().solve(targets, seeds, self.gpu_options(most)),
+                np.empty((0, 4)),
+            )
         seeds = self.problem.rests(targets) if seeds is None else seeds
         run = partial(self._run_on_cpu, most=most, single=single)
         if most > 1 or not is_separable(self.problem):
@@ -162,12 +165,12 @@ class Driver:
         assert gpu is not None
         return gpu_solver(self.problem, gpu.device, gpu.precision, gpu.several)
 
-    def limits(self, most: int = 1) -> Any:
+    def gpu_options(self, most: int = 1) -> Any:
         """Return the options of a search on the GPU."""
-        from supple.ik.gpu.position import Bounds
+        from supple.ik.gpu.position import SearchOptions
 
         nearest = self.options.prefer == "nearest" and most == 1
-        return Bounds(*self.options.tolerances, nearest, most)
+        return SearchOptions(*self.options.tolerances, nearest, most)
 
 
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:

@@ -179,7 +179,7 @@ def solve(
     driver = Driver(problem, options)
     if options.gpu is not None and on_a_gpu(target):
         arrays = each_on_gpu(target, len(problem.layout.tasks))
-        return driver.gpu_solver().solve_there(arrays, q0, driver.limits(), stream)
+        return driver.gpu_solver().solve_there(arrays, q0, driver.gpu_options(), stream)
     targets = problem.targets(per_task(target, single, problem), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])
     if targets.ndim == 1:

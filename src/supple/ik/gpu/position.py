@@ -72,7 +72,7 @@ class Request(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SearchOptions:
     """Options of a search.
 
     Attributes:
@@ -158,7 +158,7 @@ class GpuSolver:
         self.device.upload(memory.pointer, array, stream)
         return memory
 
-    def solve(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
+    def solve(self, targets: Array, q0: Array | None, bounds: SearchOptions) -> tuple[Any, ...]:
         """Solve targets (B, k) from seeds (B, n), one seed for all (n,), or None.
 
         Returns:
@@ -174,7 +174,7 @@ class GpuSolver:
             return pieces[0]
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
-    def _piece(self, targets: Array, q0: Array | None, bounds: Bounds) -> tuple[Any, ...]:
+    def _piece(self, targets: Array, q0: Array | None, bounds: SearchOptions) -> tuple[Any, ...]:
         gpu, count, n = self.device, len(targets), self.problem.layout.robot.dof
         gpu.use()
         stream = gpu.stream()
@@ -226,7 +226,7 @@ class GpuSolver:
         }
 
     def solve_there(
-        self, targets: Sequence[object], q0: object, bounds: Bounds, stream: object
+        self, targets: Sequence[object], q0: object, bounds: SearchOptions, stream: object
     ) -> GpuSolution:
         """Solve targets in GPU memory, one for each task; the results stay there.
 
@@ -237,12 +237,12 @@ class GpuSolver:
         on = stream_of(stream, (*targets, q0))
         reader = Reader(self.problem, gpu, self._architecture)
         lead, numbers = reader.targets(targets, on, _MOST)
-        start = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
+        seeds = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
         count = math.prod(lead)
         memory, at = self.allocate_arrays(self._results(count, 1), on)
-        at |= {"target": numbers.pointer, "q0": start[0]}
+        at |= {"target": numbers.pointer, "q0": seeds[0]}
         if count:
-            self.launch(at, count, bounds, on, start[1])
+            self.launch(at, count, bounds, on, seeds[1])
         steps = [math.prod(lead[i + 1 :]) for i in range(len(lead))]
 
         def part(name: str, dtype: Any, width: int, first: int = 0, *more: int) -> GpuArray:
@@ -267,7 +267,7 @@ class GpuSolver:
         return memory, dict(zip(sizes, begins, strict=True))
 
     def launch(
-        self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
+        self, at: dict[str, int], count: int, bounds: SearchOptions, stream: int, q0_step: int = 0
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.dof

@@ -11,7 +11,7 @@ import numpy as np
 
 from supple.gpu.runtime import Device, compile_source, open_device
 from supple.gpu.source import source
-from supple.ik.gpu.position import Bounds, GpuSolver
+from supple.ik.gpu.position import GpuSolver, SearchOptions
 from supple.ik.problem import CompiledProblem
 from supple.ik.subproblems import Subproblem
 
@@ -66,7 +66,7 @@ class GpuSubproblems(GpuSolver):
         return GpuSolver(self.problem, *self._how)
 
     def launch(
-        self, at: dict[str, int], count: int, bounds: Bounds, stream: int, q0_step: int = 0
+        self, at: dict[str, int], count: int, bounds: SearchOptions, stream: int, q0_step: int = 0
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         if bounds.most > 1:
