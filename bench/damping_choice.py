@@ -3,7 +3,8 @@
 python bench/damping_choice.py [ROUNDS [TARGETS]] prints two tables and writes them to
 bench/results/. Random targets are poses of random configurations; at the edge of the workspace T0
 is where a hand reaches farthest along a random direction, T5 is 5 cm beyond: its closest pose is
-T0. All by the default tolerances, 1e-6 m and rad, as a batch. Times are of the processor.
+T0. All targets are solved as a batch with the default tolerances, 1e-6 m and rad. Times are
+processor times.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Rules = dict[str, KernelRule]
 
 
 def rules(robot: sp.Robot) -> Rules:
-    """The default, weaker and stronger ones of its kind, and every other, as `for_robot` has it."""
+    """Return the default, weaker and stronger variants, and all other rules by `for_robot`."""
     usual = compile_problem(robot, None).rule
     assert isinstance(usual, ErrorNorm)
     made: Rules = {"default: `ErrorNorm`": usual}
@@ -42,7 +43,7 @@ def rules(robot: sp.Robot) -> Rules:
 def timed(
     robot: sp.Robot, T: np.ndarray, rule: KernelRule, kept: dict[str, sp.Solution], key: str
 ) -> float:
-    """Microseconds per target; keeps what was found."""
+    """Return microseconds per target; store the solutions in `kept`."""
     start = time.process_time()
     kept[key] = sp.solve(robot, T, damping=rule, threads=1)
     return (time.process_time() - start) / len(T) * 1e6
@@ -51,7 +52,7 @@ def timed(
 def measured(
     robots: dict[str, sp.Robot], targets: dict[str, np.ndarray], rounds: int
 ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, sp.Solution]]]:
-    """Medians of the times, and what was found: of each arm and each rule."""
+    """Return median times and solutions of each arm and rule."""
     times, found = {}, {}
     for arm, robot in robots.items():
         kept: dict[str, sp.Solution] = {}
@@ -65,7 +66,7 @@ def measured(
 
 
 def table(head: str, rows: list[str], cell: Callable[[str, str], str]) -> str:
-    """Rules by arms."""
+    """Return a table of rules by arms."""
     lines = [f"| {head} | " + " | ".join(ARMS) + " |", "|---" * (len(ARMS) + 1) + "|"]
     lines += [f"| {row} | " + " | ".join(cell(row, arm) for arm in ARMS) + " |" for row in rows]
     return "\n".join(lines)

@@ -1,10 +1,10 @@
-"""Updates of Buss's Y and double Y inside the kernel, beside the figures of his paper.
+"""Updates of Buss's Y and double Y inside the kernel, compared with the times of his paper.
 
     python bench/figures.py [ROUNDS]
 
 An update is forward kinematics, Jacobian, error, one step by the transpose or by damped least
-squares, and the cap on angles; the effectors (6 and 12 rows, 7 and 25 joints) follow the moving
-targets of his program. Prints a table and writes it to bench/results/.
+squares, and the clamp on angles; the end effectors (6 and 12 rows, 7 and 25 joints) follow the
+moving targets of his program. Prints a table and writes it to bench/results/.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
 
 
 def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
-    """The kernel's joints, frames and support of a robot without mimics, and if it has phases."""
+    """Return the kernel's joints, frames and ancestors of a robot, and whether it has phases."""
     tree = robot._tree
     with patch.object(layout, "_core", SimpleNamespace(Chain=dict)):  # its numbers, not its object
         of = layout.chain(
@@ -93,7 +93,7 @@ def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
 
 
 def library() -> ctypes.CDLL:
-    """figures.cpp, compiled as the package's kernels are for the best instruction set here."""
+    """Compile figures.cpp like the package's kernels, for the best instruction set available."""
     sys.path.insert(0, str(HERE.parent / "tests/kernel"))
     from lab import instruction_sets
 
@@ -115,7 +115,7 @@ def library() -> ctypes.CDLL:
 def in_kernel(
     built: ctypes.CDLL, robot: sp.Robot, method: str, updates: int
 ) -> Callable[[], tuple[float, Array]]:
-    """A loop of updates from the zero pose: ns per update and the last q (n,)."""
+    """Run a loop of updates from the zero pose; return ns per update and the last q (n,)."""
     joints, frames, support, phases = flat_chain(robot)
     shape = SHAPES[robot.description.name]
     goals = shape.path(updates).reshape(updates, -1)
@@ -138,7 +138,7 @@ def in_kernel(
 
 
 def in_python(robot: sp.Robot, method: str, updates: int) -> Array:
-    """The same loop through the public interface: the last q (n,)."""
+    """Run the same loop through the public interface; return the last q (n,)."""
     shape = SHAPES[robot.description.name]
     step = _step(shape, method)
     q = np.zeros(robot.dof)

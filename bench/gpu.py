@@ -1,8 +1,8 @@
-"""Position inverse kinematics on a GPU: device time of batches of all sizes, and what bounds it.
+"""Position inverse kinematics on a GPU: device time of batches of all sizes, and its lower bound.
 
-python bench/gpu.py prints a table and writes it to bench/results/. Times are of the device, between
-events on its stream, of calls enqueued one behind the other, each with other targets: Python is not
-in them.
+python bench/gpu.py prints a table and writes it to bench/results/. Times are device times
+between events on a stream with consecutive calls, each with other targets: they do not include
+Python.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class Problem:
     frames: tuple[str, ...]
 
     def search(self) -> CompiledProblem:
-        """What is solved."""
+        """The problem to solve."""
         return compile_problem(self.robot, tuple(sp.PoseTask(frame) for frame in self.frames))
 
     def targets(self, count: int) -> np.ndarray:
-        """Random ones that are in reach, as the kernel takes them."""
+        """Return random reachable targets in the form that the kernel takes."""
         q = self.robot.random(count, seed=1)
         return self.search().targets([self.robot.fk(q, frame) for frame in self.frames])
 
 
 def problems() -> Iterator[Problem]:
-    """Arms, and a humanoid of 29 joints with both hands and both feet if its file is there."""
+    """Return arms, and a humanoid with both hands and both feet if its file is available."""
     for name in ("panda", "ur5e"):
         robot = sp.load(name)
         yield Problem(name, robot, robot.tips)
@@ -68,18 +68,18 @@ class Stopwatch:
         self.ends = [runtime.check(self.driver.cuEventCreate(0)) for _ in range(2)]
 
     def mark(self, which: int) -> None:
-        """Remember a moment."""
+        """Record an event."""
         runtime.check(self.driver.cuEventRecord(self.ends[which], self.stream))
 
     def time(self) -> float:
-        """What has passed between them; waits for the second."""
+        """Return the time between the events; wait for the second."""
         runtime.check(self.driver.cuEventSynchronize(self.ends[1]))
         return float(runtime.check(self.driver.cuEventElapsedTime(*self.ends)))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of a call, how many of its targets were met, and its bound [ms]."""
+    """Time of a call [ms], the number of targets met, and its bound [ms]."""
 
     took: float
     met: float
@@ -89,7 +89,7 @@ class Measured:
 def device_time(
     problem: Problem, count: int, gate: tuple[float, float], rounds: int = ROUNDS
 ) -> Measured:
-    """A call of so many targets, all on the device; calls that follow each other have others."""
+    """Measure a call with targets on the device; consecutive calls have other targets."""
     solver = solvers.gpu_solver(problem.search(), "cuda")
     gpu, stream = solver.device, solver.device.stream()
     calls = max(1, min(50, 20_000 // count))
@@ -123,7 +123,7 @@ def device_time(
 
 
 def crossover(problem: Problem, gate: tuple[float, float]) -> str:
-    """The two strategies beside each other."""
+    """Compare the two strategies."""
     usual, lines = position.FEW, []
     try:
         for count in AROUND:
@@ -155,7 +155,7 @@ print(there - start, time.perf_counter() - there)
 
 
 def first_calls(problem: Problem) -> str:
-    """A first call in a new process, with nothing compiled and with machine code on disk."""
+    """Measure a first call in a new process, without and with machine code on disk."""
     name = str(G1) if problem.frames == ENDS else problem.name
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +179,7 @@ def first_calls(problem: Problem) -> str:
 
 
 def end_to_end(count: int) -> float:
-    """Seconds of a call of a million targets in NumPy, to answers in NumPy."""
+    """Return seconds of a call with a million targets from NumPy to NumPy."""
     robot = sp.load("panda")
     T = robot.fk(robot.random(count, seed=2))
     sp.solve(robot, T, device="cuda")

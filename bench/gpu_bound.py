@@ -1,12 +1,12 @@
-"""What the arithmetic of a GPU allows: no search can be sooner, however it is written.
+"""A lower bound on the time of a search from the arithmetic of a GPU.
 
     time >= operations / (2 lanes processors clock)         a lane does a multiplication and an
                                                             addition at once, in each clock
     time >= iterations depth latency / clock                operations that wait for each other
 
-Operations are counted in the kernel itself (operation_count.hpp), of the iterations that answers
-took: what starts did that came to nothing beside the first to arrive is not in it, nor is memory.
-Quotients, roots and sines count as one operation each: another reason why this is a bound.
+Operations are counted in the kernel itself (operation_count.hpp), for the iterations of the
+solutions: restarts without success and memory are not included. Quotients, roots and sines count
+as one operation each, which is another reason why this is a lower bound.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LANES = {"sm_80": (64, 32), "sm_86": (128, 2), "sm_89": (128, 2), "sm_90": (128,
 
 @dataclass(frozen=True)
 class Chip:
-    """The arithmetic of a GPU: operations a second in float and double, and its clock [Hz]."""
+    """The arithmetic of a GPU: operations per second in float and double, and its clock [Hz]."""
 
     single: float
     double: float
@@ -34,7 +34,7 @@ class Chip:
 
     @staticmethod
     def of(number: int, architecture: str) -> Chip:
-        """That of a device; infinitely fast, if its architecture is not known here."""
+        """Return the chip of a device; infinitely fast if its architecture is unknown."""
         driver = runtime.driver()
         handle = runtime.check(driver.cuDeviceGet(number))
 
@@ -50,20 +50,20 @@ class Chip:
 
 @dataclass(frozen=True)
 class Work:
-    """What a batch takes at least: operations in float and double, and the longest row of them."""
+    """The minimum of a batch: operations in float and double, and their longest dependent chain."""
 
     single: float
     double: float
     depth: float
 
     def seconds(self, chip: Chip) -> float:
-        """The bound."""
+        """Return the bound [s]."""
         chain = self.depth * LATENCY / chip.clock
         return max(self.single / chip.single, self.double / chip.double, chain)
 
 
 def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.SearchOptions) -> Work:
-    """The work of a batch of targets (B, k): of its parts, one after the other."""
+    """Return the work of a batch of targets (B, k), the sum over its subproblems."""
     total = np.zeros(3)
     for part, numbers in parts(solver, targets.shape[1]):
         found = part.solve(np.ascontiguousarray(targets[:, numbers]), None, bounds)
@@ -82,7 +82,7 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Searc
 
 
 def parts(solver: position.GpuSolver, width: int) -> list[tuple[position.GpuSolver, np.ndarray]]:
-    """The parts that a solver is made of, and which numbers of a target each has."""
+    """Return the subproblems of a solver, and which numbers of a target each has."""
     own = getattr(solver, "solvers", None)
     if own is None:
         return [(solver, np.arange(width))]

@@ -1,9 +1,9 @@
-"""A soak of the GPU's solver: random targets by the thousand million, every answer checked.
+"""A long run of the GPU solver: a thousand million random targets, every solution checked.
 
 python bench/gpu_soak.py [MILLIONS] makes random configurations on the GPU, the poses that they
-reach, solves for those (1000 million if nothing is said) and checks each answer there: no NaN,
-inside the limits, and what is called converged is. Poses are made, and answers checked, by a
-forward kinematics of its own: products of 4 x 4 matrices of the robot's description, in double, by
+reach, solves for those (1000 million by default) and checks each solution there: no NaN, inside
+the limits, and converged if it says so. Poses are made, and solutions checked, by an independent
+forward kinematics: products of 4 x 4 matrices of the robot's description, in double, by
 CuPy. One target in a thousand is moved out of reach. Prints and writes a table to bench/results/;
 exit status 1 if anything is wrong.
 """
@@ -32,7 +32,7 @@ WRONGS = ("not finite", "outside the limits", "converged but not there")
 
 
 class SlowFK:
-    """The pose of a robot's end by products of matrices, straight from its description."""
+    """The pose of a robot's end effector by products of matrices, from its description."""
 
     def __init__(self, robot: sp.Robot, xp: ModuleType) -> None:
         self.xp = xp
@@ -63,7 +63,7 @@ class SlowFK:
         ]
 
     def __call__(self, q: Any) -> Any:
-        """Poses (B, 4, 4) at configurations (B, n)."""
+        """Return poses (B, 4, 4) at configurations (B, n)."""
         T = self.first
         for j, still, sine, versine in self.chain:
             angle = q[:, j, None, None]
@@ -72,7 +72,7 @@ class SlowFK:
 
 
 def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve: Any) -> Any:
-    """Solve for what configurations (B, n) reach; the counts of NAMES and WRONGS."""
+    """Solve for the poses of configurations (B, n); return the counts of NAMES and WRONGS."""
     xp = fk.xp
     T = fk(q)
     T[::FAR, 2, 3] += AWAY
@@ -99,7 +99,7 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
 
 
 def main(millions: int) -> None:
-    """Solve, check, and tell."""
+    """Solve, check and report."""
     import cupy
 
     def solve(robot: sp.Robot) -> Any:

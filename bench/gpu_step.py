@@ -1,8 +1,8 @@
-"""Velocity steps on a GPU: device time of batches of all sizes, beside what the chip could do.
+"""Velocity steps on a GPU: device time of batches of all sizes, and the limits of the chip.
 
-python bench/gpu_step.py prints tables and writes them to bench/results/. Times are of the device,
-between events on its stream, of a CUDA graph with calls one behind the other: Python is not in
-them.
+python bench/gpu_step.py prints tables and writes them to bench/results/. Times are device
+times between events on a stream, of a CUDA graph with consecutive calls: they do not include
+Python.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Numbers = tuple[np.ndarray, np.ndarray]
 
 
 def servoing(robot: sp.Robot, count: int) -> Numbers:
-    """Anywhere inside the limits, 0.2 m/s and 0.5 rad/s along each axis (standard deviations)."""
+    """Return random configurations, and twists of 0.2 m/s and 0.5 rad/s (standard deviations)."""
     rng = np.random.default_rng(1)
     size = np.array([0.2, 0.2, 0.2, 0.5, 0.5, 0.5])
     return robot.random(count, seed=rng), size * rng.normal(size=(count, 6))
 
 
 def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:
-    """Likewise; some 10^least to 0.1 rad away from where the Panda's shoulder is singular."""
+    """The same, with some robots 10^least to 0.1 rad from the Panda's shoulder singularity."""
 
     def made(robot: sp.Robot, count: int) -> Numbers:
         q, twist = servoing(robot, count)
@@ -63,19 +63,19 @@ KINDS: dict[str, Callable[[sp.Robot, int], Numbers]] = {
 
 @cache
 def most(kind: str, robot: str, count: int) -> Numbers:
-    """Numbers for the largest batch."""
+    """Return data for the largest batch."""
     return KINDS[kind](sp.load(robot), count)
 
 
 def data(kind: str, robot: str, count: int) -> Numbers:
-    """Numbers for a batch."""
+    """Return data for a batch."""
     large = (kind, robot) == ("servoing", "panda")
     q, twist = most(kind, robot, COUNTS[-1] if large else count)
     return q[:count], twist[:count]
 
 
 def device_time(gpu: GpuVelocityIk, given: Numbers, dtype: Any) -> float:
-    """Milliseconds of a call."""
+    """Return milliseconds of a call."""
     machine, stream = gpu.device, gpu.device.stream()
     numbers = [np.ascontiguousarray(one, dtype) for one in given]
     kept = [machine.allocate(one.nbytes, stream) for one in (*numbers, numbers[0])]
@@ -107,7 +107,7 @@ def device_time(gpu: GpuVelocityIk, given: Numbers, dtype: Any) -> float:
 
 
 def row(what: str, kind: str, robot: str, count: int, dtype: Any, **options: Any) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     arm = sp.load(robot)
     follower = velocity_ik(arm, None, options.get("step", optimal(arm)), *_limits(arm, options))
     took = device_time(on_device(follower, "cuda"), data(kind, robot, count), dtype)
@@ -129,7 +129,7 @@ def _limits(arm: sp.Robot, options: dict[str, Any]) -> tuple[sp.Limits | None, f
 
 
 def bound(rate: float) -> str:
-    """What the chip could do, and how much of it was done at some steps a second."""
+    """Return the limit of the chip, and the fraction reached at a rate of steps per second."""
     properties = runtime.packages()[0].Device(0).properties
     peak = 2e3 * 128 * properties.multiprocessor_count * properties.clock_rate
     memory = 2e3 * properties.memory_clock_rate * properties.global_memory_bus_width / 8

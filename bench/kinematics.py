@@ -1,4 +1,4 @@
-"""Forward kinematics and Jacobian beside Pinocchio, on one core, in one interleaved run.
+"""Forward kinematics and Jacobian compared with Pinocchio, on one core, in one interleaved run.
 
 python bench/kinematics.py [ROUNDS] prints a table and writes it to bench/results/.
 """
@@ -24,7 +24,7 @@ WORLD = pin.LOCAL_WORLD_ALIGNED
 
 
 def timed(work: Callable[[], object], count: int) -> Callable[[], float]:
-    """A contender: nanoseconds per configuration of some work."""
+    """Return a contender: a function that returns nanoseconds per configuration."""
 
     def measured() -> float:
         start = time.perf_counter()
@@ -114,7 +114,7 @@ def main(rounds: int) -> None:
 
 
 def import_time() -> float:
-    """Seconds that `import supple` takes in a fresh process."""
+    """Return the seconds that `import supple` takes in a new process."""
     code = "import time; t = time.perf_counter(); import supple; print(time.perf_counter() - t)"
     runs = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)

@@ -1,4 +1,4 @@
-"""Fair timing on a noisy machine: contenders take turns, and medians are compared."""
+"""Fair timing on a noisy machine: interleaved rounds, compared by medians."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PANDA = FILES / "frax/assets/franka_panda/panda.urdf"
 def interleaved(
     contenders: Mapping[str, Callable[[], float]], rounds: int
 ) -> dict[str, list[float]]:
-    """Let every contender measure itself once a round, each round starting with the next one."""
+    """Run every contender once per round; each round starts with the next contender."""
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
     for name in names:  # warm up
@@ -31,18 +31,18 @@ def interleaved(
 
 
 def medians(times: Mapping[str, list[float]]) -> dict[str, float]:
-    """Median of each contender."""
+    """Return the median of each contender."""
     return {name: statistics.median(values) for name, values in times.items()}
 
 
 def one_core() -> None:
-    """Keep this process on one core, so that none of the contenders uses another."""
+    """Keep this process on one core, so that all contenders use the same one."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def cpu() -> str:
-    """The processor's name."""
+    """Return the name of the processor."""
     if sys.platform == "linux":
         for line in subprocess.run(["lscpu"], capture_output=True, text=True).stdout.splitlines():
             if line.startswith("Model name:"):
@@ -51,7 +51,7 @@ def cpu() -> str:
 
 
 def provenance(packages: Iterable[str]) -> str:
-    """Machine, versions and commit, as a paragraph for a results file."""
+    """Return machine, versions and commit as a paragraph for a results file."""
     commit = subprocess.run(
         ["git", "-C", str(HERE), "describe", "--always", "--dirty"], capture_output=True, text=True
     ).stdout.strip()
@@ -63,7 +63,7 @@ def provenance(packages: Iterable[str]) -> str:
 
 
 def write(name: str, text: str) -> Path:
-    """Write results/NAME.MACHINE.md, and what all results say in short to RESULTS.md."""
+    """Write results/NAME.MACHINE.md, and the summary of all results to RESULTS.md."""
     file = HERE / "results" / f"{name}.{platform.machine()}.md"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
@@ -72,7 +72,7 @@ def write(name: str, text: str) -> Path:
 
 
 def overview() -> str:
-    """The beginnings of all results, up to their first section, with links to the rest."""
+    """Return the beginning of each result, up to its first section, with links to the rest."""
     lines = ["# Results", "", "What `make bench` measured; the whole of each behind its link.", ""]
     for file in sorted((HERE / "results").glob("*.md")):
         title, text = file.read_text().removeprefix("# ").split("\n", 1)

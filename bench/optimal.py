@@ -1,8 +1,8 @@
-"""Optimally damped steps beside NumPy's SVD, on one core, in one interleaved run.
+"""Optimally damped steps compared with NumPy's SVD, on one core, in one interleaved run.
 
 python bench/optimal.py [ROUNDS [PAIRS]] prints a table and writes it to bench/results/. Jacobians
 are those of a Panda at random configurations, task vectors random twists, and the bound on the
-joint speed such that half of them need damping. Times are of the processor, in µs per pair (J, e).
+joint speed such that half of them need damping. Times are processor times in µs per pair (J, e).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NUMPY = "NumPy, SVD and Newton on arrays"
 
 
 def with_numpy(J: np.ndarray, e: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
-    """q̇ and λ² by one SVD of all, then reciprocal Newton on those still above the bound."""
+    """Return q̇ and λ² by one batched SVD, then reciprocal Newton where the bound is exceeded."""
     U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
     gamma = (e[:, None, :] @ U)[:, 0]
     weight, sigma2 = sigma * gamma, sigma * sigma
@@ -47,7 +47,7 @@ def with_numpy(J: np.ndarray, e: np.ndarray, bound: float) -> tuple[np.ndarray, 
 
 
 def timed(work: Callable[[], object], count: int) -> Callable[[], float]:
-    """A contender: microseconds per pair of some work."""
+    """Return a contender: a function that returns microseconds per pair."""
 
     def measured() -> float:
         start = time.process_time()

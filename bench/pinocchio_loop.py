@@ -1,4 +1,4 @@
-"""Compiles pinocchio_loop.cpp against the headers and libraries of the installed `pin` wheel."""
+"""Compile pinocchio_loop.cpp against the headers and libraries of the installed `pin` wheel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFINITIONS = {
 
 
 def library() -> Path:
-    """The compiled loop, made if it is not there; SUPPLE_PINOCCHIO_LOOP names a ready one."""
+    """Return the compiled loop, built if necessary; SUPPLE_PINOCCHIO_LOOP names an existing one."""
     ready = os.environ.get("SUPPLE_PINOCCHIO_LOOP")
     if ready:
         return Path(ready)
@@ -58,7 +58,7 @@ def library() -> Path:
 
 
 def loop(urdf: Path, frame: str, q: Array, T: Array, J: Array) -> Callable[[int], float]:
-    """A function of the route that fills T (B, 4, 4) and J (B, 6, n): ns per configuration."""
+    """Return a function that fills T (B, 4, 4) and J (B, 6, n) and returns ns per configuration."""
     call = ctypes.CDLL(str(library())).pinocchio_loop
     call.restype = ctypes.c_double
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (q, T, J)]

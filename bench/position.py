@@ -1,11 +1,11 @@
-"""Position inverse kinematics beside the peers: one pose, from Python, on one core.
+"""Position IK compared with other libraries: one pose, from Python, on one core.
 
     python bench/position.py [--quick] [--no-peers] [--busy] [--seconds S] [ROBOT ...]
 
-Every library solves the same targets in a process of its own (`position_peers.py`), in rounds that
-take turns; `make bench-position` makes their environments. What counts is what Pinocchio's forward
-kinematics and the limits confirm, whatever the library says. Prints tables and writes them to
-bench/results/, and what all results say in short to bench/RESULTS.md.
+Every library solves the same targets in its own process (`position_peers.py`), in interleaved
+rounds; `make bench-position` makes their environments. A solution counts if Pinocchio's forward
+kinematics and the limits confirm it, regardless of what the library reports. Prints tables and
+writes them to bench/results/, and the summary of all results to bench/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def compare(
     gate: tuple[float, float],
     options: argparse.Namespace,
 ) -> list[Row]:
-    """All libraries on one kind of targets."""
+    """Run all libraries on one kind of targets."""
     count, rounds = len(situation.targets), options.rounds
     given = {name: Answers() for name in workers}
     names = list(workers)
@@ -112,7 +112,7 @@ def compare(
 
 
 def table(title: str, rows: list[Row], reachable: bool) -> list[str]:
-    """Of one kind of targets."""
+    """Return the table of one kind of targets."""
     last = "" if reachable else " left, median [mm] |"
     lines = [
         f"### {title}",
@@ -131,7 +131,7 @@ def table(title: str, rows: list[Row], reachable: bool) -> list[str]:
 
 
 def prepared(name: str, arm: arms.Arm, folder: Path, count: int) -> tuple[Problem, dict]:
-    """The files that all contenders read; raises if two kinematics differ."""
+    """Write the files that all contenders read; raise if two kinematics differ."""
     file = folder / "robot.urdf"
     file.write_text(arm.urdf)
     robot = sp.urdf(file)
@@ -160,7 +160,7 @@ def prepared(name: str, arm: arms.Arm, folder: Path, count: int) -> tuple[Proble
 
 
 def run(name: str, arm: arms.Arm, options: argparse.Namespace) -> tuple[list[str], list, dict]:
-    """One robot: its tables, rows for the summary, and the notes of its contenders."""
+    """Run one robot; return its tables, rows for the summary, and notes on its contenders."""
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary)
         problem, made = prepared(name, arm, folder, options.count)
@@ -190,7 +190,7 @@ def run(name: str, arm: arms.Arm, options: argparse.Namespace) -> tuple[list[str
 
 
 def short(summary: list) -> list[str]:
-    """The summary: supple and the fastest peer that solves nearly as many."""
+    """Return the summary: supple and the fastest other library that solves nearly as many."""
     lines = [
         "| robot | targets | supple: success %, mean µs, p99 | fastest peer | its success %, mean "
         "| ratio of means |",

@@ -1,11 +1,11 @@
-"""All solutions of a UR5e: EAIK in closed form beside `solve(solutions=16)`, one core.
+"""All solutions of a UR5e: EAIK in closed form compared with `solve(solutions=16)`, one core.
 
     python bench/position_all.py
 
 EAIK runs in its own environment, `.venv-peers/position`. Both libraries get the same random
-targets. Solutions are compared modulo whole turns; an exact answer of EAIK counts as found if one
-of supple's is within 1e-3 rad. Also printed is what it takes to pick one of EAIK's answers inside
-the limits in NumPy (`position_analytic.chosen`), which no other benchmark counts as EAIK's time.
+targets. Solutions are compared modulo 2π wraps; an exact solution of EAIK counts as found if one of
+supple's is within 1e-3 rad. The time to select one of EAIK's solutions inside the limits in NumPy
+(`position_analytic.chosen`) is printed separately; no other benchmark counts it as EAIK's time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEAR = 1e-3  # [rad]
 
 
 def timed(calls: list[object]) -> float:
-    """The mean time of some calls [µs], of the best of some rounds."""
+    """Return the mean time of a call [µs] in the best round."""
     best = []
     for _ in range(ROUNDS):
         times = []
@@ -43,7 +43,7 @@ def timed(calls: list[object]) -> float:
 
 
 def eaik(folder: Path) -> None:
-    """In EAIK's environment: all exact solutions, and the times of its call and of the choice."""
+    """Return all exact solutions, and the times of EAIK's call and of the selection."""
     from eaik.IK_HP import HPRobot
 
     measure.one_core()
@@ -64,7 +64,7 @@ def eaik(folder: Path) -> None:
 
 
 def apart(q: Array, others: Array) -> float:
-    """How far a configuration is from the nearest of others, modulo whole turns [rad]."""
+    """Return the distance of a configuration to the nearest other one, modulo 2π wraps [rad]."""
     if not len(others):
         return float("inf")
     difference = others - q
@@ -72,7 +72,7 @@ def apart(q: Array, others: Array) -> float:
 
 
 def main() -> None:
-    """Measure both."""
+    """Measure both libraries."""
     import arms
     import supple as sp
     from position import prepared

@@ -1,4 +1,4 @@
-"""Position inverse kinematics by analytic solvers: all solutions, one inside the limits taken."""
+"""Position IK by analytic solvers: all solutions, of which one inside the limits is selected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = "Timed is the library's own call, for all solutions; taking one inside the
 
 
 def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
-    """Axes (6, 3) and offsets (7, 3) of a 6R arm in the base, and the tool's rotation at zero."""
+    """Return axes (6, 3) and offsets (7, 3) of a 6R arm, and its tool rotation at zero."""
     if len(problem.chain()) != 7:
         raise NotImplementedError("six joints only")
     poses = np.array(list(accumulate(problem.transforms, np.matmul)))
@@ -33,7 +33,7 @@ def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
 
 
 def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
-    """Of all solutions (k, 6) one inside the limits: the first, or the nearest to the start."""
+    """Return one of the solutions (k, 6) inside the limits: the first, or the nearest to q0."""
     lower, upper = problem.lower, problem.upper
     if start is not None:  # each joint in the turn nearest to it, if that is inside
         Q = Q + TURN * np.round((start - Q) / TURN)
@@ -45,7 +45,7 @@ def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
 
 
 def eaik(problem: Problem, gate: Gate) -> Contender:
-    """EAIK: analytic, all solutions, of which one inside the limits is taken."""
+    """EAIK: analytic, all solutions, of which one inside the limits is selected."""
     from eaik.IK_HP import HPRobot
 
     axes, offsets, R = axes_and_offsets(problem)

@@ -67,7 +67,7 @@ def main(count: int) -> None:
 
 
 def watched(robot: sp.Robot, T: np.ndarray) -> tuple[sp.Solution, float]:
-    """A solved batch, and the most memory it held beyond targets and answers [bytes a target]."""
+    """Return a solved batch, and its peak memory without targets and solutions [B/target]."""
     if sys.platform == "linux":
         Path("/proc/self/clear_refs").write_text("5")  # the peak is that of the present
     before = peak()
@@ -78,7 +78,7 @@ def watched(robot: sp.Robot, T: np.ndarray) -> tuple[sp.Solution, float]:
 
 
 def peak() -> float:
-    """The most memory this process has held [bytes]."""
+    """Return the peak memory of this process [bytes]."""
     if sys.platform == "linux":
         status = Path("/proc/self/status").read_text()
         return 1024 * int(status.split("VmHWM:")[1].split()[0])

@@ -1,4 +1,4 @@
-"""Whether an answer is right: Pinocchio's opinion, not the solver's."""
+"""Verification of solutions by Pinocchio, independent of the solver."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Judge:
         return T
 
     def errors(self, Q: Array, targets: Array) -> tuple[Array, Array]:
-        """The largest of the frames' errors, (count,) [m], (count,) [rad]."""
+        """Return the largest error of the frames, (count,) [m], (count,) [rad]."""
         wanted = targets.reshape(len(Q), -1, 4, 4)
         T = self.poses(Q)
         far, off = apart(T, wanted)
@@ -47,14 +47,14 @@ class Judge:
         return far.max(axis=1), off.max(axis=1)
 
     def inside(self, Q: Array) -> NDArray[np.bool_]:
-        """Whether all joints are inside their limits (count,)."""
+        """Return whether all joints are inside their limits (count,)."""
         low, high = self.problem.lower - SLACK, self.problem.upper + SLACK
         return ((low <= Q) & (high >= Q)).all(axis=1)
 
 
 @dataclass
 class Answers:
-    """What one library gave for the targets of a situation."""
+    """The results of one library for the targets of a situation."""
 
     which: list[int] = field(default_factory=list)
     q: list[list[float] | None] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Answers:
     failed: str = ""
 
     def add(self, first: int, answer: dict[str, list]) -> None:
-        """The answers of a round, whose first target was this one."""
+        """Add the results of a round that began with target `first`."""
         if "missing" in answer:
             self.failed = answer["missing"]
             return
@@ -76,7 +76,7 @@ class Answers:
 def judged(
     judge: Judge, situation: Situation, gate: tuple[float, float], given: Answers
 ) -> tuple[NDArray[np.bool_], Array]:
-    """Which answers are right (count,), and the position errors (count,) [m], NaN for none."""
+    """Return which results are correct (count,), and position errors (count,) [m] or NaN."""
     there = np.array([q is not None and bool(np.isfinite(q).all()) for q in given.q], dtype=bool)
     right, left = np.zeros(len(there), dtype=bool), np.full(len(there), np.nan)
     if not there.any():

@@ -1,7 +1,7 @@
-"""Position inverse kinematics by libraries that make single steps: iterated and restarted.
+"""Position IK by libraries that compute single steps: iterated and restarted.
 
-A start is followed until it is there, or moves no more, or for ITERATIONS steps; then another
-begins at random. With none left the nearest pose is the answer.
+A seed is iterated until it converges, stops moving, or for ITERATIONS steps; then another random
+seed follows. If none converges, the closest pose is the result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Step = Callable[[Array], tuple[Array, Callable[[], Array]]]
 
 
 def descend(problem: Problem, gate: Gate, step: Step, start: Array | None) -> Answer:
-    """The first start that gets there, or the nearest pose of all."""
+    """Return the first seed that converges, or the closest pose."""
     best, least = problem.seed, np.inf
     rng = np.random.default_rng(0)
     q = problem.seed if start is None else start
@@ -65,12 +65,12 @@ def contender(
 
 
 def each(T: Array) -> Array:
-    """The poses of all frames (k, 4, 4)."""
+    """Return the poses of all frames (k, 4, 4)."""
     return T.reshape(-1, 4, 4)
 
 
 def order(theirs: list[str], ours: tuple[str, ...]) -> Array:
-    """Where each of our coordinates is among theirs."""
+    """Return the index of each degree of freedom in the other library."""
     return np.array([theirs.index(name) for name in ours])
 
 
@@ -102,7 +102,7 @@ def pinocchio_loop(problem: Problem, gate: Gate) -> Contender:
 
 
 def quadratic_solver() -> str:
-    """The QP solver that steps fastest in bench/servo.py, of those installed."""
+    """Return the fastest installed QP solver of bench/servo.py."""
     import qpsolvers
 
     return next(name for name in ("quadprog", "daqp") if name in qpsolvers.available_solvers)
@@ -111,7 +111,7 @@ def quadratic_solver() -> str:
 def velocity_loop(
     problem: Problem, configuration: Any, tasks: list[Any], index: Any, velocity: Callable[[], Any]
 ) -> Callable[[Any], Step]:
-    """Steps of Pink and of mink, which are called alike."""
+    """Return the step of Pink or mink, which have the same interface."""
     whole = np.zeros(len(configuration.q))
 
     def step_to(targets: Any) -> Step:

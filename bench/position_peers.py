@@ -1,4 +1,4 @@
-"""Position inverse kinematics by each library, as a process that times itself when asked.
+"""Position IK by each library, in a process that times itself on request.
 
     python bench/position_peers.py CONTENDER FOLDER
 
@@ -34,7 +34,7 @@ RESTARTS = 100  # of those who restart by themselves
 
 
 def supple_solve(problem: Problem, gate: Gate) -> Contender:
-    """supple, at its defaults but for the gate."""
+    """Use supple with its defaults, except for the tolerances."""
     import supple
 
     robot, (tip, *more) = supple.urdf(problem.urdf), problem.frames
@@ -54,7 +54,7 @@ def supple_solve(problem: Problem, gate: Gate) -> Contender:
 
 
 def position_and_axis(T: Array) -> list[Array]:
-    """Where the origin is, and where z points."""
+    """Return the position of the origin and the direction of z."""
     return [T[:3, 3].copy(), T[:3, 2].copy()]
 
 
@@ -154,7 +154,7 @@ CONTENDERS: dict[str, Maker] = {
 def timed(
     contender: Contender, given: list[tuple[Any, Array | None]], seconds: float, clock: str
 ) -> dict[str, list[Any]]:
-    """Answers to as many as fit into the time, with the time of each [ns]."""
+    """Solve as many targets as fit into the time; return results and the time of each [ns]."""
     end = time.perf_counter() + WARM_UP
     for target, start in given:
         contender.solve(target, start)
@@ -186,7 +186,7 @@ def timed(
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
-    """Of the packages; an unpacked one may not know its own."""
+    """Return versions of the packages; an unpacked one may not know its version."""
     known = {}
     for package in packages:
         try:

@@ -1,4 +1,4 @@
-"""What the contenders for position inverse kinematics are given, and what they make of it."""
+"""The input and the interface of the contenders for position IK."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Answer = tuple[Any, bool]  # q (n,) or None, and whether it is claimed to be the
 
 @dataclass(frozen=True)
 class Problem:
-    """The robot, as the files of the folder have it.
+    """The robot, as stored in the files of a folder.
 
     Attributes:
         urdf: The file.
-        joints: Names of the coordinates, in the order of q.
-        frames: What has targets.
+        joints: Names of the joints, in the order of q.
+        frames: Frames with targets.
         transforms: Constant ones of a chain (n + 1, 4, 4), as in `arms.Arm`; else (0, 4, 4).
         lower, upper: Limits (n,) [rad].
-        seed: Where to start if nothing is known: far from singularities and limits (n,).
-        axis: Only the position and the direction of z count.
-        name: Short, of the robot.
+        seed: Default seed (n,), far from singularities and limits.
+        axis: Whether only the position and the direction of z count.
+        name: Short name of the robot.
     """
 
     urdf: str
@@ -41,14 +41,14 @@ class Problem:
     name: str
 
     def write(self, folder: Path, text: str) -> None:
-        """Into a folder, beside the URDF file's text."""
+        """Write to a folder, next to the URDF file."""
         (folder / "robot.urdf").write_text(text)
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "urdf"}
         np.savez(folder / "robot.npz", **values)
 
     @classmethod
     def read(cls, folder: Path) -> Problem:
-        """From a folder."""
+        """Read from a folder."""
         with np.load(folder / "robot.npz") as stored:
             names = {key: tuple(stored[key].tolist()) for key in ("joints", "frames")}
             arrays = {key: stored[key] for key in ("transforms", "lower", "upper", "seed")}
@@ -56,13 +56,13 @@ class Problem:
         return cls(urdf=str(folder / "robot.urdf"), axis=axis, name=name, **names, **arrays)
 
     def chain(self) -> Array:
-        """The transforms, if it is a chain."""
+        """Return the transforms; raise if the robot is not a chain."""
         if not len(self.transforms):
             raise NotImplementedError("one end frame only")
         return self.transforms
 
     def fk(self, q: Array) -> Array:
-        """The pose (4, 4) of the end of a chain, by definition."""
+        """Return the pose (4, 4) of the end of a chain, by definition."""
         T = self.transforms[0]
         for angle, then in zip(q, self.transforms[1:], strict=True):
             turn = np.eye(4)
@@ -78,9 +78,9 @@ class Contender:
     Attributes:
         solve: (target, start or None) -> (q or None, whether it claims to be there), or what
             `choose` makes such an answer of.
-        packages: Whose versions matter.
+        packages: Packages whose versions are reported.
         prepare: A pose (4, 4), or (k, 4, 4) of several frames -> what `solve` takes, not timed.
-        note: What else was chosen, and why.
+        note: Other choices, and their reasons.
         choose: (what `solve` returned, start or None) -> the answer, not timed: where a library
             returns all solutions and this bench takes one of them.
     """

@@ -1,4 +1,4 @@
-"""Targets of the position benchmark: configurations are known for all but those out of reach."""
+"""Targets of the position benchmark: solutions are known for all except those out of reach."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Situation:
     """Targets of one kind.
 
     Attributes:
-        title: In the tables.
-        gates: What is near enough, each tried: [m], [rad].
+        title: Name in the tables.
+        gates: Tolerances [m], [rad], each of which is tried.
         targets: Poses (count, 4, 4), or (count, k, 4, 4) of several frames.
-        starts: Where to begin (count, n), or None: wherever the library likes best.
-        closest: The closest poses, of targets out of reach.
+        starts: Initial configurations (count, n), or None for the library's own choice.
+        closest: Closest poses of targets out of reach.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Situation:
 
     @property
     def reachable(self) -> bool:
-        """Whether there is an answer."""
+        """Whether the targets are reachable."""
         return self.closest is None
 
 
@@ -51,7 +51,7 @@ LOOSE, TIGHT = (1e-4, 1e-3), (1e-6, 1e-6)
 
 
 def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str, Situation]:
-    """All there are for an arm, or the two that make sense for a tree."""
+    """Return all situations of an arm, or the two that apply to a tree."""
     frame = frames if len(frames) > 1 else frames[0]
     q = robot.random(count, seed=1)
     T = robot.fk(q, frame)
@@ -78,7 +78,7 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
 
 
 def singular(robot: sp.Robot, count: int) -> Array:
-    """Configurations (count, n) inside the limits, NEAR one whose least singular value vanishes."""
+    """Return configurations (count, n) inside the limits and NEAR a singular one."""
     q, h = robot.random(4 * count, seed=3), 1e-6
     steps = h * np.eye(robot.dof)
     for _ in range(30):  # Newton's method for the smallest
@@ -96,7 +96,7 @@ def singular(robot: sp.Robot, count: int) -> Array:
 
 
 def posture(robot: sp.Robot, frames: tuple[str, ...]) -> Array:
-    """A configuration (n,) far from singularities and limits, for those who need a start."""
+    """Return a configuration (n,) far from singularities and limits, as default seed."""
     q = 0.5 * robot.random(256, seed=5) + 0.25 * (robot.lower + robot.upper)
     least = [robot.singular_values(q, frame)[:, -1] for frame in frames]
     return q[np.min(least, axis=0).argmax()]

@@ -1,10 +1,10 @@
-"""Inverse kinematics of every robot in a set of wheels: what is solved and what is verified.
+"""Inverse kinematics of every robot in a set of wheels: solved and verified targets.
 
     python bench/robots.py                      on the CPU; writes bench/results/robots.<machine>.md
     python bench/robots.py --device cuda        the same targets on an NVIDIA GPU
     python bench/robots.py --pack DIR           copies the texts of the robots, without meshes
 
-Targets are poses of configurations inside the limits, random ones and hard ones. Answers are
+Targets are poses of configurations inside the limits, random ones and hard ones. Solutions are
 checked by the forward kinematics of Pinocchio or MuJoCo; where these are not installed, by supple's
 own on the CPU, and MJCF files are left out.
 """
@@ -85,7 +85,7 @@ def _end(path: Path, frame: str) -> End:
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
-    """Return processes of one thread each: what Python does for a robot takes its time too."""
+    """Return processes of one thread each, since Python's part of the work takes time as well."""
     os.environ["SUPPLE_THREADS"] = "1"
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 

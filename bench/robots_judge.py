@@ -1,4 +1,4 @@
-"""What is true of the answers for one robot, by other forward kinematics than the solver's."""
+"""Verification of the solutions for one robot by independent forward kinematics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT = 120.0  # of a batch on the CPU [s]; targets that are left by then coun
 
 @dataclass
 class Reading:
-    """What became of a file: an error, or a robot with end effectors."""
+    """The result of reading a file: an error, or a robot with end effectors."""
 
     file: str
     path: Path
@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass
 class Outcome:
-    """What became of a set of targets."""
+    """The result of a set of targets."""
 
     count: int
     converged: int
@@ -51,13 +51,13 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """Share of targets met."""
+        """Fraction of targets met."""
         return self.converged / max(self.count, 1)
 
 
 @dataclass
 class Row:
-    """An end effector, and what became of its targets."""
+    """An end effector, and the results of its targets."""
 
     file: str
     frame: str

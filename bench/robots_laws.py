@@ -1,4 +1,4 @@
-"""What must hold for every robot, on every device."""
+"""Laws that hold for every robot on every device."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""One servo step from Python beside the peers: a Panda, one core, in one interleaved run.
+"""One servo step from Python in several libraries: a Panda, one core, in one interleaved run.
 
     python bench/servo.py [ROUNDS]
 
-A step takes q and a twist of the hand and gives the next q. Each library runs at its fastest fair
-settings in a process of its own (`servo_peers.py`), on the same configurations and twists; `make
+A step turns q and a twist of the hand into the next q. Each library runs with its fastest fair
+settings in its own process (`servo_peers.py`), on the same configurations and twists; `make
 bench-servo` makes their environments. Prints tables and writes them to bench/results/.
 """
 
@@ -46,7 +46,7 @@ SITUATIONS = {
 
 
 def singular(robot: sp.Robot, rng: np.random.Generator) -> Array:
-    """A configuration with one vanishing singular value, away from the limits."""
+    """Return a singular configuration away from the limits."""
     h, eye = 1e-6, np.eye(robot.dof)
 
     def sigma(q: Array) -> Array:
@@ -66,7 +66,7 @@ def singular(robot: sp.Robot, rng: np.random.Generator) -> Array:
 
 
 def situation(robot: sp.Robot, kind: str, rng: np.random.Generator) -> tuple[Array, Array]:
-    """One configuration (7,) and one twist (6,) of a kind."""
+    """Return one configuration (7,) and one twist (6,) of a kind."""
     while True:
         direction = unit(rng.normal(size=robot.dof))
         if kind == "singular":
@@ -88,7 +88,7 @@ def situation(robot: sp.Robot, kind: str, rng: np.random.Generator) -> tuple[Arr
 
 
 def situations(robot: sp.Robot, kind: str, rng: np.random.Generator) -> list[tuple[Array, Array]]:
-    """COUNT configurations and twists of a kind: unrelated ones, or those of a path at 1 rad/s."""
+    """Return COUNT configurations and twists of a kind: random, or along a path at 1 rad/s."""
     if kind != "path":
         return [situation(robot, kind, rng) for _ in range(COUNT)]
     middle, twist = situation(robot, "singular", rng)
@@ -97,12 +97,12 @@ def situations(robot: sp.Robot, kind: str, rng: np.random.Generator) -> list[tup
 
 
 def unit(x: Array) -> Array:
-    """A vector of length one."""
+    """Return a unit vector."""
     return x / np.linalg.norm(x)
 
 
 def target(robot: sp.Robot, q: Array, twist: Array) -> Array:
-    """The pose (4, 4) that the twist leads to in one step."""
+    """Return the pose (4, 4) that the twist leads to in one step."""
     T = robot.fk(q, FRAME).copy()
     x, y, z = turn = twist[3:] * DT
     angle = np.linalg.norm(turn)
@@ -120,7 +120,7 @@ def table(
     workers: dict[str, Worker],
     took: dict[str, float],
 ) -> list[str]:
-    """What one situation measured: times, speeds, limits, distance from the pseudoinverse."""
+    """Return the table of one situation: times, speeds, limits, distance from the pseudoinverse."""
     first = next(iter(took))
     lines = [
         f"## {SITUATIONS[key]}",
@@ -145,7 +145,7 @@ def table(
 
 
 def main(rounds: int) -> None:
-    """Measure, compare what was computed, print and write."""
+    """Measure, compare the results, print and write."""
     measure.one_core()
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:

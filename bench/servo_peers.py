@@ -1,4 +1,4 @@
-"""One servo step of each library, as a process that times itself when asked.
+"""One servo step of each library, in a process that times itself on request.
 
     python bench/servo_peers.py CONTENDER FILE.urdf SITUATIONS.npz
 
@@ -40,13 +40,13 @@ ROUND = 0.02  # [s] that one answer to "time" takes, about
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to make a servo step; everything constant is prepared outside of `step`.
+    """A servo step of one library; constant data is prepared outside of `step`.
 
     Attributes:
         step: (q (7,), command) -> next q (7,).
         command: (twist (6,), target pose (4, 4)) -> what `step` takes, prepared outside the timing.
-        packages: Whose versions matter.
-        note: What else was chosen, and why.
+        packages: Packages whose versions are reported.
+        note: Other choices, and their reasons.
     """
 
     step: Callable[[Array, Any], Array]
@@ -60,17 +60,17 @@ Timing = Callable[[Callable[[Array, Any], Array], Callable[[Array, Array], Any]]
 
 
 def twist_alone(twist: Array, target: Array) -> Array:
-    """The command of those who take a twist."""
+    """Return the command of libraries that take a twist."""
     return twist
 
 
 def minus_displacement(twist: Array, target: Array) -> Array:
-    """The command of those who drive an error to zero."""
+    """Return the command of libraries that drive an error to zero."""
     return -DT * twist
 
 
 def pose_alone(made: Callable[[Array], Any], twist: Array, target: Array) -> Any:
-    """The command of those who take a pose, as `made` of a matrix."""
+    """Return the command of libraries that take a pose, converted by `made`."""
     return made(target)
 
 
@@ -108,7 +108,7 @@ def pinocchio_numpy(urdf: str, time_of: Timing) -> Contender:
 
 
 def pink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
-    """Pink, with the least that a task of it can be, or as its documentation has it."""
+    """Pink with minimal tasks, or as in its documentation."""
     import pink
     import pinocchio as pin
 
@@ -140,7 +140,7 @@ def pink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
 
 
 def mink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
-    """Mink, with the least that a task of it can be, or as its documentation has it."""
+    """Mink with minimal tasks, or as in its documentation."""
     import mink
     import mujoco
 
@@ -170,7 +170,7 @@ def mink(urdf: str, time_of: Timing, *, frame_task: bool = False) -> Contender:
 
 
 def joint_speeds(urdf: str) -> dict[str, float]:
-    """The speed limits of the file's joints [rad/s], which MuJoCo does not read."""
+    """Return the speed limits of the joints [rad/s], which MuJoCo does not read."""
     return {
         joint.get("name"): float(joint.find("limit").get("velocity"))
         for joint in ET.parse(urdf).getroot().iter("joint")
@@ -187,7 +187,7 @@ def quadratic(
     time_of: Timing,
     packages: tuple[str, ...],
 ) -> Contender:
-    """Pink or mink at the QP solver, of those installed, that steps fastest."""
+    """Pink or mink with the fastest installed QP solver."""
     import qpsolvers
 
     solve_ik, tasks = library.solve_ik, [task]
@@ -250,7 +250,7 @@ CONTENDERS: dict[str, Callable[[str, Timing], Contender]] = {
 def per_step(
     step: Callable[[Array, Any], Array], pairs: Iterable[tuple[Array, Any]], repeat: int
 ) -> float:
-    """Nanoseconds of processor time per step of `repeat` passes over a sequence."""
+    """Return processor time per step [ns] of `repeat` passes over a sequence."""
     pairs = list(pairs)
     for q, given in pairs:  # this process has slept: warm up
         step(q, given)

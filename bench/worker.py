@@ -1,4 +1,4 @@
-"""A contender in a process of its own, asked by lines of JSON: libraries cannot share one."""
+"""A contender in its own process, driven by lines of JSON: libraries cannot share a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE_THREAD = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "OPENBLAS", "MKL", "R
 
 
 def interpreter(environment: str) -> tuple[Path, dict[str, str]]:
-    """The Python of a peers' environment, and what it needs to be told.
+    """Return the Python of another library's environment, and its environment variables.
 
     `make bench` makes .venv-peers/NAME. SUPPLE_PEERS names a folder instead whose folders NAME hold
     unpacked wheels, for a machine without a network: this Python runs with those on its path.
@@ -59,7 +59,7 @@ class Worker:
             self.close()
 
     def ask(self, **question: object) -> Any:
-        """The answer to one question."""
+        """Return the answer to one question."""
         with suppress(BrokenPipeError):  # it has said why it cannot run
             print(json.dumps(question), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline() or '{"missing": "it crashed"}')
@@ -74,7 +74,7 @@ class Worker:
 
     @property
     def line(self) -> str:
-        """What it is, or why it was left out."""
+        """Return a description, or the reason why it was left out."""
         if self.missing:
             return f"**left out**, {self.missing}"
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import supple
 from supple import _core
 
 RobotFiles = Callable[[str, str], Path]
@@ -30,9 +31,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give each process of `pytest -n` one test function at a time, with all its parameters."""
     from xdist.scheduler import LoadScopeScheduling
 
+    together = (*TOGETHER, "tests/gpu/") if supple.devices() else TOGETHER  # they share one GPU
+
     class ByFunction(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((p for p in TOGETHER if nodeid.startswith(p)), nodeid.partition("[")[0])
+            return next((p for p in together if nodeid.startswith(p)), nodeid.partition("[")[0])
 
     return ByFunction(config, log)
 

@@ -1,12 +1,12 @@
-"""The kernel's headers stand alone, on every compiler that will meet them.
+"""Check that each header of the kernel compiles on its own with every compiler.
 
     python tools/check_headers.py
 
-- text: every #if is in lane.hpp; no header includes a host header, but for lane.hpp's intrinsics
+- text: every #if is in lane.hpp; no header includes a host header, except lane.hpp for intrinsics
 - alone: each header compiles by itself, with $CXX and clang++, for each instruction set
 - nvcc, nvrtc: tests/support/kernel/device.cu compiles for the GPU; NVRTC has no host headers at all
 
-What is not installed is skipped, and said. Exit status 1 if any check fails.
+Checks of tools that are not installed are skipped and reported. Exit status 1 if any check fails.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Skipped(str):
 
 
 def name_of(header: Path) -> str:
-    """The name that a header is included by."""
+    """Return the name that a header is included by."""
     return header.relative_to(INCLUDE).as_posix()
 
 
 def text() -> Iterator[Outcome]:
-    """Conditional compilation and host headers are lane.hpp's alone, and off for CUDA."""
+    """Check that only lane.hpp has conditional compilation and host headers, not for CUDA."""
     for header in HEADERS:
         wrong = []
         conditions: list[str] = []
@@ -74,7 +74,7 @@ def text() -> Iterator[Outcome]:
 
 
 def instruction_sets() -> dict[str, list[str]]:
-    """The compiler flags of this architecture's instruction sets, from src/core/kernels/isa.txt."""
+    """Return the compiler flags of each instruction set, from src/core/kernels/isa.txt."""
     machine = platform.machine().lower()
     names = {"amd64": "x86_64", "x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
     rows = [line.split() for line in (ROOT / "src/core/kernels/isa.txt").read_text().splitlines()]
@@ -82,13 +82,13 @@ def instruction_sets() -> dict[str, list[str]]:
 
 
 def output(command: list[str]) -> str:
-    """What a failing command printed; "" if it succeeded."""
+    """Return the output of a failing command; "" if it succeeded."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return "" if done.returncode == 0 else done.stdout or f"exit status {done.returncode}"
 
 
 def alone() -> Iterator[Outcome]:
-    """Each header compiles as the whole of a file."""
+    """Check that each header compiles on its own."""
     strict = shlex.split(
         "-std=c++20 -Wall -Wextra -Wpedantic -Werror -ffp-contract=off -fsyntax-only"
     )
@@ -109,7 +109,7 @@ def alone() -> Iterator[Outcome]:
 
 
 def nvcc() -> Iterator[Outcome]:
-    """device.cu compiles with nvcc, whose host pass sees the host's headers too."""
+    """Check that device.cu compiles with nvcc, whose host pass also sees host headers."""
     for target in NVCC_TARGETS:
         name = f"device.cu with nvcc, {target}"
         if not shutil.which("nvcc"):
@@ -122,7 +122,7 @@ def nvcc() -> Iterator[Outcome]:
 
 
 def nvrtc_library() -> ctypes.CDLL | None:
-    """NVRTC from the nvidia-cuda-nvrtc wheel or from where the system keeps libraries."""
+    """Return NVRTC from the nvidia-cuda-nvrtc wheel or the system libraries."""
     packages = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
     wheels = [path for p in packages for path in Path(p, "nvidia").glob("**/libnvrtc.so*")]
     for name in (*map(str, sorted(wheels, reverse=True)), ctypes.util.find_library("nvrtc")):
@@ -137,7 +137,7 @@ def nvrtc_library() -> ctypes.CDLL | None:
 
 
 def nvrtc_log(library: ctypes.CDLL, target: str) -> str:
-    """What NVRTC says of device.cu, all headers given by name in memory; "" if it is content."""
+    """Return NVRTC's log for device.cu, with all headers in memory; "" if it succeeds."""
 
     def text_list(texts: list[str]) -> ctypes.Array[ctypes.c_char_p]:
         return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
@@ -165,7 +165,7 @@ def nvrtc_log(library: ctypes.CDLL, target: str) -> str:
 
 
 def nvrtc() -> Iterator[Outcome]:
-    """device.cu compiles at run time, as on a user's machine; a warning is a failure."""
+    """Check that device.cu compiles at run time, without warnings."""
     library = nvrtc_library()
     for target in NVRTC_TARGETS:
         name = f"device.cu with nvrtc, {target}"
@@ -176,7 +176,7 @@ def nvrtc() -> Iterator[Outcome]:
 
 
 def main() -> int:
-    """Runs every check; one line for each, and what a failing one printed."""
+    """Run every check; print one line for each, and the output of failing ones."""
     failed = 0
     for check in (text, alone, nvcc, nvrtc):
         for name, wrong in check():

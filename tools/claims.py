@@ -1,4 +1,4 @@
-"""Writes the tables of docs/papers.md: every claim of every paper, as measured on this machine.
+"""Write the tables of docs/papers.md: every claim of every paper, as measured on this machine.
 
 python tools/claims.py
 """
@@ -16,7 +16,7 @@ BEGIN = "<!-- claims: written by tools/claims.py -->\n"
 
 
 def with_tables(document: str, tables: str) -> str:
-    """The document with its last part, below the mark, replaced."""
+    """Return the document with the part below the mark replaced."""
     return document.partition(BEGIN)[0] + BEGIN + "\n" + tables
 
 

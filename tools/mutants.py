@@ -59,7 +59,7 @@ inline const long supple_mutant = getenv("SUPPLE_MUTANT") ? atol(getenv("SUPPLE_
 
 
 class StaleError(Exception):
-    """An entry that does not fit the sources or the tests any more."""
+    """An entry that no longer fits the sources or the tests."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def package_of(mutant: Mutant) -> Path:
 def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int | None, str]:
     """Run tests of TREE with the package in a folder; return the exit status and the output.
 
-    The status is None if the time was up.
+    The status is None after a timeout.
     """
     environment = os.environ | {"PYTHONPATH": str(folder)}
     environment.pop("SUPPLE_MUTANT", None)

@@ -1,8 +1,8 @@
-"""Leads every method through every passage; prints a summary, writes tables and figures.
+"""Run every method through every passage; print a summary, write tables and figures.
 
     PYTHONPATH=bench python -m singularities [--alone]
 
---alone leaves the other libraries out, and writes nothing: their rows would be lost.
+--alone omits the other libraries and writes nothing, because their rows would be lost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STORY = {
 
 
 def through(name: str, kind: str) -> Runs:
-    """Every method here in one passage."""
+    """Run every method in one passage."""
     here, found = passage(name, kind), {}
     for method in METHODS:
         if method.runs_on(here.robot):
@@ -46,7 +46,7 @@ def through(name: str, kind: str) -> Runs:
 
 
 def collected(alone: bool) -> tuple[dict[tuple[str, str], Runs], list[str], list[str]]:
-    """All runs by robot and kind; the names of all methods, and a note about each."""
+    """Return all runs by robot and kind, the names of all methods, and a note about each."""
     places = [(name, kind) for name in ROBOTS for kind in KINDS]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(places, pool.map(through, *zip(*places, strict=True)), strict=True))

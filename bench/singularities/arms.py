@@ -21,12 +21,12 @@ class Arm:
     """A robot and the postures that its passages lead through.
 
     Attributes:
-        robot: With limits of position and speed.
-        postures: Of each singularity, where Newton's method starts (n,) [rad].
-        free: The joints that it may move: one of six, two of seven, as many as it takes.
-        travel: What the lines lead along and turn the tool by (6,) [m, rad], world axes; what they
-            would ask of u is taken off.
-        reach: From the shoulder to the wrist when stretched out [m].
+        robot: The robot, with position and speed limits.
+        postures: Start of Newton's method for each singularity (n,) [rad].
+        free: Joints that Newton's method may move: one of six, two of seven, as needed.
+        travel: Displacement and rotation of the lines (6,) [m, rad], world axes; the component
+            along u is removed.
+        reach: Distance from shoulder to wrist when stretched out [m].
     """
 
     robot: sp.Robot
@@ -36,13 +36,13 @@ class Arm:
     reach: float
 
     def singularity(self, posture: str) -> Singularity:
-        """The singular configuration of a posture."""
+        """Return the singular configuration of a posture."""
         return Singularity.near(self.robot, np.array(self.postures[posture]), self.free[posture])
 
 
 @cache
 def arms() -> dict[str, Arm]:
-    """The four arms, by name."""
+    """Return the four arms by name."""
     free6 = {"stretched": (2,), "wrist": (4,), "shoulder": (1,)}
     puma = sp.load("puma560").description
     fast = [replace(j, max_speed=PUMA_SPEED) if j.moves else j for j in puma.joints]

@@ -31,7 +31,7 @@ ROWS = (
 
 
 def series(passage: Passage, q: Array) -> Array:
-    """What is drawn of a run (3, BINS)."""
+    """Return the curves of a run (3, BINS)."""
     qd = np.diff(q, axis=0) / passage.dt
     qdd = np.diff(qd, axis=0, prepend=np.zeros((1, q.shape[1]))) / passage.dt
     off = 1e3 * errors(passage, q)[1:, 0]
@@ -79,7 +79,7 @@ def draw(kind: str, runs: Mapping[str, Mapping[str, Array]], to: Path) -> None:
 
 
 def shortened(svg: str) -> str:
-    """The same picture in fewer letters: coordinates to a tenth of a point, no names of parts."""
+    """Return a smaller file of the same picture: coordinates to a tenth of a point, no ids."""
 
     def rounded(attribute: re.Match[str]) -> str:
         short = re.sub(r"-?\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}", attribute[0])

@@ -1,4 +1,4 @@
-"""What a run through a passage is measured by."""
+"""Measures of a run through a passage."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ROUNDING = 1e-9  # of a limit, that is no violation of it
 
 @dataclass(frozen=True)
 class Measures:
-    """How a run went; angles in [rad], lengths in [m].
+    """Measures of a run; angles in [rad], lengths in [m].
 
     Attributes:
         speed: The largest joint speed [rad/s].
-        speed_share: Likewise, as a share of that joint's limit.
+        speed_share: The largest joint speed relative to the joint's limit.
         acceleration: The largest joint acceleration, from rest on [rad/s²].
-        position_max, position_rms: Distance of the tip from where it shall be.
-        angle_max, angle_rms: Angle between its orientation and the one it shall have.
-        recovery: From the end of the singular stretch until the error stays below `NEAR_ENOUGH`
-            [s]; infinite if it never does.
-        too_fast: Steps in which a joint was above its limit of speed.
-        outside: Steps that ended with a joint outside its limits of position.
-        farthest: By how much at most [rad].
-        halted: The longest rest of all joints while the pose, in reach, was not met [s].
-        finite: Whether all numbers are; otherwise the others are infinite.
+        position_max, position_rms: Distance of the end effector from its target.
+        angle_max, angle_rms: Angle between its orientation and the target's.
+        recovery: Time from the end of the singular part until the error stays below
+            `NEAR_ENOUGH` [s]; infinite if it never does.
+        too_fast: Number of steps in which a joint exceeded its speed limit.
+        outside: Number of steps that ended with a joint outside its position limits.
+        farthest: Largest violation of a position limit [rad].
+        halted: Longest standstill of all joints while a reachable pose was not met [s].
+        finite: Whether all numbers are finite; otherwise the other measures are infinite.
     """
 
     speed: float
@@ -52,12 +52,12 @@ class Measures:
 
     @property
     def violations(self) -> int:
-        """Steps in which some limit was violated, counted once for speed and once for position."""
+        """Number of limit violations, counted once per step for speed and once for position."""
         return self.too_fast + self.outside
 
 
 def errors(passage: Passage, q: Array) -> Array:
-    """How far the tip is from where it shall be at each time (K + 1, 2) [m], [rad]."""
+    """Return the errors of the end effector at each time (K + 1, 2) [m], [rad]."""
     off = passage.robot.fk(q, threads=1) - passage.poses
     chord = np.linalg.norm(off[:, :3, :3], axis=(1, 2)) / math.sqrt(8)  # sin of half the angle
     distance = np.linalg.norm(off[:, :3, 3], axis=1)
@@ -65,7 +65,7 @@ def errors(passage: Passage, q: Array) -> Array:
 
 
 def measured(passage: Passage, q: Array) -> Measures:
-    """The measures of joints q (K + 1, n) through a passage."""
+    """Return the measures of joint angles q (K + 1, n) through a passage."""
     if not np.isfinite(q).all():
         most = [math.inf] * 8
         return Measures(*most, len(q) - 1, len(q) - 1, math.inf, 0.0, finite=False)
@@ -95,7 +95,7 @@ def measured(passage: Passage, q: Array) -> Measures:
 
 
 def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
-    """How long after `end` an error is last seen: 0 if not at all, infinite if at the last time."""
+    """Return the time from `end` to the last error: 0 if none, infinite if at the last time."""
     if off[-1]:
         return math.inf
     times = t[1:][off[:-1]]  # the times after those with an error
@@ -103,7 +103,7 @@ def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
 
 
 def longest(what: NDArray[np.bool_]) -> int:
-    """The longest run of truths."""
+    """Return the length of the longest run of True."""
     best = run = 0
     for each in what:
         run = run + 1 if each else 0

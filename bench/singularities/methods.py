@@ -1,8 +1,8 @@
-"""The methods that are led through the passages.
+"""The methods of the benchmark.
 
-A method makes, for a robot and a length of step dt [s], a function of (q, twist, pose): where the
-joints are (n,), the twist (6,) [m/s, rad/s] that leads from the pose (4, 4) of now to the next, in
-world axes. It returns the joints dt later. A `supple.Servo` is such a function. To add a method,
+A method makes, for a robot and a time step dt [s], a function of (q, twist, pose): the joint angles
+(n,), the twist (6,) [m/s, rad/s] that leads from the current pose (4, 4) to the next, in world
+axes. It returns the joint angles dt later. A `supple.Servo` is such a function. To add a method,
 add a line to `METHODS`.
 """
 
@@ -28,11 +28,11 @@ class Method:
     """A way to follow poses.
 
     Attributes:
-        name: In tables.
+        name: Name in tables.
         make: (robot, dt) -> function of (q, twist, pose) -> next q.
-        about: What it is, in a line.
-        ours: Whether its limits are supple's, which it promises to keep.
-        robots: For these only; for all if empty.
+        about: Description in one line.
+        ours: Whether supple's limits apply, which must then hold.
+        robots: The only robots it applies to; all if empty.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Method:
     robots: tuple[str, ...] = ()
 
     def runs_on(self, robot: sp.Robot) -> bool:
-        """Whether it is for this robot."""
+        """Return whether it applies to this robot."""
         return not self.robots or robot.name in self.robots
 
 
 def run(method: Method, passage: Passage) -> Array:
-    """The joints (K + 1, n) of a method through a passage; from a NaN on, NaN."""
+    """Return the joint angles (K + 1, n) of a method; NaN after the first NaN."""
     move = method.make(passage.robot, passage.dt)
     q = np.full((len(passage.t), passage.robot.dof), np.nan)
     q[0] = passage.q0
@@ -65,18 +65,18 @@ SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e
 
 
 def default(robot: sp.Robot, dt: float) -> Move:
-    """A Servo as it comes."""
+    """A Servo with its defaults."""
     return sp.Servo(robot, dt=dt)
 
 
 def scaled(robot: sp.Robot, dt: float) -> Move:
-    """A Servo as it comes, but that it slows down where it meets a limit."""
+    """A Servo that slows down all joints at a limit."""
     servo = sp.Servo(robot, dt=dt)
     return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
 
 
 def bounded(robot: sp.Robot, dt: float) -> Move:
-    """A Servo with a bound on the norm of all speeds: what the slowest joint may do."""
+    """A Servo with a bound on the norm of all speeds: the limit of the slowest joint."""
     limits = sp.Limits.for_robot(robot, max_norm=float(robot.max_speed.min()))
     return sp.Servo(robot, dt=dt, limits=limits)
 
@@ -87,25 +87,25 @@ def gentle(robot: sp.Robot, dt: float) -> Move:
 
 
 def stepped(step: sp.steps.Step, robot: sp.Robot, dt: float) -> Move:
-    """A Servo with another step, inside the robot's limits of position and speed."""
+    """A Servo with another step, inside the position and speed limits of the robot."""
     return sp.Servo(robot, dt=dt, step=step, limits=sp.Limits.for_robot(robot), gain=GAIN)
 
 
 def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
-    """Damped least squares with a rule whose parameters are its own for this robot."""
+    """Damped least squares with a rule, with parameters from `for_robot`."""
     timed = {"dt": dt} if rule is sp.damping.Curvature else {}
     return stepped(sp.DLS(rule.for_robot(robot, **timed)), robot, dt)
 
 
 def weighted(robot: sp.Robot, dt: float) -> Move:
-    """The default rule, where a joint counts the less the faster it may be."""
+    """The default rule, with joints weighted by the inverse of their speed limits."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     weight = (robot.max_speed.min() / robot.max_speed) ** 2
     return stepped(sp.steps.WeightedDLS(rule, joint_weight=weight), robot, dt)
 
 
 def wristed(robot: sp.Robot, dt: float) -> Move:
-    """Two problems, one of the arm and one of its wrist."""
+    """Two problems, one for the arm and one for its wrist."""
     return stepped(sp.steps.SphericalWrist.for_robot(robot), robot, dt)
 
 
@@ -116,7 +116,7 @@ def filtered(robot: sp.Robot, dt: float, *, printed: bool = False) -> Move:
 
 
 def avoiding(robot: sp.Robot, dt: float) -> Move:
-    """The default rule, and self-motion away from singularities."""
+    """The default rule with self-motion away from singularities."""
     rule = sp.damping.Curvature.for_robot(robot, dt=dt)
     step = sp.redundancy.NullSpace(sp.DLS(rule), sp.criteria.Manipulability(robot))
     servo = sp.Servo(robot, dt=dt)
@@ -127,12 +127,12 @@ def avoiding(robot: sp.Robot, dt: float) -> Move:
 
 
 def asked(robot: sp.Robot, q: Array, twist: Array, pose: Array) -> Array:
-    """What is asked of the tip (6,):  twist + GAIN (pose - where it is)."""
+    """Return the commanded velocity (6,):  twist + GAIN (pose - current pose)."""
     return np.asarray(twist + GAIN * difference(robot.fk(q), pose))
 
 
 def plain(robot: sp.Robot, dt: float, *, clip: bool = False) -> Move:
-    """q̇ = pinv(J) e  without limits, or with each speed cut to its own."""
+    """q̇ = pinv(J) e  without limits, or with each speed clipped to its limit."""
 
     def move(q: Array, twist: Array, pose: Array) -> Array:
         qd = np.linalg.pinv(robot.jacobian(q)) @ asked(robot, q, twist, pose)
@@ -153,8 +153,8 @@ def halting(robot: sp.Robot, dt: float) -> Move:
 
     The speed is multiplied by 1 at condition numbers up to 17 and by 0 from 30 on, linearly
     between; where the command leads away from the singularity the upper threshold is twice as far.
-    Which way is away a small step along the least singular vector tells. Speeds are scaled alike to
-    the limits; before a limit of position (a margin of 0.1 rad) everything halts. Our
+    A small step along the singular direction shows which way is away. Speeds are scaled by one
+    factor to the limits; before a position limit (a margin of 0.1 rad) all joints stop. Our
     implementation of the documented behaviour, not MoveIt's code.
     """
 

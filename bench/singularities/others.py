@@ -1,4 +1,4 @@
-"""Asks the environments of other libraries for their joints through the passages."""
+"""Run other libraries, in their environments, through the passages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ENVIRONMENTS = ("qp", "position")  # of .venv-peers, made by `make bench-singula
 
 
 def placements(robot: sp.Robot) -> Array:
-    """T of each joint in the one before, and of the tip in the last (n + 1, 4, 4).
+    """Return T of each joint in the previous one, and of the end effector (n + 1, 4, 4).
 
-    Of an arm without branches whose joints all turn about their z axis.
+    The arm has no branches, and all joints turn about their z axis.
     """
     found, T, description = [], np.eye(4), robot.description
     for joint in description.joints:
@@ -40,7 +40,7 @@ def placements(robot: sp.Robot) -> Array:
 
 
 def commands(passages: list[Passage]) -> dict[str, Array]:
-    """All that the others need, as arrays."""
+    """Return the input of the other libraries as arrays."""
     arrays: dict[str, Array] = {}
     for passage in passages:
         robot, name = passage.robot, str(passage)
@@ -53,7 +53,7 @@ def commands(passages: list[Passage]) -> dict[str, Array]:
 
 
 def joints(passages: list[Passage]) -> tuple[dict[str, dict[str, Array]], list[str]]:
-    """For each peer and passage its joints (K + 1, n), and a note about each peer."""
+    """Return the joint angles (K + 1, n) of each library and passage, and notes."""
     found: dict[str, dict[str, Array]] = {}
     notes = []
     quiet = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "OPENBLAS", "MKL")}

@@ -1,16 +1,16 @@
-"""Passages through singularities: poses in time that lead four arms through what they fear.
+"""Passages through singularities: poses over time for four arms.
 
-Each begins with a configuration q_s where J has lost a direction u exactly, found by Newton's
-method from a posture in `arms.py`. With T_s its pose there are six:
+Each is built around a configuration q_s with an exactly singular direction u, found by Newton's
+method from a posture in `arms.py`. With T_s the pose at q_s, there are six:
 
-    wrist, shoulder   a straight line past T_s, which it misses by `MISS` along u
-    elbow             out along u until `SHORT` before the end of the reach, and back
-    boundary          out, along the edge of the reach, `SHORT` inside it, and back in
-    start             at rest in q_s itself, stretched out; then inwards and sideways at once
-    reach             out along u, `BEYOND` times the reach farther than it goes, and back
+    wrist, shoulder   a straight line past T_s at a distance of `MISS` along u
+    elbow             out along u to `SHORT` before the end of the reach, and back
+    boundary          out, along the boundary, `SHORT` inside it, and back
+    start             from rest at q_s itself, stretched out, inwards and sideways at once
+    reach             out along u to `BEYOND` times the reach beyond its end, and back
 
-The line's misses make the hardest case: just past a singularity joints must turn by half a turn in
-the time that the tip takes for a millimetre. Nothing is random; all is smooth in time.
+The lines that narrowly miss a singularity are the hardest: joints must turn by half a turn while
+the end effector moves by a millimetre. Nothing is random; all paths are smooth in time.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """Poses in time through a singularity, and what an arm without speed limits would do.
+    """Poses over time through a singularity, and the exact motion without speed limits.
 
     Attributes:
         kind: One of `KINDS`.
-        robot: That shall follow.
-        q0: Where it starts, at rest (n,) [rad].
+        robot: The robot.
+        q0: Configuration at the start, at rest (n,) [rad].
         t: Times (K + 1,) [s].
-        poses: Where its tip shall be (K + 1, 4, 4) [m].
-        twists: That lead from each pose to the next (K, 6) [m/s, rad/s], world axes.
-        reachable: Whether there is a configuration with that pose (K + 1,).
-        nominal: The joints that follow exactly (K + 1, n); at the edge, where out of reach.
-        avoidable: Whether self-motion could leave the singularity while the tip rests.
+        poses: Targets of the end effector (K + 1, 4, 4) [m].
+        twists: Twists from each pose to the next (K, 6) [m/s, rad/s], world axes.
+        reachable: Whether the pose is reachable (K + 1,).
+        nominal: Joint angles of exact tracking (K + 1, n); at the boundary where out of reach.
+        avoidable: Whether self-motion can leave the singularity while the end effector rests.
     """
 
     kind: str
@@ -77,42 +77,42 @@ class Passage:
 
     @cached_property
     def sigma(self) -> Array:
-        """The least singular value of J at the nominal joints (K + 1,)."""
+        """The smallest singular value of J along the nominal motion (K + 1,)."""
         return np.asarray(self.robot.singular_values(self.nominal, threads=1)[:, -1])
 
     @property
     def singular(self) -> tuple[float, float]:
-        """From when to when σ is small, or the pose out of reach [s]."""
+        """The times between which σ is small or the pose out of reach [s]."""
         times = self.t[(self.sigma < NEAR) | ~self.reachable]
         return float(times[0]), float(times[-1])
 
 
 def ramp(x: float) -> float:
-    """From 0 to 1 for x from 0 to 1; speed and acceleration are zero at both ends."""
+    """Return 0 to 1 for x from 0 to 1; speed and acceleration are zero at both ends."""
     x = min(max(x, 0.0), 1.0)
     return x**3 * (10 - 15 * x + 6 * x**2)
 
 
 def bump(x: float) -> float:
-    """From 0 to 1 and back to 0 for x from 0 to 1, smooth at both ends."""
+    """Return 0 to 1 and back to 0 for x from 0 to 1, smooth at both ends."""
     x = min(max(x, 0.0), 1.0)
     return 64 * x**3 * (1 - x) ** 3
 
 
 def plateau(x: float) -> float:
-    """From 0 to 1 in a third, 1 for a third, and back."""
+    """Return 0 to 1 in a third, 1 for a third, and back."""
     return ramp(3 * x) - ramp(3 * x - 2)
 
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """What a passage is made of.
+    """The construction of a passage.
 
     Attributes:
         at: The singularity.
-        path: Where the tip shall be.
-        guess: Of the joints where it begins.
-        inside: What of the path can be reached; the path itself if left out.
+        path: Path of the end effector.
+        guess: Joint angles near the start.
+        inside: Reachable path; the path itself by default.
     """
 
     at: Singularity
@@ -122,7 +122,7 @@ class Way:
 
 
 def line(arm: Arm, kind: str) -> Way:
-    """Straight past a singularity."""
+    """Return a straight line past a singularity."""
     at, robot = arm.singularity(kind), arm.robot
     T, (turn, shift) = robot.fk(at.q), MISS[kind]
     miss = np.append(shift * at.inward, turn * unit(at.u[3:]))
@@ -147,7 +147,7 @@ def line(arm: Arm, kind: str) -> Way:
 
 
 def ray(arm: Arm, end: float) -> Way:
-    """Out along u until `end` [m] beyond the reach, and back."""
+    """Return a path out along u to `end` [m] beyond the reach, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T = arm.robot.fk(at.q)
 
@@ -164,7 +164,7 @@ def ray(arm: Arm, end: float) -> Way:
 
 
 def edge(arm: Arm) -> Way:
-    """Out, along the edge in the plane of the arm, and in again."""
+    """Return a path out, along the boundary in the plane of the arm, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T, sideways = arm.robot.fk(at.q), across(arm, at)
     centre = arm.reach * at.inward  # from the tip; the stretched arm moves it on a circle
@@ -178,7 +178,7 @@ def edge(arm: Arm) -> Way:
 
 
 def start(arm: Arm) -> Way:
-    """From rest at the end of the reach, as much inwards as sideways."""
+    """Return a path from rest at the end of the reach, equally inwards and sideways."""
     at = arm.singularity("stretched")
     T, along = arm.robot.fk(at.q), INSIDE * arm.reach * (at.inward + across(arm, at))
 
@@ -189,7 +189,7 @@ def start(arm: Arm) -> Way:
 
 
 def across(arm: Arm, at: Singularity) -> Array:
-    """Perpendicular to the stretched arm, in the plane that the second joint turns (3,)."""
+    """Return the direction perpendicular to the stretched arm, in the plane of joint 2 (3,)."""
     J = arm.robot.jacobian(at.q)
     sideways = unit(np.cross(J[3:, 1], at.inward))
     # Of its two ways the one on which the shortest joint motion folds the arm to its better side.
@@ -210,7 +210,7 @@ WAYS: dict[str, Callable[[Arm], Way]] = {
 
 @cache
 def passage(name: str, kind: str) -> Passage:
-    """The passage of one of `ROBOTS` through one of `KINDS`; made once, in about half a second."""
+    """Return the passage of one of `ROBOTS` and `KINDS`; cached, about half a second."""
     arm = arms()[name]
     robot, way = arm.robot, WAYS[kind](arm)
     t = DT * np.arange(round(MOVES / DT) + 1)
@@ -237,5 +237,5 @@ def passage(name: str, kind: str) -> Passage:
 
 
 def passages() -> list[Passage]:
-    """All of them, robot by robot."""
+    """Return all passages, robot by robot."""
     return [passage(name, kind) for name in ROBOTS for kind in KINDS]

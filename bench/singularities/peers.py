@@ -1,10 +1,10 @@
-"""Other libraries through the passages, each in the environment that has it.
+"""Other libraries through the passages, each in its own environment.
 
     python bench/singularities/peers.py COMMANDS.npz JOINTS.npz
 
-This file needs NumPy and the library alone: supple is not in those environments. COMMANDS has, for
+This file needs only NumPy and the library: supple is not in those environments. COMMANDS has, for
 each robot, the placements of its joints, which all turn about their z axis, and its limits; for
-each passage q0, poses and twists. JOINTS gets the joints of every method that can be run here.
+each passage q0, poses and twists. JOINTS gets the joint angles of every method available here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOLVER = "daqp"
 
 
 class Arm(NamedTuple):
-    """A robot as numbers: T of each joint in the one before, and of the tip in the last."""
+    """A robot as numbers: T of each joint in the previous one, and of the end effector."""
 
     placements: Array
     lower: Array
@@ -36,7 +36,7 @@ class Arm(NamedTuple):
 
 
 def next_pose(twist: Array, pose: Array, dt: float) -> Array:
-    """Where a pose is after a twist of dt, world axes."""
+    """Return the pose after a twist over dt, world axes."""
     to = pose.copy()
     to[:3, 3] += twist[:3] * dt
     angle = float(np.linalg.norm(twist[3:] * dt))
@@ -48,7 +48,7 @@ def next_pose(twist: Array, pose: Array, dt: float) -> Array:
 
 
 def asked(T: Array, twist: Array, pose: Array) -> Array:
-    """Twist + GAIN (pose - T) (6,), as a Servo asks it; for rotations of less than half a turn."""
+    """Return twist + GAIN (pose - T) (6,), as a Servo does; for rotations below half a turn."""
     R = pose[:3, :3] @ T[:3, :3].T
     w = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
     sine = float(np.linalg.norm(w))
@@ -58,7 +58,7 @@ def asked(T: Array, twist: Array, pose: Array) -> Array:
 
 
 def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
-    """Pink with a FrameTask as in its example of an arm, or with the same law as all others."""
+    """Pink with a FrameTask as in its example of an arm, or with the command of all others."""
     import pink
     import pinocchio as pin
 
@@ -110,7 +110,7 @@ def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
 
 
 def mink_method(arm: Arm, dt: float, *, same: bool) -> Move:
-    """Mink with the tasks and costs of Pink's example, or with the same law as all others."""
+    """Mink with the tasks and costs of Pink's example, or with the command of all others."""
     import mink
     import mujoco
 
@@ -152,7 +152,7 @@ def mink_method(arm: Arm, dt: float, *, same: bool) -> Move:
 
 
 def mjcf(arm: Arm) -> str:
-    """The arm in MuJoCo's language."""
+    """Return the arm as MJCF."""
     text = ""
     for i, T in reversed(list(enumerate(arm.placements[:-1]))):
         ends = f"{arm.lower[i]!r} {arm.upper[i]!r}".replace("np.float64(", "").replace(")", "")
@@ -166,7 +166,7 @@ def mjcf(arm: Arm) -> str:
 
 
 def where(T: Array) -> str:
-    """A pose as MuJoCo's attributes."""
+    """Return a pose as MJCF attributes."""
     numbers = [" ".join(f"{x:.17g}" for x in each) for each in (T[:3, 3], T[:3, 0], T[:3, 1])]
     return f'pos="{numbers[0]}" xyaxes="{numbers[1]} {numbers[2]}"'
 
@@ -218,7 +218,7 @@ PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
 
 
 def run(make: Callable[[Arm, float], Move], arm: Arm, commands: dict[str, Array]) -> Array:
-    """The joints (K + 1, n) of a method through a passage; from its failure on, where it was."""
+    """Return joint angles (K + 1, n) of a method through a passage; constant after a failure."""
     dt, twists, poses = float(commands["dt"]), commands["twists"], commands["poses"]
     move = make(arm, dt)
     q = np.repeat(commands["q0"][None], len(poses), axis=0)
@@ -230,7 +230,7 @@ def run(make: Callable[[Arm, float], Move], arm: Arm, commands: dict[str, Array]
 
 
 def main(commands: str, joints: str) -> None:
-    """Run all that this environment has."""
+    """Run all methods of this environment."""
     given: dict[str, dict[str, Array]] = {}
     with np.load(commands) as arrays:
         for key in arrays.files:

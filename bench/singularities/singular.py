@@ -1,4 +1,4 @@
-"""Configurations whose Jacobian has lost a direction, and motions that are exact near them."""
+"""Singular configurations, and exact motions near them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DEEPEST = 24  # halvings of a step along a path
 
 @dataclass(frozen=True, eq=False)
 class Singularity:
-    """A configuration whose Jacobian has lost one direction:  J(q)ᵀu = 0.
+    """A configuration with one singular direction:  J(q)ᵀu = 0.
 
     Attributes:
         q: (n,) [rad].
-        u: The lost direction (6,), unit [m, rad mixed]; on the side that can be reached, where only
-            one can.
-        null: Joint motions that do not move the tip (k, n), orthonormal.
-        H: What they do along u to second order (k, k):  H(n, n) = u·J̇q̇ for q̇ = n.
+        u: Singular direction (6,), unit [m, rad mixed]; on the reachable side where there is only
+            one.
+        null: Joint motions that do not move the end effector (k, n), orthonormal.
+        H: Their second-order motion along u (k, k):  H(n, n) = u·J̇q̇ for q̇ = n.
 
     References:
         Bedrossian 1990, "Classification of singular configurations for redundant manipulators".
@@ -40,13 +40,13 @@ class Singularity:
 
     @property
     def avoidable(self) -> bool:
-        """Whether H has both signs: then self-motion leaves the singularity, the tip at rest."""
+        """Whether H has both signs: self-motion can then leave the singularity."""
         values = np.linalg.eigvalsh(self.H)
         return bool(min(-values[0], values[-1]) > 1e-6)
 
     @property
     def inward(self) -> Array:
-        """The translation that u is, as a unit vector (3,)."""
+        """The translation of u as a unit vector (3,)."""
         return unit(self.u[:3])
 
     @classmethod
@@ -74,7 +74,7 @@ class Singularity:
         return cls(q, u * side, null, H * side)
 
     def folded(self, robot: sp.Robot, depth: float) -> Array:
-        """Joints that bring the tip `depth` [m] inwards, about: of two, those inside the limits."""
+        """Return joint angles about `depth` [m] inwards and inside the limits."""
         values, vectors = np.linalg.eigh(self.H)
         turn = np.sqrt(2 * depth * np.linalg.norm(self.u[:3]) / values[-1])
         ways = [self.q + side * turn * (vectors[:, -1] @ self.null) for side in (-1, 1)]
@@ -82,18 +82,18 @@ class Singularity:
 
 
 def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
-    """The bilinear form of J̇q̇ along u, from its quadratic one."""
+    """Return the bilinear form of J̇q̇ along u from its quadratic form."""
     both, first, second = robot.bias_acceleration(np.tile(q, (3, 1)), np.array([a + b, a, b])) @ u
     return float(both - first - second) / 2
 
 
 def unit(x: Array) -> Array:
-    """A vector of length one."""
+    """Return a unit vector."""
     return np.asarray(x / np.linalg.norm(x))
 
 
 def moved(T: Array, by: Array) -> Array:
-    """A pose, shifted by [m] and turned about its own place by [rad]: by (3,) or (6,)."""
+    """Return a pose shifted by [m] and rotated about its origin by [rad]: by (3,) or (6,)."""
     to = T.copy()
     to[:3, 3] += by[:3]
     if len(by) > 3:
@@ -102,12 +102,12 @@ def moved(T: Array, by: Array) -> Array:
 
 
 def difference(T: Array, to: Array) -> Array:
-    """What leads from one pose to another (6,): [m] and a rotation vector [rad], world axes."""
+    """Return the difference of two poses (6,): [m] and a rotation vector [rad], world axes."""
     return np.append(to[:3, 3] - T[:3, 3], rotation.log(to[:3, :3] @ T[:3, :3].T))
 
 
 def reached(robot: sp.Robot, q: Array, pose: Array) -> Array | None:
-    """The configuration with this pose that Newton's method finds from q, if it does."""
+    """Return the configuration with this pose that Newton's method finds from q, or None."""
     for _ in range(12):
         T, J = robot.fk_jacobian(q, threads=1)
         e = difference(T, pose)
@@ -121,7 +121,7 @@ def reached(robot: sp.Robot, q: Array, pose: Array) -> Array | None:
 
 
 def carried(robot: sp.Robot, q: Array, path: Path, a: float, b: float, depth: int = 0) -> Array:
-    """Carry a configuration along a path from time a to b, in steps as small as it takes."""
+    """Continue a configuration along a path from time a to b, with adaptive steps."""
     there = reached(robot, q, path(b))
     if there is not None and np.abs(there - q).max() < 0.05:
         return there
@@ -132,7 +132,7 @@ def carried(robot: sp.Robot, q: Array, path: Path, a: float, b: float, depth: in
 
 
 def follow(robot: sp.Robot, guess: Array, path: Path, times: Array) -> Array:
-    """The joints (K, n) that follow a path through its times, from a guess of the first."""
+    """Return joint angles (K, n) that follow a path, from a guess of the first."""
     first = reached(robot, guess, path(times[0]))
     if first is None:
         raise ValueError(f"{robot.name}: the first pose is not reached")

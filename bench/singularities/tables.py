@@ -1,4 +1,4 @@
-"""Measures as Markdown."""
+"""Tables of the measures in Markdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUMMARY = (
 
 
 def figure(x: float) -> str:
-    """Three digits, as people write them."""
+    """Return a number with three digits."""
     if math.isinf(x):
         return "∞"
     if x == 0 or abs(x) >= 1e5:
@@ -33,7 +33,7 @@ def figure(x: float) -> str:
 
 
 def row(name: str, m: Measures) -> str:
-    """One run."""
+    """Return the row of one run."""
     if not m.finite:
         return f"| {name} | NaN |" + " |" * 10
     outside = f"{m.outside} ({figure(m.farthest)} rad)" if m.outside else "–"
@@ -47,7 +47,7 @@ def row(name: str, m: Measures) -> str:
 
 
 def of_passage(passage: Passage, runs: Mapping[str, Measures]) -> list[str]:
-    """All methods in one passage."""
+    """Return the table of all methods in one passage."""
     a, b = passage.singular
     self_motion = "; self-motion could avoid it" if passage.avoidable else ""
     return [
@@ -63,7 +63,7 @@ def of_passage(passage: Passage, runs: Mapping[str, Measures]) -> list[str]:
 
 
 def summary(runs: Iterable[Mapping[str, Measures]], methods: Iterable[str]) -> list[str]:
-    """One row for each method, of its measures in all passages."""
+    """Return the table of measures over all passages, one row per method."""
     lines, runs = list(SUMMARY), list(runs)
     for name in methods:
         mine = [each[name] for each in runs if name in each]

@@ -95,8 +95,8 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
     return (
         Claim(
             f"the quality of the Jacobian transpose is {quality}",
-            f"total error {poor.total_error:.4g} m, the most of the five; "
-            f"{poor.oscillation:.0%} of its moves go back",
+            f"total error {poor.total_error:.4g} m, the largest of the five; "
+            f"{poor.oscillation:.0%} of its moves reverse",
             poor.total_error > max(others) and poor.oscillation > OFTEN,
             "its length fits one direction; the others are overshot in every update",
         ),
@@ -104,14 +104,14 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
             "the pseudoinverse works very poorly whenever targets are out of reach (judged by "
             "oscillation)",
             (
-                f"while some target is out of reach more than {most:.0%} of its moves go back, "
+                f"while some target is out of reach more than {most:.0%} of its moves reverse, "
                 f"else less than {RARE:.1%}, and with DLS always so"
                 if shakes
-                else f"{beyond:.1%} of its moves go back while targets are out of reach"
+                else f"{beyond:.1%} of its moves reverse while targets are out of reach"
             )
             + f"; its total error is {error}",
             shakes,
-            "stretched out, a direction is all but lost, and there the pseudoinverse goes "
+            "stretched out, a direction is nearly singular, and there the pseudoinverse goes "
             "farthest. By the sum of distances alone, in reach and out of it, it would not be poor",
         ),
         Claim(
@@ -124,7 +124,7 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
         Claim(
             "damped least squares works substantially better than the transpose",
             f"total error {good.total_error:.4g} m, {good.total_error / poor.total_error:.0%} of "
-            f"the transpose's; {good.oscillation:.1%} of its moves go back",
+            f"the transpose's; {good.oscillation:.1%} of its moves reverse",
             good.total_error < 0.9 * poor.total_error and good.oscillation < RARE,
             "much of what is left is out of reach for every method",
         ),
@@ -144,9 +144,9 @@ def _of_damping(found: Comparison) -> tuple[Claim, ...]:
         Claim(
             "where the error of DLS is least there is a lot of oscillation",
             f"least is {least.total_error:.3g} m, where {'more' if shakes else 'less'} than "
-            f"{OFTEN:.0%} of the moves go back",
+            f"{OFTEN:.0%} of the moves reverse",
             shakes,
-            "so the damping is to be raised until oscillation is rare"
+            "so the damping should be raised until oscillation is rare"
             if shakes
             else "oscillation costs more than damping here: the error is least at its edge",
         ),

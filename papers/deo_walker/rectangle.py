@@ -143,7 +143,7 @@ def planar(progress: Progress) -> Outcome:
             f"{1e3 * deviation(optimal).max():.1f} mm off, against "
             f"{1e3 * deviation(plain).max():.1f} mm",
             bool(deviation(optimal).max() > deviation(plain).max()),
-            "what the first steps leave undone stays: nothing feeds the error back",
+            "the error of the first steps remains: nothing feeds it back",
         ),
     )
     return Outcome(quantities, claims, _planar_figure(motions))

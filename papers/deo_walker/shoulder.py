@@ -61,7 +61,7 @@ def puma(progress: Progress) -> Outcome:
         wanted = begin + motion.t[:, None] * VELOCITY[:3]
         away[name] = np.linalg.norm(robot.fk(motion.q)[:, :3, 3] - wanted, axis=1)
     first = task.linearize(robot, START, velocity=VELOCITY)
-    lost = float(abs(first.U[1, -1]))  # how much of the lost direction is translation along y
+    lost = float(abs(first.U[1, -1]))  # how much of the singular direction is translation along y
     speed = {name: np.linalg.norm(motion.qd, axis=1) for name, motion in motions.items()}
     counted = iterations(
         (task.linearize(robot, q, velocity=VELOCITY) for q in motions["optimal"].q[:-1]),
@@ -83,7 +83,7 @@ def puma(progress: Progress) -> Outcome:
     claims = (
         Claim(
             "the singular direction lies along the y-axis of the world",
-            f"|y component| of the lost direction: {lost:.3f}",
+            f"|y component| of the singular direction: {lost:.3f}",
             lost > 0.9,
             "on the shoulder's axis no joint moves the wrist out of the arm's plane",
         ),

@@ -52,19 +52,20 @@ def _common(runs: Runs) -> tuple[Claim, ...]:
             printed < 0.01,
             "there α is zero"
             if printed < 0.01
-            else "σ_min is below 1/θ̇max there, so α of eq. (14) damps that direction unasked",
+            else "σ_min is below 1/θ̇max there, so α of eq. (14) damps that direction although it "
+            "is not commanded",
         ),
         Claim(
             "the same (component-aware gain)",
             f"{percent(away['filtered'])} over {where}",
             away["filtered"] < 0.01,
-            "nothing is damped as long as the velocity asked for keeps the bound",
+            "nothing is damped while the commanded velocity satisfies the bound",
         ),
         Claim(
             "joint speeds keep the bound, ‖θ̇‖ ≤ 5 ‖ẋ_c‖",
-            f"at most {gain:.2f} ‖ẋ_c‖, whatever the method",
+            f"at most {gain:.2f} ‖ẋ_c‖, for every method",
             gain <= MAX_GAIN * (1 + 1e-12),
-            "1/(2λ) = 5 bounds every direction; the filter is cut to it",
+            "1/(2λ) = 5 bounds every direction; the filter is clamped to it",
         ),
     )
 
@@ -88,7 +89,7 @@ def _only_what_is_lost(runs: Runs, says: str) -> Claim:
     share, over = _lost_share(runs)
     return Claim(
         says,
-        f"{percent(share)} of the error lies along the least singular vector",
+        f"{percent(share)} of the error lies along the singular direction",
         share > 0.95,
         f"α damps û alone; the sum of errors is still {over:.2f} times the least that the bound "
         "allows, by optimal damping along the same path",

@@ -109,7 +109,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "variable damping: the error peaks at 22 % from D to A",
             percent(variable["da_peak"]),
             abs(variable["da_peak"] - 0.22) < 0.005,
-            "all of ẋ is damped although only one direction is lost",
+            "all of ẋ is damped although only one direction is singular",
         ),
         Claim(
             "variable damping: an integral error of 9.94 cm",
@@ -137,7 +137,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
         ),
         Claim(
             "the norm of joint speeds stays within 0.05 rad per interval",
-            f"at most {fastest:.4f} rad per interval, whatever the method",
+            f"at most {fastest:.4f} rad per interval, for every method",
             fastest <= MAX_SPEED,
             "θ̇max ‖ẋ_c‖ bounds it; where that is more than 0.05, before B, most of ẋ_c lies along "
             "the direction that is lost",

@@ -170,7 +170,7 @@ def conditioning(progress: Progress) -> Outcome:
             "with lengths scaled by the reach singular values range approximately from 0 to 1",
             f"the largest one is at least {both(least, '.2f')}",
             max(least.values()) < 1.1,
-            "each of six columns has length 1 or more, since turning counts: Σσ² ≥ 6, so that "
+            "each of six columns has length 1 or more, since rotations count: Σσ² ≥ 6, so that "
             "σ₁ ≥ 1 always, and σ₁ ≥ 1.095 where σ₆ = 0",
         ),
         Claim(

@@ -57,7 +57,7 @@ def wrist(progress: Progress) -> Outcome:
             "the two give approximately the same answer as long as α ≥ 0.1",
             f"median differences: {told(ALPHAS[2:])}",
             all(median[n, a] < NEAR for n in ARMS for a in ALPHAS if a >= 0.1),
-            "what the damped arm leaves undone the wrist does not know of. With more damping the "
+            "the wrist does not compensate for what the damped arm misses. With more damping the "
             "two part: for large α one is Ĵᵀv̂/α², the other lacks the terms between arm and wrist. "
             f"For α ≤ 0.03 it would hold in the median ({told(ALPHAS[:2])}), but near "
             f"singularities one case in ten still differs by more than "
