@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._core import Goal
-from supple.control.controller import AnyStep, make_controller
+from supple.control.controller import AnyStep, limits_spec, make_controller
 from supple.control.trajectory import EXCEEDS, Status
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
@@ -130,26 +130,29 @@ class Servo(_core.Servo):
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         self._order, self._rate_gain, self._rest_gain, self._single = order, rate, rest, single
-        plan = make_controller(self.step, self._layout)
-        self._own = plan.own
-        self._bound = min(bounds.max_norm, plan.max_speed if order == 1 else math.inf)
+        controller = make_controller(self.step, self._layout)
+        self._own = controller.python_step
+        self._bound = min(bounds.max_norm, controller.max_speed if order == 1 else math.inf)
         self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
+        spec = _core.ServoSpec(
+            mode=controller.mode,
+            steps=controller.steps,
+            secondary=controller.secondary,
+            filter=controller.filter,
+            limits=limits_spec(bounds, self._bound),
+            second_order=order == 2,
+            dt=self._dt,
+            gain=self._gain,
+            rate_gain=rate,
+            rest_gain=rest,
+            inputs=[_input(task, robot.dof) for task in self.tasks],
+        )
         super().__init__(
             tasks=self._layout.kernel,
-            decision=plan.decision.value,
-            steps=plan.steps,
-            extra=list(plan.extra),
-            limits=np.concatenate(
-                [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]
-            ).tolist(),
-            bound=self._bound,
-            scale=bounds.mode == "scale",
-            second=order == 2,
-            timing=[self._dt, self._gain, rate, rest],
-            given=[n for task in self.tasks for n in _given(task, robot.dof)],
+            spec=spec,
             convert=_converter(self._layout, single),
-            pull=plan.pull,
-            own=plan.own,
+            secondary_velocity=controller.secondary_velocity,
+            python_step=controller.python_step,
         )
         self._made = frozenset((*self.__dict__, "_made"))  # what another one would make as well
 
@@ -320,23 +323,19 @@ def laid_out(
     return compile_tasks(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
 
 
-def _given(task: Task, dof: int) -> tuple[int, int, int]:
-    """How many numbers its velocity has, where they begin in a twist, and how many its target.
-
-    Zeros where the compiled code leaves them to Python (`Given` in src/core/bindings/servo.cpp).
-    """
+def _input(task: Task, dof: int) -> _core.InputSpec:
+    """Return the arrays that the compiled code takes as velocity and target without Python."""
     if isinstance(task, PostureTask):
         count = dof if task.joints is None else len(task.joints)
-        return count, 0, count
-    return _GIVEN.get(type(task), (0, 0, 0))
-
-
-_GIVEN: dict[type[Task], tuple[int, int, int]] = {
-    PoseTask: (6, 0, 16),
-    PositionTask: (3, 0, 3),
-    OrientationTask: (3, 3, 0),
-    AxisTask: (3, 3, 0),
-}
+        return _core.InputSpec(velocity=count, target=count)
+    kind = type(task)  # a subclass may convert its input otherwise
+    if kind is PoseTask:
+        return _core.InputSpec(velocity=6, target=16)
+    if kind is PositionTask:
+        return _core.InputSpec(velocity=3, target=3)
+    if kind in (OrientationTask, AxisTask):
+        return _core.InputSpec(velocity=3, velocity_begin=3)
+    return _core.InputSpec()
 
 
 def _converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:

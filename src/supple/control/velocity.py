@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple._core import ControlMode
-from supple.control.controller import AnyStep, make_controller
+from supple.control.controller import AnyStep, limits_spec, make_controller
 from supple.control.servo import laid_out
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
@@ -194,7 +194,7 @@ def velocity_ik(
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("tasks of a batch must be of frames; given: a PostureTask")
     plan = make_controller(DLS(damping.Optimal.for_robot(robot)) if step is None else step, layout)
-    if plan.decision != ControlMode.STEP or plan.own is not None:
+    if plan.mode != ControlMode.STEP or plan.python_step is not None:
         raise InputError(f"a batch takes the steps that supple has; given: {short_repr(step)}")
     if limits is None:
         if dt is not None:
@@ -224,7 +224,6 @@ def _made(
     dt: float,
 ) -> VelocityIk:
     within = Limits.none(layout.robot) if limits is None else limits
-    each = (within.lower, within.upper, within.max_speed, within.max_acceleration)
     return VelocityIk(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
@@ -232,9 +231,7 @@ def _made(
         kernel=_core.Velocity(
             tasks=layout.kernel,
             step=step,
-            limits=np.concatenate(each).tolist(),
-            bound=bound,
-            scale=within.mode == "scale",
+            limits=limits_spec(within, bound),
             dt=dt,
         ),
     )

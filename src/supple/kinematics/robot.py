@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._core import AXES_BODY, AXES_WORLD
 from supple.describe import Description, Frame
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, short_repr, unknown
 from supple.kinematics.arrays import FloatArray, names_of, number, pose
-from supple.kinematics.chain import AXES_BODY, AXES_WORLD, WORLD, FixedFrame, Matrix, chain
+from supple.kinematics.chain import WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.tree import Tree, tree
 

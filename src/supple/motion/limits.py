@@ -109,9 +109,15 @@ class Limits(ReadOnlyArrays):
             dt: Length of this step and of those after it [s].
         """
         n, dt = self.lower.shape, number(dt, "dt", above=0)
-        now = [finite_array(q, n, "q"), finite_array(qd, n, "qd")]
-        numbers = [self.lower, self.upper, self.max_speed, self.max_acceleration]
-        box = _core.joint_box(np.array([*numbers, *now]), dt)
+        now = {"q": finite_array(q, n, "q"), "qd": finite_array(qd, n, "qd")}
+        box = _core.joint_box(
+            lower=self.lower,
+            upper=self.upper,
+            max_speed=self.max_speed,
+            max_acceleration=self.max_acceleration,
+            **now,
+            dt=dt,
+        )
         return box[0], box[1]
 
     def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
@@ -152,15 +158,16 @@ class Limits(ReadOnlyArrays):
             given = f"{short_repr(low)} and {short_repr(high)}"
             raise InputError(f"Limits: low must not be above high; given: {given}")
         step, side, used = _core.limited(
-            np.ascontiguousarray(matrix).reshape(-1),
-            finite_array(dq, (n,), "dq"),
-            np.array([number(lambda2, "lambda2", least=0)]),
-            *ends,
-            self.max_norm,
-            self.mode == "scale",
-            len(matrix),
-            n,
-            1,
+            J=np.ascontiguousarray(matrix).reshape(-1),
+            dq=finite_array(dq, (n,), "dq"),
+            lambda2=np.array([number(lambda2, "lambda2", least=0)]),
+            low=ends[0],
+            high=ends[1],
+            max_norm=self.max_norm,
+            keep_direction=self.mode == "scale",
+            rows=len(matrix),
+            columns=n,
+            threads=1,
         )
         return step.astype(np.float64), side.astype(np.float64), float(used)
 
