@@ -3,6 +3,7 @@
 #define NO_IMPORT_ARRAY
 #include "bindings/fast_call.hpp"
 
+#include <nanobind/stl/string.h>
 #include <structmember.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <string>
 
 #include "bindings/arrays.hpp"
 #include "bindings/ik_solver.hpp"
@@ -21,12 +23,12 @@ namespace {
 
 using namespace nb::literals;
 
-// What a call says, beside the robot and the target.
+// The arguments of a call, beside the robot and the target.
 struct SolveArguments {
-  PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
-  double position = 1e-6, rotation = 1e-6, timeout = std::numeric_limits<double>::infinity();
-  long max_starts = 0;  // the usual number
-  bool fast = false, nearest = false;
+  PyObject *tasks, *damping, *q0;
+  double position, rotation, timeout;
+  long max_starts;  // 0: the usual number
+  bool fast, nearest;
 };
 
 // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
@@ -93,7 +95,8 @@ struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *whole, *kernel_of, *kind, *statuses, *task;
-  CachedSolver known[4];  // what was called for, the last ones
+  SolveArguments defaults;  // those of the function's signature
+  CachedSolver known[4];    // of the last calls
   int last;
 };
 
@@ -145,10 +148,12 @@ Argument arguments[] = {
      }},
     {"timeout",
      [](PyObject* given, SolveArguments& wish) {
+       wish.timeout = std::numeric_limits<double>::infinity();
        return given == Py_None || is_number(given, wish.timeout);
      }},
     {"max_starts",
      [](PyObject* given, SolveArguments& wish) {
+       wish.max_starts = 0;
        return given == Py_None || is_count(given, wish.max_starts);
      }},
     {"damping",
@@ -212,7 +217,7 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
 
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
   FastCall& self = *reinterpret_cast<FastCall*>(object);
-  SolveArguments wish;
+  SolveArguments wish = self.defaults;
   bool understood = PyVectorcall_NARGS(flags) == 2;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; understood && i < named; ++i) {
@@ -318,16 +323,39 @@ PyTypeObject* direct_type() {
   return made;
 }
 
+// The defaults of a function's keyword arguments, all of which must be in the table above.
+SolveArguments defaults_of(nb::handle whole) {
+  const nb::dict given = nb::cast<nb::dict>(whole.attr("__kwdefaults__"));
+  SolveArguments defaults{};
+  for (const Argument& one : arguments) {
+    PyObject* const value = PyDict_GetItemWithError(given.ptr(), one.name);
+    if (!value || !one.take(value, defaults)) {
+      throw nb::type_error(
+          (std::string("the fast path does not know this default of ") + one.text).c_str());
+    }
+  }
+  for (auto [name, value] : given) {
+    const auto is_name = [&](const Argument& one) { return one.name == name.ptr(); };
+    if (!std::any_of(std::begin(arguments), std::end(arguments), is_name)) {
+      throw nb::type_error(
+          ("the fast path does not know the argument " + nb::cast<std::string>(name)).c_str());
+    }
+  }
+  return defaults;
+}
+
 nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, nb::tuple statuses,
                   nb::type_object task) {
   PyTypeObject* const type = direct_type();
+  const SolveArguments defaults = defaults_of(whole);
   if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind.ptr()), &PyTuple_Type)) {
-    throw nb::type_error("a type of tuples");
+    throw nb::type_error("kind must be a subclass of tuple");
   }
   nb::object made = nb::steal(type->tp_alloc(type, 0));
   if (!made.is_valid()) throw nb::python_error();
   FastCall& self = *reinterpret_cast<FastCall*>(made.ptr());
   self.call = &called;
+  self.defaults = defaults;
   self.whole = whole.release().ptr();
   self.kernel_of = kernel_of.release().ptr();
   self.kind = kind.release().ptr();

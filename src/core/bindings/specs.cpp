@@ -13,6 +13,11 @@
 namespace supple {
 namespace {
 
+constexpr const char* name_of(TargetKind kind) {
+  constexpr const char* names[] = {"pose", "position", "axis"};
+  return kind <= TargetKind::axis ? names[int(kind)] : nullptr;
+}
+
 template <class E>
 void bind_enum(nb::module_& m, const char* type, const char* doc) {
   nb::enum_<E> made(m, type, doc);
@@ -34,6 +39,8 @@ void bind_specs(nb::module_& m) {
   bind_enum<Measure>(m, "Measure", "What a row of a task measures.");
   bind_enum<Motion>(m, "Motion", "How a joint moves.");
   bind_enum<Placement>(m, "Placement", "How the constant rotation of a joint is stored.");
+
+  bind_enum<TargetKind>(m, "TargetKind", "Arrays that the fast path takes as a target.");
 
   m.attr("AXES_WORLD") = axes_world;
   m.attr("AXES_BODY") = axes_body;
@@ -86,6 +93,27 @@ void bind_specs(nb::module_& m) {
             required("second_order", &ServoSpec::second_order), required("dt", &ServoSpec::dt),
             required("gain", &ServoSpec::gain), required("rate_gain", &ServoSpec::rate_gain),
             required("rest_gain", &ServoSpec::rest_gain), required("inputs", &ServoSpec::inputs));
+  bind_spec(m, "TargetSpec", "The kind of a target and where its numbers begin.",
+            required("kind", &TargetSpec::kind), required("begin", &TargetSpec::begin));
+  bind_spec(
+      m, "SolverSpec", "Position inverse kinematics of some tasks.",
+      required("primary", &SolverSpec::primary), required("measures", &SolverSpec::measures),
+      required("weights", &SolverSpec::weights),
+      required("relaxed_weights", &SolverSpec::relaxed_weights),
+      required("lower", &SolverSpec::lower), required("upper", &SolverSpec::upper),
+      required("seed_low", &SolverSpec::seed_low), required("seed_span", &SolverSpec::seed_span),
+      required("seed_stride", &SolverSpec::seed_stride),
+      required("joint_scale", &SolverSpec::joint_scale), required("wrap", &SolverSpec::wrap),
+      required("step", &SolverSpec::step), required("newton_gain", &SolverSpec::newton_gain),
+      required("closest_newton_gain", &SolverSpec::closest_newton_gain),
+      required("max_step", &SolverSpec::max_step),
+      required("iteration_factor", &SolverSpec::iteration_factor),
+      required("float_tolerance", &SolverSpec::float_tolerance),
+      required("max_lambda2", &SolverSpec::max_lambda2),
+      required("posture_index", &SolverSpec::posture_index),
+      required("posture_weight", &SolverSpec::posture_weight),
+      required("feature_scale", &SolverSpec::feature_scale),
+      required("table_size", &SolverSpec::table_size), required("targets", &SolverSpec::targets));
 }
 
 }  // namespace supple

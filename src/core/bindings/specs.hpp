@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "supple/ik/iterate.hpp"
 #include "supple/servo.hpp"
 
 namespace supple {
@@ -206,6 +207,42 @@ struct ServoSpec {
   std::vector<InputSpec> inputs = {};   // one for each task
 
   bool operator==(const ServoSpec&) const = default;
+};
+
+// Arrays that the fast path takes as a target: a pose (4, 4), a position (3,) or a direction (3,).
+enum class TargetKind : int { pose, position, axis };
+
+// The kind of a task's target, and where its numbers begin among the kernel's.
+struct TargetSpec {
+  TargetKind kind = TargetKind::pose;
+  int begin = 0;
+
+  bool operator==(const TargetSpec&) const = default;
+};
+
+// Position inverse kinematics: `IkProblem` of include/supple/ik/iterate.hpp, and the tables around
+// it. Of the tasks the first `primary` are to be met, with m rows; the others are postures.
+struct SolverSpec {
+  int primary = 1;
+  std::vector<Measure> measures = {};          // (m,)
+  Doubles weights = {}, relaxed_weights = {};  // (m,): of the closest pose, and of the search
+  Doubles lower = {}, upper = {};              // (n,): joint limits
+  Doubles seed_low = {}, seed_span = {}, seed_stride = {};  // (n,): where seeds are
+  Doubles joint_scale = {};                         // (n,): above 1 for long prismatic joints
+  Doubles wrap = {};                                // (n,): 2π, or 0 for joints without 2π wraps
+  StepSpec step = {};                               // its damping and direction
+  double newton_gain = 0, closest_newton_gain = 0;  // of the search, and towards the closest pose
+  double max_step = 1;                              // of a joint in one iteration [rad or m]
+  int iteration_factor = 1;                         // times the usual number of iterations
+  double float_tolerance = 0;   // position tolerance of the search in floats [m]
+  double max_lambda2 = 0;       // in scaled joints
+  Ints posture_index = {};      // (n,): a coordinate's number in a target, -1 for none; or empty
+  Doubles posture_weight = {};  // (n,), at most 1; or empty
+  Doubles feature_scale = {};   // (targets,): of the look-up in the table of seeds
+  int table_size = 1;           // seeds
+  std::vector<TargetSpec> targets = {};  // of the fast path, in the caller's order; or empty
+
+  bool operator==(const SolverSpec&) const = default;
 };
 
 void bind_specs(nb::module_& m);
