@@ -17,17 +17,15 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from supple._core import Method
 from supple.papers.buss import figures as buss
 
 import measure
 import supple as sp
-from supple.kinematics import chain as layout
-from supple.motion.steps.step import Method
+from supple.kinematics.chain import chain_specs
 
 Array = NDArray[np.float64]
 
@@ -55,35 +53,24 @@ SUPPORT = np.dtype([("joint", np.int32), ("first", np.bool_)], align=True)
 def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
     """Return the kernel's joints, frames and ancestors of a robot, and whether it has phases."""
     tree = robot._tree
-    with patch.object(layout, "_core", SimpleNamespace(Chain=dict)):  # its numbers, not its object
-        of = layout.chain(
-            tree.joints,
-            [tree.frames[tip] for tip in robot.tips],
-            coordinates=robot.dof,
-            stack=True,
-            axes=layout.AXES_WORLD,
-            rows=(),
-        )
-    joints = np.zeros(len(of["parent"]), JOINT)
-    for name in ("parent", "motion", "placement", "coordinate", "scale", "offset"):
-        joints[name] = of[name]
-    for name in ("phase", "rotation", "position"):
-        joints[name] = np.reshape(of[name], (len(joints), -1))
-    for j, parent in enumerate(of["parent"]):
-        if 0 <= parent != j - 1:
-            joints["branches"][parent] = True
-    joints["branches"][of["frame_joint"]] = True
-
-    frames = np.zeros(len(of["frame_joint"]), FRAME)
-    frames["joint"] = of["frame_joint"]
-    frames["rotation"] = np.reshape(of["frame_rotation"], (-1, 9))
-    frames["position"] = np.reshape(of["frame_position"], (-1, 3))
+    joint_specs, frame_specs = chain_specs(tree.joints, [tree.frames[tip] for tip in robot.tips])
+    joints, frames = np.zeros(len(joint_specs), JOINT), np.zeros(len(frame_specs), FRAME)
+    for j, (joint, spec) in enumerate(zip(joints, joint_specs, strict=True)):
+        for name in ("parent", "coordinate", "scale", "offset", "phase", "rotation", "position"):
+            joint[name] = getattr(spec, name)
+        joint["motion"], joint["placement"] = spec.motion.value, spec.placement.value
+        if 0 <= spec.parent != j - 1:
+            joints["branches"][spec.parent] = True
+    for frame, spec in zip(frames, frame_specs, strict=True):
+        for name in ("joint", "rotation", "position"):
+            frame[name] = getattr(spec, name)
+        joints["branches"][spec.joint] = True
     support: list[int] = []
     for frame in frames:
         path, j = [], int(frame["joint"])
         while j >= 0:
             path.append(j)
-            j = of["parent"][j]
+            j = joints["parent"][j]
         frame["support_begin"] = len(support)
         support += reversed(path)
         frame["support_end"] = len(support)
@@ -94,8 +81,8 @@ def flat_chain(robot: sp.Robot) -> tuple[Array, Array, Array, bool]:
 
 def library() -> ctypes.CDLL:
     """Compile figures.cpp like the package's kernels, for the best instruction set available."""
-    sys.path.insert(0, str(HERE.parent / "tests/kernel"))
-    from lab import instruction_sets
+    sys.path.insert(0, str(HERE.parent / "tests/support"))
+    from harness import instruction_sets
 
     isa, flags = list(instruction_sets().items())[-1]
     out = HERE.parent / "build/bench/figures.so"
@@ -128,7 +115,7 @@ def in_kernel(
         ns = built.figure_updates(
             *(robot.dof, len(joints), len(frames), int(phases)),
             *pointers,
-            *(int(kind), ctypes.c_double(shape.lambdas[0] ** 2), ctypes.c_double(step.max_angle)),
+            *(kind.value, ctypes.c_double(shape.lambdas[0] ** 2), ctypes.c_double(step.max_angle)),
             *(ctypes.c_long(updates), ctypes.c_void_p(goals.ctypes.data)),
             ctypes.c_void_p(q.ctypes.data),
         )

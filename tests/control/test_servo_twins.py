@@ -93,7 +93,7 @@ def twist(k: int) -> Array:
 def test_a_servo_goes_where_its_step_says(step: Any) -> None:
     """Over several steps, each with the one before, in the kernel."""
     arm, task = robot("panda"), PoseTask()
-    assert make_controller(step, compile_tasks(arm, (task,))).own is None
+    assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
     before = None
     for k in range(5):
@@ -108,7 +108,7 @@ def test_a_servo_goes_where_its_step_says(step: Any) -> None:
 @pytest.mark.parametrize("printed", [False, True])
 def test_a_filter_remembers_as_its_twin_does(printed: bool) -> None:
     arm, task, step = robot("ur5e"), PoseTask(), NumericalFilter(6.0, printed=printed)
-    assert make_controller(step, compile_tasks(arm, (task,))).own is None
+    assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
     twin = StatefulStep(step)
     q = np.array([0.3, -1.2, 1.4, -0.5, 0.25, 0.2])
@@ -144,7 +144,7 @@ VELOCITIES = (np.array([0.2, -0.1, 0.3]), np.array([0.05, 0.1, 0.4]), np.linspac
 )
 def test_several_tasks_in_order_or_weighted(step: Any) -> None:
     arm = robot("panda")
-    assert make_controller(step, compile_tasks(arm, TRIPLE)).own is None
+    assert make_controller(step, compile_tasks(arm, TRIPLE)).python_step is None
     servo = Servo(arm, TRIPLE, dt=DT, step=step, limits=Limits.none(arm))
     before: list[Linearization | None] = [None] * 3
     for k in range(4):
@@ -193,7 +193,7 @@ def test_a_step_of_the_users_own_is_as_good(step: Any, order: int) -> None:
     own: Any = Priority(in_python(step.steps)) if isinstance(step, Priority) else in_python(step)
     several = isinstance(step, Priority)
     tasks: Any = TRIPLE if several else PoseTask()
-    assert make_controller(own, compile_tasks(arm, as_tasks(tasks))).own is not None
+    assert make_controller(own, compile_tasks(arm, as_tasks(tasks))).python_step is not None
     servos = [
         Servo(arm, tasks, dt=DT, step=one, limits=Limits.none(arm), order=order)
         for one in (step, own)

@@ -146,9 +146,11 @@ def test_a_batch_is_its_rows(isa: str, dtype: type) -> None:
     chosen = _core.isa()
     _core.use_isa(isa)
     try:
-        x, side, used = _core.limited(J, dq, lambda2, low, high, 0.8, False, m, n, 1)
+        given = {"J": J, "dq": dq, "lambda2": lambda2, "low": low, "high": high}
+        how = {"max_norm": 0.8, "keep_direction": False, "rows": m, "columns": n, "threads": 1}
+        x, side, used = _core.limited(**given, **how)
         for i in range(0, count, 7):
-            one = _core.limited(J[i], dq[i], lambda2[i], low[i], high[i], 0.8, False, m, n, 1)
+            one = _core.limited(**{name: array[i] for name, array in given.items()}, **how)
             for mine, theirs in zip(one, (x[i], side[i], used[i]), strict=True):
                 assert mine.tobytes() == theirs.tobytes()
     finally:
@@ -172,7 +174,16 @@ def test_kkt_conditions_in_a_batch(shape: tuple[int, int], dtype: type) -> None:
     for lambda2 in (0.0, 1e-3, 0.1):
         damping = np.full((count, 1), lambda2, dtype)
         x, _, used = _core.limited(
-            J.reshape(count, -1), dq, damping, low, high, np.inf, False, m, n, 1
+            J=J.reshape(count, -1),
+            dq=dq,
+            lambda2=damping,
+            low=low,
+            high=high,
+            max_norm=np.inf,
+            keep_direction=False,
+            rows=m,
+            columns=n,
+            threads=1,
         )
         assert ((low <= x) & (x <= high)).all()
         A, d, used = J.astype(float), x.astype(float) - dq, used.astype(float)[:, None]

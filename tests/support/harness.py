@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 import supple._core
 from numpy.typing import NDArray
-from supple._core import StepSpec
+from supple._core import SecondarySpec, StepSpec
 
 from compile_once import only_one
-from supple.motion.redundancy.secondary import SecondaryKernel
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "kernel"
@@ -129,7 +128,7 @@ class Lane:
         self._call("singular_values", count, m, n, self._in(a), sigma)
         return sigma
 
-    def secondary(self, how: SecondaryKernel, J: Array, e: Array, v: Array) -> tuple[Array, Array]:
+    def secondary(self, how: SecondarySpec, J: Array, e: Array, v: Array) -> tuple[Array, Array]:
         """q̇ (c, n) and lambda2 (c,) of a step with a criterion, v (c, n) = -gain ∇h."""
         count, m, n = J.shape
         bounds = np.array([how.alpha1, how.max_speed], float)

@@ -1,4 +1,4 @@
-// A robot's chain as the extension keeps it: in both precisions, with its kinematics on arrays.
+// The joints and frames of a robot in both precisions, with kinematics on NumPy arrays.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,70 +24,78 @@ struct OwnedChain {
   bool mimics = false, phases = false, lengths = false;
 
   Chain<T> view() const {
-    return {coordinates, int(joints.size()), int(frames.size()), mimics,        phases,
-            lengths,     joints.data(),      frames.data(),      support.data()};
+    return {.coordinates = coordinates,
+            .joints = int(joints.size()),
+            .frames = int(frames.size()),
+            .mimics = mimics,
+            .phases = phases,
+            .lengths = lengths,
+            .joint = joints.data(),
+            .frame = frames.data(),
+            .support = support.data()};
   }
 };
 
 template <class T>
-inline OwnedChain<T> build(int coordinates, const Ints& parent, const Ints& motion,
-                           const Ints& placement, const Ints& coordinate, const Doubles& scale,
-                           const Doubles& offset, const Doubles& phase, const Doubles& rotation,
-                           const Doubles& position, const Ints& frame_joint,
-                           const Doubles& frame_rotation, const Doubles& frame_position) {
+OwnedChain<T> build_chain(int coordinates, const std::vector<JointSpec>& joints,
+                          const std::vector<FrameSpec>& frames) {
   OwnedChain<T> chain;
   chain.coordinates = coordinates;
-  const int count = int(parent.size());
-  const auto copy = [](const Doubles& from, std::size_t at, int n, T* to) {
-    for (int i = 0; i < n; ++i) to[i] = T(from.at(at + i));
-  };
+  const int count = int(joints.size());
   Ints uses(coordinates, 0);
   for (int j = 0; j < count; ++j) {
-    Joint<T> joint{parent.at(j),
-                   Motion(motion.at(j)),
-                   Placement(placement.at(j)),
-                   coordinate.at(j),
-                   false,
-                   T(scale.at(j)),
-                   T(offset.at(j)),
-                   {},
-                   {},
-                   {}};
-    const bool root = joint.placement == Placement::root;
-    if (joint.parent >= j || joint.parent < -1 || root != (joint.parent == -1)) {
-      throw nb::value_error("a chain's joints come after their parents");
+    const JointSpec& spec = joints[j];
+    check_index("coordinate", 0, coordinates, spec.coordinate);
+    if (spec.placement == Placement::root) {
+      check_index("parent", -1, 0, spec.parent);
+    } else {
+      check_index("parent", 0, j, spec.parent);  // parents come first
     }
-    copy(phase, 2 * std::size_t(j), 2, joint.phase);
+    Joint<T> joint{.parent = spec.parent,
+                   .motion = spec.motion,
+                   .placement = spec.placement,
+                   .coordinate = spec.coordinate,
+                   .branches = false,
+                   .scale = T(spec.scale),
+                   .offset = T(spec.offset),
+                   .phase = {},
+                   .rotation = {},
+                   .position = {}};
+    std::copy(spec.phase.begin(), spec.phase.end(), joint.phase);
+    std::copy(spec.rotation.begin(), spec.rotation.end(), joint.rotation);
+    std::copy(spec.position.begin(), spec.position.end(), joint.position);
     chain.phases |= joint.phase[0] != T(1) || joint.phase[1] != T(0);
-    copy(rotation, 9 * std::size_t(j), 9, joint.rotation);
-    copy(position, 3 * std::size_t(j), 3, joint.position);
-    chain.mimics |= ++uses.at(joint.coordinate) > 1;
+    chain.mimics |= ++uses[joint.coordinate] > 1;
     chain.lengths |=
         joint.motion == Motion::prismatic || joint.scale != T(1) || joint.offset != T(0);
     if (joint.parent >= 0 && joint.parent != j - 1) chain.joints[joint.parent].branches = true;
     chain.joints.push_back(joint);
   }
-  for (std::size_t f = 0; f < frame_joint.size(); ++f) {
-    Frame<T> frame{frame_joint[f], int(chain.support.size()), 0, {}, {}};
-    if (frame.joint >= count) throw nb::value_error("a frame sits on a joint that is not there");
-    if (frame.joint >= 0) chain.joints[frame.joint].branches = true;
+  for (const FrameSpec& spec : frames) {
+    check_index("joint", -1, count, spec.joint);
+    if (spec.joint >= 0) chain.joints[spec.joint].branches = true;
+    Frame<T> frame{.joint = spec.joint,
+                   .support_begin = int(chain.support.size()),
+                   .support_end = 0,
+                   .rotation = {},
+                   .position = {}};
     Ints path;
-    for (int j = frame.joint; j >= 0; j = parent[j]) path.push_back(j);
+    for (int j = spec.joint; j >= 0; j = joints[j].parent) path.push_back(j);
     std::vector<bool> seen(coordinates, false);
     for (auto j = path.rbegin(); j != path.rend(); ++j) {
-      const int c = coordinate[*j];
-      chain.support.push_back({*j, !seen[c]});
+      const int c = joints[*j].coordinate;
+      chain.support.push_back({.joint = *j, .first = !seen[c]});
       seen[c] = true;
     }
     frame.support_end = int(chain.support.size());
-    copy(frame_rotation, 9 * f, 9, frame.rotation);
-    copy(frame_position, 3 * f, 3, frame.position);
+    std::copy(spec.rotation.begin(), spec.rotation.end(), frame.rotation);
+    std::copy(spec.position.begin(), spec.position.end(), frame.position);
     chain.frames.push_back(frame);
   }
   return chain;
 }
 
-// What one call of a chain shall compute.
+// The results that one call computes.
 struct Wanted {
   bool poses = false, jacobian = false, bias_acceleration = false, sigma = false,
        manipulability = false;
@@ -100,26 +108,20 @@ struct Outputs {
 
 class PyChain {
  public:
-  // `frames` of the given frames are results, in one axis if `stack`; a further one is the axes'.
-  PyChain(int coordinates, const Ints& parent, const Ints& motion, const Ints& placement,
-          const Ints& coordinate, const Doubles& scale, const Doubles& offset, const Doubles& phase,
-          const Doubles& rotation, const Doubles& position, const Ints& frame_joint,
-          const Doubles& frame_rotation, const Doubles& frame_position, int frames, bool stack,
-          int axes, Ints rows)
-      : f64_(build<double>(coordinates, parent, motion, placement, coordinate, scale, offset, phase,
-                           rotation, position, frame_joint, frame_rotation, frame_position)),
-        f32_(build<float>(coordinates, parent, motion, placement, coordinate, scale, offset, phase,
-                          rotation, position, frame_joint, frame_rotation, frame_position)),
-        frames_(frames),
+  // The first `outputs` frames are results, along one axis if `stack`; a further one may be that
+  // in whose `axes` twists are written. Singular values are those of some `rows` of the stacked
+  // Jacobian.
+  PyChain(int coordinates, const std::vector<JointSpec>& joints,
+          const std::vector<FrameSpec>& frames, int outputs, bool stack, int axes, Ints rows)
+      : f64_(build_chain<double>(coordinates, joints, frames)),
+        f32_(build_chain<float>(coordinates, joints, frames)),
+        outputs_(outputs),
         stack_(stack),
         axes_(axes),
         rows_(std::move(rows)) {
-    if (frames < 1 || frames > int(frame_joint.size()) || axes >= int(frame_joint.size())) {
-      throw nb::value_error("a chain has at least one frame, and its axes are one of them");
-    }
-    for (int row : rows_) {
-      if (row < 0 || row >= 6 * frames) throw nb::value_error("a row beyond the stacked Jacobian");
-    }
+    check_index("outputs", 1, int(frames.size()) + 1, outputs);
+    check_index("axes", axes_body, int(frames.size()), axes);
+    for (int row : rows_) check_index("rows", 0, 6 * outputs, row);
   }
 
   Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted,
@@ -158,7 +160,7 @@ class PyChain {
   template <class T>
   Outputs evaluate(const Batch& q, nb::handle qd, int threads, Wanted wanted, Outputs out,
                    const Chain<T>& chain, const Kernel<T>& kernel) const {
-    const int n = chain.coordinates, f = frames_, sigmas = std::min(int(rows_.size()), n);
+    const int n = chain.coordinates, f = outputs_, sigmas = std::min(int(rows_.size()), n);
     const auto result = [&](bool want, nb::object& given, std::initializer_list<int> one,
                             std::initializer_list<int> many) {
       given = want ? q.result(given, stack_ ? many : one) : nb::object();
@@ -174,18 +176,18 @@ class PyChain {
     std::unique_ptr<Batch> speed;
     if (wanted.bias_acceleration) speed = std::make_unique<Batch>(paired(q, qd, n));
 
-    const Request<T> request{q.count(),
-                             f,
-                             axes_,
-                             q.data<T>(),
-                             speed ? speed->data<T>() : nullptr,
-                             data_of<T>(out.poses),
-                             data_of<T>(out.jacobian),
-                             data_of<T>(out.bias_acceleration),
-                             data_of<T>(out.sigma),
-                             data_of<T>(out.manipulability),
-                             rows_.data(),
-                             int(rows_.size())};
+    const Request<T> request{.count = q.count(),
+                             .frames = f,
+                             .axes = axes_,
+                             .q = q.data<T>(),
+                             .qd = speed ? speed->data<T>() : nullptr,
+                             .poses = data_of<T>(out.poses),
+                             .jacobian = data_of<T>(out.jacobian),
+                             .bias_acceleration = data_of<T>(out.bias_acceleration),
+                             .sigma = data_of<T>(out.sigma),
+                             .manipulability = data_of<T>(out.manipulability),
+                             .rows = rows_.data(),
+                             .row_count = int(rows_.size())};
     const std::ptrdiff_t bad = run(chain, request, kernel, threads);
     if (bad >= 0) refuse(q, speed.get(), bad);
     return out;
@@ -196,7 +198,7 @@ class PyChain {
                             const Kernel<T>& kernel, int threads) {
     if (request.count == 0) return -1;
     const std::size_t bytes = kernel.scratch(chain, request);
-    if (request.count < 32) {  // sooner done than the interpreter's lock is given away
+    if (request.count < 32) {  // shorter than releasing the GIL takes
       Scratch scratch(bytes);
       return kernel.run(chain, request, 0, request.count, scratch.get());
     }
@@ -208,7 +210,7 @@ class PyChain {
 
   OwnedChain<double> f64_;
   OwnedChain<float> f32_;
-  int frames_;
+  int outputs_;
   bool stack_;
   int axes_;
   Ints rows_;

@@ -3,6 +3,7 @@
 #define NO_IMPORT_ARRAY
 #include "bindings/fast_call.hpp"
 
+#include <nanobind/stl/string.h>
 #include <structmember.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <string>
 
 #include "bindings/arrays.hpp"
 #include "bindings/ik_solver.hpp"
@@ -112,9 +114,9 @@ struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *whole, *kernel_of, *kind, *statuses, *task;
-  SolutionClass solution;                         // `kind`
-  double position_tolerance, rotation_tolerance;  // the defaults of `whole`
-  CachedSolver known[4];                          // the solvers of the last calls
+  SolutionClass solution;   // `kind`
+  SolveArguments defaults;  // those of the function's signature
+  CachedSolver known[4];    // the solvers of the last calls
   int last;
 };
 
@@ -177,10 +179,12 @@ Argument known_arguments[] = {
      }},
     {"timeout",
      [](PyObject* given, SolveArguments& arguments) {
+       arguments.timeout = std::numeric_limits<double>::infinity();
        return given == Py_None || is_number(given, arguments.timeout);
      }},
     {"max_seeds",
      [](PyObject* given, SolveArguments& arguments) {
+       arguments.max_starts = 0;
        return given == Py_None || is_count(given, arguments.max_starts);
      }},
     {"damping", [](PyObject* given,
@@ -240,9 +244,7 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
 
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
   FastCall& self = *reinterpret_cast<FastCall*>(object);
-  SolveArguments arguments;
-  arguments.position = self.position_tolerance;
-  arguments.rotation = self.rotation_tolerance;
+  SolveArguments arguments = self.defaults;
   bool accepted = PyVectorcall_NARGS(flags) == 2;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; accepted && i < named; ++i) {
@@ -348,9 +350,31 @@ PyTypeObject* direct_type() {
   return made;
 }
 
+// The defaults of a function's keyword arguments, all of which must be in the table above.
+SolveArguments defaults_of(nb::handle whole) {
+  const nb::dict given = nb::cast<nb::dict>(whole.attr("__kwdefaults__"));
+  SolveArguments defaults{};
+  for (const Argument& one : known_arguments) {
+    PyObject* const value = PyDict_GetItemWithError(given.ptr(), one.name);
+    if (!value || !one.take(value, defaults)) {
+      throw nb::type_error(
+          (std::string("the fast path does not know this default of ") + one.text).c_str());
+    }
+  }
+  for (auto [name, value] : given) {
+    const auto is_name = [&](const Argument& one) { return one.name == name.ptr(); };
+    if (!std::any_of(std::begin(known_arguments), std::end(known_arguments), is_name)) {
+      throw nb::type_error(
+          ("the fast path does not know the argument " + nb::cast<std::string>(name)).c_str());
+    }
+  }
+  return defaults;
+}
+
 nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, nb::tuple statuses,
                   nb::type_object task) {
   PyTypeObject* const type = direct_type();
+  const SolveArguments defaults = defaults_of(whole);
   SolutionClass solution{reinterpret_cast<PyTypeObject*>(kind.ptr()), {}};
   const nb::tuple slots = nb::cast<nb::tuple>(kind.attr("__slots__"));
   if (slots.size() != solution_fields) throw nb::type_error("kind must have 7 slots");
@@ -359,14 +383,12 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, 
     if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("kind must have slots");
     solution.offset[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
   }
-  const nb::object defaults = whole.attr("__kwdefaults__");
   nb::object made = nb::steal(type->tp_alloc(type, 0));
   if (!made.is_valid()) throw nb::python_error();
   FastCall& self = *reinterpret_cast<FastCall*>(made.ptr());
   self.call = &called;
   self.solution = solution;
-  self.position_tolerance = nb::cast<double>(defaults["position_tolerance"]);
-  self.rotation_tolerance = nb::cast<double>(defaults["rotation_tolerance"]);
+  self.defaults = defaults;
   self.whole = whole.release().ptr();
   self.kernel_of = kernel_of.release().ptr();
   self.kind = kind.release().ptr();

@@ -81,9 +81,11 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
     request.q0 = start->data<double>();
     request.q0_stride = start->leading() ? n : 0;
   }
-  if (!aim.is_double() || most < 1 || (start && !start->is_double()) ||
-      (start && start->leading() && start->count() != count)) {
-    throw nb::value_error("float64 numbers, a start for each or one for all, most from 1 on");
+  check_at_least("most", 1, most);
+  if (!aim.is_double()) throw nb::value_error("targets must be float64");
+  if (start && !start->is_double()) throw nb::value_error("q0 must be float64");
+  if (start && start->leading()) {
+    check_length("q0", std::size_t(count), std::size_t(start->count()));
   }
   nb::object q = array(NPY_DOUBLE, {count, most, n}), outcome = array(NPY_INT8, {count, most}),
              error = array(NPY_DOUBLE, {count, most, 2}), effort = array(NPY_INT, {count, most, 2}),
@@ -123,12 +125,7 @@ void bind_solve(nb::module_& m) {
             "float64") " | None"));
   nb::
       class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
-          .def(nb::init<nb::object, int, const Ints&, const Doubles&, const Doubles&,
-                        const Doubles&, const StepSpec&, const Ints&, const Doubles&,
-                        const Doubles&, const Doubles&, int, const Ints&>(),
-               nb::kw_only(), "tasks"_a, "primary"_a, "measures"_a, "weights"_a, "eased"_a,
-               "joints"_a, "step"_a, "rest"_a, "pull"_a, "scale"_a, "feature_scale"_a, "entries"_a,
-               "kinds"_a)
+          .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
           .def("operations", &PySolver::operations,
                nb::sig("def operations(self) -> tuple[int, int, int, int]"),
                "Multiplications, additions, others and depth of an iteration: operation_count.hpp.")

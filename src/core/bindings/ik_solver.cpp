@@ -66,36 +66,59 @@ bool straight(const double* T, double* twelve) {
   return det > 0;
 }
 
-PySolver::PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-                   const Doubles& eased, const Doubles& joints, const StepSpec& step,
-                   const Ints& rest, const Doubles& pull, const Doubles& scale,
-                   const Doubles& feature_scale, int entries, const Ints& kinds)
-    : tasks_(std::move(tasks)),
-      wide_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, step, scale),
-      fine_(nb::cast<const PyTasks&>(tasks_), primary, measures, eased, joints, step, scale),
-      closest_(nb::cast<const PyTasks&>(tasks_), primary, measures, weights, joints, step,
-               {scale.at(4), scale.at(1), scale.at(2), 0, 0, scale.at(5)}),
-      rest_(rest),
-      pull_(pull),
-      coarse_(scale.at(3)),
-      feature_scale_(feature_scale.begin(), feature_scale.end()),
-      kinds_(kinds),
-      entries_(entries) {
-  const int n = fine_.ik.chain.coordinates, k = fine_.ik.targets;
-  if (weights.size() != measures.size() || eased.size() != weights.size() ||
-      joints.size() != std::size_t(7 * n) || (!rest.empty() && int(rest.size()) != n) ||
-      pull.size() != rest.size() || int(feature_scale.size()) != k || entries < 1 ||
-      kinds.size() % 2 || kinds.size() > 2 * most_tasks) {
-    throw nb::value_error("sizes that do not match the tasks");
+namespace {
+
+// Raises ValueError for a field that does not fit the tasks.
+const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
+  const auto& all = tasks.tasks<double>();
+  check_index("primary", 1, int(all.size()) + 1, spec.primary);
+  std::size_t rows = 0;
+  for (int k = 0; k < spec.primary; ++k) rows += std::size_t(all[k].rows);
+  check_length("measures", rows, spec.measures.size());
+  check_length("weights", rows, spec.weights.size());
+  check_length("relaxed_weights", rows, spec.relaxed_weights.size());
+  const std::size_t n = std::size_t(tasks.chain<double>().coordinates);
+  check_length("lower", n, spec.lower.size());
+  check_length("upper", n, spec.upper.size());
+  check_length("seed_low", n, spec.seed_low.size());
+  check_length("seed_span", n, spec.seed_span.size());
+  check_length("seed_stride", n, spec.seed_stride.size());
+  check_length("joint_scale", n, spec.joint_scale.size());
+  check_length("wrap", n, spec.wrap.size());
+  if (!spec.posture_index.empty()) check_length("posture_index", n, spec.posture_index.size());
+  for (int index : spec.posture_index) check_index("posture_index", -1, tasks.targets(), index);
+  check_length("posture_weight", spec.posture_index.size(), spec.posture_weight.size());
+  check_length("feature_scale", std::size_t(tasks.targets()), spec.feature_scale.size());
+  check_at_least("table_size", 1, spec.table_size);
+  check_index("the number of targets", 0, PySolver::most_tasks + 1, int(spec.targets.size()));
+  for (const TargetSpec& target : spec.targets) {
+    const int size = target.kind == TargetKind::axis ? 3 : 12;
+    check_index("begin", 0, tasks.targets() - size + 1, target.begin);
   }
-  turn_.assign(joints.end() - n, joints.end());
-  turns_ = std::any_of(turn_.begin(), turn_.end(), [](double turn) { return turn > 0; });
+  return spec;
 }
+
+}  // namespace
+
+PySolver::PySolver(nb::object tasks, const SolverSpec& spec)
+    : tasks_(std::move(tasks)),
+      wide_(nb::cast<const PyTasks&>(tasks_), checked(spec, nb::cast<const PyTasks&>(tasks_)),
+            spec.relaxed_weights, spec.newton_gain),
+      fine_(nb::cast<const PyTasks&>(tasks_), spec, spec.relaxed_weights, spec.newton_gain),
+      closest_(nb::cast<const PyTasks&>(tasks_), spec, spec.weights, spec.closest_newton_gain),
+      posture_index_(spec.posture_index),
+      posture_weight_(spec.posture_weight),
+      wrap_(spec.wrap),
+      has_wraps_(std::any_of(wrap_.begin(), wrap_.end(), [](double wrap) { return wrap > 0; })),
+      float_tolerance_(spec.float_tolerance),
+      feature_scale_(spec.feature_scale.begin(), spec.feature_scale.end()),
+      target_specs_(spec.targets),
+      table_size_(spec.table_size) {}
 
 std::string PySolver::constants() const {
   return text::constants("RobotConstants", fine_.ik, feature_scale_.data()) +
          text::constants("Closest", closest_.ik, feature_scale_.data()) +
-         text::wishes(rest_, pull_, turn_);
+         text::wishes(posture_index_, posture_weight_, wrap_);
 }
 
 nb::tuple PySolver::operations() const {
@@ -104,7 +127,7 @@ nb::tuple PySolver::operations() const {
 }
 
 bool PySolver::take(nb::handle target, double* numbers) const {
-  const int count = int(kinds_.size()) / 2;
+  const int count = int(target_specs_.size());
   if (count < 1) return false;
   if (count == 1) return take_one(target, 0, numbers);  // (a list is a batch)
   if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
@@ -118,15 +141,15 @@ bool PySolver::take(nb::handle target, double* numbers) const {
 }
 
 bool PySolver::take_one(nb::handle target, int i, double* numbers) const {
-  const Kind kind = Kind(kinds_[2 * i]);
-  double* const to = numbers + kinds_[2 * i + 1];
-  if (kind == Kind::pose) {
+  const TargetKind kind = target_specs_[i].kind;
+  double* const to = numbers + target_specs_[i].begin;
+  if (kind == TargetKind::pose) {
     const double* const pose = plain(target, 4, 4);
     return pose && straight(pose, to);
   }
   const double* const x = plain(target, 3);
   if (!x) return false;
-  if (kind == Kind::position) {
+  if (kind == TargetKind::position) {
     constexpr double unturned[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     std::copy_n(unturned, 9, to);
     std::copy_n(x, 3, to + 9);
@@ -138,7 +161,7 @@ bool PySolver::take_one(nb::handle target, int i, double* numbers) const {
 }
 
 PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& said)
-    : wide(solver.wide_.within(std::max(bounds.position, solver.coarse_),
+    : wide(solver.wide_.within(std::max(bounds.position, solver.float_tolerance_),
                                std::max(bounds.rotation, 2e-5))),
       fine(solver.fine_.within(bounds.position, bounds.rotation)),
       closest(solver.closest_.within(bounds.position, bounds.rotation)),
@@ -147,10 +170,10 @@ PySolver::Prepared::Prepared(PySolver& solver, const Bounds& bounds, const Solve
   request.search = &wide;
   request.polish = &fine;
   request.closest = &closest;
-  request.posture = solver.rest_.empty() ? nullptr : solver.rest_.data();
-  request.posture_weight = solver.pull_.data();
+  request.posture = solver.posture_index_.empty() ? nullptr : solver.posture_index_.data();
+  request.posture_weight = solver.posture_weight_.data();
   request.table = &solver.table_->view();
-  request.wrap = solver.turns_ ? solver.turn_.data() : nullptr;
+  request.wrap = solver.has_wraps_ ? solver.wrap_.data() : nullptr;
   request.budget = restart_budget(bounds.max_starts, request.nearest);
   request.max_starts = request.budget.all;
   request.max_solutions = 1;
@@ -165,7 +188,7 @@ void PySolver::divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& par
     };
     if (int(joints.size()) != own.coordinates() || int(numbers.size()) != own.targets() ||
         !inside(joints, coordinates()) || !inside(numbers, targets())) {
-      throw nb::value_error("a part that is not one of these tasks");
+      throw nb::value_error("joints and numbers of a subproblem must be indices of this problem");
     }
     made.push_back({solver, joints, numbers});
   }
@@ -250,7 +273,7 @@ void PySolver::arrange(long long deadline) {
     room_.reset();
     const double lambda2 = first_damping * fine_.ik.newton_gain;
     table_ =
-        std::make_unique<SeedTable>(fine_.ik, feature_scale_, entries_, kernel->lanes, lambda2);
+        std::make_unique<SeedTable>(fine_.ik, feature_scale_, table_size_, kernel->lanes, lambda2);
   }
   if (table_->view().entries) return;
   long long until = 0;

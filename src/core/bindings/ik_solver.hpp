@@ -1,5 +1,4 @@
-// Position inverse kinematics of some tasks, as the extension keeps it: in both precisions, with
-// the table of starts.
+// Position inverse kinematics of some tasks in both precisions, with the table of seeds.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,58 +11,58 @@
 #include <vector>
 
 #include "bindings/batches.hpp"
+#include "bindings/specs.hpp"
 #include "drivers/seed_table.hpp"
 #include "bindings/tasks.hpp"
 
 namespace supple {
 
-// What starts of one precision share, owning its memory.
+// The constants of a problem in one precision, owning their memory.
 template <class T>
-struct OwnedQuest {
+struct OwnedProblem {
   std::vector<T> weight, lower, upper, from, span, stride, joint_scale;
   OwnedStep<T> step;
   std::vector<Measure> measure;
   std::vector<Task<T>> task;
   IkProblem<T> ik{};
 
-  OwnedQuest(const PyTasks& tasks, int primary, const Ints& measures, const Doubles& weights,
-             const Doubles& joints, const StepSpec& how, const Doubles& scale)
+  OwnedProblem(const PyTasks& tasks, const SolverSpec& spec, const Doubles& weights,
+               double newton_gain)
       : weight(weights.begin(), weights.end()),
-        step(how, int(measures.size()), tasks.chain<T>().coordinates) {
-    const int n = tasks.chain<T>().coordinates;
-    std::vector<T>* const each[] = {&lower, &upper, &from, &span, &stride, &joint_scale};
-    for (int k = 0; k < 6; ++k) {
-      for (int j = 0; j < n; ++j) each[k]->push_back(T(joints.at(k * n + j)));
-    }
-    for (int kind : measures) measure.push_back(Measure(kind));
-    task = tasks.tasks<T>();
-    for (std::size_t row = 0, k = 0; int(k) < primary; ++k) {
+        lower(spec.lower.begin(), spec.lower.end()),
+        upper(spec.upper.begin(), spec.upper.end()),
+        from(spec.seed_low.begin(), spec.seed_low.end()),
+        span(spec.seed_span.begin(), spec.seed_span.end()),
+        stride(spec.seed_stride.begin(), spec.seed_stride.end()),
+        joint_scale(spec.joint_scale.begin(), spec.joint_scale.end()),
+        step(spec.step, int(spec.measures.size()), tasks.chain<T>().coordinates),
+        measure(spec.measures),
+        task(tasks.tasks<T>()) {
+    for (std::size_t row = 0, k = 0; int(k) < spec.primary; ++k) {
       for (int i = 0; i < task.at(k).rows; ++i) task[k].weight[i] = weight.at(row++);
     }
-    ik = {tasks.chain<T>(),
-          primary,
-          int(measures.size()),
-          tasks.targets(),
-          task.data(),
-          measure.data(),
-          weight.data(),
-          lower.data(),
-          upper.data(),
-          from.data(),
-          span.data(),
-          stride.data(),
-          T(0),
-          T(0),
-          step.view(),
-          T(scale.at(0)),
-          T(scale.at(1)),
-          int(scale.at(2)),
-          nullptr,
-          T(scale.at(5))};
-    const auto is_scaled = [](T x) { return x != T(1); };
-    if (std::any_of(joint_scale.begin(), joint_scale.end(), is_scaled)) {
-      ik.joint_scale = joint_scale.data();
-    }
+    const bool is_scaled =
+        std::any_of(joint_scale.begin(), joint_scale.end(), [](T scale) { return scale != T(1); });
+    ik = {.chain = tasks.chain<T>(),
+          .tasks = spec.primary,
+          .rows = int(measure.size()),
+          .targets = tasks.targets(),
+          .task = task.data(),
+          .measure = measure.data(),
+          .weight = weight.data(),
+          .lower = lower.data(),
+          .upper = upper.data(),
+          .from = from.data(),
+          .span = span.data(),
+          .stride = stride.data(),
+          .position_tolerance = T(0),
+          .rotation_tolerance = T(0),
+          .step = step.view(),
+          .newton_gain = T(newton_gain),
+          .longest = T(spec.max_step),
+          .pace = spec.iteration_factor,
+          .joint_scale = is_scaled ? joint_scale.data() : nullptr,
+          .max_lambda2 = T(spec.max_lambda2)};
   }
 
   IkProblem<T> within(double position, double rotation) const {
@@ -91,19 +90,7 @@ struct Bounds {
 
 class PySolver {
  public:
-  // The first `primary` tasks are those to be met, with a measure and a weight for each row; others
-  // are postures: `rest` (n,) says which of the numbers of a target is that of a coordinate, `pull`
-  // (n,) how much it weighs; empty if there are none. `joints` is lower, upper, from, span, stride,
-  // scale, and a whole turn, or 0 (7 n); `step` whose damping and direction descend; `scale`
-  // newton_gain, the longest step, the pace and the tolerance of the search; `entries` the size of
-  // the table of starts, in which the numbers of targets are scaled. `weights` say what is closest,
-  // `eased` (rows,) are those of the search; then `scale` has the newton_gain with the former, and
-  // the largest λ² of scaled joints. `kinds` is a `Kind` of target and where its numbers begin for
-  // each task, in the caller's order; empty if there is another kind.
-  PySolver(nb::object tasks, int primary, const Ints& measures, const Doubles& weights,
-           const Doubles& eased, const Doubles& joints, const StepSpec& step, const Ints& rest,
-           const Doubles& pull, const Doubles& scale, const Doubles& feature_scale, int entries,
-           const Ints& kinds);
+  PySolver(nb::object tasks, const SolverSpec& spec);
 
   // A request with these bounds, for problems of which the caller says the rest.
   struct Prepared {
@@ -120,7 +107,7 @@ class PySolver {
 
   // The numbers of a target, if it is an array as the one task takes it, or of several tasks a list
   // or tuple of them.
-  static constexpr std::size_t most_tasks = 8;
+  static constexpr int most_tasks = 8;
   bool take(nb::handle target, double* numbers) const;
 
   // Tasks that share no joint: each a solver, which coordinates and which of a target's numbers are
@@ -147,20 +134,19 @@ class PySolver {
   void* room(const SolveRequest& request);
   void run_parts(const Bounds& bounds, const SolveRequest& said);
 
-  enum class Kind : int { pose, position, axis };  // of targets: (4, 4), (3,), (3,)
   bool take_one(nb::handle target, int i, double* numbers) const;
   void arrange(long long deadline);
 
   nb::object tasks_;
-  OwnedQuest<float> wide_;
-  OwnedQuest<double> fine_, closest_;
-  Ints rest_;
-  Doubles pull_, turn_;
-  bool turns_;
-  double coarse_;
+  OwnedProblem<float> wide_;
+  OwnedProblem<double> fine_, closest_;
+  Ints posture_index_;
+  Doubles posture_weight_, wrap_;
+  bool has_wraps_;
+  double float_tolerance_;
   std::vector<float> feature_scale_;
-  Ints kinds_;
-  int entries_;
+  std::vector<TargetSpec> target_specs_;
+  int table_size_;
   const SolveKernel* arranged_ = nullptr;  // for which the table and the room are
   std::unique_ptr<SeedTable> table_;
   std::unique_ptr<Scratch> room_;  // working memory for one problem after the other

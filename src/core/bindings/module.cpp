@@ -48,12 +48,10 @@ NB_MODULE(_core, m) {
 
   bind_specs(m);  // first: the signatures of the others name them
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
-      .def(nb::init<int, const Ints&, const Ints&, const Ints&, const Ints&, const Doubles&,
-                    const Doubles&, const Doubles&, const Doubles&, const Doubles&, const Ints&,
-                    const Doubles&, const Doubles&, int, bool, int, Ints>(),
-           nb::kw_only(), "coordinates"_a, "parent"_a, "motion"_a, "placement"_a, "coordinate"_a,
-           "scale"_a, "offset"_a, "phase"_a, "rotation"_a, "position"_a, "frame_joint"_a,
-           "frame_rotation"_a, "frame_position"_a, "frames"_a, "stack"_a, "axes"_a, "rows"_a)
+      .def(nb::init<int, const std::vector<JointSpec>&, const std::vector<FrameSpec>&, int, bool,
+                    int, Ints>(),
+           nb::kw_only(), "coordinates"_a, "joints"_a, "frames"_a, "outputs"_a, "stack"_a, "axes"_a,
+           "rows"_a)
       .def(
           "poses",
           [](const PyChain& c, nb::handle q, int threads, nb::object out) {

@@ -16,71 +16,55 @@ namespace {
 
 using namespace nb::literals;
 
-// Keeps everything that a step needs: nothing is allocated in a call but the array it returns, and
-// not even that if one is given.
+// Owns all the memory of a step: a call allocates only the array that it returns, and nothing if
+// the caller passes one.
 class PyServo {
  public:
-  // What a task is given: how many numbers a velocity has and where they begin in the kernel's, and
-  // how many a target has; `whole_pose` for a pose (4, 4), 0 for what Python makes.
-  struct InputSpec {
-    int velocity, at, target;
-  };
-  static constexpr int whole_pose = 16;
-
-  // `steps` is one step, or one for each task; `extra` the form, alpha1 and max_speed of a step
-  // with a criterion, or max_gain and printed of a filter. `limits` is lower, upper, speed and
-  // acceleration (4 n), `timing` dt, gain, rate_gain and rest_gain, `given` three numbers
-  // of a `InputSpec` for each task. `convert` makes the kernel's
-  // numbers of targets and velocities that are not that already; `pull` makes v of q for a
-  // criterion, or is None; `own` is a step in Python, or None.
-  PyServo(nb::object tasks, int decision, const std::vector<StepSpec>& steps, const Doubles& extra,
-          const Doubles& limits, double bound, bool scale, bool second, const Doubles& timing,
-          const Ints& given, nb::object convert, nb::object pull, nb::object own)
+  // `convert` makes the kernel's numbers of targets and velocities that are not arrays of the
+  // expected input. `secondary_velocity` maps q to v, or is None; `python_step` is a step that the
+  // kernel does not have, or None.
+  PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
+          nb::object secondary_velocity, nb::object python_step)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
-        pull_(std::move(pull)),
-        own_(std::move(own)) {
+        secondary_velocity_(std::move(secondary_velocity)),
+        python_step_(std::move(python_step)),
+        inputs_(spec.inputs) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().coordinates, m = all.rows();
     targets_ = all.targets();
     velocities_ = all.velocities();
     for (const Task<double>& task : all.tasks<double>()) rows_.push_back(task.rows);
-    if (given.size() != 3 * rows_.size()) throw nb::value_error("numbers of other tasks");
-    for (std::size_t k = 0; k < given.size(); k += 3) {
-      given_.push_back({given[k], given[k + 1], given[k + 2]});
-    }
-    const bool levels = ControlMode(decision) == ControlMode::priority;
-    if (decision < 0 || decision > int(ControlMode::filtered) || extra.size() != 3 ||
-        limits.size() != std::size_t(4 * n) || timing.size() != 4 || !(timing[0] > 0) ||
-        steps.size() != (levels ? rows_.size() : 1)) {
-      throw nb::value_error("no such step, limits of other joints, or a step that takes no time");
-    }
-    for (std::size_t k = 0; k < steps.size(); ++k) {
-      owned_.emplace_back(steps[k], levels ? rows_[k] : m, n);
+    const bool by_priority = spec.mode == ControlMode::priority;
+    check_length("inputs", rows_.size(), inputs_.size());
+    check_length("steps", by_priority ? rows_.size() : 1, spec.steps.size());
+    check_positive("dt", spec.dt);
+    for (std::size_t k = 0; k < spec.steps.size(); ++k) {
+      owned_.emplace_back(spec.steps[k], by_priority ? rows_[k] : m, n);
       steps_.push_back(owned_.back().view());
     }
-    for (int j = 0; j < n; ++j) {
-      limits_.push_back({limits[j], limits[n + j], limits[2 * n + j], limits[3 * n + j]});
-    }
-    servo_ = {all.chain<double>(),
-              int(rows_.size()),
-              m,
-              all.tasks<double>().data(),
-              rows_.data(),
-              ControlMode(decision),
-              steps_.data(),
-              {Secondary(int(extra[0])), extra[1], extra[2], steps_[0]},
-              {extra[0], extra[1] != 0},
-              limits_.data(),
-              bound,
-              scale,
-              second,
-              timing[0],
-              timing[1],
-              timing[2],
-              timing[3]};
-    remembers_ = ControlMode(decision) == ControlMode::filtered ||
-                 steps_[0].damping.rule == Rule::mayorga_rank;
+    limits_ = spec.limits.in_kernel<double>(n);
+    servo_ = {.chain = all.chain<double>(),
+              .tasks = int(rows_.size()),
+              .rows = m,
+              .task = all.tasks<double>().data(),
+              .task_rows = rows_.data(),
+              .decision = spec.mode,
+              .step = steps_.data(),
+              .redundancy = {.form = spec.secondary.form,
+                             .alpha1 = spec.secondary.alpha1,
+                             .max_speed = spec.secondary.max_speed,
+                             .step = steps_[0]},
+              .filter = {.max_gain = spec.filter.max_gain, .printed = spec.filter.printed},
+              .limit = limits_.data(),
+              .bound = spec.limits.max_norm,
+              .scale = spec.limits.keep_direction,
+              .second = spec.second_order,
+              .dt = spec.dt,
+              .gain = spec.gain,
+              .rate_gain = spec.rate_gain,
+              .rest_gain = spec.rest_gain};
+    remembers_ = spec.mode == ControlMode::filtered || steps_[0].damping.rule == Rule::mayorga_rank;
     record_ = 7 * n + 2 * m * n + 3 * m;
     memory_.assign(2 * record_ + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
@@ -90,9 +74,22 @@ class PyServo {
       return taken;
     };
     for (Record* record : {&records_[0], &records_[1]}) {
-      record->state = {take(n), take(n),     take(m * n), take(m), take(m), take(n),
-                       take(n), take(m * n), take(n),     take(m), -1,      0,
-                       0,       0,           -1,          false};
+      record->state = {.q = take(n),
+                       .qd = take(n),
+                       .J = take(m * n),
+                       .asked = take(m),
+                       .e = take(m),
+                       .dq = take(n),
+                       .side = take(n),
+                       .J_before = take(m * n),
+                       .v = take(n),
+                       .u = take(m),
+                       .sigma = -1,
+                       .lambda2 = 0,
+                       .used = 0,
+                       .held = 0,
+                       .before = -1,
+                       .begun = false};
       record->before = take(n);
       record->from = take(n);
     }
@@ -108,12 +105,12 @@ class PyServo {
     const Batch at(q, n, "q");
     if (at.leading() != 0) call("refuse_batch", q, "q", n);
     nb::object kept[3];
-    const Command<double> wish{
+    const Command<double> command{
         numbers(target, targets_, "target", target_, kept[0]),
         numbers(velocity, velocities_, "velocity", velocity_, kept[1]),
         numbers(acceleration, velocities_, "acceleration", acceleration_, kept[2])};
     nb::object next = result(out, n);
-    run(at, wish, data_of<double>(next));
+    run(at, command, data_of<double>(next));
     return next;
   }
 
@@ -122,28 +119,30 @@ class PyServo {
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
       if (given.is_none()) return nullptr;
-      if (!plain(given, count)) throw nb::value_error("numbers of other tasks");
+      if (!plain(given, count))
+        throw nb::value_error(
+            "targets, velocities and accelerations must have the sizes of these tasks");
       return static_cast<const double*>(
           PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
     };
-    const Command<double> wish{known(target, targets_), known(velocity, velocities_),
-                               known(acceleration, velocities_)};
+    const Command<double> command{known(target, targets_), known(velocity, velocities_),
+                                  known(acceleration, velocities_)};
     const int n = servo_.chain.coordinates;
-    run(Batch(q, n, "q"), wish, data_of<double>(result(out, n)));
+    run(Batch(q, n, "q"), command, data_of<double>(result(out, n)));
   }
 
   template <class Visit>
   int visit(Visit&& visit) const {
-    for (const nb::object* held : {&tasks_, &convert_, &pull_, &own_}) {
+    for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_step_}) {
       if (const int stop = visit(*held)) return stop;
     }
     return 0;
   }
 
-  // Lets go of what may hold it. Not to be called again.
-  void clear() { convert_ = pull_ = own_ = nb::none(); }
+  // Releases the objects that may refer back to this one, which cannot be called afterwards.
+  void clear() { convert_ = secondary_velocity_ = python_step_ = nb::none(); }
 
-  // Forgets what was; the joints move at `qd`.
+  // Starts anew with joints that move at `qd`.
   void reset(nb::handle qd) {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
     ServoState<double>& state = last_->state;
@@ -179,7 +178,8 @@ class PyServo {
     return all;
   }
   void recall(nb::handle all) {
-    if (!plain(all, record_ + scalars)) throw nb::value_error("the memory of another servo");
+    if (!plain(all, record_ + scalars))
+      throw nb::value_error("memory must come from a Servo with the same robot and tasks");
     const double* from = data_of<double>(nb::borrow(all));
     ServoState<double>& state = last_->state;
     std::copy(from, from + record_, state.q);
@@ -194,9 +194,9 @@ class PyServo {
     const int count = PyArray_CheckExact(kept.ptr())
                           ? int(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(kept.ptr())))
                           : 0;
-    if (k < 0 || k >= count || !plain(kept, count)) throw nb::value_error("no such step");
+    if (k < 0 || k >= count || !plain(kept, count)) refuse_field("k", "an index of lengths", k);
     const double* each = data_of<double>(kept);
-    if (!(each[k] > 0)) throw nb::value_error("a step that takes no time");
+    check_positive("lengths[k]", each[k]);
     lengths_ = kept;
     servo_.dt = each[k];
     servo_.later = each + k + 1;
@@ -211,8 +211,9 @@ class PyServo {
     double *before, *from;  // (n,): speeds before the step, and where it began
   };
   static constexpr int scalars = 6;
+  static constexpr int pose_size = 16;
 
-  void run(const Batch& at, const Command<double>& wish, double* next) {
+  void run(const Batch& at, const Command<double>& command, double* next) {
     const int n = servo_.chain.coordinates, m = servo_.rows;
     const ServoState<double>& last = last_->state;
     ServoState<double>& state = next_->state;
@@ -231,24 +232,25 @@ class PyServo {
       std::copy(last.u, last.u + m, state.u);
     }
     const ServoKernel& kernel = *isa().servo;
-    if (!pull_.is_none()) {
-      const nb::object v = pull_(copy(state.q, {n}));
-      if (!plain(v, n)) throw nb::value_error("a gradient of another length");
+    if (!secondary_velocity_.is_none()) {
+      const nb::object v = secondary_velocity_(copy(state.q, {n}));
+      if (!plain(v, n))
+        throw nb::value_error("secondary_velocity must return an array (n,) of float64");
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
     }
-    if (own_.is_none()) {
-      kernel.run(servo_, wish, state, scratch_);
+    if (python_step_.is_none()) {
+      kernel.run(servo_, command, state, scratch_);
     } else {
-      kernel.evaluate_tasks(servo_, wish, state, scratch_);
+      kernel.evaluate_tasks(servo_, command, state, scratch_);
       decide_in_python(state);
       kernel.advance(servo_, state, scratch_);
     }
-    bool sound = std::isfinite(state.lambda2) && std::isfinite(state.damping_applied);
+    bool valid = std::isfinite(state.lambda2) && std::isfinite(state.damping_applied);
     for (int j = 0; j < n; ++j) {
-      sound = sound && std::isfinite(state.q[j]) && std::isfinite(state.qd[j]);
+      valid = valid && std::isfinite(state.q[j]) && std::isfinite(state.qd[j]);
     }
-    if (!sound) {
-      if (!own_.is_none()) own_.attr("undo")();
+    if (!valid) {
+      if (!python_step_.is_none()) python_step_.attr("undo")();
       call("refuse_overflow", at.object());
     }
     for (int j = 0; j < n; ++j) next[j] = state.q[j];
@@ -292,21 +294,23 @@ class PyServo {
       if (k == servo_.tasks) return to;
     }
     kept = convert_(name, given);
-    if (!plain(kept, count)) throw nb::value_error("numbers of other tasks");
+    if (!plain(kept, count))
+      throw nb::value_error(
+          "targets, velocities and accelerations must have the sizes of these tasks");
     return data_of<double>(kept);
   }
 
   // The numbers of one task, where that is simple: whether it was.
   bool put(nb::handle given, int k, bool target, double* to) const {
     const Task<double>& task = servo_.task[k];
-    const InputSpec& kind = given_[k];
+    const InputSpec& input = inputs_[k];
     const int size = target ? target_size(task) : velocity_size(task);
-    const int count = target ? kind.target : kind.velocity;
+    const int count = target ? input.target : input.velocity;
     if (given.is_none()) {
       std::fill(to, to + size, target ? std::nan("") : 0.0);
       return servo_.tasks > 1;
     }
-    if (target && kind.target == whole_pose) return put_pose(given, to);
+    if (target && input.target == pose_size) return put_pose(given, to);
     if (count == 0 || !plain(given, count)) return false;
     const auto* from =
         static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
@@ -314,7 +318,7 @@ class PyServo {
     for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
     for (int i = 0; i < count; ++i) {
       if (!std::isfinite(from[i])) return false;
-      to[(target ? (position ? 9 : 0) : kind.at) + i] = from[i];
+      to[(target ? (position ? 9 : 0) : input.velocity_begin) + i] = from[i];
     }
     return true;
   }
@@ -335,11 +339,11 @@ class PyServo {
     return true;
   }
 
-  // How far off a rotation may be by rounding alone.
-  static constexpr double straight = 1e-14;
+  // How far rounding alone takes the columns of a rotation from orthonormal.
+  static constexpr double orthonormal_tolerance = 1e-14;
 
-  // A rotation, a position and 0 0 0 1; what is not goes to Python, which straightens it, or says
-  // what is wrong.
+  // Whether this is a rotation, a position and the row 0 0 0 1. Other matrices go to Python, which
+  // orthonormalizes them or raises the error.
   static bool is_pose(const double* T) {
     double off = 0;
     for (int a = 0; a < 3; ++a) {
@@ -350,8 +354,8 @@ class PyServo {
     }
     const double volume = T[0] * (T[5] * T[10] - T[6] * T[9]) -
                           T[1] * (T[4] * T[10] - T[6] * T[8]) + T[2] * (T[4] * T[9] - T[5] * T[8]);
-    return off < straight && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) && T[12] == 0 &&
-           T[13] == 0 && T[14] == 0 && T[15] == 1;
+    return off < orthonormal_tolerance && volume > 0 && std::isfinite(T[3] + T[7] + T[11]) &&
+           T[12] == 0 && T[13] == 0 && T[14] == 0 && T[15] == 1;
   }
 
   nb::object result(nb::handle out, int n) const {
@@ -373,24 +377,25 @@ class PyServo {
     return copy(state.J, {servo_.rows, servo_.chain.coordinates});
   }
 
-  // (q̇ or q̈, λ²) of somebody else's step.
+  // q̇ or q̈, and λ², of a step in Python.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});
-    const nb::object made = own_(jacobian_of(state), e, copy(state.q, {n}));
+    const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {n}));
     const nb::tuple pair = nb::cast<nb::tuple>(made);
     const nb::object dq = pair[0];
-    if (!plain(dq, n)) throw nb::value_error("a step of another length");
+    if (!plain(dq, n))
+      throw nb::value_error("the step in Python must return an array (n,) of float64");
     for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
     state.lambda2 = nb::cast<double>(pair[1]);
   }
 
-  nb::object tasks_, convert_, pull_, own_, lengths_;
+  nb::object tasks_, convert_, secondary_velocity_, python_step_, lengths_;
   std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
   Ints rows_;
-  std::vector<InputSpec> given_;
+  std::vector<InputSpec> inputs_;
   std::vector<double> memory_;
   Servo<double> servo_;
   Record records_[2], *last_ = records_, *next_ = records_ + 1;
@@ -399,8 +404,8 @@ class PyServo {
   bool remembers_;  // J_before or u
 };
 
-// A Servo and what it holds (a user's step, whose globals may hold the Servo) are a cycle that
-// Python's collector must see.
+// A Servo and a user's step whose globals refer to the Servo form a cycle, which Python's garbage
+// collector must be able to see.
 int visit_servo(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -422,12 +427,9 @@ PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_serv
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: supple.Servo.")
-      .def(nb::init<nb::object, int, const std::vector<StepSpec>&, const Doubles&, const Doubles&,
-                    double, bool, bool, const Doubles&, const Ints&, nb::object, nb::object,
-                    nb::object>(),
-           nb::kw_only(), "tasks"_a, "decision"_a, "steps"_a, "extra"_a, "limits"_a, "bound"_a,
-           "scale"_a, "second"_a, "timing"_a, "given"_a, "convert"_a, "pull"_a.none(),
-           "own"_a.none())
+      .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object>(),
+           nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
+           "python_step"_a.none())
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),

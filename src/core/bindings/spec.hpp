@@ -2,8 +2,11 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace supple {
@@ -17,11 +20,24 @@ struct Field {
   const char* name;
   Value Spec::* member;
 
+  // A spec is left out as None: as the default of an argument it might outlive the module.
+  static constexpr bool nested = nb::detail::is_base_caster_v<nb::detail::make_caster<Value>>;
+  using Given = std::conditional_t<optional && nested, std::optional<Value>, Value>;
+
   auto argument() const {
-    if constexpr (optional) {
+    if constexpr (optional && nested) {
+      return nb::arg(name) = nb::none();
+    } else if constexpr (optional) {
       return nb::arg(name) = Spec{}.*member;
     } else {
       return nb::arg(name);
+    }
+  }
+  void assign(Spec& spec, Given given) const {
+    if constexpr (optional && nested) {
+      if (given) spec.*member = std::move(*given);
+    } else {
+      spec.*member = std::move(given);
     }
   }
 };
@@ -41,9 +57,9 @@ void bind_spec(nb::module_& m, const char* name, const char* doc,
   nb::class_<Spec> made(m, name, doc);
   made.def(
       "__init__",
-      [field...](Spec* self, Values... value) {
+      [field...](Spec* self, typename Field<optional, Spec, Values>::Given... given) {
         new (self) Spec{};
-        ((self->*field.member = std::move(value)), ...);
+        (field.assign(*self, std::move(given)), ...);
       },
       nb::kw_only(), field.argument()...);
   (made.def_ro(field.name, field.member), ...);

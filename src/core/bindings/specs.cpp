@@ -1,5 +1,6 @@
 #include "bindings/specs.hpp"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -7,9 +8,15 @@
 
 #include "bindings/spec.hpp"
 #include "drivers/enum_names.hpp"
+#include "kernels/kernels.hpp"
 
 namespace supple {
 namespace {
+
+constexpr const char* name_of(TargetKind kind) {
+  constexpr const char* names[] = {"pose", "position", "axis"};
+  return kind <= TargetKind::axis ? names[int(kind)] : nullptr;
+}
 
 template <class E>
 void bind_enum(nb::module_& m, const char* type, const char* doc) {
@@ -33,6 +40,27 @@ void bind_specs(nb::module_& m) {
   bind_enum<Motion>(m, "Motion", "How a joint moves.");
   bind_enum<Placement>(m, "Placement", "How the constant rotation of a joint is stored.");
 
+  bind_enum<TargetKind>(m, "TargetKind", "Arrays that the fast path takes as a target.");
+
+  m.attr("AXES_WORLD") = axes_world;
+  m.attr("AXES_BODY") = axes_body;
+  m.attr("TASK_WORLD") = task_world;
+  m.attr("TASK_AXES_BASE") = task_axes_base;
+  m.attr("TASK_AXES_FRAME") = task_axes_frame;
+
+  bind_spec(m, "JointSpec", "A joint of a chain (include/supple/robot.hpp).",
+            required("parent", &JointSpec::parent), required("motion", &JointSpec::motion),
+            required("placement", &JointSpec::placement),
+            required("coordinate", &JointSpec::coordinate), required("scale", &JointSpec::scale),
+            required("offset", &JointSpec::offset), required("phase", &JointSpec::phase),
+            required("rotation", &JointSpec::rotation), required("position", &JointSpec::position));
+  bind_spec(m, "FrameSpec", "A frame of a chain (include/supple/robot.hpp).",
+            required("joint", &FrameSpec::joint), required("rotation", &FrameSpec::rotation),
+            required("position", &FrameSpec::position));
+  bind_spec(m, "TaskSpec", "A task (include/supple/task.hpp).", required("goal", &TaskSpec::goal),
+            required("frame", &TaskSpec::frame), required("base", &TaskSpec::base),
+            required("axes", &TaskSpec::axes), required("rows", &TaskSpec::rows),
+            required("weights", &TaskSpec::weights));
   bind_spec(m, "DampingSpec", "A damping rule and its parameters, in the order of `Rule`.",
             required("rule", &DampingSpec::rule), required("parameters", &DampingSpec::parameters));
   bind_spec(
@@ -43,6 +71,49 @@ void bind_specs(nb::module_& m) {
       optional("damping", &StepSpec::damping), optional("task_scale", &StepSpec::task_scale),
       optional("joint_scale", &StepSpec::joint_scale), optional("direction", &StepSpec::direction),
       optional("min_weight", &StepSpec::min_weight));
+  bind_spec(m, "SecondarySpec", "A step with a secondary velocity.",
+            required("form", &SecondarySpec::form), required("step", &SecondarySpec::step),
+            optional("alpha1", &SecondarySpec::alpha1),
+            optional("max_speed", &SecondarySpec::max_speed));
+  bind_spec(m, "FilterSpec", "Numerical filtering.", required("max_gain", &FilterSpec::max_gain),
+            required("printed", &FilterSpec::printed));
+  bind_spec(m, "LimitsSpec", "Limits of n joints; infinite where a joint is free.",
+            required("lower", &LimitsSpec::lower), required("upper", &LimitsSpec::upper),
+            required("max_speed", &LimitsSpec::max_speed),
+            required("max_acceleration", &LimitsSpec::max_acceleration),
+            required("max_norm", &LimitsSpec::max_norm),
+            required("keep_direction", &LimitsSpec::keep_direction));
+  bind_spec(m, "InputSpec", "Sizes of a task's velocity and target; 0 if Python converts them.",
+            optional("velocity", &InputSpec::velocity),
+            optional("velocity_begin", &InputSpec::velocity_begin),
+            optional("target", &InputSpec::target));
+  bind_spec(m, "ServoSpec", "A control loop.", required("mode", &ServoSpec::mode),
+            required("steps", &ServoSpec::steps), optional("secondary", &ServoSpec::secondary),
+            optional("filter", &ServoSpec::filter), required("limits", &ServoSpec::limits),
+            required("second_order", &ServoSpec::second_order), required("dt", &ServoSpec::dt),
+            required("gain", &ServoSpec::gain), required("rate_gain", &ServoSpec::rate_gain),
+            required("rest_gain", &ServoSpec::rest_gain), required("inputs", &ServoSpec::inputs));
+  bind_spec(m, "TargetSpec", "The kind of a target and where its numbers begin.",
+            required("kind", &TargetSpec::kind), required("begin", &TargetSpec::begin));
+  bind_spec(
+      m, "SolverSpec", "Position inverse kinematics of some tasks.",
+      required("primary", &SolverSpec::primary), required("measures", &SolverSpec::measures),
+      required("weights", &SolverSpec::weights),
+      required("relaxed_weights", &SolverSpec::relaxed_weights),
+      required("lower", &SolverSpec::lower), required("upper", &SolverSpec::upper),
+      required("seed_low", &SolverSpec::seed_low), required("seed_span", &SolverSpec::seed_span),
+      required("seed_stride", &SolverSpec::seed_stride),
+      required("joint_scale", &SolverSpec::joint_scale), required("wrap", &SolverSpec::wrap),
+      required("step", &SolverSpec::step), required("newton_gain", &SolverSpec::newton_gain),
+      required("closest_newton_gain", &SolverSpec::closest_newton_gain),
+      required("max_step", &SolverSpec::max_step),
+      required("iteration_factor", &SolverSpec::iteration_factor),
+      required("float_tolerance", &SolverSpec::float_tolerance),
+      required("max_lambda2", &SolverSpec::max_lambda2),
+      required("posture_index", &SolverSpec::posture_index),
+      required("posture_weight", &SolverSpec::posture_weight),
+      required("feature_scale", &SolverSpec::feature_scale),
+      required("table_size", &SolverSpec::table_size), required("targets", &SolverSpec::targets));
 }
 
 }  // namespace supple

@@ -3,11 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "supple/step.hpp"
+#include "supple/ik/iterate.hpp"
+#include "supple/servo.hpp"
 
 namespace supple {
 
@@ -24,12 +26,50 @@ template <class Given>
 inline void check_at_least(const char* field, int least, int given) {
   if (given < least) refuse_field(field, "at least " + std::to_string(least), given);
 }
+inline void check_index(const char* field, int first, int end, int given) {
+  if (given >= first && given < end) return;
+  refuse_field(field, "from " + std::to_string(first) + " to " + std::to_string(end - 1), given);
+}
 inline void check_length(const char* field, std::size_t expected, std::size_t given) {
   if (given != expected) refuse_field(field, std::to_string(expected) + " entries long", given);
 }
 inline void check_positive(const char* field, double given) {
   if (!(given > 0)) refuse_field(field, "above 0", given);
 }
+
+// `Joint` of include/supple/robot.hpp.
+struct JointSpec {
+  int parent = -1;
+  Motion motion = Motion::revolute;
+  Placement placement = Placement::root;
+  int coordinate = 0;
+  double scale = 1, offset = 0;
+  std::array<double, 2> phase = {1, 0};
+  std::array<double, 9> rotation = {};
+  std::array<double, 3> position = {};
+
+  bool operator==(const JointSpec&) const = default;
+};
+
+// `Frame` of include/supple/robot.hpp.
+struct FrameSpec {
+  int joint = -1;
+  std::array<double, 9> rotation = {};
+  std::array<double, 3> position = {};
+
+  bool operator==(const FrameSpec&) const = default;
+};
+
+// `Task` of include/supple/task.hpp: components of the twist, or coordinates of a posture, and
+// their weights.
+struct TaskSpec {
+  Goal goal = Goal::frame;
+  int frame = 0, base = task_world, axes = task_axes_base;
+  Ints rows = {};
+  Doubles weights = {};
+
+  bool operator==(const TaskSpec&) const = default;
+};
 
 struct DampingSpec {
   Rule rule = Rule::constant;
@@ -102,6 +142,107 @@ class OwnedStep {
 
   std::vector<T> task_scale_, joint_scale_, direction_;
   Step<T> step_;
+};
+
+// A step with a secondary velocity: `Redundancy` of include/supple/redundancy.hpp.
+struct SecondarySpec {
+  Secondary form = Secondary::null_space;
+  StepSpec step = {};
+  double alpha1 = 0, max_speed = 0;
+
+  bool operator==(const SecondarySpec&) const = default;
+};
+
+// Numerical filtering: `Filter` of include/supple/filtering.hpp.
+struct FilterSpec {
+  double max_gain = 1;
+  bool printed = false;
+
+  bool operator==(const FilterSpec&) const = default;
+};
+
+// Limits of n joints; infinite where a joint is free.
+struct LimitsSpec {
+  Doubles lower = {}, upper = {}, max_speed = {}, max_acceleration = {};  // (n,)
+  double max_norm = std::numeric_limits<double>::infinity();              // of all speeds
+  bool keep_direction = false;  // scale the whole step instead of bending it
+
+  bool operator==(const LimitsSpec&) const = default;
+  template <class T>
+  std::vector<JointLimit<T>> in_kernel(int n) const {
+    check_length("lower", std::size_t(n), lower.size());
+    check_length("upper", std::size_t(n), upper.size());
+    check_length("max_speed", std::size_t(n), max_speed.size());
+    check_length("max_acceleration", std::size_t(n), max_acceleration.size());
+    std::vector<JointLimit<T>> made;
+    for (std::size_t j = 0; j < lower.size(); ++j) {
+      made.push_back({.lower = T(lower[j]),
+                      .upper = T(upper[j]),
+                      .speed = T(max_speed[j]),
+                      .acceleration = T(max_acceleration[j])});
+    }
+    return made;
+  }
+};
+
+// The arrays that a control loop takes as velocity and target of a task without help from Python:
+// how many numbers they have, 0 if Python converts them, and where those of a velocity begin among
+// the kernel's. A target of 16 is a pose (4, 4).
+struct InputSpec {
+  int velocity = 0, velocity_begin = 0, target = 0;
+
+  bool operator==(const InputSpec&) const = default;
+};
+
+struct ServoSpec {
+  ControlMode mode = ControlMode::step;
+  std::vector<StepSpec> steps = {};  // one for each task with priorities, else one
+  SecondarySpec secondary = {};      // of mode `secondary`
+  FilterSpec filter = {};            // of mode `filtered`
+  LimitsSpec limits = {};
+  bool second_order = false;            // resolved acceleration
+  double dt = 0;                        // [s]
+  double gain = 0;                      // of the error: [1/s], or [1/s²] of second order
+  double rate_gain = 0, rest_gain = 0;  // [1/s], of second order
+  std::vector<InputSpec> inputs = {};   // one for each task
+
+  bool operator==(const ServoSpec&) const = default;
+};
+
+// Arrays that the fast path takes as a target: a pose (4, 4), a position (3,) or a direction (3,).
+enum class TargetKind : int { pose, position, axis };
+
+// The kind of a task's target, and where its numbers begin among the kernel's.
+struct TargetSpec {
+  TargetKind kind = TargetKind::pose;
+  int begin = 0;
+
+  bool operator==(const TargetSpec&) const = default;
+};
+
+// Position inverse kinematics: `IkProblem` of include/supple/ik/iterate.hpp, and the tables around
+// it. Of the tasks the first `primary` are to be met, with m rows; the others are postures.
+struct SolverSpec {
+  int primary = 1;
+  std::vector<Measure> measures = {};          // (m,)
+  Doubles weights = {}, relaxed_weights = {};  // (m,): of the closest pose, and of the search
+  Doubles lower = {}, upper = {};              // (n,): joint limits
+  Doubles seed_low = {}, seed_span = {}, seed_stride = {};  // (n,): where seeds are
+  Doubles joint_scale = {};                         // (n,): above 1 for long prismatic joints
+  Doubles wrap = {};                                // (n,): 2π, or 0 for joints without 2π wraps
+  StepSpec step = {};                               // its damping and direction
+  double newton_gain = 0, closest_newton_gain = 0;  // of the search, and towards the closest pose
+  double max_step = 1;                              // of a joint in one iteration [rad or m]
+  int iteration_factor = 1;                         // times the usual number of iterations
+  double float_tolerance = 0;   // position tolerance of the search in floats [m]
+  double max_lambda2 = 0;       // in scaled joints
+  Ints posture_index = {};      // (n,): a coordinate's number in a target, -1 for none; or empty
+  Doubles posture_weight = {};  // (n,), at most 1; or empty
+  Doubles feature_scale = {};   // (targets,): of the look-up in the table of seeds
+  int table_size = 1;           // seeds
+  std::vector<TargetSpec> targets = {};  // of the fast path, in the caller's order; or empty
+
+  bool operator==(const SolverSpec&) const = default;
 };
 
 void bind_specs(nb::module_& m);

@@ -84,31 +84,33 @@ nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle his
   return nb::make_tuple(std::move(dq), std::move(lambda2), bad);
 }
 
-// Steps put inside boxes by `limited_step` or, with `scale`, `scale_into_box`.
+// Steps put inside boxes by `limited_step` or, with `keep_direction`, `scale_into_box`.
 nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle low, nb::handle high,
-                  double bound, bool scale, int rows, int columns, int threads) {
-  if (rows < 1 || columns < 1) throw nb::value_error("sizes that are not positive");
+                  double max_norm, bool keep_direction, int rows, int columns, int threads) {
+  check_at_least("rows", 1, rows);
+  check_at_least("columns", 1, columns);
   const Batch j(J, rows * columns, "J"), damping(lambda2, 1, "lambda2"), l(low, columns, "low"),
       h(high, columns, "high");
   Batch step(dq, columns, "dq");
-  if (!j.same_rows(step) || !j.same_rows(damping) || !j.same_rows(l) || !j.same_rows(h)) {
-    throw nb::value_error("rows that do not match");
-  }
+  check_same_rows(j, step, "J and dq");
+  check_same_rows(j, damping, "J and lambda2");
+  check_same_rows(j, l, "J and low");
+  check_same_rows(j, h, "J and high");
   step.copy();
   nb::object side = j.result({}, {columns}), used = j.result({}, {});
   const auto run = [&]<class T>(const Kernel<T>& kernel) {
-    const LimitRequest<T> request{j.count(),
-                                  rows,
-                                  columns,
-                                  T(bound),
-                                  scale,
-                                  j.data<T>(),
-                                  damping.data<T>(),
-                                  l.data<T>(),
-                                  h.data<T>(),
-                                  data_of<T>(nb::borrow(step.object())),
-                                  data_of<T>(side),
-                                  data_of<T>(used)};
+    const LimitRequest<T> request{.count = j.count(),
+                                  .rows = rows,
+                                  .columns = columns,
+                                  .bound = T(max_norm),
+                                  .scale = keep_direction,
+                                  .J = j.data<T>(),
+                                  .lambda2 = damping.data<T>(),
+                                  .low = l.data<T>(),
+                                  .high = h.data<T>(),
+                                  .dq = data_of<T>(nb::borrow(step.object())),
+                                  .side = data_of<T>(side),
+                                  .used = data_of<T>(used)};
     const std::size_t bytes = kernel.limit_scratch(request);
     over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
       Scratch scratch(bytes);
@@ -120,21 +122,22 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
   return nb::make_tuple(nb::borrow(step.object()), std::move(side), std::move(used));
 }
 
-// (6, n): lower, upper, speed, acceleration, q, speed now -> (2, n): low, high.
-nb::object joint_boxes(nb::handle numbers, double dt) {
-  auto* given = reinterpret_cast<PyArrayObject*>(numbers.ptr());
-  if (!PyArray_CheckExact(numbers.ptr()) || PyArray_NDIM(given) != 2 ||
-      PyArray_DIM(given, 0) != 6 || PyArray_TYPE(given) != NPY_DOUBLE || !PyArray_ISCARRAY(given)) {
-    throw nb::value_error("six rows of numbers");
-  }
-  const npy_intp n = PyArray_DIM(given, 1), shape[] = {2, n};
+// Bounds (2, n) on the joint speeds of the next step: low, high.
+nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles max_acceleration,
+                       const Doubles& q, const Doubles& qd, double dt) {
+  const int n = int(q.size());
+  check_length("qd", q.size(), qd.size());
+  check_positive("dt", dt);
+  const LimitsSpec limits{.lower = std::move(lower),
+                          .upper = std::move(upper),
+                          .max_speed = std::move(max_speed),
+                          .max_acceleration = std::move(max_acceleration)};
+  const std::vector<JointLimit<double>> limit = limits.in_kernel<double>(n);
+  const npy_intp shape[] = {2, n};
   nb::object box = nb::steal(PyArray_SimpleNew(2, shape, NPY_DOUBLE));
-  const auto* in = static_cast<const double*>(PyArray_DATA(given));
-  double* out = data_of<double>(box);
-  for (npy_intp j = 0; j < n; ++j) {
-    const JointLimit<double> limit{in[j], in[n + j], in[2 * n + j], in[3 * n + j]};
-    isa().f64.box(limit, in[4 * n + j], in[5 * n + j], dt, out[j], out[n + j]);
-  }
+  if (!box.is_valid()) throw nb::python_error();
+  double* const low = data_of<double>(box);
+  for (int j = 0; j < n; ++j) isa().f64.box(limit[j], q[j], qd[j], dt, low[j], low[n + j]);
   return box;
 }
 
@@ -154,17 +157,21 @@ void bind_motion(nb::module_& m) {
                 "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, rows: int, columns: int, "
                 "threads: int) -> tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"));
 
-  m.def("joint_box", &joint_boxes, "numbers"_a, "dt"_a,
-        "Where joint speeds may be: (6, n) limits, positions and speeds -> (2, n).",
-        nb::sig("def joint_box(numbers: " SUPPLE_ARRAY ", dt: float) -> " SUPPLE_ARRAY));
+  m.def("joint_box", &joint_boxes, nb::kw_only(), "lower"_a, "upper"_a, "max_speed"_a,
+        "max_acceleration"_a, "q"_a, "qd"_a, "dt"_a,
+        "Bounds (2, n) on the joint speeds of the next step: low, high.",
+        nb::sig("def joint_box(*, lower: " SUPPLE_ARRAY ", upper: " SUPPLE_ARRAY
+                ", max_speed: " SUPPLE_ARRAY ", max_acceleration: " SUPPLE_ARRAY
+                ", q: " SUPPLE_ARRAY ", qd: " SUPPLE_ARRAY ", dt: float) -> " SUPPLE_ARRAY));
 
-  m.def("limited", &limited, "J"_a, "dq"_a, "lambda2"_a, "low"_a, "high"_a, "bound"_a, "scale"_a,
-        "rows"_a, "columns"_a, "threads"_a,
+  m.def("limited", &limited, nb::kw_only(), "J"_a, "dq"_a, "lambda2"_a, "low"_a, "high"_a,
+        "max_norm"_a, "keep_direction"_a, "rows"_a, "columns"_a, "threads"_a,
         "dq inside boxes, which end each entry is at (-1, 0, 1), and the damping that was used.",
-        nb::sig("def limited(J: numpy.typing.ArrayLike, dq: numpy.typing.ArrayLike, lambda2: "
+        nb::sig("def limited(*, J: numpy.typing.ArrayLike, dq: numpy.typing.ArrayLike, lambda2: "
                 "numpy.typing.ArrayLike, low: numpy.typing.ArrayLike, high: "
-                "numpy.typing.ArrayLike, bound: float, scale: bool, rows: int, columns: int, "
-                "threads: int) -> tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"));
+                "numpy.typing.ArrayLike, max_norm: float, keep_direction: bool, rows: int, "
+                "columns: int, threads: int) "
+                "-> tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", " SUPPLE_ARRAY "]"));
 }
 
 }  // namespace supple

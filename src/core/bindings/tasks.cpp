@@ -3,64 +3,63 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 namespace supple {
 
 using namespace nb::literals;
 
 template <class T>
-OwnedTasks<T>::OwnedTasks(const Ints& heads, const Ints& rows, const Ints& row,
-                          const Doubles& weight)
-    : coordinate_(row), weight_(weight.begin(), weight.end()) {
-  std::size_t first = 0;
-  for (std::size_t k = 0; k < rows.size(); ++k) {
-    const int count = rows[k];
-    Task<T> task{Goal(heads.at(4 * k)),
-                 heads.at(4 * k + 1),
-                 heads.at(4 * k + 2),
-                 heads.at(4 * k + 3),
-                 count,
-                 {},
-                 {},
-                 nullptr,
-                 nullptr};
-    if (count < 1 || first + count > row.size() || row.size() != weight.size()) {
-      throw nb::value_error("a task has at least one row, and each row one weight");
-    }
-    if (task.goal == Goal::posture) {
-      task.coordinate = coordinate_.data() + first;
-      task.posture_weight = weight_.data() + first;
+OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
+  for (const TaskSpec& spec : specs) {
+    coordinate_.push_back(spec.rows);
+    weight_.emplace_back(spec.weights.begin(), spec.weights.end());
+    Task<T> task{.goal = spec.goal,
+                 .frame = spec.frame,
+                 .base = spec.base,
+                 .axes = spec.axes,
+                 .rows = int(spec.rows.size()),
+                 .row = {},
+                 .weight = {},
+                 .coordinate = nullptr,
+                 .posture_weight = nullptr};
+    if (spec.goal == Goal::posture) {
+      task.coordinate = coordinate_.back().data();
+      task.posture_weight = weight_.back().data();
     } else {
-      if (count > 6) throw nb::value_error("a twist has six rows");
-      for (int i = 0; i < count; ++i) {
-        task.row[i] = row[first + i];
-        task.weight[i] = T(weight[first + i]);
-      }
+      std::copy(spec.rows.begin(), spec.rows.end(), task.row);
+      std::copy(spec.weights.begin(), spec.weights.end(), task.weight);
     }
-    first += count;
     tasks_.push_back(task);
   }
 }
 
-PyTasks::PyTasks(const PyChain& chain, const Ints& heads, const Ints& rows, const Ints& row,
-                 const Doubles& weight)
-    : chain_(chain), f64_(heads, rows, row, weight), f32_(heads, rows, row, weight) {
-  const int n = this->chain<double>().coordinates, frames = chain.frames();
+namespace {
+
+const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const PyChain& chain) {
+  check_at_least("the number of tasks", 1, int(specs.size()));
+  for (const TaskSpec& spec : specs) {
+    const bool posture = spec.goal == Goal::posture;
+    const int rows = posture ? chain.owned<double>().coordinates : 6;
+    check_index("the number of rows", 1, rows + 1, int(spec.rows.size()));
+    check_length("weights", spec.rows.size(), spec.weights.size());
+    for (int row : spec.rows) check_index("rows", 0, rows, row);
+    check_index("frame", 0, chain.frames(), spec.frame);
+    check_index("base", task_world, chain.frames(), spec.base);
+    check_index("axes", task_axes_frame, chain.frames(), spec.axes);
+  }
+  return specs;
+}
+
+}  // namespace
+
+PyTasks::PyTasks(const PyChain& chain, const std::vector<TaskSpec>& tasks)
+    : chain_(chain), f64_(checked(tasks, chain)), f32_(tasks) {
   for (const Task<double>& task : f64_.view()) {
-    const bool posture = task.goal == Goal::posture;
-    for (int i = 0; i < task.rows; ++i) {
-      const int which = row[rows_ + i];
-      if (which < 0 || which >= (posture ? n : 6)) throw nb::value_error("no such row");
-    }
-    if (int(task.goal) < 0 || int(task.goal) > int(Goal::posture) || task.frame < 0 ||
-        task.frame >= frames || task.base < task_world || task.base >= frames ||
-        task.axes < task_axes_frame || task.axes >= frames) {
-      throw nb::value_error("no such goal, or a frame that is not in the chain");
-    }
     rows_ += task.rows;
     targets_ += target_size(task);
     velocities_ += velocity_size(task);
   }
-  if (rows_ == 0) throw nb::value_error("at least one task");
 }
 
 Ints PyTasks::target_sizes() const {
@@ -91,7 +90,7 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
   request.targets = targets_;
   request.velocities = velocities_;
   const std::size_t bytes = kernel->scratch(chain, request);
-  if (request.count < 32) {  // sooner done than the interpreter's lock is given away
+  if (request.count < 32) {  // shorter than releasing the GIL takes
     Scratch scratch(bytes);
     return kernel->run(chain, request, 0, request.count, scratch.get());
   }
@@ -114,7 +113,8 @@ void in_precision(const Batch& batch, Work&& work) {
 nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) const {
   const int n = chain<double>().coordinates;
   const Batch batch(q, n, "q"), target(targets, targets_, "targets");
-  if (!batch.same_rows(target)) throw nb::value_error("rows that do not match");
+  if (!batch.same_rows(target))
+    throw nb::value_error("q and targets must have the same batch axes and type");
   const nb::object J = batch.result({}, {rows_, n}), e = batch.result({}, {rows_});
   std::ptrdiff_t bad = -1;
   in_precision(batch, [&]<class T>(T) {
@@ -148,7 +148,8 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) 
 nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads) const {
   const Batch batch(q, chain<double>().coordinates, "q");
   const Batch velocity(velocities, velocities_, "velocities");
-  if (!batch.same_rows(velocity)) throw nb::value_error("rows that do not match");
+  if (!batch.same_rows(velocity))
+    throw nb::value_error("q and velocities must have the same batch axes and type");
   const nb::object command = batch.result({}, {rows_});
   std::ptrdiff_t bad = -1;
   in_precision(batch, [&]<class T>(T) {
@@ -168,8 +169,8 @@ nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads) con
 
 void bind_tasks(nb::module_& m) {
   nb::class_<PyTasks>(m, "Tasks", "Tasks of a robot, ready for the kernel.")
-      .def(nb::init<const PyChain&, const Ints&, const Ints&, const Ints&, const Doubles&>(),
-           nb::kw_only(), "chain"_a, "heads"_a, "rows"_a, "row"_a, "weight"_a)
+      .def(nb::init<const PyChain&, const std::vector<TaskSpec>&>(), nb::kw_only(), "chain"_a,
+           "tasks"_a)
       .def_prop_ro("rows", &PyTasks::rows, "Rows of J.")
       .def_prop_ro("targets", &PyTasks::targets, "Numbers of all targets.")
       .def_prop_ro("velocities", &PyTasks::velocities, "Numbers of all velocities.")

@@ -1,4 +1,4 @@
-// Tasks of a robot as the extension keeps them: in both precisions, with the chain they look at.
+// Tasks of a robot in both precisions, with the chain of the frames they refer to.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,25 +14,21 @@ namespace supple {
 template <class T>
 class OwnedTasks {
  public:
-  // Of each task four numbers (goal, frame, base, axes), the number of its rows, and for each row
-  // the component of the twist, or the coordinate of a posture, and the weight.
-  OwnedTasks(const Ints& heads, const Ints& rows, const Ints& row, const Doubles& weight);
+  explicit OwnedTasks(const std::vector<TaskSpec>& specs);
 
-  // A copy points into the memory of what it was copied from: there is none.
-  OwnedTasks(OwnedTasks&&) = default;
+  OwnedTasks(OwnedTasks&&) = default;  // no copies: they would point into the original's memory
 
   const std::vector<Task<T>>& view() const { return tasks_; }
 
  private:
-  std::vector<int> coordinate_;
-  std::vector<T> weight_;
+  std::vector<Ints> coordinate_;
+  std::vector<std::vector<T>> weight_;
   std::vector<Task<T>> tasks_;
 };
 
 class PyTasks {
  public:
-  PyTasks(const PyChain& chain, const Ints& heads, const Ints& rows, const Ints& row,
-          const Doubles& weight);
+  PyTasks(const PyChain& chain, const std::vector<TaskSpec>& tasks);
 
   int rows() const { return rows_; }
   int targets() const { return targets_; }

@@ -18,35 +18,35 @@ namespace {
 
 using namespace nb::literals;
 
-// What all robots share in one precision, owning its memory.
+// The settings that all robots of a batch share, in one precision.
 template <class T>
 class OwnedServo {
  public:
-  OwnedServo(const PyTasks& tasks, const StepSpec& step, const Doubles& limits, double bound,
-             bool scale, double dt)
-      : owned_(step, tasks.rows(), tasks.chain<T>().coordinates) {
-    const Chain<T> chain = tasks.chain<T>();
-    const std::size_t n = std::size_t(chain.coordinates);
+  OwnedServo(const PyTasks& tasks, const StepSpec& step, const LimitsSpec& limits, double dt)
+      : owned_(step, tasks.rows(), tasks.chain<T>().coordinates),
+        limits_(limits.in_kernel<T>(tasks.chain<T>().coordinates)),
+        step_(owned_.view()) {
+    check_positive("dt", dt);
     for (const Task<T>& task : tasks.tasks<T>()) rows_.push_back(task.rows);
-    if (limits.size() != 4 * n || !(dt > 0)) {
-      throw nb::value_error("limits of another robot, or a step that takes no time");
-    }
-    for (std::size_t j = 0; j < n; ++j) {
-      limits_.push_back(
-          {T(limits[j]), T(limits[n + j]), T(limits[2 * n + j]), T(limits[3 * n + j])});
-    }
-    step_ = owned_.view();
-    servo_ = {chain,        int(rows_.size()),
-              tasks.rows(), tasks.tasks<T>().data(),
-              rows_.data(), ControlMode::step,
-              &step_,       {},
-              {},           limits_.data(),
-              T(bound),     scale,
-              false,        T(dt),
-              T(0),         T(0),
-              T(0)};
+    servo_ = {.chain = tasks.chain<T>(),
+              .tasks = int(rows_.size()),
+              .rows = tasks.rows(),
+              .task = tasks.tasks<T>().data(),
+              .task_rows = rows_.data(),
+              .decision = ControlMode::step,
+              .step = &step_,
+              .redundancy = {},
+              .filter = {},
+              .limit = limits_.data(),
+              .bound = T(limits.max_norm),
+              .scale = limits.keep_direction,
+              .second = false,
+              .dt = T(dt),
+              .gain = T(0),
+              .rate_gain = T(0),
+              .rest_gain = T(0)};
   }
-  OwnedServo(const OwnedServo&) = delete;  // (it points into itself)
+  OwnedServo(const OwnedServo&) = delete;  // it points into itself
 
   const Servo<T>& view() const { return servo_; }
 
@@ -60,11 +60,10 @@ class OwnedServo {
 
 class PyVelocity {
  public:
-  PyVelocity(nb::object tasks, const StepSpec& step, const Doubles& limits, double bound,
-             bool scale, double dt)
+  PyVelocity(nb::object tasks, const StepSpec& step, const LimitsSpec& limits, double dt)
       : tasks_(std::move(tasks)),
-        f64_(nb::cast<const PyTasks&>(tasks_), step, limits, bound, scale, dt),
-        f32_(nb::cast<const PyTasks&>(tasks_), step, limits, bound, scale, dt),
+        f64_(nb::cast<const PyTasks&>(tasks_), step, limits, dt),
+        f32_(nb::cast<const PyTasks&>(tasks_), step, limits, dt),
         velocities_(nb::cast<const PyTasks&>(tasks_).velocities()) {}
 
   // (qd, -1), or the first row that is out of bounds in place of -1. `velocity`, and `before` if it
@@ -81,13 +80,13 @@ class PyVelocity {
     }
     std::ptrdiff_t bad = -1;
     const auto run = [&]<class T>(const Servo<T>& servo, const VelocityKernel<T>& kernel) {
-      const VelocityRequest<T> request{&servo,
-                                     at.count(),
-                                     velocities_,
-                                     at.data<T>(),
-                                     before.is_none() ? nullptr : speed.data<T>(),
-                                     asked.data<T>(),
-                                     data_of<T>(result)};
+      const VelocityRequest<T> request{.servo = &servo,
+                                       .count = at.count(),
+                                       .velocities = velocities_,
+                                       .q = at.data<T>(),
+                                       .before = before.is_none() ? nullptr : speed.data<T>(),
+                                       .velocity = asked.data<T>(),
+                                       .qd = data_of<T>(result)};
       const std::size_t bytes = kernel.scratch(request);
       bad = over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
         Scratch scratch(bytes);
@@ -111,8 +110,8 @@ class PyVelocity {
 
 void bind_velocity(nb::module_& m) {
   nb::class_<PyVelocity>(m, "Velocity", "Joint speeds of many robots. See supple.step.")
-      .def(nb::init<nb::object, const StepSpec&, const Doubles&, double, bool, double>(),
-           nb::kw_only(), "tasks"_a, "step"_a, "limits"_a, "bound"_a, "scale"_a, "dt"_a)
+      .def(nb::init<nb::object, const StepSpec&, const LimitsSpec&, double>(), nb::kw_only(),
+           "tasks"_a, "step"_a, "limits"_a, "dt"_a)
       .def("follow", &PyVelocity::follow, "q"_a, "velocity"_a, "before"_a.none(), "out"_a.none(),
            "threads"_a,
            nb::sig("def follow(self, q: " SUPPLE_ARRAY ", velocity: " SUPPLE_ARRAY

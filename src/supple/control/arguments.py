@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from supple import _core
 from supple._core import Goal
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
@@ -125,24 +126,19 @@ def default_damping(layout: CompiledTasks, dt: float) -> damping.Curvature:
     return damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
 
 
-def input_spec(task: Task, dof: int) -> tuple[int, int, int]:
-    """Return the size of a task's velocity, where it begins in a twist, and the size of its target.
-
-    Zeros where the compiled code leaves them to Python (`InputSpec` in
-    src/core/bindings/servo.cpp).
-    """
+def input_spec(task: Task, dof: int) -> _core.InputSpec:
+    """Return the arrays that the compiled code takes as velocity and target without Python."""
     if isinstance(task, PostureTask):
         count = dof if task.joints is None else len(task.joints)
-        return count, 0, count
-    return _INPUT_SPECS.get(type(task), (0, 0, 0))
-
-
-_INPUT_SPECS: dict[type[Task], tuple[int, int, int]] = {
-    PoseTask: (6, 0, 16),
-    PositionTask: (3, 0, 3),
-    OrientationTask: (3, 3, 0),
-    AxisTask: (3, 3, 0),
-}
+        return _core.InputSpec(velocity=count, target=count)
+    kind = type(task)  # a subclass may convert its input otherwise
+    if kind is PoseTask:
+        return _core.InputSpec(velocity=6, target=16)
+    if kind is PositionTask:
+        return _core.InputSpec(velocity=3, target=3)
+    if kind in (OrientationTask, AxisTask):
+        return _core.InputSpec(velocity=3, velocity_begin=3)
+    return _core.InputSpec()
 
 
 def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any], Array]:

@@ -1,21 +1,28 @@
-"""A step -> what a control loop does with it: the kernel's form where it has one, else Python's."""
+"""How a control loop runs a step: the kernel's form of it where there is one, else Python."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from supple._core import ControlMode, Rule, StepSpec
+from supple._core import (
+    ControlMode,
+    FilterSpec,
+    Rule,
+    Secondary,
+    SecondarySpec,
+    StepSpec,
+)
 from supple.errors import InputError, short_repr
 from supple.motion import damping
 from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.redundancy.priority import Augmented, Priority
-from supple.motion.redundancy.secondary import SecondaryKernel, TotalSpeed, secondary_velocity
+from supple.motion.redundancy.secondary import TotalSpeed, secondary_velocity
 from supple.motion.steps.filtering import NumericalFilter
 from supple.motion.steps.stateful import StatefulStep
 from supple.motion.steps.step import DLS, Step, damping_of, kernel_of
@@ -23,7 +30,17 @@ from supple.motion.steps.step import DLS, Step, damping_of, kernel_of
 AnyStep: TypeAlias = Step | Augmented | Priority
 
 
-IDLE = DLS(damping.Constant(0.0)).kernel
+# Factories, not constants: a compiled object at module level may outlive the compiled module.
+def _idle() -> StepSpec:
+    return DLS(damping.Constant(0.0)).kernel
+
+
+def _no_secondary() -> SecondarySpec:
+    return SecondarySpec(form=Secondary.NULL_SPACE, step=_idle())
+
+
+def _no_filter() -> FilterSpec:
+    return FilterSpec(max_gain=1.0, printed=False)
 
 
 @dataclass(frozen=True)
@@ -31,58 +48,70 @@ class Controller:
     """What a control loop does with a step.
 
     Attributes:
-        decision: How.
-        steps: One of the kernel's, or one for each task.
-        extra: Three numbers of a step with a criterion, or of a filter.
-        pull: q (n,) -> v (n,), what a criterion asks for; None if there is none.
-        own: A step in Python, where the kernel does not have it; None if it has.
+        mode: How the loop combines its tasks.
+        steps: The kernel's step, or one for each task.
+        secondary: The kernel's form of a step with a secondary velocity.
+        filter: The kernel's form of a numerical filter.
+        secondary_velocity: q (n,) -> v (n,), the velocity that a criterion asks for; None if there
+            is no criterion.
+        python_step: The step in Python where the kernel does not have it; None if it does.
         max_speed: The bound on ‖q̇‖ that the step promises, which limits must not break.
     """
 
-    decision: ControlMode = ControlMode.STEP
-    steps: tuple[StepSpec, ...] = (IDLE,)
-    extra: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    pull: Callable[[Array], Array] | None = None
-    own: PythonStep | None = None
+    mode: ControlMode = ControlMode.STEP
+    steps: tuple[StepSpec, ...] = field(default_factory=lambda: (_idle(),))
+    secondary: SecondarySpec = field(default_factory=_no_secondary)
+    filter: FilterSpec = field(default_factory=_no_filter)
+    secondary_velocity: Callable[[Array], Array] | None = None
+    python_step: PythonStep | None = None
     max_speed: float = math.inf
 
 
 def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
-    """In the kernel where it has all of the step, else in Python."""
+    """Return the controller of a step: in the kernel where it has the step, else in Python."""
     given: object = step
     if isinstance(given, damping.KernelRule):
         raise InputError(f"step must be a step: DLS(rule) makes one; given: {short_repr(step)}")
     if isinstance(step, Augmented):
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
-        return Controller(ControlMode.FILTERED, extra=(step.max_gain, float(step.printed), 0.0))
+        filtering = FilterSpec(max_gain=step.max_gain, printed=step.printed)
+        return Controller(ControlMode.FILTERED, filter=filtering)
     try:
-        plan = _in_kernel(step, layout)
-    except InputError:  # a rule, or a step, of the user's own inside
-        return Controller(own=PythonStep(step, layout))
-    levels = plan.decision == ControlMode.PRIORITY
-    _check(step, plan.steps, layout.counts if levels else (len(layout.rows),), layout.robot.dof)
-    return plan
+        controller = _in_kernel(step, layout)
+    except InputError:  # the step, or a rule inside it, is the user's own
+        return Controller(python_step=PythonStep(step, layout))
+    by_priority = controller.mode == ControlMode.PRIORITY
+    counts = layout.counts if by_priority else (len(layout.rows),)
+    _check(step, controller.steps, counts, layout.robot.dof)
+    return controller
 
 
 def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
-    """The kernel's own form; InputError where it has none."""
+    """Return the kernel's form of a step.
+
+    Raises:
+        InputError: The kernel does not have the step.
+    """
     if isinstance(step, Priority):
         return Controller(ControlMode.PRIORITY, step.kernels(len(layout.tasks)))
-    kernel = getattr(step, "kernel", None)
-    if isinstance(kernel, SecondaryKernel):
-        extra = (float(kernel.form.value), kernel.alpha1, kernel.max_speed)
-        pull = secondary_velocity(step)  # type: ignore[arg-type]
-        most = kernel.max_speed if isinstance(step, TotalSpeed) else math.inf
-        return Controller(ControlMode.SECONDARY, (kernel.step,), extra, pull, max_speed=most)
-    made = kernel_of(step)
-    rule, parameters = made.damping.rule, made.damping.parameters
-    bounded = rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON) and not made.joint_scale
-    return Controller(steps=(made,), max_speed=parameters[0] if bounded else math.inf)
+    spec = getattr(step, "kernel", None)
+    if isinstance(spec, SecondarySpec):
+        return Controller(
+            ControlMode.SECONDARY,
+            (spec.step,),
+            secondary=spec,
+            secondary_velocity=secondary_velocity(step),  # type: ignore[arg-type]
+            max_speed=spec.max_speed if isinstance(step, TotalSpeed) else math.inf,
+        )
+    spec = kernel_of(step)
+    rule, parameters = spec.damping.rule, spec.damping.parameters
+    bounded = rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON) and not spec.joint_scale
+    return Controller(steps=(spec,), max_speed=parameters[0] if bounded else math.inf)
 
 
 def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: int) -> None:
-    """Refuse steps and weights for other tasks, or another robot."""
+    """Raise InputError if steps or weights are for other tasks or another robot."""
     if len(kernels) != len(counts):
         given = f"{len(kernels)} steps for {len(counts)} tasks"
         raise InputError(f"Priority: steps must be one for each task, or one; given: {given}")
@@ -98,7 +127,8 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
 class PythonStep:
     """A step in Python, between the kernel's kinematics and its limits.
 
-    It remembers the linearization before, and does not know the Servo, which knows it: no cycle.
+    It keeps the previous linearization. It does not refer to the Servo, which refers to it, so
+    that the two form no cycle.
     """
 
     def __init__(self, step: AnyStep, layout: CompiledTasks) -> None:
@@ -133,20 +163,20 @@ class PythonStep:
         return dq, lambda2
 
     def undo(self) -> None:
-        """Forget the last call, whose step was not taken."""
+        """Restore the state before the last call, whose step was not taken."""
         self._before, memories = self._undo
         for one, memory in zip(self._remembering(), memories, strict=True):
             one.memory = memory
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Discard the previous linearization and the memory of every step inside."""
         self._before = None
         for one in self._remembering():
             one.reset()
 
     @property
     def before(self) -> Linearization | None:
-        """The linearization of the step before; None at the start."""
+        """The linearization of the previous step; None at the start."""
         return self._before
 
     @before.setter
@@ -154,7 +184,7 @@ class PythonStep:
         self._before = linearization
 
     def _remembering(self) -> Iterator[StatefulStep[Any]]:
-        """The steps inside that have a memory."""
+        """Yield the steps inside that have a memory."""
         step: Any = self._step
         while step is not None:
             if isinstance(step, StatefulStep):
@@ -162,7 +192,7 @@ class PythonStep:
             step = getattr(step, "step", None) or getattr(step, "inner", None)
 
     def _split(self, lin: Linearization) -> Sequence[Linearization]:
-        """One linearization for each task; the first knows the one before."""
+        """Return one linearization for each task; the first has the previous one."""
         parts = zip(np.split(lin.J, self._ends), np.split(lin.e, self._ends), strict=True)  # type: ignore[arg-type]
         split = [Linearization(J, e, q=lin.q) for J, e in parts]
         if lin.before is not None:
@@ -171,7 +201,7 @@ class PythonStep:
 
 
 def _damping(step: object, lin: Linearization) -> float:
-    """λ² of a step, for its limits: that of the damped step inside it, else none."""
+    """Return λ² of the damped step inside a step, for its limits; 0 if there is none."""
     while callable(getattr(step, "step", None)) and not isinstance(step, StatefulStep):
         step = step.step  # type: ignore[attr-defined]
     rule = getattr(step, "rule", None)

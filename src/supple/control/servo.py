@@ -28,7 +28,7 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.robot import FrameNames
 from supple.motion.diagnostics import Report, explain_taken
-from supple.motion.limits import Limits
+from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
@@ -113,26 +113,29 @@ class Servo(_core.Servo):
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         self._order, self._rate_gain, self._rest_gain = order, rate, rest
-        plan = make_controller(self.step, self._layout)
-        self._own = plan.own
-        self._bound = min(bounds.max_norm, plan.max_speed if order == 1 else math.inf)
+        controller = make_controller(self.step, self._layout)
+        self._own = controller.python_step
+        self._bound = min(bounds.max_norm, controller.max_speed if order == 1 else math.inf)
         self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
+        spec = _core.ServoSpec(
+            mode=controller.mode,
+            steps=controller.steps,
+            secondary=controller.secondary,
+            filter=controller.filter,
+            limits=limits_spec(bounds, self._bound),
+            second_order=order == 2,
+            dt=self._dt,
+            gain=self._gain,
+            rate_gain=rate,
+            rest_gain=rest,
+            inputs=[input_spec(task, robot.dof) for task in self.tasks],
+        )
         super().__init__(
             tasks=self._layout.kernel,
-            decision=plan.decision.value,
-            steps=plan.steps,
-            extra=list(plan.extra),
-            limits=np.concatenate(
-                [bounds.lower, bounds.upper, bounds.max_speed, bounds.max_acceleration]
-            ).tolist(),
-            bound=self._bound,
-            scale=bounds.mode == "scale",
-            second=order == 2,
-            timing=[self._dt, self._gain, rate, rest],
-            given=[n for task in self.tasks for n in input_spec(task, robot.dof)],
+            spec=spec,
             convert=command_converter(self._layout, self._single),
-            pull=plan.pull,
-            own=plan.own,
+            secondary_velocity=controller.secondary_velocity,
+            python_step=controller.python_step,
         )
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that __init__ makes again
 

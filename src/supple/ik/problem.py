@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple._core import Goal
+from supple._core import Goal, Measure, TargetKind, TargetSpec
 from supple.control.arguments import selected_tasks
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
@@ -44,7 +44,11 @@ _LONG_SCALE = 32.0  # displacement of a long joint in an iteration, relative to 
 _FAR = 10.0  # reaches: larger errors do not increase the damping of robots with long joints
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
-_KINDS: dict[type[Task], int] = {PoseTask: 0, PositionTask: 1, AxisTask: 2}  # of targets
+_KINDS: dict[type[Task], TargetKind] = {
+    PoseTask: TargetKind.POSE,
+    PositionTask: TargetKind.POSITION,
+    AxisTask: TargetKind.AXIS,
+}
 _MOST_TASKS = 8  # for which the kernel reads the targets itself
 _COARSE = 2e-5  # tolerance of the search in float32, relative to the size of positions
 
@@ -214,7 +218,11 @@ def _compiled(
             reach = rest
             joint_scale[is_long] = _LONG_SCALE * rest
     resting, pull = _postures(robot, rows[len(met) :], layout)
-    measures = [int(c >= 3) for one in rows[: len(met)] for c in one.picked]
+    measures = [
+        Measure.ROTATION if c >= 3 else Measure.POSITION
+        for one in rows[: len(met)]
+        for c in one.picked
+    ]
     weights = layout.weights[:primary]
     eased = _eased(weights, measures, reach)
     scale, true_scale = (_scale(each, measures, reach) for each in (eased, weights))
@@ -222,30 +230,32 @@ def _compiled(
     starts = SeedTable(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
     coarse = _COARSE * max(1.0, largest)
-    kernel = _core.Solver(
-        tasks=layout.kernel,
+    spec = _core.SolverSpec(
         primary=len(met),
         measures=measures,
         weights=weights.tolist(),
-        eased=eased.tolist(),
-        joints=np.concatenate(
-            [robot.lower, robot.upper, low, span, stride, joint_scale, turns(robot)]
-        ).tolist(),
+        relaxed_weights=eased.tolist(),
+        lower=robot.lower.tolist(),
+        upper=robot.upper.tolist(),
+        seed_low=low.tolist(),
+        seed_span=span.tolist(),
+        seed_stride=stride.tolist(),
+        joint_scale=joint_scale.tolist(),
+        wrap=turns(robot).tolist(),
         step=_step(rule, primary),
-        rest=resting,
-        pull=pull,
-        scale=[
-            _STIFFNESS * scale,
-            _LONGEST if max_step is None else max_step,
-            _pace(max_step),
-            coarse,
-            _STIFFNESS * true_scale,
-            _DAMPING * _FAR * scale**2,
-        ],
+        newton_gain=_STIFFNESS * scale,
+        closest_newton_gain=_STIFFNESS * true_scale,
+        max_step=_LONGEST if max_step is None else max_step,
+        iteration_factor=_pace(max_step),
+        float_tolerance=coarse,
+        max_lambda2=_DAMPING * _FAR * scale**2,
+        posture_index=resting,
+        posture_weight=pull,
         feature_scale=starts.scale.tolist(),
-        entries=_TABLE,
-        kinds=_kinds(tasks, moved, layout),
+        table_size=_TABLE,
+        targets=_kinds(tasks, moved, layout),
     )
+    kernel = _core.Solver(tasks=layout.kernel, spec=spec)
     return CompiledProblem(
         layout,
         tuple(moved),
@@ -260,24 +270,24 @@ def _compiled(
     )
 
 
-def _eased(weights: Array, measures: Sequence[int], reach: float) -> Array:
+def _eased(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
     """Return weights for the search, whose ratios are bounded.
 
     Any weights give the same solutions of a target in reach. Small ones are raised so that rows of
     different size do not spoil the conditioning.
     """
-    natural = np.where(np.array(measures) == 0, 1 / reach, 1.0)
+    natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
     shares = weights / natural
     return np.asarray(natural * np.maximum(shares, shares.max() / _UNEQUAL))
 
 
-def _scale(weights: Array, measures: Sequence[int], reach: float) -> float:
+def _scale(weights: Array, measures: Sequence[Measure], reach: float) -> float:
     """Return the size of the rows: the weighted reach."""
-    position = [w for w, kind in zip(weights, measures, strict=True) if kind == 0]
+    position = [w for w, kind in zip(weights, measures, strict=True) if kind == Measure.POSITION]
     return float(reach * max(position) if position else weights.max())
 
 
-def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -> list[int]:
+def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -> list[TargetSpec]:
     """Return the kind of each task's target and the index of its first number, in caller's order.
 
     Empty if a task has targets that the kernel cannot read.
@@ -286,7 +296,7 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
         return []
     begins = np.cumsum([0, *layout.kernel.target_sizes])
     places = {task: int(begins[k]) for k, task in enumerate(moved)}
-    return [x for i, task in enumerate(tasks) for x in (_KINDS[type(task)], places[i])]
+    return [TargetSpec(kind=_KINDS[type(task)], begin=places[i]) for i, task in enumerate(tasks)]
 
 
 def _step(rule: KernelRule, rows: int) -> _core.StepSpec:

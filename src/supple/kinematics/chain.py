@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
+from supple._core import FrameSpec, JointSpec, Motion, Placement
 
 Matrix = NDArray[np.float64]
 
 WORLD = -1  # the parent of a joint that hangs on the world
-REVOLUTE, PRISMATIC = 0, 1  # Motion
-ROOT, TWIST, GENERAL = 0, 1, 2  # Placement
-AXES_WORLD, AXES_BODY = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +52,11 @@ class _Slot:
     """A joint while its chain is laid out; `rest` takes its kernel frame to its body's frame."""
 
     parent: int
-    motion: int
+    motion: Motion
     coordinate: int
     scale: float
     offset: float
-    placement: int
+    placement: Placement
     rotation: Matrix
     position: Matrix
     rest: Matrix
@@ -70,11 +68,30 @@ class _Slot:
         turn = _about_z(cosine, sine)
         self.rest = _inverse(turn) @ self.rest
         self.free_to_turn = False
-        if self.motion == REVOLUTE:
+        if self.motion == Motion.REVOLUTE:
             self.phase = (float(turn[0, 0]), float(turn[1, 0]))
         else:
             self.rotation = self.rotation @ turn[:3, :3]
-            self.placement = ROOT if self.placement == ROOT else GENERAL
+            if self.placement != Placement.ROOT:
+                self.placement = Placement.GENERAL
+
+    def spec(self) -> JointSpec:
+        """Return the joint as the kernel takes it."""
+        rotation = self.rotation.T.ravel().tolist()
+        if self.placement == Placement.TWIST:
+            cosine, sine = _snapped(self.rotation[2, 2], -self.rotation[1, 2])
+            rotation = [cosine, sine, *[0.0] * 7]
+        return JointSpec(
+            parent=self.parent,
+            motion=self.motion,
+            placement=self.placement,
+            coordinate=self.coordinate,
+            scale=self.scale,
+            offset=self.offset,
+            phase=self.phase,
+            rotation=rotation,
+            position=self.position.tolist(),
+        )
 
 
 def chain(
@@ -90,15 +107,31 @@ def chain(
 
     Args:
         joints: All moving joints, parents before children.
-        frames: The frames whose kinematics are wanted.
+        frames: The frames whose kinematics are computed.
         coordinates: Length of q.
         stack: Whether results get an axis for the frames.
-        axes: AXES_WORLD, AXES_BODY, or the frame in whose axes twists are written.
-        rows: Rows of the stacked Jacobian that singular values are taken of.
+        axes: `_core.AXES_WORLD`, `_core.AXES_BODY`, or the frame in whose axes twists are written.
+        rows: Rows of the stacked Jacobian whose singular values are computed.
     """
-    placed = [*frames] if isinstance(axes, int) else [*frames, axes]
+    extra = [] if isinstance(axes, int) else [axes]
+    joint_specs, frame_specs = chain_specs(joints, [*frames, *extra])
+    return _core.Chain(
+        coordinates=coordinates,
+        joints=joint_specs,
+        frames=frame_specs,
+        outputs=len(frames),
+        stack=stack,
+        axes=axes if isinstance(axes, int) else len(frames),
+        rows=rows,
+    )
+
+
+def chain_specs(
+    joints: Sequence[MovingJoint], frames: Sequence[FixedFrame]
+) -> tuple[list[JointSpec], list[FrameSpec]]:
+    """Return the joints that move some frames, and these frames, as the kernel takes them."""
     needed = set()
-    for frame in placed:
+    for frame in frames:
         j = frame.joint
         while j != WORLD and j not in needed:
             needed.add(j)
@@ -108,30 +141,16 @@ def chain(
     for j in sorted(needed):
         slot_of[j] = len(slots)
         slots.append(_slot(joints[j], slot_of[joints[j].parent], slots))
-
-    frame_slots = [slot_of[frame.joint] for frame in placed]
-    poses = [
-        frame.placement if slot == WORLD else slots[slot].rest @ frame.placement
-        for frame, slot in zip(placed, frame_slots, strict=True)
+    # Only now: a slot may be turned by its children.
+    return [slot.spec() for slot in slots], [
+        _frame_spec(frame, slot_of[frame.joint], slots) for frame in frames
     ]
-    return _core.Chain(
-        coordinates=coordinates,
-        parent=[s.parent for s in slots],
-        motion=[s.motion for s in slots],
-        placement=[s.placement for s in slots],
-        coordinate=[s.coordinate for s in slots],
-        scale=[s.scale for s in slots],
-        offset=[s.offset for s in slots],
-        phase=[x for s in slots for x in s.phase],
-        rotation=[x for s in slots for x in _stored_rotation(s)],
-        position=[float(x) for s in slots for x in s.position],
-        frame_joint=frame_slots,
-        frame_rotation=[float(x) for pose in poses for x in pose[:3, :3].T.ravel()],
-        frame_position=[float(x) for pose in poses for x in pose[:3, 3]],
-        frames=len(frames),
-        stack=stack,
-        axes=axes if isinstance(axes, int) else len(frames),
-        rows=list(rows),
+
+
+def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSpec:
+    pose = frame.placement if slot == WORLD else slots[slot].rest @ frame.placement
+    return FrameSpec(
+        joint=slot, rotation=pose[:3, :3].T.ravel().tolist(), position=pose[:3, 3].tolist()
     )
 
 
@@ -143,11 +162,11 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     at = before @ joint.placement @ along_z
     slot = _Slot(
         parent=parent,
-        motion=PRISMATIC if joint.prismatic else REVOLUTE,
+        motion=Motion.PRISMATIC if joint.prismatic else Motion.REVOLUTE,
         coordinate=joint.coordinate,
         scale=joint.scale,
         offset=joint.offset,
-        placement=ROOT if parent == WORLD else GENERAL,
+        placement=Placement.ROOT if parent == WORLD else Placement.GENERAL,
         rotation=at[:3, :3],
         position=at[:3, 3],
         rest=_inverse(along_z),
@@ -166,17 +185,10 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     rotation = back[:3, :3] @ slot.rotation
     slot.position = back[:3, :3] @ slot.position
     psi = _about_z(rotation[0, 0], -rotation[0, 1])
-    slot.placement = TWIST
+    slot.placement = Placement.TWIST
     slot.rotation = rotation @ psi[:3, :3].T
     slot.rest = psi @ slot.rest
     return slot
-
-
-def _stored_rotation(slot: _Slot) -> list[float]:
-    if slot.placement != TWIST:
-        return [float(x) for x in slot.rotation.T.ravel()]
-    cosine, sine = _snapped(slot.rotation[2, 2], -slot.rotation[1, 2])
-    return [cosine, sine, *[0.0] * 7]
 
 
 def _snapped(cosine: float, sine: float) -> tuple[float, float]:

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
+from supple._core import AXES_BODY, AXES_WORLD
 from supple.describe import Description, Frame
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, join_names, short_repr, unknown_name_error
 from supple.kinematics.arrays import FloatArray, names_of, number, pose
-from supple.kinematics.chain import AXES_BODY, AXES_WORLD, WORLD, FixedFrame, Matrix, chain
+from supple.kinematics.chain import WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits, with_limits

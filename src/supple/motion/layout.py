@@ -1,4 +1,4 @@
-"""Tasks on a robot as the kernel takes them, and their rows on batches."""
+"""Compile the tasks of a robot for the kernel, and evaluate their rows on batches."""
 
 from __future__ import annotations
 
@@ -25,20 +25,18 @@ from supple.motion.task_rows import BODY, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
 
-_BASE, _FRAME = -1, -2  # task_axes_base and task_axes_frame; -1 is task_world too
-
 
 @dataclass(frozen=True, eq=False)
 class CompiledTasks:
-    """Tasks of a robot, laid out for the kernel (`include/supple/task.hpp`).
+    """Tasks of a robot, compiled for the kernel (`include/supple/task.hpp`).
 
     Attributes:
-        robot: They are of.
-        tasks: In order; their rows are below each other.
-        rows: A name for each row.
-        weights: Of each row.
-        counts: How many rows each task has.
-        kernel: The compiled form: a chain with every frame that the tasks look at, and the tasks.
+        robot: The robot that the tasks belong to.
+        tasks: The tasks; their rows are stacked in this order.
+        rows: Names of the rows.
+        weights: Weights of the rows.
+        counts: Number of rows of each task.
+        kernel: The compiled tasks, with a chain of the frames they refer to.
     """
 
     robot: Robot
@@ -49,9 +47,9 @@ class CompiledTasks:
     kernel: _core.Tasks
 
     def targets(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
-        """One target for each task -> the kernel's numbers (..., k), batch axes broadcast.
+        """Convert one target per task to the kernel's numbers (..., k), batch axes broadcast.
 
-        The numbers of a task that has none (None) are NaN.
+        The numbers of a task without a target (None) are NaN.
         """
         self._check(given, "target")
         each = [
@@ -61,9 +59,9 @@ class CompiledTasks:
         return side_by_side(each, "targets")
 
     def velocities(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
-        """One velocity for each task -> the kernel's numbers (..., k), batch axes broadcast.
+        """Convert one velocity per task to the kernel's numbers (..., k), batch axes broadcast.
 
-        The numbers of a task that has none (None) are zero.
+        The numbers of a task without a velocity (None) are zero.
         """
         self._check(given, "velocity")
         each = [
@@ -73,16 +71,16 @@ class CompiledTasks:
         return side_by_side(each, "velocities")
 
     def reached(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The targets (..., k) that are met at configurations (..., n), as the kernel's numbers."""
+        """Return the targets (..., k) met at configurations (..., n), as the kernel's numbers."""
         each = [task.on(self.robot).reached(self.robot, q) for task in self.tasks]
         return np.concatenate(each, axis=-1)
 
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
-        """J (..., m, n), weighted, at configurations (..., n)."""
+        """Return the weighted J (..., m, n) at configurations (..., n)."""
         return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]
 
     def error(self, q: NDArray[np.float64], targets: NDArray[np.float64]) -> FloatArray:
-        """Weighted errors (..., m) to the kernel's targets (..., k); zero where there is none."""
+        """Return the weighted errors (..., m) to targets (..., k); zero for a task without one."""
         e = self._rows(q, targets)[1]
         none = [
             np.repeat(np.isnan(part[..., :1]), rows, axis=-1)
@@ -93,25 +91,25 @@ class CompiledTasks:
     def _rows(
         self, q: NDArray[np.float64], targets: NDArray[np.float64]
     ) -> tuple[FloatArray, FloatArray]:
-        """J and e, where some targets are none: in their place, any."""
+        """Return J and e, with an arbitrary valid target for tasks without one."""
         some = np.where(np.isnan(targets), self._any, targets)
         J, e, _ = self.kernel.linearize(np.ascontiguousarray(q), some, 1)
         return J, e
 
     @property
     def _any(self) -> NDArray[np.float64]:
-        """A good target of each task: the world's pose and z axis, and the zero posture."""
+        """A valid target of each task: the world's pose and z axis, and the zero posture."""
         goods = {12: np.eye(4)[:, :3].ravel(), 3: np.array([0.0, 0.0, 1.0])}
         return np.concatenate([goods.get(s, np.zeros(s)) for s in self.kernel.target_sizes])
 
     def _split(self, numbers: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Targets (..., k) of all tasks -> those of each."""
+        """Split targets (..., k) of all tasks into those of each task."""
         return np.split(numbers, np.cumsum(self.kernel.target_sizes)[:-1], axis=-1)
 
     def differences(
         self, begin: NDArray[np.float64], end: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Motions from targets to targets (..., k), as the kernel takes velocities; None: none."""
+        """Return the motions between targets (..., k), as the kernel takes velocities."""
         parts = zip(self.tasks, self._split(begin), self._split(end), strict=True)
         return np.concatenate(
             [np.nan_to_num(task.differences(one, other)) for task, one, other in parts], axis=-1
@@ -125,7 +123,7 @@ class CompiledTasks:
 
 @lru_cache(maxsize=64)
 def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
-    """Look up every frame that some tasks name and put the tasks into the kernel's form."""
+    """Compile tasks for the kernel, with every frame that they name."""
     frames: dict[tuple[str, bytes], FixedFrame] = {}
 
     def index(name: str, rows: TaskRows | None = None) -> int:
@@ -140,28 +138,25 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         return list(frames).index(key)
 
     laid = [task.on(robot) for task in tasks]
-    heads: list[int] = []
+    specs = []
     for rows in laid:
-        axes = {None: _BASE, BODY: _FRAME}.get(rows.axes)
-        heads += [
-            rows.goal.value,
-            index("" if rows.goal == Goal.POSTURE else rows.frame, rows),
-            -1 if rows.base is None else index(rows.base),
-            index(rows.axes or WORLD) if axes is None else axes,
-        ]
+        axes = {None: _core.TASK_AXES_BASE, BODY: _core.TASK_AXES_FRAME}.get(rows.axes)
+        spec = _core.TaskSpec(
+            goal=rows.goal,
+            frame=index("" if rows.goal == Goal.POSTURE else rows.frame, rows),
+            base=_core.TASK_WORLD if rows.base is None else index(rows.base),
+            axes=index(rows.axes or WORLD) if axes is None else axes,
+            rows=rows.picked,
+            weights=rows.weights,
+        )
+        specs.append(spec)
     return CompiledTasks(
         robot=robot,
         tasks=tasks,
         rows=tuple(name for rows in laid for name in rows.names),
         weights=np.array([w for rows in laid for w in rows.weights]),
         counts=tuple(len(rows.picked) for rows in laid),
-        kernel=_core.Tasks(
-            chain=chain_of(robot, list(frames.values())),
-            heads=heads,
-            rows=[len(rows.picked) for rows in laid],
-            row=[i for rows in laid for i in rows.picked],
-            weight=[w for rows in laid for w in rows.weights],
-        ),
+        kernel=_core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs),
     )
 
 
@@ -204,7 +199,7 @@ def linearize(
             f"targets must have the batch axes of q, {at.shape[:-1]}, or broadcast to them; "
             f"given: {given.shape[:-1]}"
         ) from None
-    with np.errstate(over="ignore"):  # what becomes infinite is refused by name
+    with np.errstate(over="ignore"):  # infinite results raise an error below
         goals = np.array(wide, at.dtype, order="C")
     J, e, bad = layout.kernel.linearize(at, goals, thread_count(threads))
     if bad >= 0:
@@ -230,7 +225,7 @@ def compile_given(
 
 
 def side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:
-    """Numbers of several tasks (..., k), batch axes broadcast -> those of all."""
+    """Concatenate the numbers (..., k) of several tasks, batch axes broadcast."""
     try:
         lead = np.broadcast_shapes(*(one.shape[:-1] for one in each))
     except (ValueError, RuntimeError):  # (RuntimeError: more axes than NumPy broadcasts)

@@ -119,9 +119,15 @@ class Limits(ReadOnlyArrays):
             dt: Length of this step and the following ones [s].
         """
         n, dt = self.lower.shape, number(dt, "dt", above=0)
-        now = [finite_array(q, n, "q"), finite_array(qd, n, "qd")]
-        numbers = [self.lower, self.upper, self.max_speed, self.max_acceleration]
-        box = _core.joint_box(np.array([*numbers, *now]), dt)
+        now = {"q": finite_array(q, n, "q"), "qd": finite_array(qd, n, "qd")}
+        box = _core.joint_box(
+            lower=self.lower,
+            upper=self.upper,
+            max_speed=self.max_speed,
+            max_acceleration=self.max_acceleration,
+            **now,
+            dt=dt,
+        )
         return box[0], box[1]
 
     def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
@@ -163,15 +169,16 @@ class Limits(ReadOnlyArrays):
             given = f"{short_repr(low)} and {short_repr(high)}"
             raise InputError(f"Limits: low must not be above high; given: {given}")
         step, side, used = _core.limited(
-            np.ascontiguousarray(matrix).reshape(-1),
-            finite_array(dq, (n,), "dq"),
-            np.array([number(lambda2, "lambda2", least=0)]),
-            *ends,
-            self.max_norm,
-            self.mode == "scale",
-            len(matrix),
-            n,
-            1,
+            J=np.ascontiguousarray(matrix).reshape(-1),
+            dq=finite_array(dq, (n,), "dq"),
+            lambda2=np.array([number(lambda2, "lambda2", least=0)]),
+            low=ends[0],
+            high=ends[1],
+            max_norm=self.max_norm,
+            keep_direction=self.mode == "scale",
+            rows=len(matrix),
+            columns=n,
+            threads=1,
         )
         return step.astype(np.float64), side.astype(np.float64), float(used)
 
@@ -183,3 +190,15 @@ def _bounds(given: object, n: int, name: str) -> Array:
         raise InputError(f"{expected}; given: {short_repr(given)}")
     array.flags.writeable = False
     return array
+
+
+def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
+    """Return the kernel's form of joint limits, with a bound on the norm of all joint speeds."""
+    return _core.LimitsSpec(
+        lower=limits.lower.tolist(),
+        upper=limits.upper.tolist(),
+        max_speed=limits.max_speed.tolist(),
+        max_acceleration=limits.max_acceleration.tolist(),
+        max_norm=max_norm,
+        keep_direction=limits.mode == "scale",
+    )

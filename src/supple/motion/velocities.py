@@ -22,7 +22,7 @@ from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import check_robot
 from supple.motion.layout import CompiledTasks, compile_given
-from supple.motion.limits import Limits
+from supple.motion.limits import Limits, limits_spec
 from supple.motion.redundancy.priority import Augmented
 from supple.motion.steps.batch import check_sizes
 from supple.motion.steps.step import Step, kernel_of
@@ -187,7 +187,6 @@ def _made(
     dt: float,
 ) -> VelocityIk:
     within = Limits.none(layout.robot) if limits is None else limits
-    each = (within.lower, within.upper, within.max_speed, within.max_acceleration)
     return VelocityIk(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
@@ -195,9 +194,7 @@ def _made(
         kernel=_core.Velocity(
             tasks=layout.kernel,
             step=step,
-            limits=np.concatenate(each).tolist(),
-            bound=bound,
-            scale=within.mode == "scale",
+            limits=limits_spec(within, bound),
             dt=dt,
         ),
     )

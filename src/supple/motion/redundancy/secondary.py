@@ -22,6 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from supple import _core
+from supple._core import SecondarySpec
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.damping import Constant, DampingRule, Optimal, Region
@@ -34,16 +35,6 @@ from supple.motion.linearization import (
 )
 from supple.motion.redundancy.criteria import Criterion
 from supple.motion.steps.step import DLS, Pseudoinverse, Step, damping_of, kernel_of
-
-
-@dataclass(frozen=True)
-class SecondaryKernel:
-    """A step with a criterion for the compiled code, which receives v = -gain ∇h."""
-
-    form: _core.Secondary
-    step: _core.StepSpec
-    alpha1: float = 0.0
-    max_speed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -76,8 +67,8 @@ class NullSpace:
         return self.step(linearization) + _free(linearization, _secondary(self, linearization))
 
     @property
-    def kernel(self) -> SecondaryKernel:  # noqa: D102
-        return SecondaryKernel(_core.Secondary.NULL_SPACE, kernel_of(self.step))
+    def kernel(self) -> SecondarySpec:  # noqa: D102
+        return SecondarySpec(form=_core.Secondary.NULL_SPACE, step=kernel_of(self.step))
 
 
 @dataclass(frozen=True)
@@ -122,11 +113,12 @@ class GradientProjection:
         return task + share * _free(linearization, _secondary(self, linearization), lambda2)
 
     @property
-    def kernel(self) -> SecondaryKernel:  # noqa: D102
+    def kernel(self) -> SecondarySpec:  # noqa: D102
         step = DLS(self.rule).kernel
         if self.alpha1 is None:
-            return SecondaryKernel(_core.Secondary.PROJECTION, step)
-        return SecondaryKernel(_core.Secondary.WEIGHTED_PROJECTION, step, self.alpha1)
+            return SecondarySpec(form=_core.Secondary.PROJECTION, step=step)
+        form = _core.Secondary.WEIGHTED_PROJECTION
+        return SecondarySpec(form=form, step=step, alpha1=self.alpha1)
 
 
 @dataclass(frozen=True)
@@ -184,11 +176,12 @@ class WeightedCriterion(ReadOnlyArrays):
         return Pseudoinverse()(Linearization(rows, right))
 
     @property
-    def kernel(self) -> SecondaryKernel:  # noqa: D102
+    def kernel(self) -> SecondarySpec:  # noqa: D102
         if self.A is not None:
             raise InputError("the kernel has WeightedCriterion only without A")
         step = DLS(Constant(self.alpha1**2 + self.alpha2**2)).kernel
-        return SecondaryKernel(_core.Secondary.WEIGHTED_PROJECTION, step, self.alpha1)
+        form = _core.Secondary.WEIGHTED_PROJECTION
+        return SecondarySpec(form=form, step=step, alpha1=self.alpha1)
 
 
 @dataclass(frozen=True)
@@ -267,9 +260,10 @@ class TotalSpeed:
         return DLS(Constant(more))(both), least + more, iterations
 
     @property
-    def kernel(self) -> SecondaryKernel:  # noqa: D102
+    def kernel(self) -> SecondarySpec:  # noqa: D102
         form = _core.Secondary.TOTAL_SPEED_SWITCHED if self.switch else _core.Secondary.TOTAL_SPEED
-        return SecondaryKernel(form, DLS(Constant(0.0)).kernel, self.alpha1, self.max_speed)
+        step = DLS(Constant(0.0)).kernel
+        return SecondarySpec(form=form, step=step, alpha1=self.alpha1, max_speed=self.max_speed)
 
 
 Secondary: TypeAlias = NullSpace | GradientProjection | WeightedCriterion | TotalSpeed

@@ -1,0 +1,50 @@
+"""Structs that Python fills for the GPU's kernels have the layout that a compiler gives them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from supple.control import gpu_velocity
+from supple.ik.gpu import position, subproblems, targets
+
+SOURCES = Path(__file__).parents[2] / "src/supple"
+COMPILER = shlex.split(os.environ.get("CXX", "g++"))
+PRELUDE = (
+    "#include <cstddef>\nusing Real = float; using SearchReal = float;\n"
+    "enum class Outcome : signed char {};\n"
+)
+
+
+@pytest.mark.skipif(not shutil.which(COMPILER[0]), reason="no compiler here")
+@pytest.mark.parametrize(
+    ("mirror", "file"),
+    [
+        (position.Request, "ik/gpu/problem.hpp"),
+        (targets.View, "ik/gpu/targets.cu"),
+        (subproblems.Answers, "ik/gpu/subproblems.cu"),
+        (gpu_velocity.Request, "control/velocity.cu"),
+    ],
+    ids=["Request", "View", "Answers", "velocity Request"],
+)
+def test_python_and_the_compiler_agree(
+    mirror: type[ctypes.Structure], file: str, tmp_path: Path
+) -> None:
+    name = mirror.__name__
+    struct = re.search(rf"^struct {name} {{.*?^}};", (SOURCES / file).read_text(), re.M | re.S)
+    assert struct is not None
+    checks = [f"static_assert(sizeof({name}) == {ctypes.sizeof(mirror)});"]
+    for field, *_ in mirror._fields_:
+        own = getattr(mirror, field)
+        checks.append(f"static_assert(offsetof({name}, {field}) == {own.offset});")
+        checks.append(f"static_assert(sizeof({name}::{field}) == {own.size});")
+    text = tmp_path / "layout.cpp"
+    text.write_text("\n".join([PRELUDE, struct[0], *checks]))
+    subprocess.run([*COMPILER, "-std=c++20", "-fsyntax-only", str(text)], check=True)
