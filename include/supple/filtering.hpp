@@ -5,6 +5,7 @@
 // (Maciejewski & Klein 1988) and cite it; tests/motion ties the two together.
 #pragma once
 
+#include "supple/arena.hpp"
 #include "supple/damping.hpp"
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
@@ -45,13 +46,11 @@ template <class L>
 SUPPLE_FN SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scratch) {
   using T = scalar_t<L>;
   SingularProblem<L> p{m, n, m < n ? m : n, nullptr, nullptr, nullptr, nullptr, L(1), L(1), {}};
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
+  Arena<L> arena(scratch);
   const int k = p.k;
-  p.J = take(k * n), p.gram = take(k * k), p.factor = take(m * n), p.tau = take(n);
+  p.J = arena.take(k * n), p.gram = arena.take(k * k), p.factor = arena.take(m * n),
+  p.tau = arena.take(n);
+  scratch = arena.rest();
   const L largest = largest_entry(m * n, J);
   p.null = !(largest > L(0));
   p.scale = select(p.null, L(1), largest);
@@ -151,8 +150,8 @@ SUPPLE_FN void singular_direction(int m, int n, const L* J, L* u, L& sigma, L* s
 // û (m) and σ̂ for the next J, by one inverse iteration with the damping λ² and the filter gain α².
 // Lanes of scratch: filter_scratch.
 template <class L>
-SUPPLE_FN void update_least_direction(int m, int n, const L* J, const L& lambda2, const L& alpha2,
-                                      L* u, L& sigma, L* scratch) {
+SUPPLE_FN void update_singular_direction(int m, int n, const L* J, const L& lambda2,
+                                         const L& alpha2, L* u, L& sigma, L* scratch) {
   const SingularProblem<L> p = singular_problem(m, n, J, scratch);
   to_row_space(p, u);
   const L unit = L(1) / p.scale;

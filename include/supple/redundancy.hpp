@@ -5,6 +5,7 @@
 // tests/kernel/test_redundancy_lanes.py ties the two together.
 #pragma once
 
+#include "supple/arena.hpp"
 #include "supple/damping.hpp"
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
@@ -130,13 +131,11 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
                                         const L* e, const L* v, const L& before, const L& change,
                                         L* dq, L* scratch) {
   const int k = m < n ? m : n;
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
-  L *u = take(k * m), *right = take(k * n), *sigma = take(k), *gamma = take(k), *beta = take(k);
-  L *free = take(n), *c = take(k), *sigmas = take(k + 1), *gammas = take(k + 1);
+  Arena<L> arena(scratch);
+  L *u = arena.take(k * m), *right = arena.take(k * n), *sigma = arena.take(k),
+    *gamma = arena.take(k), *beta = arena.take(k);
+  L *free = arena.take(n), *c = arena.take(k), *sigmas = arena.take(k + 1),
+    *gammas = arena.take(k + 1);
   thin_svd(m, n, J, u, sigma, right);
   L lambda2(0), share(1);
   for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
@@ -154,7 +153,7 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
   for (int j = 0; j < n; ++j) free[j] = v[j];
   project_out(k, n, right, free, beta);
   if (how.form == Secondary::null_space) {
-    lambda2 = step(how.step, m, n, J, e, before, change, dq, scratch);
+    lambda2 = step(how.step, m, n, J, e, before, change, dq, arena.rest());
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + free[j];
     return lambda2;
   }
@@ -184,19 +183,16 @@ template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
                                        const L* J, const L* e, const L& before, const L& change,
                                        L* dq, L* scratch) {
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
+  Arena<L> arena(scratch);
   int all = 0, most = 0;
   for (int level = 0; level < levels; ++level) {
     all += rows[level];
     most = rows[level] > most ? rows[level] : most;
   }
   const int widest = most < n ? most : n;
-  L *taken = take(all * n), *left = take(most * n), *u = take(widest * most);
-  L *right = take(widest * n), *sigma = take(widest), *error = take(most), *moved = take(n);
+  L *taken = arena.take(all * n), *left = arena.take(most * n), *u = arena.take(widest * most);
+  L *right = arena.take(widest * n), *sigma = arena.take(widest), *error = arena.take(most),
+    *moved = arena.take(n);
   int count = 0;
   L damping(0);
   for (int j = 0; j < n; ++j) dq[j] = L(0);
@@ -225,7 +221,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       }
     }
     const L lambda2 = step(how[level], m, n, left, error, level ? L(-1) : before,
-                           level ? L(0) : change, moved, scratch);
+                           level ? L(0) : change, moved, arena.rest());
     damping = max(damping, lambda2);
     project_out(count, n, taken, moved);
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + moved[j];

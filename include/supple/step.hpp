@@ -4,6 +4,7 @@
 // and cite them; tests/motion ties the two together.
 #pragma once
 
+#include "supple/arena.hpp"
 #include "supple/damping.hpp"
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
@@ -239,12 +240,9 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
     return L(0);
   }
   const int k = m < n ? m : n;
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
-  L *u = take(k * m), *v = take(k * n), *sigma = take(k), *gamma = take(k), damping(0);
+  Arena<L> arena(scratch);
+  L *u = arena.take(k * m), *v = arena.take(k * n), *sigma = arena.take(k), *gamma = arena.take(k),
+    damping(0);
   const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
                       how.method == Method::damped_qr || how.method == Method::damped_quick;
   // Where the rule needs the singular values there is no point in another factorization.
@@ -266,21 +264,21 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
     damping = lambda2(how.damping, spectrum);
     if (how.direction && rule == Rule::region) {
       const L deep = depth(sigma[k - 1], L(how.damping.p[1]));
-      L* const weighted = take(m * n);
+      L* const weighted = arena.take(m * n);
       deweight_direction(m, n, how.direction, L(1) - L(1 - how.min_weight) * sqrt(deep), J,
                          weighted, e);
       decompose(weighted);
     }
   }
   if (direct && how.method == Method::damped_cholesky) {
-    L *A = take(k * k), *x = take(m);
+    L *A = arena.take(k * k), *x = arena.take(m);
     damped_cholesky(m, n, J, e, damping, A, x, dq);
   } else if (direct) {
-    L *A = take((m + n) * n), *tau = take(n), *b = take(m + n);
+    L *A = arena.take((m + n) * n), *tau = arena.take(n), *b = arena.take(m + n);
     damped_qr(m, n, J, e, damping, A, tau, b, dq);
   } else if (how.method == Method::selective || how.method == Method::selective_soft) {
     selective_step(m, n, how.group, J, u, sigma, v, gamma, L(how.p),
-                   how.method == Method::selective_soft, take(n), dq);
+                   how.method == Method::selective_soft, arena.take(n), dq);
   } else {
     const L floor =
         max(rank_floor(sigma[0]), how.method == Method::truncated ? sigma[0] * L(how.p) : L(0));

@@ -4,6 +4,7 @@
 // the copies of the other instruction sets (tests/test_symbols.py looks).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
 #include "supple/kinematics.hpp"
@@ -22,25 +23,19 @@ struct Workspace {
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const Request<T>& request, void* memory) {
-    const std::size_t n = std::size_t(chain.coordinates), f = std::size_t(request.frames);
-    L* const base = static_cast<L*>(memory);
-    std::size_t damping_applied = 0;
-    const auto take = [base, &damping_applied](std::size_t count) {
-      L* piece = base ? base + damping_applied : nullptr;
-      damping_applied += count;
-      return piece;
-    };
-    const std::size_t picked = request.sigma || request.manipulability ? request.row_count * n : 0;
-    q = take(n);
-    qd = take(request.bias_acceleration ? n : 0);
-    joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
-    poses = take(16 * f);
-    bias_acceleration = take(6 * f);
-    jacobian = take(request.jacobian || picked ? 6 * f * n : 0);
-    stacked = take(picked);
-    work = take(picked);
-    sigma = take(picked ? n : 0);
-    return damping_applied * sizeof(L);
+    const int n = chain.coordinates, f = request.frames;
+    Arena<L> arena(static_cast<L*>(memory));
+    const int picked = request.sigma || request.manipulability ? request.row_count * n : 0;
+    q = arena.take(n);
+    qd = arena.take(request.bias_acceleration ? n : 0);
+    joint_poses = arena.template take_as<Pose<L>>(chain.joints);
+    poses = arena.take(16 * f);
+    bias_acceleration = arena.take(6 * f);
+    jacobian = arena.take(request.jacobian || picked ? 6 * f * n : 0);
+    stacked = arena.take(picked);
+    work = arena.take(picked);
+    sigma = arena.take(picked ? n : 0);
+    return std::size_t(arena.size()) * sizeof(L);
   }
 };
 

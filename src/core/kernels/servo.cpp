@@ -2,6 +2,7 @@
 // SUPPLE_ISA names it.
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "supple/arena.hpp"
 #include "supple/servo.hpp"
 #include "supple/velocity.hpp"
 
@@ -41,19 +42,17 @@ struct Robots {
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const VelocityRequest<T>& request, void* memory) {
     const int m = request.servo->rows, n = chain.coordinates;
-    L* const base = static_cast<L*>(memory);
-    std::size_t used = 0;
-    const auto take = [base, &used](int count) {
-      L* piece = base ? base + used : nullptr;
-      used += std::size_t(count);
-      return piece;
-    };
-    state = {take(n), take(n), take(m * n), take(m), take(m), take(n), take(n), nullptr,
-             nullptr, nullptr, L(-1),       L(0),    L(0),    L(0),    L(-1),   false};
+    Arena<L> arena(static_cast<L*>(memory));
+    state = {arena.take(n), arena.take(n), arena.take(m * n),
+             arena.take(m), arena.take(m), arena.take(n),
+             arena.take(n), nullptr,       nullptr,
+             nullptr,       L(-1),         L(0),
+             L(0),          L(0),          L(-1),
+             false};
     q = state.q;
-    velocity = take(request.velocities);
-    scratch = take(resolve_scratch(*request.servo));
-    return used * sizeof(L);
+    velocity = arena.take(request.velocities);
+    scratch = arena.take(resolve_scratch(*request.servo));
+    return std::size_t(arena.size()) * sizeof(L);
   }
 };
 

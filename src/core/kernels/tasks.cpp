@@ -1,6 +1,7 @@
 // The batch loops of tasks, compiled once for each instruction set (see kernels.cpp).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "supple/arena.hpp"
 #include "supple/task.hpp"
 
 namespace supple::inline SUPPLE_ISA {
@@ -14,24 +15,18 @@ struct Space {
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
-    const std::size_t n = std::size_t(chain.coordinates), m = std::size_t(request.rows);
-    L* const base = static_cast<L*>(memory);
-    std::size_t used = 0;
-    const auto take = [base, &used](std::size_t count) {
-      L* piece = base ? base + used : nullptr;
-      used += count;
-      return piece;
-    };
-    q = take(n);
-    qd = take(request.bias_acceleration ? n : 0);
-    target = take(request.e ? request.targets : 0);
-    velocity = take(request.command ? request.velocities : 0);
-    joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
-    J = take(request.J ? m * n : 0);
-    e = take(request.e ? m : 0);
-    bias_acceleration = take(request.bias_acceleration ? m : 0);
-    command = take(request.command ? m : 0);
-    return used * sizeof(L);
+    const int n = chain.coordinates, m = request.rows;
+    Arena<L> arena(static_cast<L*>(memory));
+    q = arena.take(n);
+    qd = arena.take(request.bias_acceleration ? n : 0);
+    target = arena.take(request.e ? request.targets : 0);
+    velocity = arena.take(request.command ? request.velocities : 0);
+    joint_poses = arena.template take_as<Pose<L>>(chain.joints);
+    J = arena.take(request.J ? m * n : 0);
+    e = arena.take(request.e ? m : 0);
+    bias_acceleration = arena.take(request.bias_acceleration ? m : 0);
+    command = arena.take(request.command ? m : 0);
+    return std::size_t(arena.size()) * sizeof(L);
   }
 };
 
