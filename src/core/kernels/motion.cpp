@@ -1,7 +1,7 @@
 // The batch loops, compiled once for each instruction set: SUPPLE_ISA names it.
 //
 // Nothing here may instantiate a template of the standard library: the linker would merge it with
-// the copies of the other instruction sets (tests/test_symbols.py looks).
+// the copies of other instruction sets (checked by tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
 #include "supple/arena.hpp"
@@ -15,7 +15,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// The working memory of one block, cut from one piece of memory.
+// Scratch memory of one block of lanes.
 template <class L>
 struct Workspace {
   L *q, *qd, *jacobian, *stacked, *work, *sigma, *poses, *bias_acceleration;
@@ -56,7 +56,7 @@ void write_pose(const Pose<L>& T, L* matrix) {
   matrix[15] = L(1);
 }
 
-// The 6 x n Jacobian of one frame, written in the axes of `in` unless null.
+// The 6 x n Jacobian of one frame, in the axes of `in` unless null.
 template <class L, class T>
 void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
                     const Vec3<L>& p, const Rotation<L>* in, L* J) {
@@ -77,8 +77,8 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
   });
 }
 
-// J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its derivative has a term more:
-// d/dt R^T v = R^T (a - w_R × v).
+// The bias acceleration J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its
+// derivative has an additional term: d/dt R^T v = R^T (a - w_R × v).
 template <class L, class T>
 void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
                              const Frame<T>& frame, const Workspace<L>& space, const Vec3<L>& p,
@@ -97,7 +97,7 @@ void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
   put(bias_acceleration + 3, 1, rate.b);
 }
 
-// Returns where the product is finite.
+// Returns the lanes where the product is finite.
 template <class L, class T>
 mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first,
                       int lanes, const Workspace<L>& space) {
@@ -118,8 +118,8 @@ mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptr
   return finite(product);
 }
 
-// Configurations first .. first + lanes, one in each lane. Returns in which of them all went well:
-// inputs and results are finite.
+// Computes configurations first .. first + lanes, one on each lane. Returns the lanes where inputs
+// and results are finite.
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
                 const Workspace<L>& space) {
@@ -161,7 +161,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
   return valid;
 }
 
-// A spectrum has at most this many singular values.
+// Maximum number of singular values of a spectrum.
 constexpr int max_values = 64;
 
 template <class T>

@@ -1,5 +1,5 @@
-// The control loop's step, of one robot and of many, compiled once for each instruction set:
-// SUPPLE_ISA names it.
+// Control steps and velocity inverse kinematics, compiled once for each instruction set: SUPPLE_ISA
+// names it.
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
 #include "supple/arena.hpp"
@@ -33,7 +33,7 @@ void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state,
   advance_and_store(servo, state, memory);
 }
 
-// The working memory of a block of robots, cut from one piece of memory.
+// Scratch memory of one block of robots.
 template <class L>
 struct Robots {
   L *q, *velocity, *scratch;

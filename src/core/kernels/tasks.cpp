@@ -1,4 +1,4 @@
-// The batch loops of tasks, compiled once for each instruction set (see kernels.cpp).
+// The batch loops of tasks, compiled once for each instruction set (see motion.cpp).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
 #include "supple/arena.hpp"
@@ -7,7 +7,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// The working memory of one block, cut from one piece of memory.
+// Scratch memory of one block of lanes.
 template <class L>
 struct Space {
   L *q, *qd, *target, *velocity, *J, *e, *bias_acceleration, *command;
@@ -30,7 +30,8 @@ struct Space {
   }
 };
 
-// Configurations first .. first + lanes, one in each lane. Returns in which of them all went well.
+// Computes configurations first .. first + lanes, one on each lane. Returns the lanes where inputs
+// and results are finite.
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdiff_t first,
                 int lanes, const Space<L>& space) {
