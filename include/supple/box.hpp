@@ -1,9 +1,10 @@
-// The step that loses least inside a box, and under a bound on its norm.
+// The best step inside a box, and under a bound on its norm.
 //
 // A step x0 that would leave the box low <= x <= high is replaced by the minimiser of
 //   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
-// If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two differ by a constant: the
-// result is the exact minimiser of the damped problem inside the box, not a clipped one.
+// If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
+// constant: the result is the exact minimiser of the damped problem inside the box, not a clipped
+// one.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
@@ -13,16 +14,16 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// How small a pivot of J_F J_Fᵀ + λ² may be for its Cholesky factor to be damping_applied, not QR;
-// and the least λ², relative to ‖J‖²: with none the entries that are left may not know where to go.
+// The smallest pivot of J_F J_Fᵀ + λ² for which its Cholesky factor is used instead of QR; and the
+// smallest λ², relative to ‖J‖²: without damping the free entries may not be determined.
 template <class T>
 inline constexpr T well_conditioned = sizeof(T) == 8 ? T(1e-4) : T(1e-2);
 template <class T>
 inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 
-// Where the other entries go when those that `active_set` (n) names sit at the ends of the box: d =
-// x - x0 (n) minimises ‖J d‖² + λ²‖d‖². `multiplier` (n) is the gradient there, over λ² or not,
-// zero for entries that are free and where it is nothing but rounding errors.
+// Solves for the free entries when those in `active_set` (n) are at the ends of the box: d = x - x0
+// (n) minimises ‖J d‖² + λ²‖d‖². `multiplier` (n) is the gradient there, possibly divided by λ²;
+// zero for free entries and where it is only rounding error.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& lambda2, const L* low,
                                            const L* high, const L* x0, const L* active_set, L* d,
@@ -30,7 +31,7 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   using T = scalar_t<L>;
   L *A = scratch, *z = A + m * m, *right = z + m, *stacked = right + m, *b = stacked + (m + n) * n,
     *tau = b + m + n;
-  L* const freed = stacked;  // J_F: the columns of the others are zero
+  L* const freed = stacked;  // J_F: the columns of the active entries are zero
   for (int j = 0; j < n; ++j) {
     const mask_t<L> is_free = active_set[j] == L(0);
     d[j] = select(is_free, L(0), select(active_set[j] < L(0), low[j], high[j]) - x0[j]);
@@ -63,7 +64,7 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // z is what is left of the task, over λ²; not divided, so that it stays a number
+    // z is the residual of the task over λ²; not divided here, so that it stays finite
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {
@@ -88,22 +89,22 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
 }
 
-// Rounds in which `boxed_step` exchanges all entries on the wrong active_set at once.
+// Rounds in which `boxed_step` exchanges all wrong entries at once.
 inline constexpr int block_rounds = 6;
 
-// Lanes of working memory that `boxed_step` needs.
+// Lanes of scratch memory that `boxed_step` needs.
 SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
   return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
 }
 
 // The step inside a box: x (n) holds x0 and is replaced. `active_set` (n) is -1, 0 or 1 where an
-// entry sits at its low end, is free, or sits at its high end; it is read first if `guessed`.
-// Returns the damping that was damping_applied: λ², or the little that it takes where λ² has less.
+// entry is at its low end, is free, or is at its high end; with `guessed` it is also read. Returns
+// the damping that was applied: λ², or the small minimum where λ² is less.
 //
-// A few rounds of block pivoting first: solve for the free entries and exchange all that are on the
-// wrong active_set, which is enough nearly always (Júdice & Pires 1994). Then the active-set method
-// whose cost falls in every round: go towards the minimiser of the free entries as far as the box
-// allows, and let go of one entry at a time (Stark & Parker 1995).
+// A few rounds of block pivoting come first: solve for the free entries and exchange all wrong
+// ones, which suffices nearly always (Júdice & Pires 1994). Then an active-set method whose cost
+// falls in every round: move towards the minimiser of the free entries as far as the box allows,
+// and release one entry at a time (Stark & Parker 1995).
 template <class L>
 SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
                                     const L* high, L* x, L* active_set, L* scratch,
@@ -122,13 +123,13 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
   const L damping_applied = select(open, max(lambda2, least), lambda2);
   for (int j = 0; j < n; ++j) x0[j] = x[j];
-  // To which end a free entry has gone beyond, or zero.
-  const auto beyond = [&](int j) {
+  // The end of the box that a free entry has passed, or zero.
+  const auto violated_end = [&](int j) {
     const L at = x0[j] + d[j], slack = L(T(8) * Number<T>::epsilon) * (abs(x0[j]) + abs(d[j]));
     const L end = select(at < low[j] - slack, L(-1), select(at > high[j] + slack, L(1), L(0)));
     return select(active_set[j] == L(0), end, L(0));
   };
-  const auto lets_go = [&](int j) {
+  const auto is_released = [&](int j) {
     return (low[j] < high[j]) & (active_set[j] * multiplier[j] > L(0));
   };
 
@@ -136,8 +137,8 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     solve_free_set(m, n, J, damping_applied, low, high, x0, active_set, d, multiplier, rest);
     mask_t<L> wrong = L(0) != L(0);
     for (int j = 0; j < n; ++j) {
-      const L end = beyond(j);
-      const mask_t<L> exchanged = open & (lets_go(j) | (end != L(0)));
+      const L end = violated_end(j);
+      const mask_t<L> exchanged = open & (is_released(j) | (end != L(0)));
       const L at =
           select(active_set[j] < L(0), low[j], select(active_set[j] > L(0), high[j], x0[j] + d[j]));
       x[j] = select(open, min(max(at, low[j]), high[j]), x[j]);
@@ -156,20 +157,20 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     solve_free_set(m, n, J, damping_applied, low, high, x0, active_set, d, multiplier, rest);
     L part(1), first(-1), strongest(0), leaving(-1);
     for (int j = 0; j < n; ++j) {
-      const L end = beyond(j), number(static_cast<T>(j));
+      const L end = violated_end(j), number(static_cast<T>(j));
       const L to = select(end < L(0), low[j], high[j]), way = x0[j] + d[j] - x[j];
       const mask_t<L> stops = end != L(0);
       const L share = max((to - x[j]) / select(stops, way, L(1)), L(0));
       first = select(stops & (share < part), number, first);
       part = select(stops, min(part, share), part);
-      const mask_t<L> stronger = lets_go(j) & (abs(multiplier[j]) > strongest);
+      const mask_t<L> stronger = is_released(j) & (abs(multiplier[j]) > strongest);
       leaving = select(stronger, number, leaving);
       strongest = select(stronger, abs(multiplier[j]), strongest);
     }
     const mask_t<L> whole_way = first < L(0);
     for (int j = 0; j < n; ++j) {
       const mask_t<L> is_free = active_set[j] == L(0), met = first == L(static_cast<T>(j));
-      const L end = beyond(j), to = select(end < L(0), low[j], high[j]);
+      const L end = violated_end(j), to = select(end < L(0), low[j], high[j]);
       const L at = select(whole_way, x0[j] + d[j], fma(part, x0[j] + d[j] - x[j], x[j]));
       const L inside = select(met, to, min(max(at, low[j]), high[j]));
       x[j] = select(open & is_free, inside, x[j]);
@@ -182,8 +183,8 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   return damping_applied;
 }
 
-// x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step, damped more.
-// `A` (m m) and `z` (m) are working memory.
+// x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step with more damping.
+// `A` (m m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
                                 const L* x0, L* x, L* A, L* z) {
@@ -203,14 +204,14 @@ SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, cons
   }
 }
 
-// Lanes of working memory that `limited_step` needs.
+// Lanes of scratch memory that `limited_step` needs.
 SUPPLE_FN constexpr int limited_scratch(int m, int n) {
   return boxed_scratch(m, n) + m * m + m + 3 * n;
 }
 
-// The step inside a box and no longer than `bound`: as `boxed_step`, with as much more damping δ²
-// as it takes. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the bound is
-// taken. Where the box itself is farther from zero than the bound, the box holds.
+// The step inside a box and no longer than `bound`: `boxed_step` with the additional damping δ²
+// that this requires. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the
+// bound is taken. If the box itself is farther from zero than the bound, the box has precedence.
 template <class L>
 SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low,
                                       const L* high, const L& bound, L* x, L* active_set,
@@ -226,12 +227,12 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   for (int j = 0; j < n; ++j) trial_set[j] = active_set[j];
   L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
-  // below: too little damping; above: enough, infinite until found; last: what was tried before
+  // below: too little damping; above: enough, infinite until found; last: the previous trial
   L below(0), above = L(Number<T>::huge), last(0), at_last = bound / size;
   L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
   const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
   mask_t<L> found = !open;
-  // Most damping there is: the point of the box that is nearest to zero.
+  // The limit of infinite damping: the point of the box nearest to zero.
   for (int j = 0; j < n; ++j) best[j] = select(open, min(max(L(0), low[j]), high[j]), x[j]);
   open = open & (dot(n, best, best) < bound * bound);
   for (int round = 0; round < 80 && any(open); ++round) {
@@ -249,8 +250,8 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
     below = select(open & !enough, delta2, below);
     open = open & !(enough & (size >= bound * L(T(1) - room)));
     open = open & !(found & (above - below <= L(T(4) * Number<T>::epsilon) * above));
-    // bound/‖x‖ is nearly a straight line in δ²: go on along it, a hair beyond the bound. Where
-    // that leads out of the bracket, or has not ended soon, halve this instead.
+    // bound/‖x‖ is nearly linear in δ²: extrapolate slightly beyond the bound. Where that leaves
+    // the bracket, or does not converge soon, bisect instead.
     const L ratio = bound / select(size > L(0), size, L(1)), rise = ratio - at_last;
     const L to = fma((L(T(1) + T(0.5) * room) - ratio) / select(rise != L(0), rise, L(1)),
                      delta2 - last, delta2);
@@ -264,16 +265,16 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   return damping_applied;
 }
 
-// Lanes of working memory that `bounded_step` needs.
+// Lanes of scratch memory that `bounded_step` needs.
 SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
-// The minimiser of ‖J x - e‖² + λ²‖x‖² inside a box and no longer than `bound`, sooner than
-// `limited_step` finds it, where a few rounds of exchanging entries are enough. With some entries
-// at the ends of the box the others are optimally damped: no more than it takes to keep the bound,
-// at least λ². `active_set` is read as a guess and written, `damping_applied` is the damping.
-// Returns where x is right.
+// The minimiser of ‖J x - e‖² + λ²‖x‖² inside a box and no longer than `bound`, faster than
+// `limited_step`, where a few rounds of exchanging entries suffice. With some entries at the ends
+// of the box the others are optimally damped: no more than the bound requires, at least λ².
+// `active_set` is read as a guess and written, `damping_applied` is the damping. Returns the lanes
+// where x is valid.
 template <class L, class M, class N>
 SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                               const L* low, const L* high, const L& bound, L* x,
@@ -302,13 +303,13 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
       }
       left[i] = sum;
     }
-    // (no bound is one that no step reaches: optimal_step measures in units of it)
+    // no bound is represented by one that no step reaches: optimal_step is scaled by it
     const L most = select(room > L(0), min(sqrt(select(room > L(0), room, L(1))), L(T(1e9))), L(1));
     L damping(0);
     const mask_t<L> holds =
         optimal_step_any_size(m, n, freed, left, most, *damping_applied, y, &damping, rest);
     const mask_t<L> less = damping < lambda2;
-    if (any(less & open)) {  // the bound does not act: λ² does
+    if (any(less & open)) {  // the bound is inactive: λ² applies
       gram(m, n, freed, A);
       for (int i = 0; i < m; ++i) A[i * m + i] = A[i * m + i] + lambda2, z[i] = left[i];
       for (int i = 0; i < m; ++i) diagonal[i] = A[i * m + i];

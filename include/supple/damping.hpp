@@ -1,13 +1,13 @@
-// Every damping rule of the literature: spectrum -> λ².
+// Damping rules of the literature: spectrum -> λ².
 //
 // The damped step is q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e; per singular direction the gain is σ/(σ² + λ²). A rule
-// chooses λ². Its twin in Python, src/supple/motion/damping/, reads like the paper and cites it;
-// tests/motion ties the two together.
+// chooses λ². Its Python counterpart, src/supple/motion/damping/, follows the paper and cites it;
+// tests/motion compares the two.
 #pragma once
 
 #include "supple/lane.hpp"
 
-// (no inline namespace: plain data has one layout on every instruction set)
+// No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
 enum class Rule : int {
@@ -37,27 +37,27 @@ struct Damping {
 
 namespace supple::inline SUPPLE_ISA {
 
-// What a rule may look at: the singular values of J, sorted downwards, the components of the task
-// vector along the left singular vectors, and what is remembered of the step before.
+// The input of a rule: the singular values of J in descending order, the components of the task
+// vector along the left singular vectors, and quantities of the previous step.
 template <class L>
 struct Spectrum {
-  int count;       // of singular values: min(m, n)
+  int count;       // number of singular values: min(m, n)
   const L* sigma;  // (count,)
   const L* gamma;  // (count,): uᵢᵀe
   L error2;        // ‖e‖²
-  L before;        // manipulability one step before, negative if there was none
-  L change;        // ‖J - J one step before‖, Frobenius; zero if there was none
+  L before;        // manipulability at the previous step, negative if there was none
+  L change;        // ‖J - J at the previous step‖, Frobenius; zero if there was none
 };
 
 template <class L>
 SUPPLE_INLINE L manipulability(int count, const L* sigma) {
-  // The smallest first: zero times infinity cannot be.
+  // The smallest first: otherwise zero might be multiplied by infinity.
   L product = sigma[count - 1];
   for (int i = count - 2; i >= 0; --i) product = product * sigma[i];
   return product;
 }
 
-// Singular values up to this are zero to working precision.
+// Singular values up to this bound are zero to working precision.
 template <class L>
 SUPPLE_INLINE L rank_floor(const L& largest) {
   using T = scalar_t<L>;
@@ -76,11 +76,11 @@ SUPPLE_INLINE L fading(const L& peak, const L& w, const L& threshold) {
 }
 
 // The smallest λ² whose step is no longer than `bound`, by Newton's method on 1/φ, or on φ itself
-// if `plain`, where φ(λ²) is the length of the step (Deo & Walker 1995, eqs. 10 to 18). Both
-// functions are such that iterates rise towards the root from below. The search aims a little
-// lower than where it ends, and ends a little under the bound: more than rounding can take away.
-// With s = σ/σ₁, c = |γ|/γ₁ (γ₁ the largest), β = bound σ₁/γ₁ and x = λ² bound/(σ₁γ₁), nothing
-// overflows:  φ/bound = √Σ (s c/(βs² + x))².  Skips what is zero in rank.
+// if `plain`, where φ(λ²) is the length of the step (Deo & Walker 1995, eqs. 10 to 18). In both
+// cases the iterates approach the root from below. The iteration aims slightly below the length at
+// which it ends, which is slightly below the bound: by more than rounding can add. With s = σ/σ₁, c
+// = |γ|/γ₁ (γ₁ the largest), β = bound σ₁/γ₁ and x = λ² bound/(σ₁γ₁), nothing overflows:  φ/bound =
+// √Σ (s c/(βs² + x))².  Singular values that are zero to rank are skipped.
 template <class L>
 SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool plain,
                             L* iterations = nullptr) {
@@ -95,7 +95,7 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   mask_t<L> open = (most > L(Number<T>::tiny)) & (bound > L(0));
   const L largest = select(open, sigma[0], L(1)), unit = select(open, most / bound, L(1));
   const L to_s = L(1) / largest, to_c = L(1) / select(open, most, L(1)), beta = largest / unit;
-  // No term alone may be above 1: λ² is at least this. (Plain Newton starts near zero, as printed.)
+  // No single term may exceed 1: a lower bound on λ². (Plain Newton starts near zero, as printed.)
   L x(0), count(0);
   for (int i = 0; i < spectrum.count; ++i) {
     const L s = sigma[i] * to_s, c = abs(spectrum.gamma[i]) * to_c;
@@ -124,7 +124,7 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   return x * unit * largest;
 }
 
-// How deep inside a region of this size: 0 at its edge and outside, 1 at the singularity.
+// Depth inside a singular region of this size: 0 at its boundary and outside, 1 at σ = 0.
 template <class L>
 SUPPLE_INLINE L depth(const L& least, const L& size) {
   return select(least < size, L(1) - square(least / size), L(0));
@@ -167,7 +167,7 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
     case Rule::region:
       return p0 * depth(least, p1);
     case Rule::mayorga_condition: {
-      const L l = square(largest) / p1;  // times the square of the least singular value
+      const L l = square(largest) / p1;  // times the square of the smallest singular value
       const L floor = square(least);
       const mask_t<L> regular = floor >= l;
       const L ratio = l / select(floor > L(0), floor, L(1)) - L(1);

@@ -1,10 +1,11 @@
-// Numerical filtering: damps the direction û of the task that J moves least, and hardly the others.
+// Numerical filtering: damps the singular direction û of the task strongly, and the others hardly.
 //
-// û is remembered from step to step, an array that is handed in and comes back improved by one
-// inverse iteration. The twins in Python, src/supple/motion/steps/filtering.py, read like the paper
-// (Maciejewski & Klein 1988) and cite it; tests/motion ties the two together.
+// û is remembered from step to step: an array that is passed in and improved by one inverse
+// iteration. The Python counterparts, src/supple/motion/steps/filtering.py, follow the paper (Maciejewski
+// & Klein 1988) and cite it; tests/motion compares the two.
 #pragma once
 
+#include "supple/arena.hpp"
 #include "supple/damping.hpp"
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
@@ -14,15 +15,15 @@ namespace supple {
 
 template <class T>
 struct Filter {
-  T max_gain;    // the bound on ‖q̇‖/‖e‖
-  bool printed;  // α as in the paper, whatever e asks for
+  T max_gain;    // bound on ‖q̇‖/‖e‖
+  bool printed;  // α as printed in the paper, independent of e
 };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
-// J of unit size, with no more rows than columns: where it has more, R of J = Q R.
+// J scaled to unit size, with at most as many rows as columns: where it has more, R of J = Q R.
 template <class L>
 struct SingularProblem {
   int m, n, k;  // k = min(m, n)
@@ -30,8 +31,8 @@ struct SingularProblem {
   L* gram;      // (k, k): J Jᵀ
   L* factor;    // (m, n): Q, where m > n
   L* tau;       // (n)
-  L scale;      // the size of the J that was given; 1 if it is zero
-  L blur;       // what rounding may change in J Jᵀ; 1 if it is zero
+  L scale;      // largest entry of the given J; 1 if it is zero
+  L blur;       // bound on the rounding errors of J Jᵀ; 1 if it is zero
   mask_t<L> null;
 };
 
@@ -40,18 +41,16 @@ SUPPLE_FN constexpr int filter_scratch(int m, int n) {
   return 2 * m * n + 3 * k * k + 8 * (m + n);
 }
 
-// Lays out a problem at the beginning of `scratch`, which ends behind it.
+// Builds the problem at the beginning of `scratch`, and advances `scratch` behind it.
 template <class L>
 SUPPLE_FN SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scratch) {
   using T = scalar_t<L>;
   SingularProblem<L> p{m, n, m < n ? m : n, nullptr, nullptr, nullptr, nullptr, L(1), L(1), {}};
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
+  Arena<L> arena(scratch);
   const int k = p.k;
-  p.J = take(k * n), p.gram = take(k * k), p.factor = take(m * n), p.tau = take(n);
+  p.J = arena.take(k * n), p.gram = arena.take(k * k), p.factor = arena.take(m * n),
+  p.tau = arena.take(n);
+  scratch = arena.rest();
   const L largest = largest_entry(m * n, J);
   p.null = !(largest > L(0));
   p.scale = select(p.null, L(1), largest);
@@ -74,13 +73,13 @@ SUPPLE_FN SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scra
   return p;
 }
 
-// x (m, overwritten) in the axes of J's rows: its first k entries.
+// x (m, overwritten) -> its components in the row space of Q, the first k entries.
 template <class L>
 SUPPLE_INLINE void to_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m > p.n) qr_transpose_times(p.m, p.n, p.factor, p.tau, x);
 }
 
-// The way back of a vector in the range of J: x has k entries before and m after.
+// The inverse for a vector in the range of J: x has k entries before and m after.
 template <class L>
 SUPPLE_INLINE void from_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m <= p.n) return;
@@ -88,7 +87,7 @@ SUPPLE_INLINE void from_row_space(const SingularProblem<L>& p, L* x) {
   qr_times(p.m, p.n, p.factor, p.tau, x);
 }
 
-// The factor of J Jᵀ + α² û ûᵀ + shift I; û may be null.
+// The Cholesky factor of J Jᵀ + α² û ûᵀ + shift I; û may be null.
 template <class L>
 SUPPLE_FN void filtered_factor(const SingularProblem<L>& p, const L* u, const L& alpha2,
                                const L& shift, L* A) {
@@ -103,8 +102,9 @@ SUPPLE_FN void filtered_factor(const SingularProblem<L>& p, const L* u, const L&
   cholesky(k, A);
 }
 
-// One inverse iteration: û (k) <- û'/‖û'‖ with (J Jᵀ + λ² I) û' = û. Returns σ̂². Where a coordinate
-// axis makes a start that is twice as good, it is taken: û cannot be stuck across the true vector.
+// One inverse iteration: û (k) <- û'/‖û'‖ with (J Jᵀ + λ² I) û' = û. Returns σ̂². A coordinate axis
+// replaces û as the start where it is twice as good: û cannot get stuck orthogonal to the true
+// vector.
 template <class L>
 SUPPLE_FN L inverse_iteration(const SingularProblem<L>& p, const L& lambda2, const L& alpha2, L* u,
                               L* scratch) {
@@ -133,12 +133,12 @@ SUPPLE_FN L inverse_iteration(const SingularProblem<L>& p, const L& lambda2, con
     u[i] = select(p.null & (old > L(0)), u[i] / start, select(kick, best[i], turned[i]) / size);
     along = fma(from, u[i], along);
   }
-  // With α² û ûᵀ in the matrix 1/‖û'‖ grows by α² times the cosine of the turn.
+  // With α² û ûᵀ in the matrix, 1/‖û'‖ grows by α² times the cosine of the rotation of û.
   const L sigma2 = start / size - shift - alpha2 * (L(1) - along);
   return select(p.null, L(0), max(sigma2, L(0)));
 }
 
-// The exact û (m) and σ̂, by singular value decomposition. Lanes of scratch: step_scratch.
+// The exact û (m) and σ̂, by singular value decomposition. `scratch`: `step_scratch` lanes.
 template <class L>
 SUPPLE_FN void singular_direction(int m, int n, const L* J, L* u, L& sigma, L* scratch) {
   const int k = m < n ? m : n;
@@ -149,10 +149,10 @@ SUPPLE_FN void singular_direction(int m, int n, const L* J, L* u, L& sigma, L* s
 }
 
 // û (m) and σ̂ for the next J, by one inverse iteration with the damping λ² and the filter gain α².
-// Lanes of scratch: filter_scratch.
+// `scratch`: `filter_scratch` lanes.
 template <class L>
-SUPPLE_FN void update_least_direction(int m, int n, const L* J, const L& lambda2, const L& alpha2,
-                                      L* u, L& sigma, L* scratch) {
+SUPPLE_FN void update_singular_direction(int m, int n, const L* J, const L& lambda2,
+                                         const L& alpha2, L* u, L& sigma, L* scratch) {
   const SingularProblem<L> p = singular_problem(m, n, J, scratch);
   to_row_space(p, u);
   const L unit = L(1) / p.scale;
@@ -161,7 +161,7 @@ SUPPLE_FN void update_least_direction(int m, int n, const L* J, const L& lambda2
   from_row_space(p, u);
 }
 
-// The least λ² with  share σ/(σ² + λ²) <= 1/edge,  for this σ and all below.
+// The smallest λ² with  share σ/(σ² + λ²) <= 1/edge  for this σ and all smaller ones.
 template <class L>
 SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   const L reach = share * edge;
@@ -169,8 +169,8 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   return select(sigma + sigma >= reach, near, square(reach * L(scalar_t<L>(0.5))));
 }
 
-// One filtered step. û (m) and σ̂ are the memory: û is read, both are written. Returns λ². Lanes of
-// scratch: filter_scratch.
+// One filtered step. û (m) and σ̂ are the memory: û is read, both are written. Returns λ².
+// `scratch`: `filter_scratch` lanes.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
                                        const L* error, L* u, L& sigma, L* dq, L* scratch) {
@@ -181,7 +181,8 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   to_row_space(p, u);
   const L sigma2 = inverse_iteration(p, L(0), L(0), u, rest), root = sqrt(sigma2);
 
-  // A unit e, as far as it is in reach. A bound that is zero but for rounding leaves no motion.
+  // e as a unit vector, restricted to the range of J. A bound that is zero but for rounding errors
+  // allows no motion.
   const L largest = largest_entry(m, error);
   for (int i = 0; i < m; ++i) e[i] = error[i] / select(largest > L(0), largest, L(1));
   to_row_space(p, e);
@@ -201,7 +202,7 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
     across2 = across2 + square(fma(-along, u[i], e[i]));
     z_across2 = z_across2 + square(fma(-z_along, u[i], z[i]));
   }
-  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², the square of the gain without damping
+  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², the square of the undamped gain
   const mask_t<L> beside = (across2 > L(0)) & (z_across2 > L(0));
   const L sigma_o2 = sqrt(across2 / select(beside, z_across2, L(1))) - p.blur;
   const L gain2 =
@@ -214,7 +215,8 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   cholesky_solve(k, rest, z);
   transpose_times(k, n, p.J, z, dq);
 
-  // Two small singular values break the bound. A little under it, by more than rounding takes away.
+  // Two small singular values may exceed the bound: scale to slightly below it, by more than
+  // rounding can add.
   const L speed = length(n, dq) * edge * L(1 + 32 * Number<T>::epsilon);
   const L cut = select(speed > L(1), speed, L(1));
   const L back = largest * size;

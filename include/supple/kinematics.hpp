@@ -1,8 +1,7 @@
-// Forward kinematics, the partial-velocity matrix (Jacobian) and J̇q̇ of a chain.
+// Forward kinematics, the partial-velocity matrix (Jacobian) and the bias acceleration J̇q̇.
 //
-// All vectors are in world axes. A twist is [v; w], v the velocity of the frame's origin; a
-// Jacobian column j is the twist per unit of speed of coordinate j (Wampler 1986, eq. 6, Theorems 1
-// and 2).
+// All vectors are in world axes. A twist is [v; w], v the velocity of the frame's origin; Jacobian
+// column j is the twist per unit of speed of coordinate j (Wampler 1986, eq. 6, Theorems 1 and 2).
 #pragma once
 
 #include "supple/elementary.hpp"
@@ -11,8 +10,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// v + R_k c for the three entries of a constant vector. Zeros are common in robots and cost
-// nothing: the test is the same for all lanes, and known when compiling where the constants are.
+// p + R c for a constant vector c. Zeros are common in robots and cost nothing: the test is the
+// same for all lanes, and is resolved at compile time where the constants are known.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> transform_point(const Pose<L>& from, const T* c) {
   Vec3<L> p = from.p;
@@ -32,7 +31,7 @@ SUPPLE_INLINE Rotation<L> constant_rotation(const T* c) {
   return {constant_vector<L>(c), constant_vector<L>(c + 3), constant_vector<L>(c + 6)};
 }
 
-// R times a constant rotation given by its columns.
+// R times a constant rotation, given by its columns.
 template <class L, class T>
 SUPPLE_INLINE Rotation<L> times_constant(const Rotation<L>& R, const T* c) {
   return {R * constant_vector<L>(c), R * constant_vector<L>(c + 3), R * constant_vector<L>(c + 6)};
@@ -46,7 +45,7 @@ SUPPLE_INLINE L displacement(const Joint<T>& joint, const L* q) {
   return fma(x, L(joint.scale), L(joint.offset));
 }
 
-// (a, b) -> (a c + b s, b c - a s): turns two axes of a frame about the third.
+// (a, b) -> (a c + b s, b c - a s): rotates two axes of a frame about the third.
 template <class L>
 SUPPLE_INLINE void rotate_axes(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
   const Vec3<L> old = a;
@@ -54,7 +53,7 @@ SUPPLE_INLINE void rotate_axes(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
   b = fma(b, c, old * -s);
 }
 
-// The pose of the parent's frame -> that of the joint's, before it moves.
+// The pose of the parent's frame -> that of the joint's frame at zero displacement.
 template <class L, class T>
 SUPPLE_INLINE void place_joint(const Joint<T>& joint, Pose<L>& at) {
   const T* c = joint.rotation;
@@ -66,7 +65,7 @@ SUPPLE_INLINE void place_joint(const Joint<T>& joint, Pose<L>& at) {
   at.p = transform_point(at, joint.position);
   if (joint.placement == Placement::general) {
     at.R = times_constant(at.R, c);
-  } else if (c[0] == T(0)) {  // a right-angle twist, the commonest
+  } else if (c[0] == T(0)) {  // a right-angle twist, the most common one
     const Vec3<L> y = at.R.y;
     at.R.y = at.R.z * L(c[1]);
     at.R.z = y * L(-c[1]);
@@ -75,7 +74,7 @@ SUPPLE_INLINE void place_joint(const Joint<T>& joint, Pose<L>& at) {
   }
 }
 
-// Cosine and sine of an angle -> those of the angle plus the joint's phase.
+// Adds the joint's phase to an angle, given by its cosine and sine.
 template <class L, class T>
 SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   if (joint.phase[1] == T(0) && joint.phase[0] == T(1)) return;
@@ -84,7 +83,7 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
 }
 
-// Sines and cosines of displacements that are in reach, for `joint_sines`.
+// Sines and cosines of displacements within range, for `joint_sines`.
 template <class L, class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
@@ -92,24 +91,25 @@ SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
     sincos_in_range(p.z, p.y, p.x);
   }
 }
-// Of a lone number, joints are lanes: the same bits, sooner.
+// On a scalar the joints are the lanes of a pack: the same bits, faster.
 template <class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   constexpr int W = width<Unrolled<T>>;
   for (int first = 0; first < chain.joints; first += W) {
-    const int some = chain.joints - first < W ? chain.joints - first : W;
+    const int count = chain.joints - first < W ? chain.joints - first : W;
     Unrolled<T> d(T(0)), s, c;
-    for (int i = 0; i < some; ++i) reinterpret_cast<T*>(&d)[i] = joint_poses[first + i].p.z;
+    for (int i = 0; i < count; ++i) reinterpret_cast<T*>(&d)[i] = joint_poses[first + i].p.z;
     sincos_in_range(d, s, c);
-    for (int i = 0; i < some; ++i) {
+    for (int i = 0; i < count; ++i) {
       joint_poses[first + i].p.x = reinterpret_cast<const T*>(&c)[i];
       joint_poses[first + i].p.y = reinterpret_cast<const T*>(&s)[i];
     }
   }
 }
 
-// The first pass of `forward`: displacements and their sines, in a loop where joints do not wait
-// for each other. They are kept where the pose will be: p = (cosine, sine, displacement).
+// The first pass of `forward`: displacements with their sines and cosines, in a loop without
+// dependencies between joints. They are stored in place of the pose: p = (cosine, sine,
+// displacement).
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   mask_t<L> near = L(0) == L(0);
@@ -131,8 +131,8 @@ SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>
       add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
-// The same, of less code: by polynomials, without anything beyond their reach. Returns where all
-// displacements are within it; elsewhere sines are not to be used.
+// The same with less code: by polynomials, without the case beyond their range. Returns where all
+// displacements are within range; elsewhere the sines are not valid.
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
                                              Pose<L>* joint_poses) {
@@ -148,8 +148,8 @@ SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
 }
 
 // The second pass: joint_poses[j] is the pose in the world of joint j's frame, after its motion.
-// Its R.z is the joint's axis and, for a revolute joint, its p a point on it; R.x and R.y are
-// written only where something else needs them (`branches`).
+// R.z is the axis of the joint and, for a revolute joint, p a point on it; R.x and R.y are written
+// only where they are needed (`branches`).
 template <class L, class T>
 SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   Pose<L> at = {};
@@ -172,7 +172,7 @@ SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   }
 }
 
-// Forward kinematics: both.
+// Forward kinematics: both passes.
 template <class L, class T>
 SUPPLE_INLINE void forward(const Chain<T>& chain, const L* q, Pose<L>* joint_poses) {
   joint_sines(chain, q, joint_poses);
@@ -194,7 +194,7 @@ struct Twist {
   Vec3<L> v, w;
 };
 
-// The twist of a point p carried by the joint, per unit of the joint's speed.
+// The twist of a point p that the joint moves, per unit of joint speed.
 template <class L, class T>
 SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at,
                                         const Vec3<L>& p) {
@@ -203,9 +203,8 @@ SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at
 }
 
 // The Jacobian of a frame whose origin is at p, column by column: column(coordinate, twist, first)
-// for each joint that moves it. `first` is false where a coordinate (a mimicked one) had a column
-// before: the twists of all of them are to be added. Coordinates that do not move the frame are not
-// visited.
+// for each joint that moves it. `first` is false if a mimicked coordinate had a column before:
+// their twists are to be added. Coordinates that do not move the frame are not visited.
 template <class L, class T, class Column>
 SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
                             const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
@@ -222,19 +221,18 @@ SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
 template <class L>
 struct Rates {
   Vec3<L> v, w;  // J q̇
-  Vec3<L> a, b;  // J̇ q̇: the accelerations when q̈ = 0
+  Vec3<L> a, b;  // J̇ q̇: the accelerations at q̈ = 0
 };
 
-// Carries the rates of one point of a body to another, r away.
+// Shifts the rates from one point of a body to another, r away.
 template <class L>
 SUPPLE_INLINE Rates<L> shift_rates(const Rates<L>& at, const Vec3<L>& r) {
   const Vec3<L> u = cross(at.w, r);
   return {at.v + u, at.w, at.a + cross(at.b, r) + cross(at.w, u), at.b};
 }
 
-// The velocity of a frame with origin p, and its acceleration when all joint accelerations are
-// zero: the forward pass of the recursive Newton-Euler method without its q̈ terms (Wampler 1986,
-// eq. 51).
+// The velocity of a frame with origin p, and its acceleration at zero joint accelerations: the
+// forward pass of the recursive Newton-Euler method without its q̈ terms (Wampler 1986, eq. 51).
 template <class L, class T>
 SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
                              const Pose<L>* joint_poses, const Vec3<L>& p, const L* qd) {

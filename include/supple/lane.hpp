@@ -1,46 +1,46 @@
-// What a lane is: a number on which every formula of the kernel runs.
+// Lanes: the number type on which every formula of the kernel runs.
 //
 // A lane is a plain `double` or `float` (one problem, or one CUDA thread), or a `Pack<T, W>` of W
-// of them (W problems side by side in SIMD registers). All three share one interface:
+// of them (W problems side by side in SIMD registers). All of them share one interface:
 //
 //     + - * /   < <= > >= ==   fma(a, b, c)   sqrt  abs  min  max  copysign
 //     select(mask, a, b)   any(mask)   all(mask)   get(a, i)   set(a, i, x)
 //     scalar_t<L>   mask_t<L>   width<L>
 //
-// All knowledge of the machine is in this file: no other header has an #if. Compile with
-// -ffp-contract=off: products are fused only where the kernel says fma, so that a lane of a pack
-// gives the same bits as a lone scalar on the same instruction set.
+// All machine-specific code is in this file: no other header has an #if. Compile with
+// -ffp-contract=off: products are fused only where the kernel calls fma, so that a lane of a pack
+// gives the same bits as a scalar on the same instruction set.
 //
 // Accuracy: + - * / sqrt are correctly rounded. fma is fused where the target has the instruction
-// (AVX2+FMA, AVX-512, NEON, CUDA) and a product and a sum, each rounded, on baseline x86-64.
+// (AVX2+FMA, AVX-512, NEON, CUDA), and a product and a sum, each rounded, on baseline x86-64.
 #pragma once
 
 // A kernel header may be compiled for several instruction sets into one binary. The inline
-// namespace keeps their symbols apart; the linker would otherwise keep one copy, of any of them.
+// namespace keeps their symbols distinct; otherwise the linker would keep one copy, of any of them.
 #ifndef SUPPLE_ISA
 #define SUPPLE_ISA portable
 #endif
 
 #if defined(__CUDACC__)
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
-// (static: in files that are linked, one of each that is not would be compiled for other files)
+// Static: otherwise files that are linked would each compile a copy for the others.
 #define SUPPLE_FN static __host__ __device__ inline
 #define SUPPLE_NOINLINE_HOST static __host__ __device__ inline
 #define SUPPLE_NOINLINE_DEVICE static __host__ __device__ __noinline__
-// A loop that is unrolled on a GPU however long it gets, if its length is known when compiling: an
-// array stays in registers only if all its indices are known.
+// Unrolls a loop of constant length on a GPU however long it is: an array stays in registers only
+// if all its indices are known at compile time.
 #define SUPPLE_UNROLL _Pragma("unroll")
 #else
 #define SUPPLE_UNROLL
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
-// Never inlined on a CPU: a loop that needs all the registers for its constants.
+// Not inlined on a CPU: a loop that needs all registers for its constants.
 #define SUPPLE_NOINLINE_HOST __attribute__((noinline))
-// Never inlined on a GPU, where everything else is: it would be compiled again for every use.
+// Not inlined on a GPU, where everything else is: it would be compiled again for every use.
 #define SUPPLE_NOINLINE_DEVICE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__
-// A short loop of known length that is straight code on a CPU. (A GPU's compiler sees to that.)
+// Unrolls a short loop of constant length on a CPU. (The compiler of a GPU does so by itself.)
 #if defined(__CUDACC__)
 #define SUPPLE_UNROLL_HOST
 #elif defined(__clang__)
@@ -136,8 +136,8 @@ SUPPLE_INLINE double from_bits(Number<double>::Bits a) { return __builtin_bit_ca
 SUPPLE_INLINE float from_bits(Number<float>::Bits a) { return __builtin_bit_cast(float, a); }
 #endif
 
-// The library's own sine and cosine: used on CUDA, and on a CPU only for arguments too large for
-// the kernel's range reduction.
+// The sine and cosine of the C library: used on CUDA, and on a CPU only for arguments that are too
+// large for the range reduction of the kernel.
 #if defined(__CUDA_ARCH__)
 inline constexpr bool native_elementary = true;
 SUPPLE_INLINE void native_sincos(double x, double& s, double& c) { ::sincos(x, &s, &c); }
@@ -184,8 +184,8 @@ SUPPLE_INLINE double power_of_two(double a) {
 }
 SUPPLE_INLINE float power_of_two(float a) { return from_bits(bits(a) & Number<float>::exponent); }
 
-// (s, c) = sine and cosine of r -> of r + k pi/2, with k the integer in the low bits of `magic_k`,
-// the number round_magic + k.
+// Turns (s, c) = (sin r, cos r) into the sine and cosine of r + k pi/2, where k is the integer in
+// the low bits of `magic_k` = round_magic + k.
 template <class T>
 SUPPLE_INLINE void rotate_by_quadrants(T magic_k, T& s, T& c) {
   using Bits = typename Number<T>::Bits;
@@ -248,7 +248,7 @@ SUPPLE_REGISTER(Float4, float, 16, float32x4_t, vsqrtq_f32, SUPPLE_FUSED_F32)
 #undef SUPPLE_FUSED_F32
 #endif
 #if defined(__AVX512F__)
-// (the plain 512-bit square roots trip -Wuninitialized inside GCC 12's own headers)
+// The unmasked 512-bit square roots trigger -Wuninitialized inside the headers of GCC 12.
 #define SUPPLE_SQRT_F64(a) _mm512_maskz_sqrt_pd(0xff, a)
 #define SUPPLE_SQRT_F32(a) _mm512_maskz_sqrt_ps(0xffff, a)
 SUPPLE_REGISTER(Double8, double, 64, __m512d, SUPPLE_SQRT_F64, _mm512_fmadd_pd)
@@ -283,9 +283,9 @@ struct Register {
   Vector v;
 
   Register() = default;
-  // Broadcast. x - 0 is x, for -0 and infinities too.
+  // Broadcast. x - 0 is x, also for -0 and infinities.
   SUPPLE_INLINE Register(T x) : v(x - Vector{}) {}
-  // (no constructor: GCC takes a vector of T for a T while T is unknown)
+  // Not a constructor: GCC confuses a vector of T with a T while T is a template parameter.
   static SUPPLE_INLINE Register of(Vector x) {
     Register made;
     made.v = x;
@@ -339,8 +339,8 @@ struct Lane<Register<T, W>> {
   static constexpr int width = W;
 };
 
-// Two lanes types side by side: a pack wider than a register. The halves are independent work,
-// which hides the latency of one register.
+// Two lanes side by side: a pack wider than a register. The halves are independent, which hides the
+// latency of one register.
 template <class H>
 struct Pair {
   using T = typename Lane<H>::Scalar;
@@ -418,11 +418,11 @@ struct PackOf<T, W, false> {
   using Type = Pair<typename PackOf<T, W / 2>::Type>;
 };
 
-// W numbers side by side, in one register or several.
+// W numbers side by side, in one or several registers.
 template <class T, int W>
 using Pack = typename PackOf<T, W>::Type;
 
-// What a lone number's kinematics can do several of at a time.
+// A pack for independent work on a single configuration, such as the sines of its joints.
 template <class T>
 using Unrolled = Pack<T, 8>;
 

@@ -1,4 +1,4 @@
-// Joint limits: where the speeds of the next step may be, and simple ways to stay there.
+// Joint limits: the admissible speeds of the next step, and simple ways to stay within them.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -6,7 +6,7 @@
 
 namespace supple {
 
-// What a joint may do. Infinite where it is free.
+// Limits of one joint; infinite where there is none.
 template <class T>
 struct JointLimit {
   T lower, upper;  // [rad or m]
@@ -18,40 +18,41 @@ struct JointLimit {
 
 namespace supple::inline SUPPLE_ISA {
 
-// The largest whole number that is not above a, where it is exact (below 2^51; in float 2^22).
+// floor(a), where that is exact (|a| below 2^51; in float 2^22).
 template <class L>
 SUPPLE_INLINE L floor_small(const L& a) {
   const L magic(Number<scalar_t<L>>::round_magic), nearest = (a + magic) - magic;
   return select(nearest > a, nearest - L(1), nearest);
 }
 
-// The largest speed from which a joint that slows down by `brake` = a dt in every step comes to
-// rest within `room` >= 0, this step included: with k steps of braking to come it travels
-// dt ((k + 1) v - brake k (k + 1)/2). `span` is the time that takes, (k + 1) dt: each unit of speed
-// more would take it that much farther.
+// The largest speed from which a joint that slows down by `brake` = a dt in every step stops within
+// `room` >= 0, this step included: with k more steps of braking it travels
+// dt ((k + 1) v - brake k (k + 1)/2). `span` is the time this takes, (k + 1) dt, which is also the
+// distance travelled per unit of additional speed.
 template <class L>
 SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& span) {
   using T = scalar_t<L>;
   const L steps = room / (brake * dt);
-  // the largest k with k (k + 1)/2 <= steps; where rounding takes one too many or too few the two
-  // formulas meet, so it does not matter
+  // the largest k with k (k + 1)/2 <= steps; an error of one by rounding is harmless because the
+  // two formulas agree there
   const L k = floor_small((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
   span = (k + L(T(1))) * dt;
   return room / span + brake * k * L(T(0.5));
 }
 
 // The same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
-// after this one, and the last of them repeats. A step of length h lets the speed be a h higher
-// and costs a h times the time until that step begins. Speeds above `most` are not told apart.
+// after this one, and the last of them repeats. A step of length h allows a speed that is higher by
+// a h, and costs a h times the time until that step begins. Speeds above `max_speed` are not
+// distinguished.
 template <class L, class T>
 SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
-                          int count, const L& most, L& span) {
+                          int count, const L& max_speed, L& span) {
   L left = room, speed(0);
   mask_t<L> open = L(0) == L(0);
   span = dt;
   for (int i = 0; i + 1 < count; ++i) {
     const L h(later[i]), more = acceleration * h, cost = more * span;
-    open = open & (left > cost) & (speed < most);
+    open = open & (left > cost) & (speed < max_speed);
     if (!any(open)) return speed + left / span;
     left = select(open, left - cost, left);
     speed = select(open, speed + more, speed);
@@ -67,37 +68,37 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
   return speed + left / span + acceleration * h * k * (k + one) * half / (r + k);
 }
 
-// How far rounding may take a joint that brakes for its limit past it, relative to its position: in
-// double the accumulated error of nonzero thousand steps of a control loop, where `act` puts the
-// joint back at the limit; in float that of one step.
+// Tolerance on the position at which a braking joint passes its limit by rounding, relative to its
+// position: in double the accumulated error of some thousand steps of a control loop, where
+// `advance` puts the joint back at the limit; in float that of one step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
-// Where the speed of one joint may be in the next step of length dt [s], given where it is and how
-// fast it went; `later` (count) are the lengths of the steps after it, of which the last repeats;
+// The admissible speeds of one joint in the next step of length dt [s], given its position and its
+// current speed; `later` (count) are the lengths of the steps after it, of which the last repeats;
 // all are dt if there are none.
 //
 // A joint that can stop inside its range by slowing down by at most a dt in each step keeps all
 // limits, and still can after the step. A joint outside its range turns round at full acceleration
-// and comes back as fast as it can without having to stop harder at the other end. A joint that
-// cannot stop in time, or is faster than its limit, is stopped nevertheless: position and speed
-// hold, the acceleration gives way.
+// and returns as fast as it can without having to brake harder at the other end. A joint that
+// cannot stop in time, or exceeds its speed limit, is stopped nevertheless: the limits on position
+// and speed have precedence over that on acceleration.
 template <class L, class T>
 SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed, const L& dt,
                          L& low, L& high, const T* later = nullptr, int count = 0) {
-  const L most(limit.speed), zero(0);
+  const L max_speed(limit.speed), zero(0);
   const L above = L(limit.upper) - q, below = q - L(limit.lower);
-  const L to_upper = above / dt, to_lower = below / dt;  // the speeds that end there
+  const L to_upper = above / dt, to_lower = below / dt;  // the speeds that end at the limits
   const bool brakes = limit.acceleration < Number<T>::huge;
   L up = max(to_upper, zero), down = max(to_lower, zero), least = speed, greatest = speed;
   if (brakes) {
     const L acceleration(limit.acceleration), brake = acceleration * dt;
     least = speed - brake;
     greatest = speed + brake;
-    // A speed that is too high by no more than rounding is not lowered further.
+    // A speed that is too high by no more than rounding errors is not lowered further.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
-      const L v = count ? braking_speed(room, acceleration, dt, later, count, most, span)
+      const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)
                         : braking_speed(room, brake, dt, span);
       const L slack = L(braking_slack<T>) * (abs(q) + room);
       return select((slowest - v) * span <= slack, max(v, slowest), v);
@@ -105,33 +106,34 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
     if (limit.upper < Number<T>::huge) up = braked(max(above, zero), least);
     if (limit.lower > -Number<T>::huge) down = braked(max(below, zero), -greatest);
   }
-  high = min(most, up);
-  low = -min(most, down);
-  // Outside: back, at once or at full speed, but able to stop before the other end.
+  high = min(max_speed, up);
+  low = -min(max_speed, down);
+  // Outside: return at once or at full speed, but able to stop before the other end.
   const mask_t<L> over = above < zero, under = below < zero;
   if (any(over | under)) {
-    const L back_down = max(max(to_upper, -most), low), back_up = min(min(-to_lower, most), high);
+    const L back_down = max(max(to_upper, -max_speed), low),
+            back_up = min(min(-to_lower, max_speed), high);
     high = select(over, back_down, high);
     low = select(under, back_up, low);
     if (brakes) {
-      high = select(over, min(max(high, least), most), high);
-      low = select(under, max(min(low, greatest), -most), low);
+      high = select(over, min(max(high, least), max_speed), high);
+      low = select(under, max(min(low, greatest), -max_speed), low);
     }
   }
   if (!brakes) return;
-  // The nearest of what positions and speeds allow to what the acceleration does.
+  // The speeds nearest to the acceleration limits that positions and speeds allow.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;
   high = last;
 }
 
-// How far below a bound a length aims that is made to keep it: rounding shall not take it beyond.
+// Factor below 1 for lengths that must keep a bound despite rounding.
 template <class T>
 inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 
-// Scales x as a whole so that it lies in the box, where the box holds zero, and is no longer than
-// `bound`; entries whose box does not hold zero (a joint that must come back) are put into it.
-// Keeps the direction of motion. `active_set` tells which entries it was that needed it.
+// Scales x as a whole so that it lies in the box, where the box contains zero, and is no longer
+// than `bound`; entries whose box does not contain zero (a joint that must return) are clamped to
+// it. Keeps the direction of motion. `active_set` marks the entries that required it.
 template <class L>
 SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x,
                               L* active_set) {
@@ -154,8 +156,8 @@ SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound
   }
 }
 
-// x, in the box, -> the point between it and the point p of the box nearest to zero that is no
-// longer than `bound`: ‖p + t (x - p)‖ = bound.
+// Moves x, in the box, towards p, the point of the box nearest to zero, until it is no longer than
+// `bound`: ‖p + t (x - p)‖ = bound.
 template <class L>
 SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound, L* x) {
   L pp(0), pd(0), dd(0);
@@ -165,7 +167,7 @@ SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound
   }
   const mask_t<L> far = pp + pd + pd + dd > bound * bound;
   if (!any(far)) return;
-  // dd t² + 2 pd t = room, where pd >= 0: p is the nearest point
+  // dd t² + 2 pd t = room, where pd >= 0 because p is the nearest point
   const L room = max(bound * bound - pp, L(0)), half = max(pd, L(0));
   const L t = room / (half + sqrt(fma(half, half, dd * room)));
   const L part = select(far & (room > L(0)), t * L(just_below<scalar_t<L>>), L(0));

@@ -1,15 +1,15 @@
 // Small dense linear algebra on lanes: Cholesky, Householder QR, one-sided Jacobi SVD.
 //
-// A matrix is a row-major array of lanes, a[i * columns + j]; every lane holds a matrix of its own.
-// Sizes are `int`, or `Fixed<6>` where they are known when compiling, which unrolls the loops.
+// A matrix is a row-major array of lanes, a[i * columns + j]; every lane holds its own matrix.
+// Sizes are `int`, or `Fixed<6>` where they are known at compile time, which unrolls the loops.
 //
 // Range: QR and SVD first scale by a power of two, so that no square overflows in up to 2^16
-// entries. What is shorter than 1e-304 of the largest entry (1e-34 in float) is zero. Results that
-// are too large for a number are infinite, as sigma of a matrix full of the largest one. Cholesky
+// entries. Entries below 1e-304 of the largest one (1e-34 in float) count as zero. Results beyond
+// the number range are infinite, such as sigma of a matrix full of the largest number. Cholesky
 // never squares an entry.
 //
-// Lanes do not see each other: a lane that has converged is left untouched while its neighbours go
-// on, so its bits do not depend on them.
+// Lanes are independent: a lane that has converged is not changed while others continue, so its
+// bits do not depend on them.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -29,8 +29,8 @@ SUPPLE_INLINE L dot(int n, const L* a, const L* b) {
   return sum;
 }
 
-// The lower triangle of A A^T, A m x n. Four dot products at a time: one alone waits for each of
-// its sums.
+// The lower triangle of A A^T, A m x n. Four dot products at a time: each alone would wait for the
+// latency of its sums.
 template <class L>
 SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
   for (int i = 0; i < m; ++i) {
@@ -49,7 +49,7 @@ SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT
   }
 }
 
-// The same of a size that is known.
+// The same for a size known at compile time.
 template <class L, int M, int N>
 SUPPLE_FN void gram(Fixed<M>, Fixed<N>, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
   SUPPLE_UNROLL_HOST for (int i = 0; i < M; ++i) {
@@ -71,7 +71,7 @@ SUPPLE_FN L scale_to_range(int count, L* a) {
   L largest(0);
   for (int i = 0; i < count; ++i) largest = max(largest, abs(a[i]));
   const L power = max(power_of_two(largest), L(N::tiny));
-  // The factor is capped at the largest power of two; what is tiny then ends below the target.
+  // The factor is at most the largest power of two; a tiny matrix then stays below the target.
   const L factor = select(largest > L(0), min(L(N::scale_target) / power, L(N::huge)), L(1));
   for (int i = 0; i < count; ++i) a[i] = a[i] * factor;
   return L(1) / factor;
@@ -82,8 +82,8 @@ SUPPLE_FN L scale_to_range(int count, L* a) {
 // A = C C^T of a symmetric positive semidefinite A (n x n; the lower triangle is read and
 // replaced). A pivot that is zero to working precision, relative to its own diagonal entry, gives a
 // zero column instead of a division by zero; C C^T is then A to the square root of working
-// precision (to working precision if A has lost rank exactly). Returns where all pivots were
-// positive: A has full rank, or has lost it by less than rounding errors show.
+// precision (to working precision if the rank is lost exactly). Returns where all pivots were
+// positive: A has full rank, or lacks it by less than the rounding errors.
 template <class L, class N>
 SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
   using T = scalar_t<L>;
@@ -107,7 +107,7 @@ SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
 }
 
 // x <- A^-1 x with the factor of `cholesky`. Components of a zero pivot are zero: for a consistent
-// right-hand side x solves A x = b also where A has lost rank.
+// right-hand side x solves A x = b also where A is rank deficient.
 template <class L, class N>
 SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRICT x) {
   for (int i = 0; i < n; ++i) {
@@ -125,9 +125,9 @@ SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRIC
 }
 
 // x <- A^-1 x of a symmetric A (n x n; the lower triangle is read, all of it is overwritten), by A
-// = L D L^T: without square roots, and with one division a column, sooner than `cholesky` and
-// `cholesky_solve`. Each column changes all that are behind it at once, so that the next pivot
-// waits for as little as it can. What is taken for the inverse of pivot k is inverse_of(k, pivot).
+// = L D L^T: faster than `cholesky` and `cholesky_solve`, without square roots and with one
+// division per column. Each column updates all columns behind it at once, so that the next pivot
+// waits as little as possible. inverse_of(k, pivot) is used as the inverse of pivot k.
 template <class L, class N, class Invert>
 SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert&& inverse_of) {
   const int n = size;
@@ -152,8 +152,8 @@ SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert
   }
 }
 
-// The same of a positive semidefinite A. Pivots that are zero to working precision as in
-// `cholesky`; `floor` (n,) is what counts as that.
+// The same for a positive semidefinite A, with pivots that are zero to working precision treated as
+// in `cholesky`; `floor` (n,) is scratch memory for their thresholds.
 template <class L, class N>
 SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
                          L* SUPPLE_RESTRICT floor) {
@@ -168,7 +168,7 @@ SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
   });
 }
 
-// The same of a convex A near it: pivots are turned positive, and are at least `floor` > 0.
+// The same for a nearby positive definite A: pivots become positive, and at least `floor` > 0.
 template <class L, class N>
 SUPPLE_FN void convex_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, const L& floor) {
   ldl_by(size, a, x, [&](int, const L& pivot) { return L(1) / max(abs(pivot), floor); });
@@ -187,9 +187,9 @@ SUPPLE_NOINLINE_DEVICE void qr(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRIC
     L below(0);
     for (int i = j + 1; i < m; ++i) below = fma(a[i * n + j], a[i * n + j], below);
     const L head = a[j * n + j];
-    // A sum of squares below the normal range has lost digits, and with them H its orthogonality.
+    // A sum of squares below the normal range has lost digits, and H would not be orthogonal.
     const mask_t<L> reflect = below >= L(Number<scalar_t<L>>::tiny);
-    // The new diagonal entry has the sign opposite to the head's: head - diagonal does not cancel.
+    // The new diagonal entry has the opposite sign of the head: head - diagonal does not cancel.
     const L norm = sqrt(fma(head, head, below));
     const L diagonal = select(reflect, -copysign(norm, head), head);
     const L safe = select(reflect, head - diagonal, L(1));
@@ -232,9 +232,9 @@ SUPPLE_FN void qr_times(M m, N n, const L* a, const L* tau, L* b) {
   for (int j = (m < n ? int(m) : int(n)) - 1; j >= 0; --j) apply_reflector(m, n, a, tau, j, b);
 }
 
-// The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, x is
-// its first n entries. Where R has a zero on its diagonal that component of x is zero. Returns
-// where all of the diagonal is nonzero.
+// The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, and
+// its first n entries are x. Where R has a zero on its diagonal, that component of x is zero.
+// Returns where the whole diagonal is nonzero.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
   qr_transpose_times(m, n, a, tau, b);
@@ -252,9 +252,9 @@ SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
 
 // ---- one-sided Jacobi SVD ----------------------------------------------------------------------
 
-// Makes a zero or vanished vector of an orthonormal list whole again: vectors[i] (length n, rows of
-// `list`) becomes, where `missing`, a unit vector orthogonal to the others before it. Starts from
-// the coordinate axis farthest from their span, projected twice (once is not enough near the span).
+// Completes an orthonormal basis: vectors[i] (length n, rows of `list`) becomes, where `missing`, a
+// unit vector orthogonal to those before it. Starts from the coordinate axis farthest from their
+// span, projected twice because once is not enough near the span.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L>& missing) {
   L best(-1), pick(0);
@@ -280,9 +280,9 @@ SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L
   }
 }
 
-// One rotation that makes rows x and y (length n) orthogonal and puts the longer first, the same
-// rotation applied to rows p and q (length r); where the rows change places, so do *a and *b.
-// Returns where anything was rotated.
+// A Jacobi rotation that makes rows x and y (length n) orthogonal and puts the longer one first.
+// The same rotation is applied to rows p and q (length r); where the rows are exchanged, so are *a
+// and *b. Returns where anything was rotated.
 template <class L>
 SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
@@ -292,13 +292,13 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
     yy = fma(y[k], y[k], yy);
     xy = fma(x[k], y[k], xy);
   }
-  // Orthogonal to working precision: what error_along is the rounding of a sum of n products.
+  // Orthogonal to working precision: the rest is the rounding error of a sum of n products.
   const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
   const mask_t<L> skew = abs(xy) > L(tolerance) * sqrt(xx) * sqrt(yy);
   const mask_t<L> turn = skew | (yy > xx);
   if (!any(turn)) return turn;
-  // tan(2 angle) = 2 xy / (xx - yy), of which the smaller root; a quarter turn more if y is longer.
-  // Divided by the larger of the two numbers, so that no square leaves the number range.
+  // tan(2 angle) = 2 xy / (xx - yy), the smaller root; a quarter turn more if y is longer. Divided
+  // by the larger of the two numbers, so that no square leaves the number range.
   const L half = (xx - yy) * L(T(0.5));
   const L big = max(abs(half), abs(xy));
   const L safe = select(big > L(0), big, L(1));
@@ -307,7 +307,7 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   const L t = select(skew, select(half < L(0), -g, g) / select(skew, reach, L(1)), L(0));
   const L cosine = L(1) / sqrt(fma(t, t, L(1)));
   const L sine = cosine * t;
-  // Longer first: where y was the longer one, (x, y) -> (y', -x').
+  // Longer first: where y was longer, (x, y) -> (y', -x').
   const mask_t<L> exchange = yy > xx;
   const L c = select(turn, select(exchange, -sine, cosine), L(1));
   const L s = select(turn, select(exchange, cosine, sine), L(0));
@@ -327,16 +327,16 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   return turn;
 }
 
-// Where a row is zero for its squared length: below this the squares have lost digits.
+// Where a row counts as zero: below this squared length the squares have lost digits.
 template <class L>
 SUPPLE_INLINE mask_t<L> is_null(const L& square) {
   return square <= L(4 * Number<scalar_t<L>>::tiny);
 }
 
-// Zeroes null rows, and each row that a sweep has left shorter than the rounding errors of what it
-// was. Such a row lies in the span of the others (a column is zero, or two are alike): it would
-// shrink in every sweep and never turn orthogonal. `squares` (k) keeps the squared lengths between
-// the sweeps.
+// Sets null rows to zero, and every row that a sweep has left shorter than the rounding errors of
+// its previous value. Such a row lies in the span of the others (a column is zero, or two are
+// equal): it would shrink in every sweep and never become orthogonal. `squares` (k) keeps the
+// squared lengths between sweeps.
 template <class L>
 SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
   using T = scalar_t<L>;
@@ -350,10 +350,10 @@ SUPPLE_INLINE void drop_vanished(int k, int n, L* rows, L* squares) {
   }
 }
 
-// The SVD of k rows of length n >= k. On return rows is V^T (k x n, orthonormal rows), sigma (k) is
-// sorted downwards and nonnegative, and turned is U^T (k x k, orthogonal): rows_in = U diag(sigma)
-// V^T. With turned = nullptr only sigma is wanted and rows is left as working space. Rows of V^T
-// whose sigma is zero are zero unless they are wanted `whole`.
+// The SVD of k rows of length n >= k. On return `rows` is V^T (k x n, orthonormal rows), sigma (k)
+// is nonnegative and descending, and `turned` is U^T (k x k, orthogonal): rows_in = U diag(sigma)
+// V^T. With turned = nullptr only sigma is computed and `rows` is scratch memory. Rows of V^T whose
+// sigma is zero are zero unless `whole`, which completes the basis.
 template <class L, class K, class N>
 SUPPLE_FN void svd_rows_inline(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT sigma,
                                L* SUPPLE_RESTRICT turned, bool whole) {
@@ -382,7 +382,7 @@ SUPPLE_FN void svd_rows_inline(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_REST
     const L norm = select(missing, L(0), sqrt(square));
     sigma[i] = norm * unscale;
     if (!turned) continue;
-    // A null row has no direction: any orthogonal one will do.
+    // A null row has no direction: any orthogonal one is valid.
     const L inverse = select(missing, L(0), L(1) / select(missing, L(1), norm));
     for (int c = 0; c < n; ++c) rows[i * n + c] = rows[i * n + c] * inverse;
     if (whole && any(missing)) complete_basis(i, n, rows, missing);
@@ -400,8 +400,8 @@ SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT si
   svd_rows_inline(k, n, rows, sigma, turned, whole);
 }
 
-// A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, downwards), v (n x
-// k), with orthonormal columns at any rank. `work` has m * n lanes; a is left alone.
+// A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, descending), v (n
+// x k), with orthonormal columns at any rank. `work` has m * n lanes; a is not changed.
 template <class L, class M, class N>
 SUPPLE_FN void svd(M m, N n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT u,
                    L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT v, L* SUPPLE_RESTRICT work) {
@@ -426,7 +426,8 @@ SUPPLE_FN void svd(M m, N n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT u,
   }
 }
 
-// Singular values alone, downwards: sigma has min(m, n) entries; a is overwritten, work has m * n.
+// Singular values alone, descending: sigma has min(m, n) entries; a is overwritten, work has m * n
+// lanes.
 template <class L, class M, class N>
 SUPPLE_FN void singular_values(M m, N n, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT sigma,
                                L* SUPPLE_RESTRICT work) {

@@ -1,14 +1,14 @@
-// The optimally damped step without singular values: the least λ² with ‖q̇‖ <= bound, and q̇.
+// The optimally damped step without singular values: the smallest λ² with ‖q̇‖ <= bound, and q̇.
 //
-// J is brought to lower bidiagonal form, J = U B Vᵀ, by Householder reflectors of which the first
-// turns e to the first axis (Golub & Kahan; the start is that of LSQR, Paige & Saunders 1982). With
-// f = ±‖e‖ that leaves  q̇ = V y,  (BᵀB + λ²) y = f α₀ e₁,  and y has a closed form in the minors of
-// BᵀB + λ². They obey recurrences of products and sums of positive numbers: nothing cancels, y has
-// small relative errors entry by entry and J's condition number is never squared. One evaluation of
-// φ(λ²) = ‖y‖ and of its slope costs O(m), two divisions and a root.
+// Householder reflectors bring J to lower bidiagonal form, J = U B Vᵀ; the first of them maps e to
+// the first axis (Golub & Kahan; the start is that of LSQR, Paige & Saunders 1982). With f = ±‖e‖
+// this leaves  q̇ = V y,  (BᵀB + λ²) y = f α₀ e₁,  and y has a closed form in the minors of BᵀB +
+// λ². They obey recurrences of products and sums of positive numbers: nothing cancels, y has small
+// relative errors entry by entry, and the condition number of J is never squared. One evaluation of
+// φ(λ²) = ‖y‖ and of its slope costs O(m), two divisions and a square root.
 //
 // The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), which is
-// concave and rises: from either side of the root it lands at or below it, then climbs.
+// concave and increasing: from either side it lands at or below the root, then approaches it.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// f(0), f(1), ... f(n - 1), the index known when compiling where n is.
+// Calls f(0), f(1), ... f(n - 1), with constant indices where n is a compile-time constant.
 template <class F>
 SUPPLE_INLINE void each(int n, const F& f) {
   for (int i = 0; i < n; ++i) f(i);
@@ -30,7 +30,7 @@ SUPPLE_INLINE void each(Fixed<N> n, const F& f) {
   }
 }
 
-// H = I - tau v vᵀ with H x = (result, 0, ..): v takes the place of x. Where x is zero, so is tau.
+// A reflector H = I - tau v vᵀ with H x = (result, 0, ..): v replaces x. Where x = 0, tau = 0.
 template <class L>
 SUPPLE_INLINE L make_householder(int count, int stride, L* x, L& tau) {
   L sum = x[0] * x[0];
@@ -52,16 +52,16 @@ SUPPLE_INLINE void apply_householder(int count, const L* SUPPLE_RESTRICT v, int 
   for (int i = 0; i < count; ++i) to[i * stride] = fma(-along, v[i * v_stride], x[i * stride]);
 }
 
-// J = U B Vᵀ being made: B has alpha (m) on its diagonal and beta (m) below it, V is left in `a`
-// (m x n), the reflector of row i from its diagonal on, and tau (m).
+// The reduction J = U B Vᵀ: B has alpha (m) on its diagonal and beta (m) below it. V is stored in
+// `a` (m x n), the reflector of row i from the diagonal on, and in tau (m).
 template <class L, class M, class N>
 struct Reduction {
   M m;
   N n;
   L *a, *alpha, *beta, *tau;
 
-  // Clears row i right of the diagonal, then column i two below it. (No lambda: NVRTC takes none
-  // whose parameter is a template's.)
+  // Eliminates row i right of the diagonal, then column i below the subdiagonal. (Not a lambda:
+  // NVRTC rejects one with a template parameter.)
   template <class I>
   SUPPLE_INLINE void operator()(I i) const {
     L* const v = a + i * n + i;
@@ -85,7 +85,7 @@ struct Reduction {
   }
 };
 
-// y <- V y (n), its reflectors from the last to the first.
+// y <- V y (n), with the reflectors from the last to the first.
 template <class L, class M, class N>
 struct Expansion {
   M m;
@@ -118,7 +118,7 @@ struct Secular {
 template <class L, class M>
 SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* c, const L& x, L* y,
                                  L* leading) {
-  // (y[i] holds Pᵢ₊₁ until P₀ is known)
+  // y[i] holds Pᵢ₊₁ until P₀ is known
   L P(1), Q(0), inner(1), outer(1);
   for (int i = m - 1; i >= 0; --i) {
     y[i] = P;
@@ -145,26 +145,26 @@ SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* 
   return result;
 }
 
-// Lanes of working memory that `optimal_step` needs.
+// Lanes of scratch memory that `optimal_step` needs.
 SUPPLE_FN constexpr int optimal_scratch(int m, int n) { return m * n + 9 * m; }
 
-// q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the least λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The search
-// starts from `start`, a λ² (of the step before, say; 0 if there is none), and ends at the same
-// root from any. Returns where the result holds: not where m > n, J has lost rank or nearly (the
-// answer then depends on which singular values count as zero) or where numbers leave their range.
-// There dq and lambda2 are not to be used.
+// q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the smallest λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The iteration
+// starts from `start`, such as the λ² of the previous step or 0, and reaches the same root from
+// any. Returns the lanes where dq and lambda2 are valid: not where m > n, J is rank deficient or
+// nearly so (the result then depends on which singular values count as zero), or numbers leave
+// their range.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
   using T = scalar_t<L>;
   constexpr int max_iterations = 60;
   constexpr T epsilon = Number<T>::epsilon;
-  // As in optimal_lambda2: ends a little under the bound, aims a little lower.
+  // As in optimal_lambda2: ends slightly below the bound, aims slightly lower.
   constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
-  // Norms between these have squares with all their digits.
+  // Squares of norms in this range keep all their digits.
   constexpr T shortest = T(sizeof(T) == 8 ? 0x1p-400 : 0x1p-32);
   constexpr T longest = T(sizeof(T) == 8 ? 0x1p400 : 0x1p56);
-  // A determinant of which quotients keep their digits; a condition far from where rank is lost.
+  // Smallest determinant whose quotients keep their digits; largest accepted condition number.
   constexpr T least = T(sizeof(T) == 8 ? 0x1p-700 : 0x1p-90);
   constexpr T condition = 1 / (256 * epsilon);
   if (int(m) > int(n)) return L(0) != L(0);
@@ -201,7 +201,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   Secular<L> at = secular(m, alpha2, beta2, c, L(0), y, leading);
   valid =
       valid & (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
-  // Newton's step and Jensen's inequality from below; Cauchy's from above.
+  // Newton's step and Jensen's inequality bound the root from below, Cauchy's from above.
   L length = sqrt(at.square), found(0), count(0), unit2 = unit * unit;
   mask_t<L> open = valid & (length > L(end));
   if (any(open)) {
@@ -211,7 +211,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
     const L above = abs(c[0]);
     L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
     found = select(open, max(lower, min(start * (shrink * shrink), above)), L(0));
-    // Where λ² is far above all of B, minors might overflow: it is the unit then.
+    // Where λ² is far above all of B, minors might overflow: rescale by λ².
     const mask_t<L> far = open & (above > L(64));
     if (any(far)) {
       const L less = select(far, L(1) / power_of_two(above), L(1));
@@ -230,7 +230,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
       at = secular(m, alpha2, beta2, c, found, y, leading);
       length = sqrt(at.square);
       const mask_t<L> under = length > L(end);
-      // A start beyond the root is left once, downwards.
+      // A start above the root is corrected once, downwards.
       open = open & (k == 1 ? under | ((length < L(low)) & (found > lower)) : under);
       if (!any(open)) break;
       found = select(open, max(found + newton(), lower), found);
@@ -250,7 +250,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   return valid;
 }
 
-// The same with the usual shapes known when compiling, which changes no bit of the result.
+// The same, with common sizes as compile-time constants, which changes no bit of the result.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
                                                        const L& bound, const L& start, L* dq,

@@ -1,10 +1,11 @@
-// Using the freedom that a task leaves: (J, e, v) -> q̇, and several tasks in order of priority.
+// Redundancy: (J, e, v) -> q̇ with a secondary velocity v in the null space, and task priorities.
 //
-// v = -gain ∇h (n) is what a criterion asks for, computed elsewhere. The twins in Python,
-// src/supple/motion/redundancy/, read like the papers and cite them;
-// tests/kernel/test_redundancy_lanes.py ties the two together.
+// v = -gain ∇h (n) is the descent direction of a criterion, computed elsewhere. The Python
+// counterparts, src/supple/motion/redundancy/ and priority.py, follow the papers and cite them;
+// tests/kernel/test_redundancy_lanes.py compares the two.
 #pragma once
 
+#include "supple/arena.hpp"
 #include "supple/damping.hpp"
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
@@ -13,7 +14,7 @@
 namespace supple {
 
 enum class Secondary : int {
-  null_space,            // any step, and v in the null space of J
+  null_space,            // any step, plus v projected into the null space of J
   projection,            // J*e + (I - J*J) v, damped by the step's rule
   weighted_projection,   // J*e + α1²/λ² (I - J*J) v, damped by the step's rule and at least by α1²
   total_speed,           // likewise, α1² <= λ² such that ‖q̇‖ <= max_speed
@@ -25,20 +26,21 @@ struct Redundancy {
   Secondary form;
   T alpha1;
   T max_speed;
-  Step<T> step;  // of null_space; of the projections its damping rule
+  Step<T> step;  // for null_space; the projections use its damping rule
 };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of working memory that `secondary` needs, and `priority` for m rows in all.
+// Lanes of scratch memory that `redundant_step` needs, and `priority_step` for m rows in all.
 SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
   return step_scratch(m, n) + (m + n) * (m + n + 8);
 }
 
-// x <- what is left of it beside `count` orthonormal rows, nonzero of which may be zero; twice, for
-// what rounding has left the first time. `along` (count), if given, adds up what was taken away.
+// Projects x onto the complement of `count` orthonormal rows, some of which may be zero; twice, to
+// remove the rounding errors of the first projection. `along` (count), if not null, receives the
+// components that were removed.
 template <class L>
 SUPPLE_FN void project_out(int count, int n, const L* rows, L* x, L* along = nullptr) {
   for (int i = 0; along && i < count; ++i) along[i] = L(0);
@@ -51,20 +53,20 @@ SUPPLE_FN void project_out(int count, int n, const L* rows, L* x, L* along = nul
   }
 }
 
-// v in the axes of J's decomposition: q̇ = Σ cᵢ vᵢ + share free.
+// J, e and v in the singular directions of J: q̇ = Σ cᵢ vᵢ + share free.
 template <class L>
 struct Decomposition {
-  int count;           // of singular values: min(m, n)
-  const L* sigma;      // (count,), zero where it is zero to working precision
+  int count;           // number of singular values: min(m, n)
+  const L* sigma;      // (count,), zero below the rank threshold
   const L* gamma;      // (count,): uᵢᵀe
   const L* beta;       // (count,): vᵢᵀv, zero where sigma is
-  const L* free;       // (n,): what is left of v in the null space
+  const L* free;       // (n,): the component of v in the null space
   L size;              // ‖free‖
   L* c;                // (count,), the result
-  L *sigmas, *gammas;  // (count + 1,), working memory
+  L *sigmas, *gammas;  // (count + 1,), scratch memory
 };
 
-// c and the share of the damped projections, with λ² given. α1² <= λ²; negative: no weight.
+// c and the share of the damped projections, for a given λ². α1² <= λ²; negative: no weight.
 template <class L>
 SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, const L& weight) {
   const mask_t<L> nonzero = lambda2 > L(0);
@@ -80,9 +82,10 @@ SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, c
   return share;
 }
 
-// c and the share with ‖q̇‖ <= bound, strictly, and λ² (Deo & Walker 1995, section 4.1). As one
-// bounded damped step: with gᵢ = σᵢγᵢ + α1²βᵢ and `least` what λ² is anyway, q̇ has the components
-// g/(σ² + least + x), so the spectrum is √(σ² + least) and g over that, and x the optimal damping.
+// c and the share such that ‖q̇‖ <= bound, strictly, and λ² (Deo & Walker 1995, section 4.1). Solved
+// as a bounded damped step: with gᵢ = σᵢγᵢ + α1²βᵢ and `least` the smallest admissible λ², q̇ has
+// the components g/(σ² + least + x), so the spectrum is √(σ² + least) with components g over that,
+// and x is the optimal damping.
 template <class L>
 SUPPLE_FN L bounded_projection(const Decomposition<L>& split, const L& weight, const L& bound,
                                bool switched, L& lambda2) {
@@ -124,19 +127,17 @@ SUPPLE_FN L bounded_projection(const Decomposition<L>& split, const L& weight, c
   return select(plain, L(1), share);
 }
 
-// One step with a criterion. `before` and `change` are those of a Spectrum. Returns λ².
+// One step with a secondary velocity. `before` and `change` are those of a Spectrum. Returns λ².
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, const L* J,
                                         const L* e, const L* v, const L& before, const L& change,
                                         L* dq, L* scratch) {
   const int k = m < n ? m : n;
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
-  L *u = take(k * m), *right = take(k * n), *sigma = take(k), *gamma = take(k), *beta = take(k);
-  L *free = take(n), *c = take(k), *sigmas = take(k + 1), *gammas = take(k + 1);
+  Arena<L> arena(scratch);
+  L *u = arena.take(k * m), *right = arena.take(k * n), *sigma = arena.take(k),
+    *gamma = arena.take(k), *beta = arena.take(k);
+  L *free = arena.take(n), *c = arena.take(k), *sigmas = arena.take(k + 1),
+    *gammas = arena.take(k + 1);
   thin_svd(m, n, J, u, sigma, right);
   L lambda2(0), share(1);
   for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
@@ -144,7 +145,7 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
     const Spectrum<L> spectrum{k, sigma, gamma, dot(m, e, e), before, change};
     lambda2 = supple::lambda2(how.step.damping, spectrum);
   }
-  // From here on what is zero to working precision is zero, and its direction free.
+  // From here on, singular values below the rank threshold are zero and their directions free.
   const L floor = rank_floor(sigma[0]);
   for (int i = 0; i < k; ++i) {
     const mask_t<L> counts = sigma[i] > floor;
@@ -154,7 +155,7 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
   for (int j = 0; j < n; ++j) free[j] = v[j];
   project_out(k, n, right, free, beta);
   if (how.form == Secondary::null_space) {
-    lambda2 = step(how.step, m, n, J, e, before, change, dq, scratch);
+    lambda2 = step(how.step, m, n, J, e, before, change, dq, arena.rest());
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + free[j];
     return lambda2;
   }
@@ -176,27 +177,24 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
   return lambda2;
 }
 
-// Tasks in order of priority: `rows` says how many rows of J (.. x n) and e each of the levels has,
-// `how` its step. A level moves only in what changes none of those above it: beside an orthonormal
-// basis of all their rows. `before` and `change` are those of the first level; the others have
-// none. `redundancy_scratch` of all rows. Returns the largest λ² of all levels.
+// Tasks in order of priority: `rows` is the number of rows of J (.. x n) and e of each level, `how`
+// its step. A level moves only in directions that change none of the levels above it: orthogonal to
+// a basis of all their rows. `before` and `change` apply to the first level; the others have no
+// memory. `scratch` has the `redundancy_scratch` of all rows. Returns the largest λ² of all levels.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
                                        const L* J, const L* e, const L& before, const L& change,
                                        L* dq, L* scratch) {
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
+  Arena<L> arena(scratch);
   int all = 0, most = 0;
   for (int level = 0; level < levels; ++level) {
     all += rows[level];
     most = rows[level] > most ? rows[level] : most;
   }
   const int widest = most < n ? most : n;
-  L *taken = take(all * n), *left = take(most * n), *u = take(widest * most);
-  L *right = take(widest * n), *sigma = take(widest), *error = take(most), *moved = take(n);
+  L *taken = arena.take(all * n), *left = arena.take(most * n), *u = arena.take(widest * most);
+  L *right = arena.take(widest * n), *sigma = arena.take(widest), *error = arena.take(most),
+    *moved = arena.take(n);
   int count = 0;
   L damping(0);
   for (int j = 0; j < n; ++j) dq[j] = L(0);
@@ -207,7 +205,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       project_out(count, n, taken, left + i * n);
     }
     thin_svd(m, n, left, u, sigma, right);
-    // What projecting has left of a row that is taken is noise, relative to the whole J.
+    // A row that is already taken leaves only noise, relative to the whole J.
     const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
     for (int i = 0; i < m; ++i) error[i] = e[i];
     if (level > 0) {
@@ -225,7 +223,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       }
     }
     const L lambda2 = step(how[level], m, n, left, error, level ? L(-1) : before,
-                           level ? L(0) : change, moved, scratch);
+                           level ? L(0) : change, moved, arena.rest());
     damping = max(damping, lambda2);
     project_out(count, n, taken, moved);
     for (int j = 0; j < n; ++j) dq[j] = dq[j] + moved[j];
@@ -234,7 +232,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       project_out(count, n, taken, row);
       const L size = length(n, row);
-      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else noise after all, or not there
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else only noise, or not present
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;

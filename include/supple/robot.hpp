@@ -1,17 +1,17 @@
-// The flat tree as plain data: what the kernel knows of a robot.
+// The robot as the kernel sees it: a flat kinematic tree in plain data.
 //
 // A `Chain` is the part of a robot that moves a chosen set of frames: its joints, parents first,
-// and the frames. Fixed joints are gone, folded into the constants. Every joint turns about, or
-// slides along, the z axis of its own frame; the frames are turned about that axis so that the
-// constant rotation between most joints is a single twist about x (see docs/kernel.md).
+// and the frames. Fixed joints are folded into the constants. Every joint rotates about, or slides
+// along, the z axis of its own frame; the frames are rotated about that axis so that the constant
+// rotation between most joints is a single twist about x (see docs/kernel.md).
 #pragma once
 
-// (no inline namespace: plain data has one layout on every instruction set)
+// No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
 enum class Motion : int { revolute, prismatic };
 
-// How the constant rotation from the parent's frame to the joint's is stored.
+// How the constant rotation from the parent's frame to the joint's frame is stored.
 enum class Placement : int {
   root,     // the parent is the world: `rotation` and `position` are the joint's pose itself
   twist,    // about x by an angle with cosine rotation[0] and sine rotation[1]
@@ -19,16 +19,17 @@ enum class Placement : int {
 };
 
 // T_parent_joint(q) = (rotation, position) · motion along or about z by  scale * q[coordinate] +
-// offset, turned about z by the phase if it is revolute
+// offset, rotated about z by the phase if the joint is revolute
 template <class T>
 struct Joint {
   int parent;  // index of the parent joint in the chain, -1 for the world
   Motion motion;
   Placement placement;
-  int coordinate;   // index into q
-  bool branches;    // a frame, or a joint that is not the next, sits on it: its whole pose is kept
+  int coordinate;  // index into q
+  bool
+      branches;  // a frame, or a joint that is not the next one, is attached: the full pose is kept
   T scale, offset;  // [rad] or [m]; scale is 1 unless the joint mimics another
-  T phase[2];       // cosine, sine: kept apart from the offset, a sum would round large angles
+  T phase[2];       // cosine, sine: separate from the offset because a sum would round large angles
   T rotation[9];    // columns x, y, z; or cosine, sine of a twist
   T position[3];    // [m] in the parent's frame
 };
@@ -42,7 +43,7 @@ struct Frame {
   T position[3];                   // [m] in the joint's frame
 };
 
-// A joint that moves a frame. `first` is false where another joint before it has the same
+// A joint that moves a frame. `first` is false if an earlier joint of the frame has the same
 // coordinate.
 struct Support {
   int joint;
@@ -55,7 +56,7 @@ struct Chain {
   int joints, frames;
   bool mimics;   // some coordinate moves several joints of the chain
   bool phases;   // some joint has a phase other than zero
-  bool lengths;  // some joint slides, or mimics another: its displacement may be out of bounds
+  bool lengths;  // some joint is prismatic or mimics another: its displacement may be out of bounds
   const Joint<T>* joint;
   const Frame<T>* frame;
   const Support* support;

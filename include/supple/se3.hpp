@@ -61,10 +61,11 @@ SUPPLE_INLINE Rotation<L> times_transpose(const Rotation<L>& A, const Rotation<L
           A * Vec3<L>{B.x.z, B.y.z, B.z.z}};
 }
 
-// The rotation vector: axis times angle, the angle in [0, π]. Of the quaternion's sixteen products
-// (4 q qᵀ, linear in R) the row with the largest diagonal is q up to a factor, without a square
-// root; diagonals add up to 4, so it is never small, however far from a rotation R is. At a half
-// turn the axis is the one whose largest entry (the first of them, if several) is positive.
+// The rotation vector: axis times angle, the angle in [0, π]. Of the sixteen products of the
+// quaternion (4 q qᵀ, linear in R) the row with the largest diagonal entry is q up to a factor,
+// without a square root; the diagonal entries add up to 4, so it is never small, however far R is
+// from a rotation. At a half turn the axis is the one whose largest entry (the first of them, if
+// several) is positive.
 template <class L>
 SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   using T = scalar_t<L>;
@@ -89,7 +90,7 @@ SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   w = abs(w);
   const L square = dot(v, v), size = sqrt(square);
   const mask_t<L> nonzero = square > L(Number<T>::tiny);
-  // angle/|v|, which tends to 2/w where v vanishes (w is the largest there)
+  // angle/|v|, which tends to 2/w as v vanishes (w is the largest entry there)
   const L angle = atan2(size, w) * L(2);
   const L scale = select(nonzero, angle, L(2)) / select(nonzero, size, max(w, one));
   return v * select(behind, -scale, scale);

@@ -1,10 +1,10 @@
-// One step of a control loop: from where the joints are to where they go in the next dt.
+// One step of a control loop: from the current joint positions to those after the next dt.
 //
-//   look     kinematics and tasks: J, and what is desired of J q̇ (of J q̈ in resolved acceleration)
-//   decide   a step: q̇ or q̈ and its damping
-//   act      limits, and the new q
+//   evaluate_tasks   kinematics and tasks: J, and the desired J q̇ (J q̈ in resolved acceleration)
+//   take_step        a step: q̇ or q̈, and its damping
+//   advance          joint limits, and the new q
 //
-// `decide` may also be somebody else's, a user's own step in Python: that is why they are three.
+// They are separate because a user's own step in Python may replace `take_step`.
 #pragma once
 
 #include "supple/box.hpp"
@@ -17,10 +17,10 @@
 namespace supple {
 
 enum class ControlMode : int {
-  step,       // of all rows together
-  secondary,  // the same, and what a criterion asks for
-  priority,   // a step for each task, the most important first
-  filtered,   // numerical filtering, which remembers
+  step,       // one step for all rows
+  secondary,  // the same, plus the secondary velocity of a criterion
+  priority,   // one step for each task, in order of priority
+  filtered,   // numerical filtering, which has memory
 };
 
 template <class T>
@@ -35,43 +35,44 @@ struct Servo {
   Filter<T> filter;            // for filtered
   const JointLimit<T>* limit;  // (n,)
   T bound;                     // on ‖q̇‖
-  bool keep_direction;         // keep the direction of motion at limits
+  bool keep_direction;         // scale the whole step at limits, which keeps its direction
   bool acceleration_level;     // resolved acceleration, else resolved rate
   T dt;                        // [s]
-  T gain;                      // of the error: [1/s], or [1/s²] in resolved acceleration
-  T rate_gain;                 // of the velocity's error in resolved acceleration [1/s]
-  T rest_gain;                 // by which motion that the task does not see dies away there [1/s]
-  const T* later =
-      nullptr;          // (later_count,): lengths of the steps after the next one [s]; the last
-  int later_count = 0;  // repeats. None: all are dt
+  T gain;                      // on the error: [1/s], or [1/s²] in resolved acceleration
+  T rate_gain;                 // on the velocity error in resolved acceleration [1/s]
+  T rest_gain;                 // decay rate of null-space motion in resolved acceleration [1/s]
+  // (later_count,): lengths of the steps after the next one [s], of which the last repeats; if
+  // there are none, all are dt.
+  const T* later = nullptr;
+  int later_count = 0;
 };
 
-// What is desired of the tasks, active_set by active_set; null where nothing is. A target that
-// starts with NaN is none.
+// Targets, velocities and accelerations of all tasks side by side; null if not given. A target
+// whose first value is NaN is not given.
 template <class L>
 struct Command {
   const L *target, *velocity, *acceleration;
 };
 
-// What a control loop remembers, and what it did last.
+// The memory of a control loop, and the result of its last step.
 template <class L>
 struct ServoState {
-  L* q;               // (n,): where the joints are, then where they go
-  L* qd;              // (n,): how fast they went, then how fast they go
+  L* q;               // (n,): joint positions, updated by `advance`
+  L* qd;              // (n,): joint speeds, likewise
   L* J;               // (rows, n), weighted
-  L* desired;         // (rows,): of J q̇ or J q̈, weighted
-  L* e;               // (rows,): the same; in resolved acceleration, beside motion that dies away
+  L* desired;         // (rows,): desired J q̇ or J q̈, weighted
+  L* e;               // (rows,): the same; in resolved acceleration relative to the decaying motion
   L* dq;              // (n,): the step, q̇ or q̈, before limits
-  L* active_set;      // (n,): -1, 0, 1 where a limit acts
-  L* J_before;        // (rows, n), as the rule saw it
-  L* v;               // (n,): what a criterion asks for, given from outside
-  L* u;               // (rows,): the direction that J moves least, for filtering
-  L sigma;            // and its singular value, negative at the start
-  L lambda2;          // of the step
-  L damping_applied;  // inside the limits
+  L* active_set;      // (n,): -1, 0, 1 where a limit is active
+  L* J_before;        // (rows, n), weighted as the damping rule sees it
+  L* v;               // (n,): secondary velocity of a criterion, given from outside
+  L* u;               // (rows,): singular direction of the task, for filtering
+  L sigma;            // its singular value, negative before the first step
+  L lambda2;          // damping of the step
+  L damping_applied;  // damping inside the limits
   L limited;          // 1 if limits changed the step, else 0
-  L before;           // manipulability one step before, negative if there was none
-  bool has_previous;  // J_before is one
+  L before;           // manipulability at the previous step, negative if there was none
+  bool has_previous;  // J_before is valid
 };
 
 }  // namespace supple
@@ -89,9 +90,9 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   return most;
 }
 
-// Kinematics and tasks: state.J, state.desired and state.e of the q and q̇ that are there. In
-// resolved acceleration the step is what comes nearest to -rest_gain q̇, so that motion that the
-// task does not see comes to rest: e is what that leaves to be done.
+// Kinematics and tasks: state.J, state.desired and state.e at the current q and q̇. In resolved
+// acceleration the step minimises its distance to -rest_gain q̇, so that null-space motion decays: e
+// is what remains relative to that.
 template <class L, class T>
 SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
                               ServoState<L>& state, L* scratch) {
@@ -102,7 +103,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   const L *target = command.target, *velocity = command.velocity,
           *acceleration = command.acceleration;
   L *J = state.J, *e = state.desired;
-  // A velocity that is not given is zero, unless accelerations are all there is.
+  // A velocity that is not given is zero, unless only accelerations are given.
   const bool rates = command.velocity || command.target || !command.acceleration;
   for (int k = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
@@ -145,8 +146,8 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   }
 }
 
-// J as the rule of the step sees it, of the first step where there are several: with its weights.
-// Returns how many rows it has.
+// J with the weights of the step, or of the first step where there are several: the J that its
+// damping rule sees. Returns its number of rows.
 template <class L, class T>
 SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
   const int m = servo.mode == ControlMode::priority ? servo.task_rows[0] : servo.rows;
@@ -154,7 +155,7 @@ SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
   return m;
 }
 
-// Whether the step is the minimiser of ‖J q̇ - e‖² + λ²‖q̇‖², for J and e as they are.
+// Whether the step is the minimiser of ‖J q̇ - e‖² + λ²‖q̇‖² for the unweighted J and e.
 template <class T>
 SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
@@ -165,7 +166,7 @@ SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
          !(how.max_error < Number<T>::huge) && !(how.max_angle < Number<T>::huge);
 }
 
-// A step of the kernel's: state.dq and state.lambda2.
+// A step of the kernel: state.dq and state.lambda2.
 template <class L, class T>
 SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -200,12 +201,12 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
   }
 }
 
-// How much less a task counts than the one before it, where limits make them compete.
+// Weight of a task relative to the previous priority, where limits make them compete.
 template <class T>
 inline constexpr T priority_weight = T(1e-2);
 
-// J in whose sense a step loses least at its limits: with the weights of the step, and for tasks in
-// order of priority the lower ones counting less.
+// The J that measures the loss of a step at its limits: with the weights of the step, and with
+// smaller weights for lower priorities.
 template <class L, class T>
 SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -222,14 +223,14 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
   return weighted;
 }
 
-// Where joints outside their limits would be faster together than `most` allows: they come back at
-// a lower speed, between what they must do and the least that their accelerations allow. If that is
-// too fast as well, the norm holds and accelerations give way.
+// Slows down joints that return from outside their limits where together they would exceed the norm
+// `most`: to a speed between the required one and the lowest that their accelerations allow. If
+// that is too fast as well, the norm has precedence over the accelerations.
 template <class L, class T, class N>
 SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& state, const L& most,
                            const mask_t<L>& exceeds, L* low, L* high) {
   const L zero(0);
-  // The least speed that a joint may have, where its limits make it come back.
+  // The lowest speed of a joint that must return.
   const auto least = [&](int j) {
     const JointLimit<T>& limit = servo.limit[j];
     const bool brakes = limit.acceleration < Number<T>::huge;
@@ -263,7 +264,7 @@ SUPPLE_FN void slow_return(const Servo<T>& servo, N n, const ServoState<L>& stat
   }
 }
 
-// Limits: state.dq -> state.qd and state.q, for m rows and n coordinates.
+// Applies the limits: state.dq -> state.qd and state.q, for m rows and n coordinates.
 template <class L, class T, class M, class N>
 SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L* scratch) {
   L *low = scratch, *high = low + n, *x = high + n, *x0 = x + n, *weighted = x0 + n,
@@ -278,7 +279,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
     const L near = max(low[j], min(high[j], L(0)));
     nearest = fma(near, near, nearest);
   }
-  // What must move (a joint outside its limits) does not make the whole too fast.
+  // Joints that must return from outside their limits may not make the whole step too fast.
   const L most = bound * L(just_below<T>);
   const mask_t<L> exceeds = nearest > most * most;
   if (any(exceeds)) slow_return(servo, n, state, most, exceeds, low, high);
@@ -286,10 +287,10 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
   const T* joint = servo.mode == ControlMode::step ? servo.step->joint_scale : nullptr;
   if (servo.keep_direction) {
     scale_into_box(n, low, high, bound, x, state.active_set);
-    shorten_in_box(n, low, high, bound, x);  // where joints must move, on top of the rest
+    shorten_in_box(n, low, high, bound, x);  // joints that must return add to the norm
   } else if (joint) {
-    // In the joints' own units, q̇ = scale y; then no farther from the box's nearest point to zero
-    // than the bound allows.
+    // In the weighted coordinates y, q̇ = scale y; then shortened towards the point of the box that
+    // is nearest to zero.
     for (int j = 0; j < n; ++j) {
       low[j] = low[j] / L(joint[j]), high[j] = high[j] / L(joint[j]), x[j] = x[j] / L(joint[j]);
     }
@@ -306,11 +307,11 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
     for (int j = 0; j < n; ++j) {
       const L out = select(x[j] < low[j], L(-1), select(x[j] > high[j], L(1), L(0)));
       fits = fits & (out == L(0));
-      // which are held is not known of a step that is too long: it may fit when it is shorter
+      // the active set of a step that is too long is unknown: a shorter one may fit
       state.active_set[j] = select(shorter, out, L(0));
     }
     if (!all(fits) && is_plain_dls(servo)) {
-      // Optimal damping is no damping but for its bound, which limits may already see to.
+      // Optimal damping only enforces its bound, which the limits may already ensure.
       const bool optimal = servo.step->damping.rule == Rule::optimal ||
                            servo.step->damping.rule == Rule::optimal_newton;
       L damping_applied, *y = weighted;
@@ -341,7 +342,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
     const L noise = L(T(64) * Number<T>::epsilon) * abs(x0[j]);
     state.limited = select(abs(x[j] - x0[j]) > noise, L(1), state.limited);
     const L lower(limit.lower), upper(limit.upper), q = state.q[j], next = fma(x[j], dt, q);
-    // Rounding takes no joint past a limit that it has not passed.
+    // Rounding must not take a joint past a limit that it has not passed.
     const L not_above = select(q <= upper, min(next, upper), next);
     state.q[j] = select(q >= lower, max(not_above, lower), not_above);
     state.qd[j] = x[j];
@@ -353,7 +354,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<L>& state, L* scratch) 
   advance(servo, servo.rows, servo.chain.coordinates, state, scratch);
 }
 
-// What the next step compares with.
+// Stores what the next step compares with.
 template <class L, class T>
 SUPPLE_FN void store_history(const Servo<T>& servo, ServoState<L>& state, L* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;

@@ -1,9 +1,10 @@
-// Every step that needs no memory: (J, e) -> q̇.
+// Steps without memory: (J, e) -> q̇.
 //
-// The twins in Python, src/supple/motion/{step,selective,weighted,clamp}.py, read like the papers
-// and cite them; tests/motion ties the two together.
+// The Python counterparts, src/supple/motion/{step,selective,weighted,clamp}.py, follow the papers
+// and cite them; tests/motion compares the two.
 #pragma once
 
+#include "supple/arena.hpp"
 #include "supple/damping.hpp"
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
@@ -27,16 +28,16 @@ template <class T>
 struct Step {
   Method method;
   T p;                 // in the order of the comments above
-  int group;           // rows of one effector, for what looks at effectors one by one
-  T max_error;         // each effector's error is shortened to this; infinite: left alone
-  int error_group;     // rows of one effector in that
-  T max_angle;         // q̇ is scaled so that no entry is larger; infinite: left alone
-  Damping<T> damping;  // of the damped methods
-  // Null: left alone.
-  const T* task_scale = nullptr;   // (m): what J's rows and e are multiplied by, ...
-  const T* joint_scale = nullptr;  // (n): ... and J's columns, and q̇ in the end
-  const T* direction = nullptr;    // (m), unit: of a region, the direction that gives way first
-  T min_weight = 1;                // its weight at the singularity
+  int group;           // rows of one end effector, for methods that treat end effectors separately
+  T max_error;         // bound on the error of each end effector; infinite for none
+  int error_group;     // rows of one end effector for `max_error`
+  T max_angle;         // bound on the entries of q̇, which is scaled as a whole; infinite for none
+  Damping<T> damping;  // rule of the damped methods
+  // Weights, null for none.
+  const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
+  const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of q̇ in the end
+  const T* direction = nullptr;    // (m), unit: the task direction that a region gives up first
+  T min_weight = 1;                // weight of that direction at the singularity
 };
 
 }  // namespace supple
@@ -44,7 +45,7 @@ struct Step {
 namespace supple::inline SUPPLE_ISA {
 
 // J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n). Where σᵢ
-// is zero, one of them is, too, unless they are wanted `whole`.
+// is zero, one of its vectors is zero as well, unless `whole` asks for orthonormal bases.
 template <class L, class M, class N>
 SUPPLE_FN void thin_svd(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
   if (int(m) <= int(n)) {
@@ -76,48 +77,49 @@ SUPPLE_INLINE L length(int n, const L* x, int stride = 1) {
   return sqrt(sum);
 }
 
-// Shortens what one effector is off to at most `most` (Buss 2009, ClampMag).
+// Shortens the error of each end effector to at most `max_length` (Buss 2009, ClampMag).
 template <class L>
-SUPPLE_FN void clamp_error(int m, int group, const L& most, L* e) {
+SUPPLE_FN void clamp_error(int m, int group, const L& max_length, L* e) {
   for (int first = 0; first < m; first += group) {
     const int rows = m - first < group ? m - first : group;
     const L size = length(rows, e + first);
-    const mask_t<L> far = size > most;
-    const L factor = select(far, most / select(far, size, L(1)), L(1));
+    const mask_t<L> far = size > max_length;
+    const L factor = select(far, max_length / select(far, size, L(1)), L(1));
     for (int i = 0; i < rows; ++i) e[first + i] = e[first + i] * factor;
   }
 }
 
-// The same for targets that jump: an effector may go as much farther as its distance has grown
-// since the step before. `distance` (an entry for each effector) is that memory, read and written.
+// The same for targets that jump: an end effector may move farther by as much as its distance has
+// grown since the previous step. `distance` (one entry per end effector) is that memory, read and
+// written.
 template <class L>
-SUPPLE_FN void clamp_error_adaptively(int m, int group, const L& most, L* distance, L* e) {
+SUPPLE_FN void clamp_error_adaptively(int m, int group, const L& max_length, L* distance, L* e) {
   for (int first = 0, i = 0; first < m; first += group, ++i) {
     const int rows = m - first < group ? m - first : group;
     const L now = length(rows, e + first);
-    clamp_error(rows, rows, most + max(L(0), now - distance[i]), e + first);
+    clamp_error(rows, rows, max_length + max(L(0), now - distance[i]), e + first);
     distance[i] = now;
   }
 }
 
 template <class L>
 SUPPLE_INLINE L largest_entry(int n, const L* x) {
-  L most(0);
-  for (int i = 0; i < n; ++i) most = max(most, abs(x[i]));
-  return most;
+  L largest(0);
+  for (int i = 0; i < n; ++i) largest = max(largest, abs(x[i]));
+  return largest;
 }
 
-// Scales the whole vector so that no entry is larger than `most`.
+// Scales the whole vector so that no entry exceeds `max_length`.
 template <class L>
-SUPPLE_FN void clamp_entries(int n, const L& most, L* x) {
+SUPPLE_FN void clamp_entries(int n, const L& max_length, L* x) {
   const L size = largest_entry(n, x);
-  const mask_t<L> far = size > most;
-  const L factor = select(far, most / select(far, size, L(1)), L(1));
+  const mask_t<L> far = size > max_length;
+  const L factor = select(far, max_length / select(far, size, L(1)), L(1));
   for (int i = 0; i < n; ++i) x[i] = x[i] * factor;
 }
 
-// q̇ = α Jᵀe with the α that makes J q̇ come nearest to e (Buss 2009, section 3). Zero where Jᵀe is
-// nothing but rounding errors.
+// q̇ = α Jᵀe with the α that brings J q̇ nearest to e (Buss 2009, section 3). Zero where Jᵀe is only
+// rounding error.
 template <class L>
 SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
   transpose_times(m, n, J, e, dq);
@@ -132,14 +134,14 @@ SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * alpha;
 }
 
-// Selectively damped least squares: each singular direction is limited by how far its joints may
-// turn before the effectors have moved more than was asked (Buss & Kim 2005).
+// Selectively damped least squares: each singular direction is limited by the joint motion at which
+// the end effectors would move farther than desired (Buss & Kim 2005).
 template <class L>
 SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, int group, const L* J, const L* u,
                                            const L* sigma, const L* v, const L* gamma,
-                                           const L& most, bool soft, L* reaches, L* dq) {
+                                           const L& max_length, bool soft, L* reaches, L* dq) {
   const int k = m < n ? m : n;
-  // How far each joint moves the effectors: the sum over effectors of the lengths of its columns.
+  // How far each joint moves the end effectors: the sum of the lengths of its column blocks.
   for (int j = 0; j < n; ++j) {
     reaches[j] = L(0);
     for (int first = 0; first < m; first += group) {
@@ -159,14 +161,14 @@ SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, int group, const L* J, 
     for (int j = 0; j < n; ++j) moved = fma(abs(vi[j]), reaches[j], moved);
     moved = moved * inverse;
     const mask_t<L> less = asked < moved;
-    const L limit = most * select(less, asked / select(less, moved, L(1)), L(1));
+    const L limit = max_length * select(less, asked / select(less, moved, L(1)), L(1));
     const L along = gamma[i] * inverse;
     const L size = abs(along) * largest_entry(n, vi);
     const L over = soft ? limit + size : max(limit, size);
     const L scale = along * select(over > L(0), limit / select(over > L(0), over, L(1)), L(0));
     for (int j = 0; j < n; ++j) dq[j] = fma(scale, vi[j], dq[j]);
   }
-  clamp_entries(n, most, dq);
+  clamp_entries(n, max_length, dq);
 }
 
 // Adds λ² to the diagonal of J Jᵀ or JᵀJ, whichever is smaller, and solves by Cholesky.
@@ -197,8 +199,8 @@ SUPPLE_FN void damped_cholesky(int m, int n, const L* J, const L* e, const L& la
   cholesky_solve(n, A, dq);
 }
 
-// The least-squares solution of [J; λI] q̇ = [e; 0], which keeps J's condition instead of squaring
-// it (Wampler 1986). `A` has (m + n) n entries, `tau` n, `b` m + n.
+// The least-squares solution of [J; λI] q̇ = [e; 0], which keeps the condition number of J instead
+// of squaring it (Wampler 1986). `A` has (m + n) n entries, `tau` n, `b` m + n.
 template <class L>
 SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* tau, L* b,
                          L* dq) {
@@ -213,7 +215,7 @@ SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2,
   for (int j = 0; j < n; ++j) dq[j] = b[j];
 }
 
-// J and e weighted by I + (w - 1) d dᵀ: `weighted` (m x n), and e in place.
+// J and e multiplied by I + (w - 1) d dᵀ: `weighted` (m x n), and e in place.
 template <class L, class T>
 SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L* J, L* weighted,
                                   L* e) {
@@ -230,7 +232,8 @@ SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L*
   for (int i = 0; i < m; ++i) e[i] = fma(L(d[i]), along, e[i]);
 }
 
-// Any step but the quick optimal one. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
+// Any step, with singular values where the rule or method needs them. e (m) may be overwritten;
+// `scratch` has 4 (m + n)² lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& before,
                          const L& change, L* dq, L* scratch) {
@@ -239,15 +242,12 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
     return L(0);
   }
   const int k = m < n ? m : n;
-  const auto take = [&scratch](int count) {
-    L* piece = scratch;
-    scratch += count;
-    return piece;
-  };
-  L *u = take(k * m), *v = take(k * n), *sigma = take(k), *gamma = take(k), damping(0);
+  Arena<L> arena(scratch);
+  L *u = arena.take(k * m), *v = arena.take(k * n), *sigma = arena.take(k), *gamma = arena.take(k),
+    damping(0);
   const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
                       how.method == Method::damped_qr || how.method == Method::damped_quick;
-  // Where the rule needs the singular values there is no point in another factorization.
+  // Where the rule needs the singular values, another factorization would be redundant.
   const Rule rule = how.damping.rule;
   const bool direct = (how.method == Method::damped_cholesky || how.method == Method::damped_qr) &&
                       (rule == Rule::error || rule == Rule::error_norm ||
@@ -266,28 +266,28 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
     damping = lambda2(how.damping, spectrum);
     if (how.direction && rule == Rule::region) {
       const L deep = depth(sigma[k - 1], L(how.damping.p[1]));
-      L* const weighted = take(m * n);
+      L* const weighted = arena.take(m * n);
       deweight_direction(m, n, how.direction, L(1) - L(1 - how.min_weight) * sqrt(deep), J,
                          weighted, e);
       decompose(weighted);
     }
   }
   if (direct && how.method == Method::damped_cholesky) {
-    L *A = take(k * k), *x = take(m);
+    L *A = arena.take(k * k), *x = arena.take(m);
     damped_cholesky(m, n, J, e, damping, A, x, dq);
   } else if (direct) {
-    L *A = take((m + n) * n), *tau = take(n), *b = take(m + n);
+    L *A = arena.take((m + n) * n), *tau = arena.take(n), *b = arena.take(m + n);
     damped_qr(m, n, J, e, damping, A, tau, b, dq);
   } else if (how.method == Method::selective || how.method == Method::selective_soft) {
     selective_step(m, n, how.group, J, u, sigma, v, gamma, L(how.p),
-                   how.method == Method::selective_soft, take(n), dq);
+                   how.method == Method::selective_soft, arena.take(n), dq);
   } else {
     const L floor =
         max(rank_floor(sigma[0]), how.method == Method::truncated ? sigma[0] * L(how.p) : L(0));
     for (int j = 0; j < n; ++j) dq[j] = L(0);
     for (int i = 0; i < k; ++i) {
       const mask_t<L> nonzero = sigma[i] > floor;
-      const L safe = select(nonzero, sigma[i], L(1));  // (its square might vanish)
+      const L safe = select(nonzero, sigma[i], L(1));  // its square might underflow
       const L along = select(nonzero, gamma[i] / (safe + damping / safe), L(0));
       for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
     }
@@ -295,7 +295,7 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   return damping;
 }
 
-// The same where sizes are known only when it runs: compiled once.
+// The same; where the sizes are known only at run time it is compiled once.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
                                                const L& before, const L& change, L* dq,
@@ -308,13 +308,13 @@ SUPPLE_INLINE L general_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n
   return general_step(how, m, n, J, e, before, change, dq, scratch);
 }
 
-// How small a pivot of a Gram matrix may be, relative to the largest entry, for its Cholesky factor
-// to serve instead of an SVD. (Relative to its own row would not do: one that is nothing but
-// rounding errors, as those out of the plane of a planar arm, counts as zero.)
+// The smallest pivot of a Gram matrix, relative to its largest entry, for which the Cholesky factor
+// may replace an SVD. (Not relative to its own row: a row of rounding errors, such as the motion
+// out of the plane of a planar arm, counts as zero.)
 template <class T>
 inline constexpr T fast_path_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
 
-// A (m x m, its lower triangle; destroyed) is positive definite, with something to spare.
+// Whether A (m x m, its lower triangle; overwritten) is positive definite by a clear margin.
 template <class L>
 SUPPLE_FN mask_t<L> is_well_conditioned(int m, L* A) {
   L largest(0);
@@ -325,15 +325,15 @@ SUPPLE_FN mask_t<L> is_well_conditioned(int m, L* A) {
   return clearly;
 }
 
-// The damped step without singular values, where that is possible: where λ² does not depend on
-// them, or is zero because the least of them is far enough from zero, which a Cholesky factor
-// tells, too. Returns where that was so, and J Jᵀ + λ² well conditioned; m <= n.
+// The damped step without singular values, where λ² does not depend on them, or is zero because the
+// smallest one is large enough, which a Cholesky factor also shows. Returns the lanes where that
+// holds and J Jᵀ + λ² is well conditioned; m <= n.
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> fast_damped_step(const Damping<T>& damping, M m, N n, const L* J, const L* e,
                                      L* dq, L* lambda2, L* scratch) {
   L *A = scratch, *shifted = A + m * m, *z = shifted + m * m;
   mask_t<L> holds = L(0) == L(0);
-  L least(0);  // the square of the singular value above which λ² is zero
+  L least(0);  // square of the singular value above which λ² is zero
   *lambda2 = L(0);
   switch (damping.rule) {
     case Rule::constant:
@@ -377,7 +377,7 @@ SUPPLE_FN mask_t<L> fast_damped_step(const Damping<T>& damping, M m, N n, const 
   return holds;
 }
 
-// The same where sizes are known only when it runs: compiled once.
+// The same; where the sizes are known only at run time it is compiled once.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> fast_damped_step_any_size(const Damping<T>& damping, int m, int n,
                                                            const L* J, const L* e, L* dq,
@@ -391,7 +391,7 @@ SUPPLE_INLINE mask_t<L> fast_damped_step_any_size(const Damping<T>& damping, Fix
   return fast_damped_step(damping, m, n, J, e, dq, lambda2, scratch);
 }
 
-// J with its rows and columns scaled as a step says.
+// J with the row and column weights of a step.
 template <class L, class T>
 SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
   for (int i = 0; i < m; ++i) {
@@ -403,15 +403,15 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
   }
 }
 
-// Whether there is a way to a step that takes no singular values.
+// Whether the step has a fast path, without singular values.
 template <class T>
 SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
   const bool optimal = how.damping.rule == Rule::optimal;
   return how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal);
 }
 
-// That way, of what `prepared` has made. Returns where it leads to the step: elsewhere dq and
-// lambda2 are not to be used.
+// The fast path, on the weighted J and e of `apply_weights`. Returns the lanes where dq and lambda2
+// are valid.
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L* e, const L& start,
                               L* dq, L* lambda2, L* scratch) {
@@ -423,7 +423,7 @@ SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L*
   return fast_damped_step_any_size(how.damping, m, n, J, e, dq, lambda2, scratch);
 }
 
-// What a step is taken of: e (m), shortened and weighted, and J, or `scaled` (m x n).
+// Clamps and weights the error: e (m). Returns J, or `scaled` (m x n) if it is weighted.
 template <class L, class T>
 SUPPLE_FN const L* apply_weights(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
                                  L* scaled) {
@@ -437,7 +437,7 @@ SUPPLE_FN const L* apply_weights(const Step<T>& how, int m, int n, const L* J, c
   return scaled;
 }
 
-// And what is made of it in the end.
+// Converts the solution of the weighted problem back to q̇, and clamps it.
 template <class L, class T>
 SUPPLE_FN void unweight(const Step<T>& how, int n, L* dq) {
   if (how.joint_scale) {
@@ -446,11 +446,11 @@ SUPPLE_FN void unweight(const Step<T>& how, int n, L* dq) {
   if (how.max_angle < Number<T>::huge) clamp_entries(n, L(how.max_angle), dq);
 }
 
-// Lanes of working memory that `step` needs.
+// Lanes of scratch memory that `step` needs.
 SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
 
-// One step. `before` and `change` are those of a Spectrum, of the scaled J where it is scaled;
-// `start` is where the search of the optimal λ² begins. Returns λ², zero for undamped methods.
+// One step. `before` and `change` are those of a Spectrum, of the weighted J; `start` is the
+// initial guess for the optimal λ². Returns λ², zero for undamped methods.
 template <class L, class T, class M, class N>
 SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const L& before,
                  const L& change, L* dq, L* scratch, const L& start = L(0)) {

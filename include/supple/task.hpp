@@ -1,38 +1,38 @@
-// Tasks: what a frame, an axis or the joints shall do, as rows of J and e.
+// Tasks for a frame, an axis or the joints, as rows of J and e.
 //
-// J q̇ is the rate of what the task looks at and e how far the target is away, so that J q̇ dt = e
-// goes there. Rows are multiplied by weights: W1 = diag(weight²) in Deo & Walker's eq. (2). The
-// twins in Python, src/supple/motion/task.py, read like the formulas; tests/motion ties the two
-// together.
+// J q̇ is the rate of the quantity that the task controls and e its distance to the target, so that
+// J q̇ dt = e reaches it. Rows are multiplied by weights: W1 = diag(weight²) in Deo & Walker's
+// eq. (2). The Python counterparts, src/supple/motion/task.py, follow the formulas; tests/motion
+// compares the two.
 #pragma once
 
 #include "supple/kinematics.hpp"
 
-// (no inline namespace: plain data has one layout on every instruction set)
+// No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
 enum class Goal : int {
-  frame,    // the pose of a frame; its target: rotation columns x, y, z and position, 12 numbers
-  axis,     // the frame's z axis points along a direction; its target: that unit vector, 3 numbers
-  posture,  // some coordinates; its target: as many numbers
+  frame,    // the pose of a frame; target: rotation columns x, y, z and position, 12 numbers
+  axis,     // the direction of the z axis of a frame; target: a unit vector, 3 numbers
+  posture,  // some coordinates; target: as many numbers
 };
 
-inline constexpr int task_world = -1;       // the base of targets that are given in the world
+inline constexpr int task_world = -1;       // base of targets that are given in world coordinates
 inline constexpr int task_axes_base = -1;   // rows in the axes of the base
 inline constexpr int task_axes_frame = -2;  // rows in the axes of the frame itself
 
-// An axis goal has two rows, the rotations about the x and y axes of the frame itself: rows are
-// 3, 4 and axes is task_axes_frame.
+// An axis goal has two rows, the rotations about the x and y axes of the frame itself: `row` is
+// {3, 4} and `axes` is task_axes_frame.
 template <class T>
 struct Task {
   Goal goal;
   int frame;    // index of the frame in the chain
   int base;     // index of the frame in whose coordinates the target is given, or task_world
-  int axes;     // index of the frame in whose axes rows are written, or one of task_axes_...
-  int rows;     // of J and e
+  int axes;     // index of the frame in whose axes rows are expressed, or task_axes_...
+  int rows;     // number of rows of J and e
   int row[6];   // components of the twist: 0..5 = x y z rx ry rz
   T weight[6];  // of each row
-  // of a posture: which coordinates (rows,), and their weights (rows,)
+  // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
 };
@@ -41,31 +41,31 @@ struct Task {
 
 namespace supple::inline SUPPLE_ISA {
 
-// How many numbers a task's target has.
+// Number of values in a task's target.
 template <class T>
 SUPPLE_FN int target_size(const Task<T>& task) {
   return task.goal == Goal::frame ? 12 : task.goal == Goal::axis ? 3 : task.rows;
 }
 
-// How many numbers a task's velocity has (see task_command).
+// Number of values in a task's velocity (see `task_command`).
 template <class T>
 SUPPLE_FN int velocity_size(const Task<T>& task) {
   return task.goal == Goal::posture ? task.rows : 6;
 }
 
-// Calls with the task's row and what is asked of each: put(row of J and e, component, weight).
+// Calls put(row of J and e, component of the twist, weight) for each row of a task.
 template <class T, class Put>
 SUPPLE_INLINE void each_row(const Task<T>& task, Put&& put) {
   SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i) put(i, task.row[i], task.weight[i]);
 }
 
-// The poses in the world that a task looks at: of its frame, its base, and the axes of its rows.
+// The poses in the world that a task depends on: its frame, its base, and the axes of its rows.
 template <class L>
 struct TaskPoses {
   Pose<L> frame, base;
   Rotation<L> axes;
   bool moved;   // the base is not the world
-  bool turned;  // the axes are not the base's
+  bool turned;  // the axes are not those of the base
 };
 
 template <class L, class T>
@@ -82,21 +82,21 @@ SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task
   return at;
 }
 
-// A vector of the world in the axes of the rows.
+// A world vector in the axes of the rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> in_task_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.moved || at.turned ? into(at.axes, v) : v;
 }
 
-// A vector of the base's axes in the axes of the rows.
+// A vector in the axes of the base -> in the axes of the rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> from_base_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.turned ? into(at.axes, at.moved ? at.base.R * v : v) : v;
 }
 
-// J (rows, coordinates), weighted. Relative to a base that moves: the twist of the frame less that
-// of the base at the frame's origin. Joints that carry both are left out, so their columns are
-// exactly zero.
+// J (rows, coordinates), weighted. Relative to a moving base: the twist of the frame minus that of
+// the base at the frame's origin. Joints that move both are skipped, so their columns are exactly
+// zero.
 template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J) {
@@ -130,8 +130,8 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
   add(base, T(-1));
 }
 
-// The rotation about x and y that takes z to a unit vector d the shortest way: angle (z × d)/|z ×
-// d|. Where d is -z: a half turn about x.
+// The shortest rotation about x and y that takes z to a unit vector d: angle (z × d)/|z × d|. Where
+// d = -z: a half turn about x.
 template <class L>
 SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
   using T = scalar_t<L>;
@@ -141,10 +141,10 @@ SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
   return {select(opposite, angle, -d.y * scale), select(opposite, L(0), d.x * scale), L(0)};
 }
 
-// e (rows,), weighted: from where the frame is to where it shall be.
+// e (rows,), weighted: from the current pose to the target.
 //
-//   frame     [p* - p; log(R* Rᵀ)] in the base's coordinates, turned into the axes of the rows
-//   axis      angle · (z × d)/|z × d| in the frame's own axes, d the direction there
+//   frame     [p* - p; log(R* Rᵀ)] in the coordinates of the base, rotated into the axes of the
+//   rows axis      angle · (z × d)/|z × d| in the frame's own axes, d the target direction there
 //   posture   q* - q
 template <class L, class T>
 SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
@@ -178,7 +178,7 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
   each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
 }
 
-// The target (target_size,) that is met where the joints are.
+// The target (target_size,) that the current configuration meets exactly.
 template <class L, class T>
 SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             L* target) {
@@ -195,7 +195,8 @@ SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Po
   put(9, at.frame.p - at.base.p);
 }
 
-// The rows (rows,), weighted, of a small motion (v, w) of the frame in the coordinates of the base.
+// The rows (rows,), weighted, of a small displacement (v, w) of the frame in the coordinates of the
+// base.
 template <class L, class T>
 SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
                               const Pose<L>* joint_poses, const Vec3<L>& v, const Vec3<L>& w,
@@ -206,8 +207,8 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
   each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
 }
 
-// J̇q̇ (rows,), weighted: the derivative of the rows of J q̇ when q̈ = 0. With the velocity u of the
-// frame relative to the base, in axes that turn at w_C:
+// J̇q̇ (rows,), weighted: the derivative of the rows of J q̇ at q̈ = 0. With the velocity u of the
+// frame relative to the base, in axes that rotate at w_C:
 //
 //   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)        a_b of the base's point at the frame's origin
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
@@ -239,9 +240,9 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
   each_row(task, [&](int i, int c, T weight) { bias_acceleration[i] = component[c] * L(weight); });
 }
 
-// The rows of a given velocity, weighted: of a frame the twist [v; w] in the axes of the rows; of
-// an axis the same in the axes of its base (v is not looked at); of a posture the coordinates'
-// speeds (rows,).
+// The rows of a given velocity, weighted: for a frame the twist [v; w] in the axes of the rows; for
+// an axis the same in the axes of its base (v is ignored); for a posture the speeds of the
+// coordinates (rows,).
 template <class L, class T>
 SUPPLE_FN void task_command(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             const L* velocity, L* rows) {

@@ -1,11 +1,11 @@
-// Joint speeds for a velocity of the tasks, inside limits: one robot of many, nothing remembered.
+// Velocity inverse kinematics of one robot of a batch, inside limits and without memory.
 //
-//   look     kinematics and tasks: J, and what is desired of J q̇
-//   step     q̇ and its damping
-//   act      limits, if there are any
+//   evaluate_tasks   kinematics and tasks: J, and the desired J q̇
+//   step             q̇ and its damping
+//   advance          limits, if there are any
 //
-// As a control loop in its first step (servo.hpp), on lanes; and a quick way for most of them that
-// needs little memory, for a CUDA thread that has registers alone.
+// The same as the first step of a control loop (servo.hpp), on lanes; and a fast path for most
+// robots that needs little memory, for CUDA threads that work in registers alone.
 #pragma once
 
 #include "supple/limits.hpp"
@@ -14,7 +14,7 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Whether anything limits the joints, beside their damping.
+// Whether the joints have limits.
 template <class T>
 SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   constexpr T none = Number<T>::huge;
@@ -27,7 +27,7 @@ SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   return limited;
 }
 
-// Whether how fast the joints went makes a difference.
+// Whether the current joint speeds matter: some acceleration is limited.
 template <class T>
 SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   bool limited = false;
@@ -37,7 +37,7 @@ SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   return limited;
 }
 
-// Lanes of working memory that `follow` needs, in each of its three places.
+// Lanes of scratch memory that `resolve_velocity` needs, in each of its three blocks.
 template <class T>
 SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates, one = step_scratch(m, n);
@@ -45,9 +45,9 @@ SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
   return one > other ? one : other;
 }
 
-// q̇ that follows `velocity`, the tasks' active_set by active_set: state.qd, from state.q and, if
-// joints brake, the state.qd of before. Resolved rate, and a step of all rows, m, together. The
-// three pieces of working memory may be one; where they are not, a GPU has the second in registers.
+// q̇ for the velocities of the tasks, side by side: state.qd, from state.q and, if accelerations are
+// limited, the previous state.qd. Resolved rate, with one step for all rows, m. The three blocks of
+// scratch memory may be the same; if they are not, a GPU keeps the second in registers.
 template <class L, class T, class M, class N>
 SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* velocity,
                                 ServoState<L>& state, L* task_work, L* step_work, L* limit_work) {
@@ -60,7 +60,7 @@ SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* veloci
   }
 }
 
-// Where limits leave a step dq (n) as it is.
+// The lanes where the limits do not change a step dq (n).
 template <class L, class T>
 SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd, const L* dq) {
   const int n = servo.chain.coordinates;
@@ -74,7 +74,7 @@ SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd
   return inside;
 }
 
-// J and what is desired of one of the tasks, whose number is known when compiling.
+// J and the desired velocity of one task, whose index is a compile-time constant.
 template <class L, class T>
 struct TaskRows {
   const Servo<T>& servo;
@@ -92,9 +92,10 @@ struct TaskRows {
   }
 };
 
-// `follow` by the quick way, for tasks that are no postures, of which there are `tasks`, with m
-// rows in all. Of sizes known when compiling everything stays in registers. Returns where dq (n) is
-// right: where no singular values are needed, no limit acts, and angles are no thousands of turns.
+// The fast path of `resolve_velocity` for tasks other than postures: `tasks` of them, with m rows
+// in all. With compile-time sizes everything stays in registers. Returns the lanes where dq (n) is
+// valid: no singular values are needed, no limit is active, and all angles are within the range of
+// the polynomials.
 template <class L, class T, class K, class M, class N>
 SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const L* q, const L* qd,
                                  const L* velocity, L* dq, Pose<L>* joint_poses, L* J, L* scratch) {
@@ -111,7 +112,7 @@ SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const
   return right;
 }
 
-// Lanes of working memory that `resolve_fast` needs.
+// Lanes of scratch memory that `resolve_fast` needs.
 SUPPLE_FN constexpr int fast_scratch(int m, int n) {
   const int one = optimal_scratch(m, n), other = 2 * m * m + m;
   return 2 * m + m * n + (one > other ? one : other);

@@ -29,9 +29,9 @@ _TYPES = {  # of the kernels' arguments
     "explore": ("Request", "int"),
     "postprocess": ("Request",),
     "read": ("View", "int", "double*", "int", "int"),
-    "begin": ("double*", "int", "double*", "Answers", "int"),
+    "begin": ("double*", "int", "double*", "Solutions", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),
-    "merge": ("Answers", "Answers", "int*", "int"),
+    "merge": ("Solutions", "Solutions", "int*", "int"),
 }
 _NEXT = "\0"  # between texts that are linked
 

@@ -1,72 +1,26 @@
-// Position inverse kinematics on lanes: descent towards a target, inside the joint limits.
+// Position inverse kinematics on lanes: one iteration towards a target, inside the joint limits.
 //
-// A lane is a start: of one problem each (a batch), or all of the same problem (one target).
-// `IterateState` is what the lanes do together in one iteration; who starts where, and what becomes
-// of a lane that has converged or is stuck, is the caller's business (src/core/kernels/ik.cpp).
+// A lane is a start: of a problem of its own (a batch), or of the same problem as all others (a
+// single target). The drivers (src/core/drivers, src/supple/ik/gpu) decide where a lane starts and
+// what follows when it has converged or stalled.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
+#include "supple/ik/problem.hpp"
 #include "supple/linalg.hpp"
-#include "supple/step.hpp"
-#include "supple/task.hpp"
-
-namespace supple {
-
-// What a row of the task measures.
-enum class Measure : int { position, rotation };
-
-// What all starts share.
-template <class T>
-struct IkProblem {
-  Chain<T> chain;
-  int tasks, rows, targets;  // how many tasks, their rows, and the numbers of a problem's targets
-  const Task<T>* task;
-  const Measure* measure;            // (rows,)
-  const T* weight;                   // (rows,)
-  const T *lower, *upper;            // (n,): limits, infinite where there are none
-  const T *seed_lower, *seed_range;  // (n,): where starts are
-  const T* sequence_step;            // (n,): from one start to the next, in shares of the span
-  T position_tolerance, rotation_tolerance;
-  Step<T> step;          // what counts of it are its damping and the direction of a region
-  T newton_gain;         // of Newton's method: μ = newton_gain ‖e‖
-  T max_joint_step;      // no joint moves farther in one iteration [rad or m]
-  int iteration_factor;  // how many times the usual iterations a start may have: more where steps
-                         // are short
-  // Above 1 for prismatic joints that are long beside the rest of the robot, or unlimited; null if
-  // there are none. Steps are damped in coordinates q / joint_scale, by no more than `max_lambda2`,
-  // and these joints may move as far as they like: to them the error is linear.
-  const T* joint_scale;
-  T max_lambda2;
-};
-
-// Floats resolve a position to about this part of its coordinates, after some dozen operations.
-inline constexpr float float_resolution = 2e-5f;
-
-}  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
-// Where lanes are, and what they know of it.
-template <class L>
-struct IterateState {
-  L* q;                  // (n,)
-  L* target;             // (targets,)
-  L position, rotation;  // errors at q: the largest of all tasks [m], [rad]
-  L cost;                // ‖e‖², weighted
-  L* J;                  // (rows, n)
-  L* e;                  // (rows,)
-  L* work;               // working memory
-  // What rules that compare with the step before remember.
-  L* J_before;  // (rows, n), of joints that were not held: for `mayorga_rank`
-  L before;     // manipulability, or zero if only J counts; negative if there was no step
-};
+// Relative resolution of a position that is computed in float, after some dozen operations.
+inline constexpr float float_resolution = 2e-5f;
 
-// Whether λ² is the usual one, gain ‖e‖, which costs next to nothing.
+// Whether λ² = gain ‖e‖, the default rule, which needs no singular values.
 template <class T>
 SUPPLE_FN constexpr bool uses_error_norm(const IkProblem<T>& ik) {
   return ik.step.damping.rule == Rule::error_norm;
 }
 
+// Lanes of scratch memory in an `IterateState`.
 template <class T>
 SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
   const int m = ik.rows, n = ik.chain.coordinates, evaluating = 12 * ik.chain.joints;
@@ -74,7 +28,7 @@ SUPPLE_FN constexpr int iterate_scratch(const IkProblem<T>& ik) {
   return evaluating > stepping ? evaluating : stepping;
 }
 
-// e and the errors at q. The poses of the joints stay in the working memory.
+// Evaluates e and the errors at q. The poses of the joints stay in the scratch memory.
 template <class L, class T>
 SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
   Pose<L>* joint_poses = reinterpret_cast<Pose<L>*>(at.work);
@@ -85,15 +39,15 @@ SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
   SUPPLE_UNROLL for (int k = 0; k < ik.tasks; ++k) {
     const Task<T>& task = ik.task[k];
     task_error(ik.chain, task, joint_poses, at.q, target, e);
-    L here(0), turned(0);
+    L distance2(0), angle2(0);
     SUPPLE_UNROLL for (int i = 0; i < task.rows; ++i, ++row) {
       const L off = ik.weight[row] == T(1) ? e[i] : e[i] / L(ik.weight[row]);
       cost = fma(e[i], e[i], cost);
-      if (ik.measure[row] == Measure::position) here = fma(off, off, here);
-      if (ik.measure[row] == Measure::rotation) turned = fma(off, off, turned);
+      if (ik.measure[row] == Measure::position) distance2 = fma(off, off, distance2);
+      if (ik.measure[row] == Measure::rotation) angle2 = fma(off, off, angle2);
     }
-    position = max(position, here);
-    rotation = max(rotation, turned);
+    position = max(position, distance2);
+    rotation = max(rotation, angle2);
     target += target_size(task);
     e += task.rows;
   }
@@ -102,7 +56,7 @@ SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
   at.cost = cost;
 }
 
-// J, right after `look`.
+// Evaluates J; to be called after `evaluate_error`.
 template <class L, class T>
 SUPPLE_FN void evaluate_jacobian(const IkProblem<T>& ik, IterateState<L>& at) {
   const Pose<L>* const joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
@@ -113,27 +67,27 @@ SUPPLE_FN void evaluate_jacobian(const IkProblem<T>& ik, IterateState<L>& at) {
   }
 }
 
-// J, e and the errors at q.
+// Evaluates J, e and the errors at q.
 template <class L, class T>
 SUPPLE_FN void evaluate(const IkProblem<T>& ik, IterateState<L>& at) {
   evaluate_error(ik, at);
   evaluate_jacobian(ik, at);
 }
 
-// The position tolerance at a target, `tolerance` unless long joints take it so far that floats do
-// not resolve that.
+// The position tolerance at a target: `tolerance`, or more where long joints take the target so far
+// away that a float cannot resolve it.
 template <class L, class T>
 SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at, T tolerance) {
-  L least(tolerance);
+  L resolved(tolerance);
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (!ik.joint_scale) return least;
+    if (!ik.joint_scale) return resolved;
     const L* target = at.target;
     for (int k = 0; k < ik.tasks; target += target_size(ik.task[k]), ++k) {
       if (ik.task[k].goal != Goal::frame) continue;
-      for (int c = 9; c < 12; ++c) least = max(least, abs(target[c]) * L(float_resolution));
+      for (int c = 9; c < 12; ++c) resolved = max(resolved, abs(target[c]) * L(float_resolution));
     }
   }
-  return least;
+  return resolved;
 }
 
 template <class L, class T>
@@ -142,7 +96,7 @@ SUPPLE_INLINE mask_t<L> converged(const IkProblem<T>& ik, const IterateState<L>&
          (at.rotation <= L(ik.rotation_tolerance));
 }
 
-// Where a joint sits at a limit and would leave.
+// The lanes on which joint j is at a limit and would be moved beyond it.
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
                                       const L& direction) {
@@ -150,8 +104,8 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
          ((q >= L(ik.upper[j])) & (direction > L(0)));
 }
 
-// The step of any other damping rule. It sees the J of the joints that are not held, and remembers
-// it if it is one of those that compare with the step before.
+// The step of any other damping rule. The rule sees J without the joints held at a limit, and a
+// rule that compares with the previous step stores it.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
                                            const L* e, L* dq, L* scratch) {
@@ -167,7 +121,7 @@ SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<
     change = select(at.before >= L(0), sqrt(change), L(0));
   }
   step(ik.step, m, n, J, e, at.before, change, dq, scratch);
-  for (int j = 0; j < n; ++j) {  // rounding does not take a joint that is held off its limit
+  for (int j = 0; j < n; ++j) {  // rounding must not move a joint that is held at its limit
     mask_t<L> moves = J[j] != L(0);
     for (int i = 1; i < m; ++i) moves = moves | (J[i * n + j] != L(0));
     dq[j] = select(moves, dq[j], L(0));
@@ -181,8 +135,8 @@ SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<
   }
 }
 
-// Shortens a step so that no joint moves farther than it may in one iteration. Long prismatic
-// joints are left alone.
+// Scales a step so that no joint moves farther than `max_joint_step`; long prismatic joints are
+// exempt.
 template <bool long_joints = true, class L, class T>
 SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
   if (!long_joints || !ik.joint_scale) return clamp_entries(n, L(ik.max_joint_step), dq);
@@ -197,13 +151,13 @@ SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
   }
 }
 
-// One damped step inside the limits: joints that sit at a limit and would leave stay there, and are
-// taken out of J.
+// One damped step inside the joint limits. Joints at a limit that would be moved beyond it are
+// removed from J.
 //
 //   dq = Jᵀ(JJᵀ + λ²)⁻¹ e
 //
-// With the usual damping, long prismatic joints are scaled. Without `any_rule` it is compiled for
-// the usual damping alone, without `long_joints` for robots that have none.
+// With the default rule, long prismatic joints are scaled. Without `any_rule` only the default rule
+// is compiled, without `long_joints` only robots that have none.
 template <bool any_rule = true, bool long_joints = true, class L, class T, class M, class N>
 SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
@@ -235,13 +189,13 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   }
 }
 
-// The same for robots with long joints. (Not inlined, for the sake of all others.)
+// The same for robots with long joints; not inlined because it would slow down all others.
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, IterateState<L>& at) {
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// The same with the usual shapes known when compiling.
+// The same, with the most common sizes known at compile time.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;
@@ -251,14 +205,14 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   descend<true, false>(ik, m, n, at);
 }
 
-// H -= Σ eₖ ∇²xₖ: how the task curves, which makes H = JᵀJ the second derivative of ½‖e‖². Of a
-// frame that is carried by joints i before j, each moving it by a twist (v, w):
+// H -= Σ eₖ ∇²xₖ: the curvature of the tasks, which turns H = JᵀJ into the Hessian of ½‖e‖². For a
+// frame that is moved by joints i before j, each with a twist (v, w) per unit of speed:
 //
-//   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and of the rotation, half of  wᵢ × wⱼ
+//   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and for the rotation, half of  wᵢ × wⱼ
 //
-// Tasks relative to a base that moves, axes and postures are taken as straight. Right after
-// `measure`: the poses of the joints are still in its working memory. H is n x n, its lower
-// triangle.
+// The curvature of axes, of postures and of tasks relative to a moving base is neglected. To be
+// called after `evaluate`, whose poses of the joints are in the scratch memory. H is n x n; only
+// its lower triangle is used.
 template <class L, class T>
 SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
   const Chain<T>& chain = ik.chain;
@@ -283,28 +237,29 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
       if (joint.scale != T(1)) twist = {twist.v * L(joint.scale), twist.w * L(joint.scale)};
       return twist;
     };
-    for (int second = frame.support_begin; second < frame.support_end; ++second) {
-      const Twist<L> b = twist_of(second);
-      const int j = chain.joint[chain.support[second].joint].coordinate;
+    for (int outer = frame.support_begin; outer < frame.support_end; ++outer) {
+      const Twist<L> b = twist_of(outer);
+      const int j = chain.joint[chain.support[outer].joint].coordinate;
       // f · (w × v) = w · (v × f)
       const Vec3<L> lever = cross(b.v, force) + cross(b.w, torque) * L(T(0.5));
-      for (int first = frame.support_begin; first <= second; ++first) {
-        const int i = chain.joint[chain.support[first].joint].coordinate;
-        const L curve = dot(twist_of(first).w, lever);
+      for (int inner = frame.support_begin; inner <= outer; ++inner) {
+        const int i = chain.joint[chain.support[inner].joint].coordinate;
+        const L curve = dot(twist_of(inner).w, lever);
         L& entry = H[(i > j ? i : j) * n + (i > j ? j : i)];
-        entry = entry - (i == j && first != second ? curve + curve : curve);
+        entry = entry - (i == j && inner != outer ? curve + curve : curve);
       }
     }
   }
 }
 
+// Lanes of scratch memory that `newton_step` needs.
 SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 
-// One step of Newton's method on ½‖e‖² inside the limits, damped by μ = newton_gain ‖e‖; where the
-// second derivative is not positive, of one near it that is. Joints that sit at a limit and would
-// leave stay; those that the step would take outside go to their limit, and the others make up for
-// it. With `flat` on -e·x(q) instead, for a constant e: as far along e as it gets. Right after
-// `measure`; `work` has newton_scratch lanes of its own.
+// One step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain ‖e‖.
+// Where the Hessian is not positive definite, a nearby one that is replaces it. Joints at a limit
+// that would be moved beyond it are held; joints that the step would take outside stop at their
+// limit, and the others compensate. With `flat` the objective is -e·x(q) for a constant e: as far
+// along e as possible. To be called after `evaluate`; `work` has `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
                            bool flat, L* work) {
@@ -325,7 +280,7 @@ SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L&
     g[i] = g[i] * scale(i);
   }
   const L mu = newton_gain * sqrt(at.cost), floor = max(mu, L(Number<T>::tiny));
-  // Joint i moves by `move` where `known`: H and g of the others.
+  // Eliminates joint i, which moves by `move`, from H and g on the lanes `known`.
   const auto fix = [&](int i, const mask_t<L>& known, const L& move) {
     for (int j = 0; j < n; ++j) {
       if (j == i) continue;
@@ -343,7 +298,7 @@ SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L&
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < n * n; ++i) C[i] = H[i];
     for (int i = 0; i < n; ++i) dq[i] = g[i];
-    if (n == 7) {  // (the usual sizes are straight code)
+    if (n == 7) {  // unrolled for the most common sizes
       convex_solve(Fixed<7>{}, C, dq, floor);
     } else if (n == 6) {
       convex_solve(Fixed<6>{}, C, dq, floor);

@@ -1,25 +1,25 @@
-// A solution made to suit: joints turned back by whole turns, and drawn towards a posture.
-// The same on a CPU (src/core/drivers/solutions.hpp) and in a GPU's threads
-// (src/supple/solve/cuda).
+// Postprocessing of a solution: 2π wraps of joints, and motion in the null space towards a posture.
+// Used on a CPU (src/core/drivers/solutions.hpp) and in the threads of a GPU
+// (src/supple/ik/gpu/postprocess.cu).
 #pragma once
 
 #include "supple/ik/restarts.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
-// ---- whole turns -------------------------------------------------------------------------------
+// ---- 2π wraps ----------------------------------------------------------------------------------
 
 SUPPLE_FN double rounded(double x) {
   return double(static_cast<long long>(x < 0 ? x - 0.5 : x + 0.5));
 }
 
-// How far a joint is from where another is, a whole turn counting nothing; 0: it has none.
+// The difference of two angles modulo `turn` = 2π, or their plain difference if `turn` is 0.
 SUPPLE_FN double difference(double turn, double one, double other) {
   const double away = one - other;
   return turn > 0 ? away - turn * rounded(away / turn) : away;
 }
 
-// The angle q, or of those that whole turns lead to inside the limits, the nearest to another.
+// The angle nearest to `to` among q and its 2π wraps inside the joint limits.
 SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, double upper) {
   double next = q + turn * rounded((to - q) / turn);
   if (next > upper) next = q + turn * double(static_cast<long long>((upper - q) / turn));
@@ -27,16 +27,48 @@ SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, do
   return next >= lower && next <= upper && abs(next - to) < abs(q - to) ? next : q;
 }
 
+// Wraps the joints of one lane to the angles nearest to reference(j), and evaluates again. The
+// configuration is restored where rounding has spoiled it.
+//
+//   wrap (n,)       2π for a joint that has wraps, else 0
+//   kept (n,)       scratch memory
+//   evaluate()      evaluates the state
+//   acceptable()    whether the new configuration is as good as the old one
+//
+// Returns whether the configuration has changed.
+template <class L, class Reference, class Evaluate, class Acceptable>
+SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane,
+                      const double* wrap, double* kept, Reference&& reference, Evaluate&& evaluate,
+                      Acceptable&& acceptable) {
+  const int n = ik.chain.coordinates;
+  bool changed = false;
+  for (int j = 0; j < n; ++j) {
+    kept[j] = get(at.q[j], lane);
+    if (!(wrap[j] > 0)) continue;
+    const double next = nearest_wrap(kept[j], reference(j), wrap[j], ik.lower[j], ik.upper[j]);
+    changed |= next != kept[j];
+    set(at.q[j], lane, next);
+  }
+  // One loop instead of two calls: a GPU compiles the evaluation once.
+  for (int pass = 0; changed; ++pass) {
+    evaluate();
+    if (pass == 1) return false;
+    if (acceptable()) return true;
+    for (int j = 0; j < n; ++j) set(at.q[j], lane, kept[j]);
+  }
+  return false;
+}
+
 // ---- towards a posture -------------------------------------------------------------------------
 
-// The direction that is nearest to v (n,) among those that keep the target to first order and move
-// no joint beyond a limit it is at:
+// The direction nearest to v (n,) that keeps the target to first order and moves no joint beyond a
+// limit that it has reached:
 //
 //   min ‖d - v‖²  subject to  J d = e,  d_j >= 0 at a lower limit,  d_j <= 0 at an upper one
 //
-// by an active set: joints that would leave are fixed, and one is released where its multiplier has
-// the wrong sign. Right after `evaluate_jacobian`; d (n,) is in the working memory. `fixed` (n,) is
-// scratch.
+// Active-set method: joints that would leave their range are fixed, and one is released where its
+// multiplier has the wrong sign. To be called after `evaluate_jacobian`; the result d (n,) is in
+// the scratch memory of the state. `fixed` (n,) is scratch memory.
 SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<double>& at,
                                      const double* v, double* fixed) {
   const int m = ik.rows, n = ik.chain.coordinates;
@@ -69,7 +101,7 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
       more = true;
     }
     if (more) continue;
-    int released = -1;  // the one that would come back most
+    int released = -1;  // the joint with the largest motion back into its range
     for (int j = 0; j < n; ++j) {
       if (fixed[j] == 0 || leaves(j)) continue;
       if (released < 0 || abs(d[j]) > abs(d[released])) released = j;
@@ -81,27 +113,27 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
   return d;
 }
 
-// From a solution to the one nearest to a rest posture: minimises Σ weight (rest - q)² by moves
-// that keep the target. Each follows the feasible part of the gradient, as far as the curvature
-// along the last move suggests (Barzilai and Borwein's step) and at most to the first joint's
-// limit, and then goes back to the target. One that does not help is taken back, and the next is
-// shorter.
+// Moves a solution towards a posture: minimises Σ weight (posture - q)² while keeping the target.
+// Each step follows the feasible part of the gradient, by the length that the curvature along the
+// last step suggests (Barzilai and Borwein) and at most to the first joint limit, and is followed
+// by a correction back to the target. A step that does not help is undone, and the next is shorter.
 //
-//   rest(j), weight(j)   the posture and its weights
-//   ready()            brings J up to date; false to stop
-//   arrive()           back to the target; whether it is met
+//   posture(j), weight(j)   the posture and its weights
+//   ready()                 brings J up to date; false to stop
+//   correct()               returns to the target; whether it is met
 //
 // `work` has 5 n numbers.
-template <class Rest, class Weight, class Ready, class Arrive>
+template <class Posture, class Weight, class Ready, class Correct>
 SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double>& at, double* work,
-                                Rest&& rest, Weight&& weight, Ready&& ready, Arrive&& arrive) {
+                                Posture&& posture, Weight&& weight, Ready&& ready,
+                                Correct&& correct) {
   const int n = ik.chain.coordinates;
   double *v = work, *kept = v + n, *fixed = kept + n, *before = fixed + n, *moved = before + n;
   double gain = 1;
-  bool known = false;  // whether `before` and `moved` are those of the last move
+  bool known = false;  // whether `before` and `moved` belong to the last step
   const auto cost = [&] {
     double sum = 0;
-    for (int j = 0; j < n; ++j) sum += weight(j) * (rest(j) - at.q[j]) * (rest(j) - at.q[j]);
+    for (int j = 0; j < n; ++j) sum += weight(j) * (posture(j) - at.q[j]) * (posture(j) - at.q[j]);
     return sum;
   };
   double least = cost();
@@ -109,7 +141,7 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
     double whole = 0, feasible = 0;
     for (int j = 0; j < n; ++j) {
       kept[j] = at.q[j];
-      v[j] = weight(j) * (rest(j) - at.q[j]);
+      v[j] = weight(j) * (posture(j) - at.q[j]);
       whole += v[j] * v[j];
     }
     if (!ready()) return;
@@ -125,7 +157,7 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
       }
       gain = min(curve > 0 ? max(along / curve, shortest) : 2 * gain, longest);
     }
-    double part = gain;  // of d, up to the first limit
+    double part = gain;  // of d, up to the first joint limit
     for (int j = 0; j < n; ++j) {
       const double size = abs(d[j]), room = (d[j] < 0 ? ik.lower[j] : ik.upper[j]) - at.q[j];
       if (part * size > abs(room)) part = abs(room) / size;
@@ -135,18 +167,30 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
       before[j] = d[j];
       at.q[j] = min(max(at.q[j] + part * d[j], ik.lower[j]), ik.upper[j]);
     }
-    const bool met = arrive();
+    const bool met = correct();
     const double now = cost();
     known = met && now < least;
     if (known) {
       least = now;
-      if (part < gain) gain = 1, known = false;  // at a limit the gradient is another one
+      if (part < gain) gain = 1, known = false;  // the feasible gradient changes at a limit
       for (int j = 0; j < n; ++j) moved[j] = at.q[j] - kept[j];
       continue;
     }
     for (int j = 0; j < n; ++j) at.q[j] = kept[j];
     evaluate(ik, at);
     gain = 0.3 * min(gain, part);
+  }
+}
+
+// The same, alternating with unwind(), which tells whether it has changed the solution: after all
+// joints have moved, a 2π wrap of a single one may bring it nearer still.
+template <class Posture, class Weight, class Ready, class Correct, class Unwind>
+SUPPLE_FN void approach_posture_with_wraps(const IkProblem<double>& ik, IterateState<double>& at,
+                                           double* work, Posture&& posture, Weight&& weight,
+                                           Ready&& ready, Correct&& correct, Unwind&& unwind) {
+  for (int round = 0; round < posture_rounds; ++round) {
+    approach_posture(ik, at, work, posture, weight, ready, correct);
+    if (!unwind()) return;
   }
 }
 

@@ -1,13 +1,14 @@
-// Whether a target is out of reach: a plane that nothing crosses.
+// Whether a target is unreachable: a separating plane proves it.
 //
-// At the closest pose found, e is how far positions are off; no pose is nearer than the part of e
-// that error_along where positions are as far along e as joints can take them, at any orientation:
+// Let e be the position error at the closest pose found. No pose has a smaller error than the
+// component along e that remains where the joints bring the frames as far along e as possible, at
+// any orientation:
 //
 //   ‖e(q)‖ >= min e·e(q) / ‖e‖
 //
-// which is easier to find than the pose: a climb along e from what reaches farthest that way. The
-// same on a CPU's lanes (src/core/drivers/closest.hpp) and in a GPU's threads
-// (src/supple/solve/cuda).
+// This minimum is easier to find than the closest pose: it is an ascent along e from the
+// configurations that reach farthest in that direction. Used on the lanes of a CPU
+// (src/core/drivers/closest.hpp) and in the threads of a GPU (src/supple/ik/gpu/warp.hpp).
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
@@ -16,14 +17,15 @@
 namespace supple {
 
 inline constexpr int climb_iterations = 8;
-inline constexpr float separation_threshold = 0.5f;  // part of the way that is left for sure ...
-inline constexpr float min_separation =
-    4e-3f;  // ... as a part of the newton_gain: a millimetre or so
-inline constexpr float closest_tolerance =
-    1e-3f;  // so much less, as a part of the newton_gain, than e
-inline constexpr int starts_before_verdict = 64;  // starts
+// A target is unreachable if at least this fraction of the error remains at any pose, and at least
+// this distance as a fraction of the newton_gain (about a millimetre).
+inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
+// The verdict is final if the bound is this close to the error, as a fraction of the newton_gain,
+// or after this many starts.
+inline constexpr float closest_tolerance = 1e-3f;
+inline constexpr int starts_before_verdict = 64;
 
-// How long e is: ‖e‖², and of what counts here.
+// ‖e‖² of the whole error, and of its positions alone.
 template <class T>
 struct ErrorLength {
   T whole, part;
@@ -33,8 +35,8 @@ struct ErrorLength {
 
 namespace supple::inline SUPPLE_ISA {
 
-// What counts of e (rows,) is left in it: the positions of frames, along the axes of the world.
-// `number` (targets,) becomes the direction of it in a target's numbers.
+// Keeps the positions of frames in world axes in e (rows,) and sets the other rows to zero.
+// `number` (targets,) becomes the same direction in the layout of a target.
 template <class T>
 SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) {
   ErrorLength<T> length{T(0), T(0)};
@@ -55,8 +57,8 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
   return length;
 }
 
-// Makes of `measure` what `minimize` needs to climb along e (rows,) with `flat`. Returns the value
-// that becomes less: e·e(q).
+// Prepares an evaluated state for `minimize` with `flat`, which moves the frames along the constant
+// e (rows,). Returns the objective e·e(q).
 template <class L, class T>
 SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   L value(0);
@@ -68,9 +70,9 @@ SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e,
   return value;
 }
 
-// Whether a target is held to be out of reach after some starts. Of what is left at the
-// closest pose found, `far` = ‖e‖, this part is left at any: above 0 there is no solution, at 1
-// there is none closer.
+// Whether a target is reported unreachable after a number of starts. `part` is the fraction of the
+// closest error found, `far` = ‖e‖, that remains at any pose: above 0 there is no solution, at 1 no
+// pose is closer.
 SUPPLE_FN bool is_unreachable(float part, float far, float newton_gain, int starts) {
   if (part < separation_threshold || part * far < min_separation * newton_gain) return false;
   return (1 - part) * far <= closest_tolerance * newton_gain || starts >= starts_before_verdict;

@@ -1,5 +1,5 @@
-// Many problems: every lane is another one, exchanged for the next as soon as it is done. For files
-// that are compiled once for each instruction set.
+// Many problems on a CPU: every lane is another problem, replaced by the next one when it is done.
+// For files that are compiled once for each instruction set.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
@@ -8,23 +8,22 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// The next problem that no thread has taken and that can be solved; -1 if there is none.
-std::ptrdiff_t take_problem(const SolveRequest& request, Workspace& workspace) {
+// The next valid problem that no thread has taken; -1 if there is none.
+std::ptrdiff_t take_problem(const SolveRequest& request) {
   for (;;) {
     const std::ptrdiff_t problem = request.next->fetch_add(1, std::memory_order_relaxed);
     if (problem >= request.count) return -1;
     if (is_valid(request, problem)) return problem;
-    mark_skipped(request, problem, workspace, Outcome::nonfinite);
+    mark_skipped(request, problem, Outcome::nonfinite);
   }
 }
 
-// Every problem that is left: time is up. (A block at a time: there may be millions.)
-void mark_remaining_skipped(const SolveRequest& request, Workspace& workspace) {
+// Marks all problems that no thread has taken, in blocks: there may be millions.
+void mark_remaining_skipped(const SolveRequest& request) {
   constexpr std::ptrdiff_t block = 512;
   for (std::ptrdiff_t p; (p = request.next->fetch_add(block)) < request.count;) {
     for (const std::ptrdiff_t end = std::min(p + block, request.count); p < end; ++p) {
-      mark_skipped(request, p, workspace,
-                   is_valid(request, p) ? Outcome::timeout : Outcome::nonfinite);
+      mark_skipped(request, p, is_valid(request, p) ? Outcome::timeout : Outcome::nonfinite);
     }
   }
 }
@@ -38,7 +37,7 @@ class BatchSolver {
     for (int i = 0; i < lanes; ++i) {
       workspace_.lane[i].problem = -1;
       load_problem(i);
-      if (workspace_.lane[i].fresh) start_lane(request_, workspace_, i, workspace_.seeds[i]);
+      if (workspace_.lane[i].is_new) start_lane(request_, workspace_, i, workspace_.seeds[i]);
     }
     for (int tick = 0; running_; ++tick) {
       iterate();
@@ -47,51 +46,51 @@ class BatchSolver {
   }
 
  private:
-  // Another problem for a lane.
+  // Gives a lane the next problem.
   void load_problem(int lane) {
-    LaneState& slot = workspace_.lane[lane];
-    const std::ptrdiff_t problem = take_problem(request_, workspace_);
-    running_ += (problem >= 0) - (slot.problem >= 0);
-    slot = {problem, 0, 0, 0, 0, problem >= 0};
+    LaneState& state = workspace_.lane[lane];
+    const std::ptrdiff_t problem = take_problem(request_);
+    running_ += (problem >= 0) - (state.problem >= 0);
+    state = {problem, 0, 0, 0, 0, problem >= 0};
     if (problem < 0) return;
     workspace_.failures[lane].clear();
     nearest_seeds(request_, problem, workspace_, workspace_.seeds[lane]);
     set_target(request_, workspace_, lane, problem);
   }
 
-  // Another start of the lane's problem, unless there have been enough: then it is solved as if
-  // table_attempts, or the closest pose is all that is left to find.
+  // Restarts the problem of a lane. After `hard_after` starts it is solved like a single problem,
+  // and after the last one the closest pose is recorded; the lane then takes the next problem.
   void restart(int lane) {
-    LaneState& slot = workspace_.lane[lane];
-    slot.fresh = true;
-    ++slot.start;
-    if (slot.start < std::min(hard_after, request_.max_starts)) return;
-    if (slot.start < request_.max_starts) {
-      solve_alone(request_, *workspace_.hard, slot.problem);
+    LaneState& state = workspace_.lane[lane];
+    state.is_new = true;
+    ++state.start;
+    if (state.start < std::min(hard_after, request_.max_starts)) return;
+    if (state.start < request_.max_starts) {
+      solve_single(request_, *workspace_.hard, state.problem);
     } else {
-      decide_unreachable(lane, slot.start);
+      record_closest(lane, state.start);
     }
     load_problem(lane);
   }
 
-  void decide_unreachable(int lane, int starts) {
-    const LaneState& slot = workspace_.lane[lane];
-    supple::decide_unreachable(request_, workspace_, slot.problem, workspace_.failures[lane],
-                               slot.iterations, starts, true);
+  void record_closest(int lane, int starts) {
+    const LaneState& state = workspace_.lane[lane];
+    decide_unreachable(request_, workspace_, state.problem, workspace_.failures[lane],
+                       state.iterations, starts, true);
   }
 
   void iterate() {
     evaluate(*request_.search, workspace_.search);
-    const mask_t<SearchLanes> there = converged(*request_.search, workspace_.search);
+    const mask_t<SearchLanes> met = converged(*request_.search, workspace_.search);
     int converging[lanes], count = 0;
     for (int i = 0; i < lanes; ++i) {
-      LaneState& slot = workspace_.lane[i];
-      if (slot.problem < 0) continue;
-      ++slot.iteration;
-      ++slot.iterations;
-      if (get(there, i)) {
+      LaneState& state = workspace_.lane[i];
+      if (state.problem < 0) continue;
+      ++state.iteration;
+      ++state.iterations;
+      if (get(met, i)) {
         converging[count++] = i;
-      } else if (lane_stalled(request_, workspace_, i, slot)) {
+      } else if (lane_stalled(request_, workspace_, i, state)) {
         record_failure(request_, workspace_, i, workspace_.failures[i]);
         restart(i);
       }
@@ -101,11 +100,11 @@ class BatchSolver {
     }
     descend(*request_.search, workspace_.search);
     for (int i = 0; i < lanes; ++i) {
-      if (workspace_.lane[i].fresh) start_lane(request_, workspace_, i, workspace_.seeds[i]);
+      if (workspace_.lane[i].is_new) start_lane(request_, workspace_, i, workspace_.seeds[i]);
     }
   }
 
-  // Lanes that have converged, as far as floats tell.
+  // Polishes lanes that have converged in the precision of the search.
   void polish_converged(const int* converging, int count) {
     const int n = request_.polish->chain.coordinates;
     for (int f = 0; f < polish_lanes; ++f) {
@@ -114,64 +113,64 @@ class BatchSolver {
                          workspace_.lane_q(lane, n));
     }
     const mask_t<PolishLanes> solved = polish(request_, workspace_.polish);
-    bool answered[polish_lanes];
+    bool recorded[polish_lanes];
     for (int f = 0; f < count; ++f) {
-      answered[f] = get(solved, f) || singular(workspace_.lane[converging[f]], f);
+      recorded[f] = get(solved, f) || record_singular(workspace_.lane[converging[f]], f);
       if (get(solved, f)) record_solution(workspace_.lane[converging[f]], f);
     }
-    for (int f = 0; f < count; ++f) {  // (afterwards: `restart` may need workspace.polish)
+    for (int f = 0; f < count; ++f) {  // a second loop because `restart` may use workspace.polish
       const int lane = converging[f];
-      if (!answered[f]) record_failure(request_, workspace_, lane, workspace_.failures[lane]);
-      answered[f] ? load_problem(lane) : restart(lane);
+      if (!recorded[f]) record_failure(request_, workspace_, lane, workspace_.failures[lane]);
+      recorded[f] ? load_problem(lane) : restart(lane);
     }
   }
 
-  void record_solution(const LaneState& slot, int f) {
+  void record_solution(const LaneState& state, int f) {
     if (!request_.posture) {
-      return record(request_, slot.problem, 0, workspace_.polish, f, Outcome::solved,
-                    slot.iterations, slot.start + 1);
+      return record(request_, state.problem, 0, workspace_.polish, f, Outcome::solved,
+                    state.iterations, state.start + 1);
     }
-    copy_to_single(slot, f);
+    copy_to_single(state, f);
     evaluate(*request_.polish, workspace_.single);
-    record_single(slot);
+    record_single(state);
   }
 
-  void copy_to_single(const LaneState& slot, int f) {
+  void copy_to_single(const LaneState& state, int f) {
     for (int j = 0; j < request_.polish->chain.coordinates; ++j) {
       workspace_.single.q[j] = get(workspace_.polish.q[j], f);
     }
-    set_polish_target(request_, workspace_.single, 0, slot.problem);
+    set_polish_target(request_, workspace_.single, 0, state.problem);
   }
 
-  void record_single(const LaneState& slot) {
-    postprocess(request_, workspace_, slot.problem);
-    record(request_, slot.problem, 0, workspace_.single, 0, Outcome::solved, slot.iterations,
-           slot.start + 1);
+  void record_single(const LaneState& state) {
+    postprocess(request_, workspace_, state.problem);
+    record(request_, state.problem, 0, workspace_.single, 0, Outcome::solved, state.iterations,
+           state.start + 1);
   }
 
-  // One that did not arrive after all. Returns whether Newton's method got it there.
-  bool singular(const LaneState& slot, int f) {
-    copy_to_single(slot, f);
+  // Tries Newton's method on a lane that polishing did not solve. Returns whether it has converged.
+  bool record_singular(const LaneState& state, int f) {
+    copy_to_single(state, f);
     if (!polish_singular(request_, workspace_)) return false;
-    record_single(slot);
+    record_single(state);
     return true;
   }
 
-  // Time is up: the best so far of the problems that are being solved.
+  // Ends the search when time is up, with the best pose so far for the problems that are running.
   void stop() {
     evaluate(*request_.search, workspace_.search);
     for (int i = 0; i < lanes; ++i) {
-      const LaneState& slot = workspace_.lane[i];
-      if (slot.problem < 0) continue;
+      const LaneState& state = workspace_.lane[i];
+      if (state.problem < 0) continue;
       record_failure(request_, workspace_, i, workspace_.failures[i]);
-      decide_unreachable(i, slot.start + 1);
+      record_closest(i, state.start + 1);
     }
-    mark_remaining_skipped(request_, workspace_);
+    mark_remaining_skipped(request_);
   }
 
   const SolveRequest& request_;
   Workspace& workspace_;
-  int running_ = 0;
+  int running_ = 0;  // number of lanes with a problem
 };
 
 }  // namespace

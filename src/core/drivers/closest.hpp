@@ -1,4 +1,4 @@
-// What becomes of starts that have failed: they come to rest, and the closest pose is found. For
+// Failed starts of a search on a CPU: local minima, the closest pose, unreachable targets. For
 // files that are compiled once for each instruction set.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
@@ -6,15 +6,16 @@
 #include <cmath>
 
 #include "drivers/solutions.hpp"
-#include "supple/ik/reachability.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int hopeless_after = 8;     // iterations, and ...
-constexpr float hopeless_factor = 4;  // ... a start with so many times the least cost is given up
+// After this many iterations a minimisation is abandoned if its cost is still this multiple of the
+// smallest one.
+constexpr int hopeless_after = 8;
+constexpr float hopeless_factor = 4;
 
-// Keeps where a start has got stuck, q (n,), if it is one of the best.
+// Keeps the final configuration q (n,) of a failed start if it is one of the best.
 template <class T>
 [[gnu::noinline]] void record_failure(int n, const T* q, float cost, FailedStarts& failures) {
   if (!(cost < huge_cost)) return;
@@ -22,7 +23,7 @@ template <class T>
   if (at < max_failures) {
     ++failures.count;
   } else {
-    at = int(std::max_element(failures.cost + failures.at_rest, failures.cost + max_failures) -
+    at = int(std::max_element(failures.cost + failures.minimized, failures.cost + max_failures) -
              failures.cost);
     if (!(cost < failures.cost[at])) return;
   }
@@ -33,23 +34,23 @@ template <class T>
 void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
                     FailedStarts& failures) {
   const int n = request.search->chain.coordinates;
-  ++failures.since;
+  ++failures.since_review;
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
 
-// Lets a problem's failed starts come to rest, on lanes of floats. Returns whether the best of them
-// seems to be a solution.
+// Minimises the cost from the failed starts of a problem, on lanes of floats, and keeps the best.
+// Returns whether one of them seems to be a solution.
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {
   const IkProblem<float>& ik = *request.search;
   const int n = ik.chain.coordinates, k = ik.targets;
-  float least = failures.at_rest ? failures.cost[0] : huge_cost;
+  float least = failures.minimized ? failures.cost[0] : huge_cost;
   IterateState<SearchLanes>& at = workspace.minimize;
   Minimization<SearchLanes> minimum = start_minimization(ik, at, workspace.minimize_work);
   int entry[lanes], iteration[lanes], open = 0;
   const auto load = [&](int lane) {
     iteration[lane] = 0;
-    entry[lane] = failures.at_rest < failures.count ? failures.at_rest++ : -1;
+    entry[lane] = failures.minimized < failures.count ? failures.minimized++ : -1;
     if (entry[lane] < 0) return;
     ++open;
     const float* const q = failures.q + entry[lane] * n;
@@ -63,13 +64,13 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
   bool solved = false;
   while (open && !solved && !stopped(request)) {
     evaluate(ik, at);
-    const mask_t<SearchLanes> there = converged(ik, at);
+    const mask_t<SearchLanes> met = converged(ik, at);
     const mask_t<SearchLanes> done = minimize(ik, at, minimum, at.cost, at.cost);
     for (int i = 0; i < lanes; ++i) {
       if (entry[i] < 0) continue;
       const float cost = get(minimum.value, i);
       least = std::min(least, cost);
-      solved |= bool(get(there, i));
+      solved |= bool(get(met, i));
       ++iteration[i];
       const bool over = get(done, i) || solved ||
                         iteration[i] == ik.iteration_factor * search_newton_iterations ||
@@ -82,37 +83,38 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
     }
   }
   float* const end = failures.cost + failures.count;
-  const int few = std::min(failures.count, polish_lanes);  // the best first
-  for (int i = 0; i < few; ++i) {
+  const int kept = std::min(failures.count, polish_lanes);  // sorted by cost
+  for (int i = 0; i < kept; ++i) {
     const int best = int(std::min_element(failures.cost + i, end) - failures.cost);
     if (best == i) continue;
     std::swap(failures.cost[i], failures.cost[best]);
     std::swap_ranges(failures.q + i * n, failures.q + (i + 1) * n, failures.q + best * n);
   }
-  failures.count = failures.at_rest = few;
-  failures.since = 0;
+  failures.count = failures.minimized = kept;
+  failures.since_review = 0;
   return solved;
 }
 
-// The least e·e(q) as a part of ‖e‖², e of the closest pose found: see supple/reach.hpp. Starts are
-// what the table has farthest along e, and the closest poses themselves: from there a little is
-// often enough to cross the plane.
+// The fraction of the closest error found that remains at any pose: min e·e(q) / ‖e‖², see
+// supple/ik/reachability.hpp. The ascent starts from the seeds of the table that reach farthest
+// along e, and from the closest poses themselves: a small motion from there often crosses the
+// plane.
 float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
                            std::ptrdiff_t problem, const FailedStarts& failures) {
   const IkProblem<float>& ik = *request.search;
   const int n = ik.chain.coordinates, k = ik.targets;
-  if (!failures.at_rest) return 0;
+  if (!failures.minimized) return 0;
   IterateState<SearchLanes>& at = workspace.minimize;
   for (int i = 0; i < k; ++i) at.target[i] = SearchLanes(float(request.target[problem * k + i]));
   for (int j = 0; j < n; ++j) at.q[j] = SearchLanes(failures.q[j]);
   evaluate(ik, at);
-  float* const along =
-      workspace.direction;  // e (rows,), then what it is of a target's numbers (targets,)
+  // e (rows,), then the same direction in the layout of a target (targets,)
+  float* const along = workspace.direction;
   float* const number = along + ik.rows;
   for (int r = 0; r < ik.rows; ++r) along[r] = get(at.e[r], 0);
   const ErrorLength<float> length = position_part(ik, along, number);
   if (!(length.part >= separation_threshold * length.whole) || !request.table->blocks) return 0;
-  // (positions are not scaled in the table)
+  // Positions are not scaled in the table.
   SearchLanes farthest(-huge_cost), index(0.0f), block(0.0f);
   const SearchLanes* entry = reinterpret_cast<const SearchLanes*>(request.table->block);
   for (int b = 0; b < request.table->blocks; ++b, entry += k + 1) {
@@ -128,7 +130,7 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   for (int i = 0; i < lanes; ++i) {
     const std::ptrdiff_t place = std::ptrdiff_t(get(index, i)) * lanes + i;
     const float* const farthest_q = request.table->record + place * request.table->size;
-    const float* const closest_q = failures.q + i / 2 % failures.at_rest * n;
+    const float* const closest_q = failures.q + i / 2 % failures.minimized * n;
     for (int j = 0; j < n; ++j) set(at.q[j], i, i % 2 ? closest_q[j] : farthest_q[j]);
   }
   Minimization<SearchLanes> minimum = start_minimization(ik, at, workspace.minimize_work);
@@ -142,25 +144,25 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   return least / length.whole;
 }
 
-// From the best of the failed starts, or from where the joints are (`failures` null), to the
-// closest pose, in double: workspace.polish holds it, and which of its lanes is the best is
+// Converges to the closest pose in double precision, from the best failed starts or, if `failures`
+// is null, from the fallback configuration. The result is in workspace.polish; its best lane is
 // returned.
 int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                  const FailedStarts* failures) {
   const IkProblem<double>& ik = *request.closest;
   const int n = ik.chain.coordinates;
   IterateState<PolishLanes>& at = workspace.polish;
-  const int some = failures ? std::min(failures->count, polish_lanes) : 0;
+  const int count = failures ? std::min(failures->count, polish_lanes) : 0;
   for (int i = 0; i < polish_lanes; ++i) {
-    if (some) {
-      load_configuration(request, at, i, problem, failures->q + i % some * n);
+    if (count) {
+      load_configuration(request, at, i, problem, failures->q + i % count * n);
       continue;
     }
     for (int j = 0; j < n; ++j) set(at.q[j], i, fallback_coordinate(request, problem, j));
     set_polish_target(request, at, i, problem);
   }
   Minimization<PolishLanes> minimum =
-      start_minimization(ik, at, workspace.polish_work, some ? min_gain_factor : 1);
+      start_minimization(ik, at, workspace.polish_work, count ? min_gain_factor : 1);
   mask_t<PolishLanes> done = minimum.value < PolishLanes(0);
   for (int i = 0; i < ik.iteration_factor * polish_newton_iterations; ++i) {
     evaluate(ik, at);
@@ -178,29 +180,27 @@ int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff
   return best;
 }
 
-// The largest move of a joint from the caller's start to a lane of workspace.polish.
-double distance_from_q0(const SolveRequest& request, const Workspace& workspace,
-                        std::ptrdiff_t problem, int lane) {
-  double most = 0;
-  for (int j = 0; j < request.polish->chain.coordinates; ++j) {
-    most = std::max(most, magnitude(get(workspace.polish.q[j], lane) -
-                                    fallback_coordinate(request, problem, j)));
-  }
-  return most;
+// The largest joint displacement from the initial guess to a lane of workspace.polish.
+double polish_displacement(const SolveRequest& request, const Workspace& workspace,
+                           std::ptrdiff_t problem, int lane) {
+  return max_displacement(
+      request.polish->chain.coordinates, [&](int j) { return get(workspace.polish.q[j], lane); },
+      [&](int j) { return fallback_coordinate(request, problem, j); });
 }
 
-// Looks at what a problem's failed starts have come to, at the latest when they are the last ones.
-// Returns whether there is an answer now: the closest pose, or the best so far when time is up.
-// Many postures may be as close: with `nearest` it is the caller's own if that is.
+// Reviews the failed starts of a problem at intervals, and when there are no more starts (`last`).
+// Returns whether the problem is decided and recorded: as the closest pose of an unreachable
+// target, as the best pose so far if time is up, or as solved if a local minimum is a solution.
+// Several configurations may be as close: with `nearest` the one found from q0 is preferred.
 bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                         FailedStarts& failures, int iterations, int starts, bool last) {
-  const bool early = request.polish->rows <= 6 && !failures.at_rest;
-  if (!last && failures.since < (early ? first_review : review_interval)) return false;
-  const bool arriving = converge_to_minimum(request, workspace, problem, failures);
+  const bool early = request.polish->rows <= 6 && !failures.minimized;
+  if (!last && failures.since_review < (early ? first_review : review_interval)) return false;
+  const bool promising = converge_to_minimum(request, workspace, problem, failures);
   const float newton_gain = request.search->newton_gain;
   last = last || exhausted(request.budget, starts, failures.cost[0], newton_gain);
-  float bound = 0;  // no pose is closer than that, if a plane separates the target
-  if (!arriving && !last) {
+  float bound = 0;  // lower bound on the error of any pose, if a plane separates the target
+  if (!promising && !last) {
     const float part = unreachable_fraction(request, workspace, problem, failures);
     const float left = std::sqrt(failures.cost[0]);
     if (!is_unreachable(part, left, newton_gain, starts)) return false;
@@ -208,21 +208,19 @@ bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::
   }
   int best = find_closest(request, workspace, problem, &failures);
   bool solved = get(converged(*request.polish, workspace.polish), best);
-  if (arriving && !solved && !last) return false;
-  // (what comes closer than the plane allows refutes it)
-  const bool weighted_alike = request.polish->weight[0] == request.closest->weight[0];
-  if (weighted_alike && std::sqrt(get(workspace.polish.cost, best)) < 0.9 * bound) return false;
+  if (promising && !solved && !last) return false;
+  // A pose that is closer than the bound refutes the plane.
+  const bool same_weights = request.polish->weight[0] == request.closest->weight[0];
+  if (same_weights && std::sqrt(get(workspace.polish.cost, best)) < 0.9 * bound) return false;
   if (request.nearest) {
     const double cost = get(workspace.polish.cost, best);
     const int own = find_closest(request, workspace, problem, nullptr);
-    const double part = distance_from_q0(request, workspace, problem, own) <= near_q0
-                            ? own_cost_near
-                            : own_cost_far;
-    best = get(workspace.polish.cost, own) <= part * cost
+    const double displacement = polish_displacement(request, workspace, problem, own);
+    best = prefers_own(get(workspace.polish.cost, own), displacement, cost)
                ? own
                : find_closest(request, workspace, problem, &failures);
   }
-  if (unwinding_matters(request)) unwind(request, problem, workspace.polish, best);
+  unwind(request, workspace, problem, workspace.polish, best, [] { return true; });
   solved = get(converged(*request.polish, workspace.polish), best);
   const Outcome outcome = solved             ? Outcome::solved
                           : stopped(request) ? Outcome::timeout

@@ -1,8 +1,8 @@
-// Work without the interpreter's lock, and its end when the interpreter goes.
+// Work without the GIL, and its end when the interpreter exits.
 //
-// A daemon thread may be at work when the program ends. Python then ends the thread as soon as it
-// asks for the lock, by unwinding its stack; through ours, that would abort the process. So the
-// interpreter first waits until such work has stopped, and no other thread begins any.
+// A daemon thread may still be running when the program ends. Python then terminates it when it
+// requests the GIL, by unwinding its stack; through C++ frames that would abort the process.
+// Therefore the interpreter first waits until such work has stopped, and no other thread may begin.
 #pragma once
 
 #include <Python.h>
@@ -36,7 +36,7 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-// Stops the work of other threads, and waits for it, at most for a time [s].
+// Stops the work of other threads and waits for it, at most `patience` [s].
 inline void close_down(double patience) {
   closer = std::this_thread::get_id();
   closing = true;

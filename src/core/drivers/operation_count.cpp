@@ -1,4 +1,4 @@
-// The kernel's arithmetic, counted: its kinematics on a lane that keeps a tally.
+// Counts the operations of the kernel: its kinematics on a lane type that keeps a tally.
 #include "drivers/operation_count.hpp"
 
 #include <algorithm>
@@ -12,9 +12,10 @@ namespace {
 thread_local Operations tally;
 }
 
-// A number as any other lane, which tells what is done with it. A fused multiply-add is one of
-// each; signs, comparisons and choices are free. `ready` is how many operations it takes one after
-// the other to get it, where a fused one is one, and any elementary function too.
+// A number with the interface of a lane that counts its operations. A fused multiply-add counts as
+// one multiplication and one addition; signs, comparisons and selections are free. `ready` is the
+// length of the chain of dependent operations that produces it, in which a fused operation and an
+// elementary function count as one.
 struct Counted {
   double x;
   long ready = 0;
@@ -90,7 +91,7 @@ Operations operations(const IkProblem<double>& ik) {
   std::vector<Counted> q(n), target(ik.targets, Counted(0)), J(m * n), e(m), J_before(m * n),
       work(iterate_scratch(ik));
   for (int j = 0; j < n; ++j) q[j] = ik.seed_lower[j] + 0.4 * ik.seed_range[j];
-  for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // no turn, and along x
+  for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // no rotation, and along x
   IterateState<Counted> at{q.data(),    target.data(),   0, 0, 0, J.data(), e.data(),
                            work.data(), J_before.data(), -1};
   tally = {};

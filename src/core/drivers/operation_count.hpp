@@ -1,4 +1,4 @@
-// What the kinematics of a chain cost, and an iteration of a search.
+// Operation counts of the kinematics of a chain and of an iteration of a search.
 #pragma once
 
 #include "supple/ik/iterate.hpp"
@@ -7,14 +7,14 @@ namespace supple {
 
 struct Operations {
   long multiplications = 0, additions = 0;
-  long others = 0;  // quotients, roots, sines and cosines, arc tangents
-  long depth = 0;   // of operations that wait for each other, the longest row
+  long others = 0;  // divisions, square roots, sines and cosines, arc tangents
+  long depth = 0;   // length of the longest chain of dependent operations
 };
 
-// Of the poses and Jacobians of all frames of a chain, in world axes; sines and cosines aside.
+// For the poses and Jacobians of all frames of a chain, in world axes; without sines and cosines.
 Operations operations(const Chain<double>& chain);
 
-// Of one iteration of a descent by the usual damping: `measure` and `descend`.
+// For one iteration with the default damping: `evaluate` and `descend`.
 Operations operations(const IkProblem<double>& ik);
 
 }  // namespace supple

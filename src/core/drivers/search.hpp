@@ -1,4 +1,4 @@
-// A search for a configuration: its lanes, where starts are, and when they are given up. For files
+// The search for a configuration on the lanes of a CPU: scratch memory, seeds, starts. For files
 // that are compiled once for each instruction set.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
@@ -8,128 +8,117 @@
 
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
-#include "supple/ik/restarts.hpp"
+#include "supple/arena.hpp"
+#include "supple/ik/policy.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// The search runs on wide lanes of floats, which are enough to find out where a solution is; what
-// it finds is finished and verified in double.
+// The search runs on wide lanes of floats, which are accurate enough to find a solution; the result
+// is polished and verified in double precision.
 using SearchLanes = Pack<float, batch_width<float>>;
 using PolishLanes = Pack<double, batch_width<double>>;
 constexpr int lanes = width<SearchLanes>, polish_lanes = width<PolishLanes>;
 
-using Row = Pack<float, Table::row>;  // joints side by side
+using Row = Pack<float, Table::row>;  // several joints side by side
 
-// A piece of memory arena into arrays.
-class Arena {
- public:
-  explicit Arena(void* memory) : at_(static_cast<unsigned char*>(memory)), begin_(at_) {}
-  template <class L>
-  L* take(int count) {
-    L* const piece = reinterpret_cast<L*>(at_);
-    at_ += (sizeof(L) * std::size_t(count) + 63) / 64 * 64;
-    return piece;
-  }
-  std::size_t used() const { return std::size_t(at_ - begin_); }
-
- private:
-  unsigned char *at_, *begin_;
+// The unit of the search's scratch memory: arrays begin at cache lines.
+struct CacheLine {
+  unsigned char bytes[64];
 };
 
 template <class L, class T>
-IterateState<L> make_state(const IkProblem<T>& ik, Arena& arena) {
+IterateState<L> make_state(const IkProblem<T>& ik, Arena<CacheLine>& arena) {
   const int n = ik.chain.coordinates, m = ik.rows;
   IterateState<L> at{};
-  at.q = arena.take<L>(n);
-  at.target = arena.take<L>(ik.targets);
-  at.J = arena.take<L>(m * n);
-  at.e = arena.take<L>(m);
-  at.work = arena.take<L>(iterate_scratch(ik));
-  at.J_before = arena.take<L>(ik.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
+  at.q = arena.take_as<L>(n);
+  at.target = arena.take_as<L>(ik.targets);
+  at.J = arena.take_as<L>(m * n);
+  at.e = arena.take_as<L>(m);
+  at.work = arena.take_as<L>(iterate_scratch(ik));
+  at.J_before = arena.take_as<L>(ik.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
   at.before = L(-1);
   return at;
 }
 
-// One lane of the search.
+// The start that runs on one lane of the search.
 struct LaneState {
-  std::ptrdiff_t problem;  // negative: idle
+  std::ptrdiff_t problem;  // negative: the lane is idle
   int start;               // number of the start
-  int iteration;           // since then
+  int iteration;           // number of iterations of this start
   int iterations;          // of all starts of the problem
-  float cost;              // a few iterations ago
-  bool fresh;              // to be begun after the step
+  float cost;              // at the last check of its progress
+  bool is_new;             // to be initialised after the current iteration
 };
 
-// After the first of these numbers of failed starts, and after every further of the second, the
-// best of a problem's failed starts are brought to rest: some arrive that way, and the best of them
-// may show that the target is out of reach. With many rows the first look comes late.
+// The failed starts of a problem are reviewed after the first of these numbers of them, then each
+// time the second has been added: the best are minimised, which solves some and may show that the
+// target is unreachable. Problems with many rows skip the early review.
 constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
-// In a batch, a target that this many starts have missed is solved as if it were table_attempts,
-// every lane a start: a batch and a single call then agree on which targets are unreachable, and
-// all lanes work on the same hard problem.
+// In a batch, a target that this many starts have missed is solved like a single problem, with
+// every lane a start of it. A batch and a single call then agree on which targets are unreachable,
+// and all lanes work on the same hard problem.
 constexpr int hard_after = 16;
 
-// What a problem's failed starts have come to: first the best of those that have come to rest, then
-// those that have not.
+// The best failed starts of a problem: first those that have been minimised, then the others.
 struct FailedStarts {
-  int count, at_rest, since;  // the last: how many since they were looked at
+  int count, minimized, since_review;  // the last: number of failures since the last review
   float cost[max_failures];
   float* q;  // (max_failures, n)
 
-  void clear() { count = at_rest = since = 0; }
+  void clear() { count = minimized = since_review = 0; }
 };
 
-// The table's starts for a problem, the most promising first: q (count, n).
+// Seeds from the table for a problem, the most promising first: q (count, n).
 struct SeedList {
   int count;
   float* q;
 };
 
-// Everything that one thread works with.
+// Scratch memory of one thread.
 struct Workspace {
-  IterateState<SearchLanes> search, minimize;
+  IterateState<SearchLanes> search, minimize;  // the search itself; minimisation of failed starts
   IterateState<PolishLanes> polish;
-  IterateState<double> single;
-  float* feature;  // (2, targets): of a target, scaled and as it is
-  Row* row;        // (padded,)
+  IterateState<double> single;  // one configuration, in double precision
+  float* feature;               // (2, targets): a target scaled for the table, and unscaled
+  Row* row;                     // (padded / Table::row,)
   SeedList seeds[lanes];
   FailedStarts failures[lanes];
   LaneState lane[lanes];
-  float* gathered_q;           // (n,): q of a lane
+  float* gathered_q;           // (n,): q of one lane
   float* direction;            // (rows + targets,)
-  double* posture_work;        // (5 n,): what `polish` works with
-  SearchLanes* minimize_work;  // n of the best q, and newton_scratch
+  double* posture_work;        // (5 n,): for `approach_posture`
+  SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
   PolishLanes* polish_work;    // likewise
-  double* single_work;
-  Workspace* hard;  // for problems of a batch that are solved as if table_attempts; null if there
-                    // is no batch
+  double* single_work;         // likewise
+  Workspace*
+      hard;  // for problems of a batch that are solved like single ones; null without a batch
 
+  // Takes the arrays from a block of memory, which may be null. Returns the bytes they need.
   std::size_t allocate(const SolveRequest& request, void* memory) {
-    Arena arena(memory);
+    Arena<CacheLine> arena(static_cast<CacheLine*>(memory));
     const int n = request.search->chain.coordinates;
     search = make_state<SearchLanes>(*request.search, arena);
     minimize = make_state<SearchLanes>(*request.search, arena);
     polish = make_state<PolishLanes>(*request.polish, arena);
     single = make_state<double>(*request.polish, arena);
-    feature = arena.take<float>(2 * request.search->targets);
-    row = arena.take<Row>(request.table->padded / Table::row);
+    feature = arena.take_as<float>(2 * request.search->targets);
+    row = arena.take_as<Row>(request.table->padded / Table::row);
     for (int i = 0; i < lanes; ++i) {
-      seeds[i].q = arena.take<float>(lanes * n);
-      failures[i].q = arena.take<float>(max_failures * n);
+      seeds[i].q = arena.take_as<float>(lanes * n);
+      failures[i].q = arena.take_as<float>(max_failures * n);
     }
-    gathered_q = arena.take<float>(n);
-    direction = arena.take<float>(request.search->rows + request.search->targets);
-    posture_work = arena.take<double>(5 * n);
-    minimize_work = arena.take<SearchLanes>(n + newton_scratch(n));
-    polish_work = arena.take<PolishLanes>(n + newton_scratch(n));
-    single_work = arena.take<double>(n + newton_scratch(n));
-    return arena.used();
+    gathered_q = arena.take_as<float>(n);
+    direction = arena.take_as<float>(request.search->rows + request.search->targets);
+    posture_work = arena.take_as<double>(5 * n);
+    minimize_work = arena.take_as<SearchLanes>(n + newton_scratch(n));
+    polish_work = arena.take_as<PolishLanes>(n + newton_scratch(n));
+    single_work = arena.take_as<double>(n + newton_scratch(n));
+    return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 
-  // Joints and targets of lanes that have no problem are zero: numbers that nobody stop_interval
-  // at, but whose sine may take long.
+  // Idle lanes are evaluated as well: zero keeps their sines fast.
   void clear(const SolveRequest& request) {
     for (IterateState<SearchLanes>* at : {&search, &minimize}) {
       for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);
@@ -137,8 +126,8 @@ struct Workspace {
     }
   }
 
-  const float* lane_q(int lane, int n) {
-    for (int j = 0; j < n; ++j) gathered_q[j] = get(search.q[j], lane);
+  const float* lane_q(int i, int n) {
+    for (int j = 0; j < n; ++j) gathered_q[j] = get(search.q[j], i);
     return gathered_q;
   }
 };
@@ -151,9 +140,9 @@ bool stopped(const SolveRequest& request) {
   return request.stop && request.stop(request.stop_context);
 }
 
-// ---- starts ------------------------------------------------------------------------------------
+// ---- seeds -------------------------------------------------------------------------------------
 
-// Blocks of a table, or of its clusters: the nearest in each lane, and where it is.
+// The nearest entry in each lane among blocks of a table of seeds or clusters, and its block.
 struct Nearest {
   SearchLanes far = SearchLanes(huge_cost), block = SearchLanes(0.0f);
 
@@ -171,20 +160,20 @@ struct Nearest {
     }
   }
 
-  // The places (lanes + 1,) of the lanes' nearest, the first `most` in order. Returns how many
-  // there are.
-  int sorted(int most, int* place) const {
+  // The indices (lanes + 1,) of the nearest entries of the lanes, of which the first `max_sorted`
+  // are in order. Returns their number.
+  int sorted(int max_sorted, int* place) const {
     float before[lanes + 1];
     int count = 0;
     for (int i = 0; i < lanes; ++i) {
       const float here = get(far, i);
       if (!(here < huge_cost)) continue;
       int at = count++;
-      if (at >= most && here < before[most - 1]) {  // the last of the first makes room
-        place[at] = place[most - 1];
-        at = most - 1;
+      if (at >= max_sorted && here < before[max_sorted - 1]) {  // replaces the last sorted one
+        place[at] = place[max_sorted - 1];
+        at = max_sorted - 1;
       }
-      for (; at > 0 && at < most && before[at - 1] > here; --at) {
+      for (; at > 0 && at < max_sorted && before[at - 1] > here; --at) {
         before[at] = before[at - 1];
         place[at] = place[at - 1];
       }
@@ -196,16 +185,16 @@ struct Nearest {
 };
 
 constexpr int clusters_scanned = 2, predicted_seeds = 4;
-constexpr float clipping_weight = 256;  // how much it weighs that a step is arena at a limit
+constexpr float clipping_weight = 256;  // penalty on the part of a step beyond a joint limit
 
-// About the rotation vector from what is reached to the target: 2 sin(angle / 2) instead of the
-// angle. `sine` is the sum of their axes' cross products, over the cosine's.
+// Approximates the rotation vector between two orientations: 2 sin(angle / 2) replaces the angle.
+// `sine` is the sum of the cross products of their axes, `cosine` that of the dot products.
 Vec3<float> rotation_between(const Vec3<float>& sine, float cosine) {
   return sine * std::sqrt(2 / (1 + std::max(cosine, -0.5f)));
 }
 
-// The first step from an entry of the table towards a target: q (padded,) inside the limits.
-// Returns how promising it is, the less the better: by how far it goes, and how much is arena.
+// Predicts the first step from a seed of the table towards a target: q (padded,), inside the joint
+// limits. Returns a penalty for long steps and for steps that were clipped.
 float predict_first_step(const SolveRequest& request, const float* record, const float* target,
                          Row* q) {
   const IkProblem<float>& ik = *request.search;
@@ -244,8 +233,8 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   const Row* longest = upper + rows;
   Row value(0.0f);
   for (int r = 0; r < rows; ++r) {
-    const Row step = q[r], most = longest[r];
-    q[r] = min(max(from[r] + min(max(step, -most), most), lower[r]), upper[r]);
+    const Row step = q[r], bound = longest[r];
+    q[r] = min(max(from[r] + min(max(step, -bound), bound), lower[r]), upper[r]);
     const Row move = q[r] - from[r], clipped = step - move;
     value = fma(move, move, fma(clipped * Row(clipping_weight), clipped, value));
   }
@@ -254,9 +243,9 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   return sum;
 }
 
-// The table's entries that are nearest to a target, one for each lane (which stop_interval at every
-// lanes-th entry). Of the nearest of these the first step is predicted_seeds, and they start from
-// there, the most promising first.
+// The seeds of the table nearest to a target, one for each lane (which scans every lanes-th entry).
+// For the nearest of these the first step is predicted; they start after it, the most promising
+// first.
 void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
                    SeedList& listed) {
   const Table& table = *request.table;
@@ -267,16 +256,16 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
     workspace.feature[i] = target[i] * table.scale[i];
   }
   int place[lanes + 1];
-  Nearest cluster, entry;
+  Nearest cluster, seed;
   cluster.scan(table.cluster, 0, table.clusters, k, workspace.feature);
-  const int several = std::min(cluster.sorted(clusters_scanned, place), clusters_scanned);
-  for (int i = 0; i < several; ++i) {
-    entry.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, workspace.feature);
+  const int scanned = std::min(cluster.sorted(clusters_scanned, place), clusters_scanned);
+  for (int i = 0; i < scanned; ++i) {
+    seed.scan(table.block, table.begin[place[i]], table.begin[place[i] + 1], k, workspace.feature);
   }
-  listed.count = entry.sorted(predicted_seeds, place);
+  listed.count = seed.sorted(predicted_seeds, place);
   const int first = std::min(listed.count, predicted_seeds);
   float before[predicted_seeds];
-  for (int i = 0; i < first; ++i) {  // (the table may be larger than what is near the core)
+  for (int i = 0; i < first; ++i) {  // the table may not fit into the cache
     const float* const record = table.record + std::ptrdiff_t(place[i]) * table.size;
     for (int at = 0; at < table.size; at += 16) __builtin_prefetch(record + at);
   }
@@ -297,42 +286,35 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
   }
 }
 
-// Coordinate j of a start: the caller's own first, then the table's nearest, then points spread
-// evenly over all configurations, the same ones always. If an answer near the caller's start is
-// wanted, every second is one near it.
+// Coordinate j of a start: q0 first, then the seeds from the table, then the seed sequence, which
+// is the same in every call. If a solution near q0 is wanted, every second start is near it.
 double start_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int start,
                         const SeedList& listed, int j) {
   const IkProblem<double>& ik = *request.polish;
   const int n = ik.chain.coordinates;
   if (request.q0) {
-    const double own = request.q0[problem * request.q0_stride + j];
-    if (start == 0) return own;
+    const double q0 = request.q0[problem * request.q0_stride + j];
+    if (start == 0) return q0;
     --start;
-    if (request.nearest && start % 2 == 0) {
-      const double most =
-          seed_scatter < 0.25 * ik.seed_range[j] ? seed_scatter : 0.25 * ik.seed_range[j];
-      return own + most * (2 * sequence_value(start / 2 + 1, ik.sequence_step[j]) - 1);
-    }
+    if (request.nearest && start % 2 == 0) return seed_near(ik, q0, start / 2 + 1, j);
     if (request.nearest) start /= 2;
   }
   if (start < listed.count) return listed.q[start * n + j];
-  const double share =
-      seed_fraction(start - listed.count, request.table->entries, ik.sequence_step[j]);
-  return ik.seed_lower[j] + share * ik.seed_range[j];
+  return sequence_seed(ik, start - listed.count, request.table->entries, j);
 }
 
 void start_lane(const SolveRequest& request, Workspace& workspace, int lane,
                 const SeedList& listed) {
-  LaneState& slot = workspace.lane[lane];
+  LaneState& state = workspace.lane[lane];
   const IkProblem<double>& ik = *request.polish;
   for (int j = 0; j < ik.chain.coordinates; ++j) {
-    const double q = start_coordinate(request, slot.problem, slot.start, listed, j);
+    const double q = start_coordinate(request, state.problem, state.start, listed, j);
     set(workspace.search.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
   }
   set(workspace.search.before, lane, -1.0f);
-  slot.iteration = 0;
-  slot.cost = huge_cost;
-  slot.fresh = false;
+  state.iteration = 0;
+  state.cost = huge_cost;
+  state.is_new = false;
 }
 
 void set_target(const SolveRequest& request, Workspace& workspace, int lane,
@@ -362,9 +344,9 @@ void load_configuration(const SolveRequest& request, IterateState<L>& at, int la
 }
 
 bool lane_stalled(const SolveRequest& request, const Workspace& workspace, int lane,
-                  LaneState& slot) {
-  return is_stalled(slot.start, slot.iteration, request.search->iteration_factor,
-                    get(workspace.search.cost, lane), slot.cost);
+                  LaneState& state) {
+  return is_stalled(state.start, state.iteration, request.search->iteration_factor,
+                    get(workspace.search.cost, lane), state.cost);
 }
 
 }  // namespace

@@ -8,13 +8,13 @@
 namespace supple {
 namespace {
 
-// Rows of numbers, each with half the sum of its squares behind it, as lanes read them: (blocks, k
-// + 1, lanes).
+// Rows of numbers, each followed by half the sum of its squares, in the order in which lanes read
+// them: (blocks, k + 1, lanes).
 struct Blocks {
   float* to;
   int k, lanes;
 
-  // A place that is filled up: as what is beside it, but never the nearest.
+  // Padding (not `real`) copies its neighbour, but is never the nearest.
   void put(int place, const float* row, bool real) const {
     float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
     float half = 0;
@@ -26,10 +26,10 @@ struct Blocks {
   }
 };
 
-// Where an entry is, what it reaches, and what its first step is for any target.
-class Entry {
+// A seed: its configuration, the target it reaches, and its first step towards any target.
+class Seed {
  public:
-  explicit Entry(const IkProblem<double>& ik)
+  explicit Seed(const IkProblem<double>& ik)
       : ik_(ik),
         q_(ik.chain.coordinates),
         target_(ik.targets),
@@ -38,7 +38,7 @@ class Entry {
         e_(ik.rows),
         poses_(12 * ik.chain.joints) {}
 
-  void go(int number) {
+  void evaluate(int number) {
     const int n = ik_.chain.coordinates;
     for (int j = 0; j < n; ++j) {
       q_[j] = ik_.seed_lower[j] + sequence_value(number, ik_.sequence_step[j]) * ik_.seed_range[j];
@@ -58,7 +58,7 @@ class Entry {
 
   const std::vector<double>& target() const { return target_; }
 
-  // q (padded,), the gains, and what is reached: a record of `Table`.
+  // Writes a record of `Table`: q (padded,), the gains, and the target that is reached.
   void write(double lambda2, int padded, float* record) {
     std::copy(q_.begin(), q_.end(), record);
     gains(lambda2, padded, record + padded);
@@ -66,8 +66,8 @@ class Entry {
   }
 
  private:
-  // dq = Σ gain_c d_c for a target that differs by a motion d of each task: Jᵀ(JJᵀ + λ²)⁻¹ e(d),
-  // column by column (6 tasks, padded).
+  // The gains (6 tasks, padded) of the first step dq = Σ gain_c d_c towards a target that is
+  // displaced by d: the columns of Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
     const int m = ik_.rows, n = ik_.chain.coordinates;
     gram(m, n, J_.data(), A_.data());
@@ -102,18 +102,18 @@ int rounded_up(int count, int step) { return (count + step - 1) / step * step; }
 
 }  // namespace
 
-// What is known of a table that is being made.
+// The state of a table under construction.
 struct SeedTable::Draft {
   Draft(const IkProblem<double>& ik, int entries, int size)
-      : entry(ik),
+      : seed(ik),
         reached(std::size_t(entries) * ik.targets),
         records(std::size_t(entries) * size),
         owner(entries) {}
 
-  Entry entry;
+  Seed seed;
   std::vector<float> reached, records;  // (entries, k), scaled; (entries, size)
-  std::vector<int> owner;               // (entries,): the cluster that each is nearest to
-  int written = 0, sorted = 0;          // how many entries have their record; their cluster
+  std::vector<int> owner;               // (entries,): the nearest cluster of each
+  int written = 0, sorted = 0;          // number of entries with a record; with a cluster
 };
 
 SeedTable::SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries,
@@ -144,10 +144,10 @@ bool SeedTable::build(long long deadline) {
   const auto late = [=] { return deadline && now() >= deadline; };
   for (int& e = draft.written; e < entries_; ++e) {
     if (e % 4 == 0 && late()) return false;
-    draft.entry.go(e + 1);
-    draft.entry.write(lambda2_, table_.padded, draft.records.data() + std::size_t(e) * table_.size);
+    draft.seed.evaluate(e + 1);
+    draft.seed.write(lambda2_, table_.padded, draft.records.data() + std::size_t(e) * table_.size);
     for (int i = 0; i < k; ++i) {
-      draft.reached[e * k + i] = float(draft.entry.target()[i]) * scale_[i];
+      draft.reached[e * k + i] = float(draft.seed.target()[i]) * scale_[i];
     }
   }
   const int clusters = std::min(entries_, 8 * lanes_ < 64 ? 64 : 8 * lanes_);
@@ -173,15 +173,15 @@ bool SeedTable::build(long long deadline) {
   return true;
 }
 
-// Puts the entries beside those with the same cluster, in blocks.
+// Groups the entries by cluster, in blocks.
 void SeedTable::arrange(int clusters) {
   const Draft& draft = *draft_;
   const int k = ik_.targets, size = table_.size, lanes = lanes_;
   std::vector<std::vector<int>> owned(clusters);
   for (int e = 0; e < entries_; ++e) owned[draft.owner[e]].push_back(e);
   begin_.assign(1, 0);
-  for (const auto& some : owned) {
-    begin_.push_back(begin_.back() + rounded_up(int(some.size()), lanes) / lanes);
+  for (const auto& entries : owned) {
+    begin_.push_back(begin_.back() + rounded_up(int(entries.size()), lanes) / lanes);
   }
   const int blocks = begin_.back(), rows = rounded_up(clusters, lanes);
   cluster_ = std::make_unique<Scratch>(sizeof(float) * std::size_t(rows) * (k + 1));

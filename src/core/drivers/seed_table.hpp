@@ -1,5 +1,4 @@
-// A table of configurations to start from, looked up by what they reach (`nearest_seeds` in
-// search.hpp).
+// A table of seeds, indexed by the targets that they reach (`nearest_seeds` in search.hpp).
 #pragma once
 
 #include <memory>
@@ -13,15 +12,14 @@ namespace supple {
 // Owns the memory of a `Table`.
 class SeedTable {
  public:
-  // The first `entries` of the points that are spread evenly over all configurations, for so many
-  // lanes. `scale` (targets,) says how much each number of a target counts; `lambda2` damps the
-  // first step.
+  // A table of the first `entries` seeds of the sequence, for a number of lanes. `scale` (targets,)
+  // weights each value of a target; `lambda2` damps the first step.
   SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries, int lanes,
             double lambda2);
   ~SeedTable();
 
-  // Goes on making the entries until a time by `now` of deadline.hpp, 0: to the end. Returns
-  // whether the table is complete; until then it has no entries, and the next call goes on.
+  // Builds entries until a deadline, a time of `now` in deadline.hpp, or 0 for none. Returns
+  // whether the table is complete; until then it has no entries, and the next call continues.
   bool build(long long deadline);
 
   const Table& view() const { return table_; }

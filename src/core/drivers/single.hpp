@@ -1,11 +1,13 @@
-// One problem: every lane is another start. For files that are compiled once for each instruction
-// set.
+// One problem on a CPU: every lane is another start of it. For files that are compiled once for
+// each instruction set.
 #pragma once
 
 #include "drivers/closest.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
+
+constexpr int table_attempts = 3;  // seeds of the table that are tried one by one before all lanes
 
 class SingleSolver {
  public:
@@ -42,7 +44,7 @@ class SingleSolver {
       if (!found_ && decide_unreachable(false)) return;
     }
     if (found_) return approach_q0();
-    if (over) {  // the best so far is what the lanes have now
+    if (over) {  // time is up: the running starts count as failed
       evaluate(*request_.search, workspace_.search);
       for (int i = 0; i < lanes; ++i) {
         if (workspace_.lane[i].problem >= 0) record_failure(request_, workspace_, i, failures());
@@ -60,11 +62,11 @@ class SingleSolver {
     return found_ == (request_.nearest ? max_compared : request_.max_solutions);
   }
 
-  // From the caller's start, in double and table_attempts: near a solution this is all. Returns
-  // whether it is enough.
+  // Starts from q0, alone and in double precision: near a solution this suffices. Returns whether
+  // the search is complete.
   bool try_q0() {
     if (try_seed(request_.q0 + problem_ * request_.q0_stride, request_.nearest ? 2 : 1)) {
-      const bool near = distance_from_q0() <= near_q0;
+      const bool near = displacement_from_q0() <= near_q0;
       if (request_.posture) postprocess(request_, workspace_, problem_);
       add_solution();
       return enough() || (request_.nearest && near);
@@ -72,13 +74,13 @@ class SingleSolver {
     return request_.nearest && workspace_.single.cost < near_miss && newton_from_q0();
   }
 
-  // From the table's most promising likewise: the iterations of a single number are shorter than
-  // those of all lanes, and most often this is enough.
+  // Starts from the most promising seeds of the table in the same way: iterations on one number are
+  // shorter than those on all lanes, and most often one seed suffices.
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
     const int n = ik_.chain.coordinates;
-    const int some = std::min({table_attempts, listed.count, request_.max_starts - next_start_});
-    for (int i = 0; i < some && !stopped(request_); ++i) {
+    const int count = std::min({table_attempts, listed.count, request_.max_starts - next_start_});
+    for (int i = 0; i < count && !stopped(request_); ++i) {
       if (!try_seed(listed.q + i * n, 1)) continue;
       postprocess(request_, workspace_, problem_);
       add_solution();
@@ -87,18 +89,19 @@ class SingleSolver {
     return false;
   }
 
-  // Descends table_attempts and in double, as long as the cost falls. Returns whether it converged.
+  // Iterates from one seed in double precision as long as the cost falls. Returns whether it has
+  // converged.
   template <class T>
   bool try_seed(const T* q, int patience) {
     IterateState<double>& at = workspace_.single;
-    const int pace = patience * ik_.iteration_factor;
+    const int factor = patience * ik_.iteration_factor;
     load_configuration(request_, at, 0, problem_, q);
     ++next_start_;
     double cost = 3e300;
-    for (int i = 0; i < patience * pace * max_iterations; ++i, ++iterations_) {
+    for (int i = 0; i < patience * factor * max_iterations; ++i, ++iterations_) {
       evaluate_error(ik_, at);
       if (converged(ik_, at)) return true;
-      if (i % (pace * window) == 0) {
+      if (i % (factor * window) == 0) {
         if (!(at.cost <= double(progress) * cost)) break;
         cost = at.cost;
       }
@@ -111,7 +114,7 @@ class SingleSolver {
     return false;
   }
 
-  // A start that failed, for whoever asks how near the best of them came.
+  // Counts a failed start for the report, which states how close the best of them came.
   template <class L>
   void count_failure(const IterateState<L>& at, int lane) {
     ++failed_;
@@ -122,7 +125,8 @@ class SingleSolver {
     failed_error_[1] = get(at.rotation, lane);
   }
 
-  // Where that has failed: Newton's method, which gets to a singular pose. Returns whether it did.
+  // Continues from q0 by Newton's method, which converges to a singular pose as well. Returns
+  // whether it has found a solution near q0.
   bool newton_from_q0() {
     const int best = find_closest(request_, workspace_, problem_, nullptr);
     if (!get(converged(ik_, workspace_.polish), best)) return false;
@@ -131,59 +135,52 @@ class SingleSolver {
     }
     evaluate(ik_, workspace_.single);
     add_solution();
-    return distance_from_q0() <= near_q0;
+    return displacement_from_q0() <= near_q0;
   }
 
-  // The nearest of the solutions is drawn nearer, as far as the task leaves freedom.
+  // Moves the nearest solution still nearer to q0, in the null space of the tasks.
   void approach_q0() {
     if (!request_.nearest) return;
     load_configuration(request_, workspace_.single, 0, problem_,
                        request_.q + problem_ * ik_.chain.coordinates);
     evaluate(ik_, workspace_.single);
     postprocess(request_, workspace_, problem_);
-    if (!request_.posture && !(distance_from_q0() < least_distance_)) return;
+    if (!request_.posture && !(displacement_from_q0() < least_displacement_)) return;
     record(request_, problem_, 0, workspace_.single, 0, Outcome::solved, iterations_, next_start_);
   }
 
-  // The largest move of a joint from the caller's start.
-  double distance_from_q0() const {
-    double most = 0;
-    for (int j = 0; j < ik_.chain.coordinates; ++j) {
-      most = std::max(
-          most, magnitude(workspace_.single.q[j] - request_.q0[problem_ * request_.q0_stride + j]));
-    }
-    return most;
+  // The largest joint displacement from q0 to workspace.single.
+  double displacement_from_q0() const {
+    const double* const q0 = request_.q0 + problem_ * request_.q0_stride;
+    return max_displacement(
+        ik_.chain.coordinates, [&](int j) { return workspace_.single.q[j]; },
+        [&](int j) { return q0[j]; });
   }
 
-  // What workspace.single holds is a solution, perhaps a known one.
+  // Adds the solution in workspace.single, unless it is known.
   void add_solution() {
     const int n = ik_.chain.coordinates;
     unwind_solution(request_, workspace_, problem_);
     if (request_.nearest) {
-      const double move = distance_from_q0();
-      if (++found_ > 1 && !(move < least_distance_)) return;
-      least_distance_ = move;
+      const double displacement = displacement_from_q0();
+      if (++found_ > 1 && !(displacement < least_displacement_)) return;
+      least_displacement_ = displacement;
       return record(request_, problem_, 0, workspace_.single, 0, Outcome::solved, iterations_,
                     next_start_);
     }
     const double* known = request_.q + problem_ * request_.max_solutions * n;
     for (int i = 0; i < found_; ++i, known += n) {
-      bool same = true;
-      for (int j = 0; j < n; ++j) {
-        const double turn = request_.wrap ? request_.wrap[j] : 0;
-        same &= magnitude(difference(turn, known[j], workspace_.single.q[j])) <= distinct;
-      }
-      if (same) return;
+      if (is_same_solution(n, request_.wrap, known, workspace_.single.q)) return;
     }
     record(request_, problem_, found_++, workspace_.single, 0, Outcome::solved, iterations_,
            next_start_);
   }
 
-  // Whether the first solution is all that is wanted.
+  // Whether the search ends with the first solution.
   bool first_suffices() const { return request_.max_solutions == 1 && !request_.nearest; }
 
-  // The best lane goes on table_attempts and in double if it is so close that it should arrive in a
-  // few iterations: those of a single number are shorter. Returns whether it did.
+  // Finishes the best lane in double precision if it is so close that a few iterations should
+  // suffice: iterations on one number are shorter. Returns whether it has converged.
   bool finish_best_lane() {
     int best = -1;
     float least = close_cost_;
@@ -192,7 +189,7 @@ class SingleSolver {
       if (cost < least && workspace_.lane[i].problem >= 0) best = i, least = cost;
     }
     if (best < 0) return false;
-    close_cost_ = 0.1f * least;  // (next time it must be much closer)
+    close_cost_ = 0.1f * least;  // the next attempt must be much closer
     IterateState<double>& at = workspace_.single;
     load_configuration(request_, at, 0, problem_, workspace_.lane_q(best, ik_.chain.coordinates));
     for (double cost = 3e300;; cost = at.cost) {
@@ -207,17 +204,17 @@ class SingleSolver {
     return true;
   }
 
-  // Every lane by one iteration. Returns whether time is up.
+  // One iteration of every lane. Returns whether time is up.
   bool iterate(int& running) {
     evaluate(*request_.search, workspace_.search);
-    const mask_t<SearchLanes> there = converged(*request_.search, workspace_.search);
+    const mask_t<SearchLanes> met = converged(*request_.search, workspace_.search);
     ++iterations_;
     if (first_suffices() && finish_best_lane()) return false;
     for (int i = 0; i < lanes && !enough(); ++i) {
-      LaneState& slot = workspace_.lane[i];
-      if (slot.problem < 0) continue;
-      ++slot.iteration;
-      if (get(there, i)) {
+      LaneState& state = workspace_.lane[i];
+      if (state.problem < 0) continue;
+      ++state.iteration;
+      if (get(met, i)) {
         load_configuration(request_, workspace_.single, 0, problem_,
                            workspace_.lane_q(i, ik_.chain.coordinates));
         if (polish(request_, workspace_.single) || polish_singular(request_, workspace_)) {
@@ -227,24 +224,24 @@ class SingleSolver {
           count_failure(workspace_.single, 0);
           record_failure(request_, workspace_, i, failures());
         }
-      } else if (lane_stalled(request_, workspace_, i, slot)) {
+      } else if (lane_stalled(request_, workspace_, i, state)) {
         count_failure(workspace_.search, i);
         record_failure(request_, workspace_, i, failures());
       } else {
         continue;
       }
-      slot.fresh = next_start_ < request_.max_starts;
-      if (slot.fresh) {
-        slot.start = next_start_++;
+      state.is_new = next_start_ < request_.max_starts;
+      if (state.is_new) {
+        state.start = next_start_++;
       } else {
-        slot.problem = -1;
+        state.problem = -1;
         --running;
       }
     }
     if (enough()) return false;
     descend(*request_.search, workspace_.search);
     for (int i = 0; i < lanes; ++i) {
-      if (workspace_.lane[i].fresh) start_lane(request_, workspace_, i, workspace_.seeds[0]);
+      if (workspace_.lane[i].is_new) start_lane(request_, workspace_, i, workspace_.seeds[0]);
     }
     return stopped(request_);
   }
@@ -254,15 +251,15 @@ class SingleSolver {
   Workspace& workspace_;
   std::ptrdiff_t problem_;
   int found_ = 0, next_start_ = 0, iterations_ = 0;
-  double least_distance_ = 0;
-  float close_cost_ = 0.02f;  // ‖e‖² of a lane that is worth going on with table_attempts
-  int failed_ = 0;
-  double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best of the failed starts
+  double least_displacement_ = 0;  // from q0, of the solutions found
+  float close_cost_ = 0.02f;       // ‖e‖² below which a lane is finished in double precision
+  int failed_ = 0;                 // number of failed starts, and the errors of the best of them
+  double failed_cost_ = 3e300, failed_error_[2] = {};
 };
 
-// (Not inlined, so that what it calls is called from one place table_attempts, and inlined there.)
-[[gnu::noinline]] void solve_alone(const SolveRequest& request, Workspace& workspace,
-                                   std::ptrdiff_t problem) {
+// Not inlined: its callees then have a single caller and are inlined into it.
+[[gnu::noinline]] void solve_single(const SolveRequest& request, Workspace& workspace,
+                                    std::ptrdiff_t problem) {
   SingleSolver(request, workspace, problem).run();
 }
 

@@ -1,4 +1,4 @@
-// Threads over blocks of a batch.
+// Threads over the rows of a batch.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 namespace supple {
 
-// Calls work(begin, end) on pieces that cover 0..count, each a multiple of `grain` long (but the
-// last), on up to `threads` threads, this one among them. Rethrows the first exception of a worker.
+// Calls work(begin, end) on pieces that cover 0..count, each a multiple of `grain` rows long
+// (except the last), on up to `threads` threads including this one. Rethrows the first exception of
+// a worker.
 template <class Work>
 void parallel(std::ptrdiff_t count, std::ptrdiff_t grain, int threads, Work&& work) {
   const std::ptrdiff_t grains = (count + grain - 1) / grain;
@@ -33,7 +34,7 @@ void parallel(std::ptrdiff_t count, std::ptrdiff_t grain, int threads, Work&& wo
   try {
     for (; next < pieces; ++next) workers.emplace_back(guarded, next);
   } catch (const std::system_error&) {
-    // No more threads to be had: the rest is done here.
+    // No more threads are available: the remaining pieces run on this one.
   }
   guarded(0);
   for (; next < pieces; ++next) guarded(next);

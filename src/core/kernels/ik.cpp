@@ -1,9 +1,9 @@
 // Position inverse kinematics, compiled once for each instruction set: SUPPLE_ISA names it.
 //
-// For one answer to each of many problems every lane is another problem (batch.hpp). For one
-// problem, or for several answers to each, every lane is another start (single.hpp). What a lane
-// does is in include/supple/ik/iterate.hpp, where it starts in search.hpp, what becomes of it in
-// solutions.hpp and closest.hpp.
+// For one solution of each of many problems every lane is another problem (batch.hpp). For a single
+// problem, or several solutions of each, every lane is another start (single.hpp). The iteration
+// itself is in include/supple/ik/iterate.hpp, the decisions shared with the GPU in ik/policy.hpp,
+// seeds in search.hpp, results in solutions.hpp and closest.hpp.
 #include <new>
 
 #include "drivers/batch.hpp"
@@ -11,21 +11,23 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
+constexpr std::size_t header =
+    (sizeof(Workspace) + 63) / 64 * 64;  // before the arrays it points to
+
 std::size_t workspace_memory(const SolveRequest& request) {
   Workspace workspace;
-  return (sizeof(Workspace) + 63) / 64 * 64 + workspace.allocate(request, nullptr);
+  return header + workspace.allocate(request, nullptr);
 }
 
 Workspace* make_workspace(const SolveRequest& request, void* memory) {
   Workspace* const workspace = new (memory) Workspace;
-  workspace->allocate(request,
-                      static_cast<unsigned char*>(memory) + (sizeof(Workspace) + 63) / 64 * 64);
+  workspace->allocate(request, static_cast<unsigned char*>(memory) + header);
   workspace->clear(request);
   workspace->hard = nullptr;
   return workspace;
 }
 
-// A batch has a second workspace, for problems that are solved as if alone.
+// A batch has a second workspace, for problems that are solved like single ones.
 std::size_t solve_memory(const SolveRequest& request) {
   return workspace_memory(request) * (request.single ? 1 : 2) + 64;
 }
@@ -41,12 +43,12 @@ void solve(const SolveRequest& request, void* memory) {
   Workspace& workspace = *static_cast<Workspace*>(memory);
   if (!request.single) return BatchSolver(request, workspace).run();
   if (request.count == 1) {
-    if (!is_valid(request, 0)) return mark_skipped(request, 0, workspace, Outcome::nonfinite);
-    return solve_alone(request, workspace, 0);
+    if (!is_valid(request, 0)) return mark_skipped(request, 0, Outcome::nonfinite);
+    return solve_single(request, workspace, 0);
   }
-  for (std::ptrdiff_t p; (p = take_problem(request, workspace)) >= 0;) {
-    solve_alone(request, workspace, p);
-    if (stopped(request)) return mark_remaining_skipped(request, workspace);
+  for (std::ptrdiff_t p; (p = take_problem(request)) >= 0;) {
+    solve_single(request, workspace, p);
+    if (stopped(request)) return mark_remaining_skipped(request);
   }
 }
 

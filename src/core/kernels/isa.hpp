@@ -1,4 +1,4 @@
-// Which instruction set runs: the best that the machine has, or the one that `use_isa` named.
+// The instruction set in use: the best one of the machine, or the one chosen by `use_isa`.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace supple {
 
-// The kernels in use.
+// The kernels of the instruction set in use.
 const Kernels& isa();
 
 // Names of the instruction sets compiled in that this machine can run, the best last.
 std::vector<std::string> available_isas();
 
-// Switches to one of them; std::invalid_argument names what there is.
+// Switches to one of them; the message of std::invalid_argument lists those available.
 void use_isa(const std::string& name);
 
 }  // namespace supple

@@ -1,4 +1,4 @@
-// What the extension asks of a kernel, and the table of kernels, one for each instruction set.
+// The interface of the kernels, and the table of kernels of each instruction set.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace supple {
 
-// In whose axes a twist is written: the world's, the frame's own, or those of a frame of the chain
-// given by its index.
+// The axes in which a twist is expressed: those of the world, of the frame itself, or of a frame of
+// the chain given by its index.
 inline constexpr int axes_world = -1;
 inline constexpr int axes_body = -2;
 
@@ -24,7 +24,7 @@ inline constexpr int axes_body = -2;
 template <class T>
 struct Request {
   std::ptrdiff_t count;
-  int frames;            // how many of the chain's frames, from the first, are wanted
+  int frames;            // number of frames to compute, from the first of the chain
   int axes;              // axes_world, axes_body or the index of a frame of the chain
   const T* q;            // (count, coordinates)
   const T* qd;           // (count, coordinates), for bias_acceleration
@@ -43,9 +43,9 @@ struct DampingRequest {
   std::ptrdiff_t count;
   int values;
   Damping<T> damping;
-  const T* sigma;    // (count, values), each row downwards
+  const T* sigma;    // (count, values), each row descending
   const T* gamma;    // (count, values)
-  const T* history;  // (count, 3): ‖e‖², manipulability before or negative, ‖J - J before‖
+  const T* history;  // (count, 3): ‖e‖², previous manipulability or -1, ‖J - previous J‖
   T* lambda2;        // (count,)
 };
 
@@ -57,18 +57,18 @@ struct StepRequest {
   Step<T> step;
   const T* J;        // (count, rows, columns)
   const T* e;        // (count, rows)
-  const T* history;  // (count, 2): manipulability before or negative, ‖J - J before‖
+  const T* history;  // (count, 2): previous manipulability or -1, ‖J - previous J‖
   T* dq;             // (count, columns)
   T* lambda2;        // (count,)
 };
 
-// Steps (rows, columns) put inside boxes, and made no longer than `bound`. Arrays are C-ordered.
+// Projects steps (rows, columns) into boxes and under the norm `bound`. Arrays are C-ordered.
 template <class T>
 struct LimitRequest {
   std::ptrdiff_t count;
   int rows, columns;
   T bound;
-  bool scale;          // keep the direction of motion
+  bool scale;          // scale the whole step, which keeps its direction
   const T* J;          // (count, rows, columns)
   const T* lambda2;    // (count,): of the step
   const T* low;        // (count, columns)
@@ -78,8 +78,8 @@ struct LimitRequest {
   T* damping_applied;  // (count,): damping inside the box
 };
 
-// Tasks at `count` configurations: their rows below each other, their targets and velocities
-// active_set by active_set. Arrays are C-ordered; outputs that are null are not computed.
+// Tasks at `count` configurations: their rows below each other, their targets and velocities side
+// by side. Arrays are C-ordered; outputs that are null are not computed.
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
@@ -110,10 +110,10 @@ struct TaskKernels {
 
 template <class T>
 struct Kernel {
-  // Bytes of 64-byte aligned working memory that one call of `run` needs.
+  // Bytes of 64-byte aligned scratch memory that one call of `run` needs.
   std::size_t (*scratch)(const Chain<T>&, const Request<T>&);
-  // Configurations begin..end. Returns the first one with an input or a result out of bounds, or
-  // -1.
+  // Computes configurations begin..end. Returns the first one with an input or a result out of
+  // bounds, or -1.
   std::ptrdiff_t (*run)(const Chain<T>&, const Request<T>&, std::ptrdiff_t begin,
                         std::ptrdiff_t end, void* scratch);
   void (*damp)(const DampingRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end);
@@ -123,32 +123,32 @@ struct Kernel {
                          void* scratch);
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
-  // Where the speed of a joint may be: `joint_box` of limits.hpp.
+  // The admissible speeds of a joint: `joint_box` of limits.hpp.
   void (*box)(const JointLimit<T>&, T q, T speed, T dt, T& low, T& high);
 };
 
-// Joint speeds of `count` robots (velocity.hpp). Arrays are C-ordered.
+// Velocity inverse kinematics of `count` robots (velocity.hpp). Arrays are C-ordered.
 template <class T>
 struct VelocityRequest {
   const Servo<T>* servo;
   std::ptrdiff_t count;
-  int velocities;     // numbers of all tasks' velocities
+  int velocities;     // number of values in the velocities of all tasks
   const T* q;         // (count, coordinates)
-  const T* before;    // (count, coordinates): how fast they went; null: at rest
+  const T* before;    // (count, coordinates): current joint speeds; null if at rest
   const T* velocity;  // (count, velocities)
   T* qd;              // (count, coordinates)
 };
 
 template <class T>
 struct VelocityKernel {
-  std::size_t (*scratch)(const VelocityRequest<T>&);  // bytes of aligned working memory
+  std::size_t (*scratch)(const VelocityRequest<T>&);  // bytes of aligned scratch memory
   // Returns the first row with an input or a result that is not finite, or -1.
   std::ptrdiff_t (*run)(const VelocityRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end,
                         void* scratch);
 };
 
-// One step of a control loop, in double precision: whole, or with a step of one's own between
-// `look` and `act`. Nothing is allocated; the working memory has `scratch` numbers.
+// One step of a control loop in double precision: as a whole, or with a user's own step between
+// `evaluate_tasks` and `advance`. Nothing is allocated; the scratch memory has `scratch` numbers.
 struct ServoKernel {
   int (*scratch)(const Servo<double>&);
   void (*evaluate_tasks)(const Servo<double>&, const Command<double>&, ServoState<double>&,
@@ -159,20 +159,20 @@ struct ServoKernel {
   VelocityKernel<float> f32;
 };
 
-// Configurations to start from, by what they reach: some are clusters, and all are kept with the
-// cluster they are nearest to, in blocks of as many as there are lanes. What is max_compared are
-// the numbers of a target, scaled, (targets + 1, lanes) of a block: the last is half the sum of the
-// squares of the others. A table that is not complete has no entries.
+// A table of seeds, indexed by the targets that they reach. Some seeds are the centres of clusters;
+// all are stored with the nearest cluster, in blocks of as many as there are lanes. Targets are
+// compared by their scaled values, (targets + 1, lanes) in a block: the last is half the sum of the
+// squares of the others. An incomplete table has no entries.
 struct Table {
-  static constexpr int row = 8;  // joints to a pack
-  int entries;                   // how many there are
-  int clusters, blocks;          // blocks of either
-  int padded, size;              // numbers of a row of joints; of a record
+  static constexpr int row = 8;  // joints in a pack
+  int entries;                   // number of seeds
+  int clusters, blocks;          // number of blocks of clusters and of seeds
+  int padded, size;              // numbers in a row of joints; in a record
   const float* cluster;          // (clusters, targets + 1, lanes)
   const float* block;            // (blocks, targets + 1, lanes)
-  const int* begin;              // (clusters lanes + 1,): blocks of a cluster
-  // (blocks lanes, size): q (padded,), what the first step is for a motion of each task (6 tasks,
-  // padded), and what is reached (targets,)
+  const int* begin;              // (clusters lanes + 1,): the first block of each cluster
+  // (blocks lanes, size): q (padded,), the first step for a unit displacement of each task (6
+  // tasks, padded), and the target that is reached (targets,)
   const float* record;
   const float* scale;   // (targets,)
   const float* limits;  // (3, padded): lower, upper, and the longest first step of each joint
@@ -180,44 +180,44 @@ struct Table {
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const IkProblem<float>* search;    // of the search
-  const IkProblem<double>* polish;   // with the tolerances that were asked for
-  const IkProblem<double>* closest;  // likewise, with weights that say what is closest
+  const IkProblem<float>* search;    // for the search
+  const IkProblem<double>* polish;   // with the caller's tolerances
+  const IkProblem<double>* closest;  // the same, with the weights that define the closest pose
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
-  const double* q0;          // where the caller wants to start; null: nowhere
-  std::ptrdiff_t q0_stride;  // to the next problem's: 0 if they share it
-  // A secondary posture: which of a problem's numbers is that of a coordinate (n,), -1 if none, and
-  // how much it weighs (n,), at most 1; null: there is none
+  const double* q0;          // initial guesses, or null
+  std::ptrdiff_t q0_stride;  // to the next problem: 0 if all share one
+  // A posture task: the index of each coordinate (n,) in the values of a target, -1 for none, and
+  // its weight (n,), at most 1; null if there is none.
   const int* posture;
   const double* posture_weight;
   const Table* table;
-  const double* wrap;    // (n,): a whole turn [rad], 0 for a joint without; null: none has
-  int max_starts;        // the most that a target may have
+  const double* wrap;    // (n,): 2π for a joint that has 2π wraps, else 0; null if none has
+  int max_starts;        // maximum number of starts of a target
   RestartBudget budget;  // likewise, by how near the best of them came
-  bool single;           // every lane a start of the same problem, not a problem of its own
-  int max_solutions;     // solutions of each problem; more than one: `single`
-  bool nearest;  // to q0, of some solutions that are drawn towards it; `max_solutions` is 1, and
-                 // `single`
-  double* q;     // (count, max_solutions, n)
-  Outcome* outcome;  // (count, max_solutions)
-  double* error;     // (count, max_solutions, 2): position [m], rotation [rad]
-  int* effort;       // (count, max_solutions, 2): iterations, starts
-  int* found;        // (count,): how many of the solutions there are, at least 1
-  double* failed;    // (count, 4), of `single`: starts in all, how many failed, and
-                     // the errors of the best of those; null: nobody asks
+  bool single;           // every lane is a start of the same problem, not a problem of its own
+  int max_solutions;     // of each problem; more than one requires `single`
+  bool nearest;          // the solution nearest to q0; requires `single` and max_solutions = 1
+  double* q;             // (count, max_solutions, n)
+  Outcome* outcome;      // (count, max_solutions)
+  double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
+  int* effort;           // (count, max_solutions, 2): iterations, starts
+  int* found;            // (count,): number of solutions, at least 1
+  // (count, 4), with `single`: number of starts and of failed starts, and the position and rotation
+  // error of the best failed one; null if not wanted
+  double* failed;
   std::atomic<std::ptrdiff_t>* next;  // the first problem that no thread has taken
-  bool (*stop)(void* stop_context);   // whether to come to an end; null: never
+  bool (*stop)(void* stop_context);   // whether to stop; null for never
   void* stop_context;
 };
 
 struct SolveKernel {
   int lanes;  // of the search
   std::size_t (*scratch)(const SolveRequest&);
-  // Makes working memory ready for requests of the same tasks.
+  // Initialises scratch memory for requests of the same tasks.
   void (*prepare)(const SolveRequest&, void* scratch);
-  // Takes problems, and solves them, until there are none. If there is no solution the closest pose
-  // is the first.
+  // Takes problems and solves them until there are none. For an unreachable target the closest pose
+  // is written as the first solution.
   void (*run)(const SolveRequest&, void* scratch);
 };
 

@@ -1,5 +1,5 @@
-// What the batch loops share: rows of arrays in and out of lanes, and what is out of bounds. For
-// files that are compiled once for each instruction set.
+// What the batch loops share: moving rows of arrays into and out of lanes, and bounds on the input.
+// For files that are compiled once for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Lanes of a batch: two registers' worth hides latency where registers are plenty (isa.txt).
+// Lanes of a batch: two registers hide latency where there are enough of them (isa.txt).
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
-// The first lane where a mask is false; lanes beyond `lanes` repeat the last one.
+// The first lane where a mask is false; lanes from `lanes` on repeat the last one.
 template <class L>
 int first_false(const mask_t<L>& mask, int lanes) {
   int i = 0;
@@ -21,7 +21,7 @@ int first_false(const mask_t<L>& mask, int lanes) {
   return i;
 }
 
-// Lane i of x[k] <- rows[i * n + k]; lanes beyond `lanes` repeat the last one.
+// Lane i of x[k] <- rows[i * n + k]; lanes from `lanes` on repeat the last one.
 template <class L, class T>
 void load(int n, int lanes, const T* rows, L* x) {
   for (int k = 0; k < n; ++k) {
@@ -31,7 +31,7 @@ void load(int n, int lanes, const T* rows, L* x) {
   }
 }
 
-// rows[i * n + k] <- lane i of x[k]. Row after row, four numbers at a time: written in the order of
+// rows[i * n + k] <- lane i of x[k]. Row by row, four numbers at a time: written in the order of
 // addresses, whole cache lines go to memory without being read first.
 template <class L, class T>
 void store(int n, int lanes, const L* x, T* rows) {
@@ -51,11 +51,11 @@ void store(int n, int lanes, const L* x, T* rows) {
   }
 }
 
-// Displacements up to here keep every number that is made of them finite.
+// Displacements up to this bound keep every result finite.
 template <class T>
 constexpr T longest = sizeof(T) == sizeof(double) ? T(1e100) : T(1e15);
 
-// Where all inputs are finite, and all displacements within bounds. `qd` may be null.
+// The lanes where all inputs are finite and all displacements within bounds. `qd` may be null.
 template <class L, class T>
 mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
   mask_t<L> valid = L(0) == L(0);
@@ -72,8 +72,8 @@ mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
   return valid;
 }
 
-// Blocks of lanes from begin to end, in a workspace that is laid out in `memory`. Returns the first
-// row that `block` could not do, or -1.
+// Processes begin..end in blocks of lanes, with a workspace in `memory`. Returns the first row that
+// `block` reported as invalid, or -1.
 template <template <class> class Space, class L, class T, class Request>
 std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                          std::ptrdiff_t end, void* memory) {
@@ -88,14 +88,14 @@ std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptr
   return -1;
 }
 
-// Bytes that the workspace of `run_blocks` takes.
+// Bytes of memory that the workspace of `run_blocks` needs.
 template <template <class> class Space, class T, class Request>
 std::size_t workspace(const Chain<T>& chain, const Request& request) {
   Space<Pack<T, batch_width<T>>> space;
   return space.allocate(chain, request, nullptr);
 }
 
-// On lanes of a batch; a single row on a lone number.
+// On the lanes of a batch; a single row on a scalar.
 template <template <class> class Space, class T, class Request>
 std::ptrdiff_t run_blocks(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                           std::ptrdiff_t end, void* memory) {

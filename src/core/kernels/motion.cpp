@@ -1,9 +1,10 @@
 // The batch loops, compiled once for each instruction set: SUPPLE_ISA names it.
 //
 // Nothing here may instantiate a template of the standard library: the linker would merge it with
-// the copies of the other instruction sets (tests/test_symbols.py looks).
+// the copies of other instruction sets (checked by tests/test_symbols.py).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
 #include "supple/kinematics.hpp"
@@ -14,7 +15,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// The working memory of one block, cut from one piece of memory.
+// Scratch memory of one block of lanes.
 template <class L>
 struct Workspace {
   L *q, *qd, *jacobian, *stacked, *work, *sigma, *poses, *bias_acceleration;
@@ -22,25 +23,19 @@ struct Workspace {
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const Request<T>& request, void* memory) {
-    const std::size_t n = std::size_t(chain.coordinates), f = std::size_t(request.frames);
-    L* const base = static_cast<L*>(memory);
-    std::size_t damping_applied = 0;
-    const auto take = [base, &damping_applied](std::size_t count) {
-      L* piece = base ? base + damping_applied : nullptr;
-      damping_applied += count;
-      return piece;
-    };
-    const std::size_t picked = request.sigma || request.manipulability ? request.row_count * n : 0;
-    q = take(n);
-    qd = take(request.bias_acceleration ? n : 0);
-    joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
-    poses = take(16 * f);
-    bias_acceleration = take(6 * f);
-    jacobian = take(request.jacobian || picked ? 6 * f * n : 0);
-    stacked = take(picked);
-    work = take(picked);
-    sigma = take(picked ? n : 0);
-    return damping_applied * sizeof(L);
+    const int n = chain.coordinates, f = request.frames;
+    Arena<L> arena(static_cast<L*>(memory));
+    const int picked = request.sigma || request.manipulability ? request.row_count * n : 0;
+    q = arena.take(n);
+    qd = arena.take(request.bias_acceleration ? n : 0);
+    joint_poses = arena.template take_as<Pose<L>>(chain.joints);
+    poses = arena.take(16 * f);
+    bias_acceleration = arena.take(6 * f);
+    jacobian = arena.take(request.jacobian || picked ? 6 * f * n : 0);
+    stacked = arena.take(picked);
+    work = arena.take(picked);
+    sigma = arena.take(picked ? n : 0);
+    return std::size_t(arena.size()) * sizeof(L);
   }
 };
 
@@ -61,7 +56,7 @@ void write_pose(const Pose<L>& T, L* matrix) {
   matrix[15] = L(1);
 }
 
-// The 6 x n Jacobian of one frame, written in the axes of `in` unless null.
+// The 6 x n Jacobian of one frame, in the axes of `in` unless null.
 template <class L, class T>
 void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
                     const Vec3<L>& p, const Rotation<L>* in, L* J) {
@@ -82,8 +77,8 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
   });
 }
 
-// J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its derivative has a term more:
-// d/dt R^T v = R^T (a - w_R × v).
+// The bias acceleration J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its
+// derivative has an additional term: d/dt R^T v = R^T (a - w_R × v).
 template <class L, class T>
 void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
                              const Frame<T>& frame, const Workspace<L>& space, const Vec3<L>& p,
@@ -102,7 +97,7 @@ void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
   put(bias_acceleration + 3, 1, rate.b);
 }
 
-// Returns where the product is finite.
+// Returns the lanes where the product is finite.
 template <class L, class T>
 mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first,
                       int lanes, const Workspace<L>& space) {
@@ -123,8 +118,8 @@ mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptr
   return finite(product);
 }
 
-// Configurations first .. first + lanes, one in each lane. Returns in which of them all went well:
-// inputs and results are finite.
+// Computes configurations first .. first + lanes, one on each lane. Returns the lanes where inputs
+// and results are finite.
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
                 const Workspace<L>& space) {
@@ -166,7 +161,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
   return valid;
 }
 
-// A spectrum has at most this many singular values.
+// Maximum number of singular values of a spectrum.
 constexpr int max_values = 64;
 
 template <class T>

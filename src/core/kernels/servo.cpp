@@ -1,7 +1,8 @@
-// The control loop's step, of one robot and of many, compiled once for each instruction set:
-// SUPPLE_ISA names it.
+// Control steps and velocity inverse kinematics, compiled once for each instruction set: SUPPLE_ISA
+// names it.
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "supple/arena.hpp"
 #include "supple/servo.hpp"
 #include "supple/velocity.hpp"
 
@@ -32,7 +33,7 @@ void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state,
   advance_and_store(servo, state, memory);
 }
 
-// The working memory of a block of robots, cut from one piece of memory.
+// Scratch memory of one block of robots.
 template <class L>
 struct Robots {
   L *q, *velocity, *scratch;
@@ -41,19 +42,17 @@ struct Robots {
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const VelocityRequest<T>& request, void* memory) {
     const int m = request.servo->rows, n = chain.coordinates;
-    L* const base = static_cast<L*>(memory);
-    std::size_t used = 0;
-    const auto take = [base, &used](int count) {
-      L* piece = base ? base + used : nullptr;
-      used += std::size_t(count);
-      return piece;
-    };
-    state = {take(n), take(n), take(m * n), take(m), take(m), take(n), take(n), nullptr,
-             nullptr, nullptr, L(-1),       L(0),    L(0),    L(0),    L(-1),   false};
+    Arena<L> arena(static_cast<L*>(memory));
+    state = {arena.take(n), arena.take(n), arena.take(m * n),
+             arena.take(m), arena.take(m), arena.take(n),
+             arena.take(n), nullptr,       nullptr,
+             nullptr,       L(-1),         L(0),
+             L(0),          L(0),          L(-1),
+             false};
     q = state.q;
-    velocity = take(request.velocities);
-    scratch = take(resolve_scratch(*request.servo));
-    return used * sizeof(L);
+    velocity = arena.take(request.velocities);
+    scratch = arena.take(resolve_scratch(*request.servo));
+    return std::size_t(arena.size()) * sizeof(L);
   }
 };
 

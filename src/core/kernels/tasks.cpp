@@ -1,12 +1,13 @@
-// The batch loops of tasks, compiled once for each instruction set (see kernels.cpp).
+// The batch loops of tasks, compiled once for each instruction set (see motion.cpp).
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
+#include "supple/arena.hpp"
 #include "supple/task.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// The working memory of one block, cut from one piece of memory.
+// Scratch memory of one block of lanes.
 template <class L>
 struct Space {
   L *q, *qd, *target, *velocity, *J, *e, *bias_acceleration, *command;
@@ -14,28 +15,23 @@ struct Space {
 
   template <class T>
   std::size_t allocate(const Chain<T>& chain, const TaskRequest<T>& request, void* memory) {
-    const std::size_t n = std::size_t(chain.coordinates), m = std::size_t(request.rows);
-    L* const base = static_cast<L*>(memory);
-    std::size_t used = 0;
-    const auto take = [base, &used](std::size_t count) {
-      L* piece = base ? base + used : nullptr;
-      used += count;
-      return piece;
-    };
-    q = take(n);
-    qd = take(request.bias_acceleration ? n : 0);
-    target = take(request.e ? request.targets : 0);
-    velocity = take(request.command ? request.velocities : 0);
-    joint_poses = reinterpret_cast<Pose<L>*>(take(12 * std::size_t(chain.joints)));
-    J = take(request.J ? m * n : 0);
-    e = take(request.e ? m : 0);
-    bias_acceleration = take(request.bias_acceleration ? m : 0);
-    command = take(request.command ? m : 0);
-    return used * sizeof(L);
+    const int n = chain.coordinates, m = request.rows;
+    Arena<L> arena(static_cast<L*>(memory));
+    q = arena.take(n);
+    qd = arena.take(request.bias_acceleration ? n : 0);
+    target = arena.take(request.e ? request.targets : 0);
+    velocity = arena.take(request.command ? request.velocities : 0);
+    joint_poses = arena.template take_as<Pose<L>>(chain.joints);
+    J = arena.take(request.J ? m * n : 0);
+    e = arena.take(request.e ? m : 0);
+    bias_acceleration = arena.take(request.bias_acceleration ? m : 0);
+    command = arena.take(request.command ? m : 0);
+    return std::size_t(arena.size()) * sizeof(L);
   }
 };
 
-// Configurations first .. first + lanes, one in each lane. Returns in which of them all went well.
+// Computes configurations first .. first + lanes, one on each lane. Returns the lanes where inputs
+// and results are finite.
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdiff_t first,
                 int lanes, const Space<L>& space) {

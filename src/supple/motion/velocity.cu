@@ -1,9 +1,10 @@
-// Joint speeds of many robots, a thread for each: `follow` of velocity.hpp. The quick way first, in
-// registers. What it does not lead to (singular robots, some at their limits) is gathered until
-// there is one for every thread of the block: a few of them do not keep all warps polish_window.
+// Velocity inverse kinematics of many robots, one thread for each (supple/velocity.hpp). The fast
+// path comes first, in registers. Robots that need the slow path (singular, or some at their
+// limits) are collected until there is one for every thread of the block, so that a few of them do
+// not keep all warps waiting.
 //
-// Compiled when run, for a robot, its tasks, a step and limits: given.hpp is the text of their
-// constants (src/core/drivers/gpu_constants.hpp), and says what `Real` is.
+// Compiled at run time for one robot, its tasks, a step and limits: given.hpp holds their constants
+// (src/core/drivers/gpu_constants.hpp) and the type `Real`.
 #include "supple/velocity.hpp"
 //
 #include "given.hpp"
@@ -16,10 +17,10 @@ constexpr int n = Constants::servo.chain.coordinates;
 constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // of a block
-// At least so many blocks at a time: what is small fits into that many registers.
+// Minimum number of resident blocks: small problems fit into the registers that this leaves.
 constexpr int blocks = sizeof(Real) == 4 && m * n <= 42 ? 5 : 2;
 
-// The same servo where the quick way has not led to a step: it takes singular values.
+// The same servo for the slow path, which computes singular values.
 constexpr Step<Real> slow_path_step(Step<Real> step) {
   if (has_fast_path(step)) step.method = Method::damped_svd;
   return step;
@@ -33,10 +34,10 @@ struct SlowPath {
   static constexpr Servo<Real> servo = with_step(Constants::servo, &step);
 };
 
-// What a call is about. (The same layout as `Request` in velocity.py.)
+// The arguments of a call. (The same layout as `Request` in gpu_velocity.py.)
 struct Request {
   const Real* q;      // (count, n)
-  const Real* qd;     // (count, n): how fast they went; null if that makes no difference
+  const Real* qd;     // (count, n): current joint speeds; null if they do not matter
   const Real* twist;  // (count, tasks, 6)
   Real* result;       // (count, n), which may be qd
   int count;
@@ -44,7 +45,7 @@ struct Request {
 
 struct Robot {
   Real q[n], qd[n], twist[twists], dq[n];
-  bool valid;  // all given numbers are finite
+  bool valid;  // all input is finite
 };
 
 __device__ __forceinline__ Robot read(const Request& request, long long row) {
@@ -62,7 +63,7 @@ __device__ __forceinline__ Robot read(const Request& request, long long row) {
   return robot;
 }
 
-// Zeros for what is no number.
+// Writes zeros where the result is not finite.
 __device__ __forceinline__ void write(const Request& request, long long row, const Real* speeds,
                                       bool valid) {
   for (int j = 0; j < n; ++j) valid = valid && finite(speeds[j]);
@@ -91,7 +92,7 @@ __device__ __noinline__ void slow_path(const Request& request, int row) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads, blocks) step(Request request) {
-  __shared__ int pending[2 * threads], pending_count;  // robots that the quick way has not done
+  __shared__ int pending[2 * threads], pending_count;  // robots for the slow path
   if (threadIdx.x == 0) pending_count = 0;
   __syncthreads();
   for (int first = blockIdx.x * threads; first < request.count; first += gridDim.x * threads) {
@@ -108,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks) step(Request reque
     const int rest = pending_count - threads;
     __syncthreads();
     if (rest < 0) continue;
-    slow_path(request, pending[rest + threadIdx.x]);  // enough for all threads
+    slow_path(request, pending[rest + threadIdx.x]);  // one for each thread
     if (threadIdx.x == 0) pending_count = rest;
     __syncthreads();
   }

@@ -1,6 +1,7 @@
 // Every header and every main function of the kernel in device code: compiled, never run, by
 // tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare
 // names: it knows no folders, and tells files apart (#pragma once) by name alone.
+#include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
 #include "supple/elementary.hpp"
@@ -16,6 +17,8 @@
 #include "supple/se3.hpp"
 #include "supple/servo.hpp"
 #include "supple/ik/iterate.hpp"
+#include "supple/ik/policy.hpp"
+#include "supple/ik/problem.hpp"
 #include "supple/ik/restarts.hpp"
 #include "supple/step.hpp"
 #include "supple/ik/postprocess.hpp"
@@ -129,8 +132,10 @@ __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, con
   T scratch[8 * (rows + columns + 8) * (rows + columns)];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const Step<T> both[2] = {how.step, how.step};
-  secondary(how, m, n, J + m * n * i, e + m * i, v + n * i, T(-1), T(0), dq + 2 * n * i, scratch);
-  priority(both, 2, split, n, J + m * n * i, e + m * i, T(-1), T(0), dq + 2 * n * i + n, scratch);
+  redundant_step(how, m, n, J + m * n * i, e + m * i, v + n * i, T(-1), T(0), dq + 2 * n * i,
+                 scratch);
+  priority_step(both, 2, split, n, J + m * n * i, e + m * i, T(-1), T(0), dq + 2 * n * i + n,
+                scratch);
 }
 
 // A filtered step for each thread, with the direction it remembers; exact at the start.
@@ -144,48 +149,49 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
   for (int k = 0; k < rows; ++k) near[k] = e[rows * i + k];
   clamp_error_adaptively(rows, 3, T(1), distance + 2 * i, near);
   filtered_step(how, rows, columns, own, near, u + rows * i, sigma[i], dq + columns * i, scratch);
-  update_least_direction(rows, columns, own, T(0), T(0), u + rows * i, sigma[i], scratch);
+  update_singular_direction(rows, columns, own, T(0), T(0), u + rows * i, sigma[i], scratch);
 }
 
-// One start's descent towards a target, and towards the closest pose. (Sizes known only when run,
-// as above. Of servo.hpp and velocity.hpp nothing is instantiated: all that they call is, and it
-// takes minutes. For one robot it takes seconds: tests/gpu/test_gpu_compile.py.)
+// Iterations from one start towards a target, and to the closest pose. (Sizes are known only at run
+// time, as above. Of servo.hpp and velocity.hpp nothing is instantiated: all that they call is, and
+// it takes minutes. For one robot it takes seconds: tests/gpu/test_gpu_compile.py.)
 template <class T>
 __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = ik.chain.coordinates;
   IterateState<T> at{q + n * i, target, T(0), T(0), T(0), J, e, work, J + 6 * n, T(-1)};
-  Rest<T> rest = start_minimization(ik, at, work + iterate_scratch(ik));
+  Minimization<T> minimum = start_minimization(ik, at, work + iterate_scratch(ik));
   evaluate(ik, at);
   float before = huge_cost;
-  for (int k = 1; !converged(ik, at) && !is_stalled(0, k, ik.pace, at.cost, before); ++k) {
+  for (int k = 1; !converged(ik, at) && !is_stalled(0, k, ik.iteration_factor, at.cost, before);
+       ++k) {
     descend(ik, ik.rows, n, at);
     evaluate(ik, at);
-    if (minimize(ik, at, rest, at.cost, at.cost)) break;
+    if (minimize(ik, at, minimum, at.cost, at.cost)) break;
   }
   errors[2 * i] = at.position;
   errors[2 * i + 1] = at.rotation;
 }
 
-// Whether a target is out of reach: the least of what error_along of e.
+// Whether a target is unreachable: the smallest error along e.
 template <class T>
 __global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* least) {
   IterateState<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
   evaluate(ik, at);
   T along[rows], number[12];
   for (int r = 0; r < rows; ++r) along[r] = e[r];
-  const Length<T> length = position_part(ik, along, number);
-  Rest<T> rest = start_minimization(ik, at, work + iterate_scratch(ik));
+  const ErrorLength<T> length = position_part(ik, along, number);
+  Minimization<T> minimum = start_minimization(ik, at, work + iterate_scratch(ik));
   for (int i = 0; i < climb_iterations; ++i) {
     evaluate(ik, at);
     const T value = error_along(ik, at, along, length.part);
-    if (minimize(ik, at, rest, value, at.cost, true)) break;
+    if (minimize(ik, at, minimum, value, at.cost, true)) break;
   }
   const T far = sqrt(length.whole);
-  *least =
-      is_unreachable(float(rest.value / length.whole), float(far), 1, 1) ? rest.value : number[9];
+  *least = is_unreachable(float(minimum.value / length.whole), float(far), 1, 1) ? minimum.value
+                                                                                 : number[9];
 }
 
-// A solution with its joints turned back, and drawn towards zero.
+// Postprocessing of a solution: 2π wraps, and motion towards zero.
 __global__ void suited(IkProblem<double> ik, double* q, double* target, double* J, double* e,
                        double* work, const double* turn) {
   IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
@@ -194,13 +200,14 @@ __global__ void suited(IkProblem<double> ik, double* q, double* target, double* 
     q[j] = nearest_wrap(q[j], difference(turn[j], q[j], 0), turn[j], ik.lower[j], ik.upper[j]);
   }
   evaluate(ik, at);
-  double pull[5 * columns];
-  const auto arrive = [&] {
+  double work_of_posture[5 * columns];
+  const auto correct = [&] {
     evaluate(ik, at);
     return bool(converged(ik, at));
   };
   const auto ready = [] { return true; };
-  polish(ik, at, pull, [](int) { return 0.0; }, [](int) { return 1.0; }, ready, arrive);
+  approach_posture(
+      ik, at, work_of_posture, [](int) { return 0.0; }, [](int) { return 1.0; }, ready, correct);
 }
 
 template <class T>

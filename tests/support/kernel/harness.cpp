@@ -163,7 +163,7 @@ void update_least_direction_batch(long count, int m, int n, const T* J, const T*
     const std::vector<L> d = load<L>(2, count - i, damping + i * 2);
     std::vector<L> x = load<L>(m, count - i, u + i * m);
     L least(0);
-    update_least_direction(m, n, a.data(), d[0], d[1], x.data(), least, scratch.data());
+    update_singular_direction(m, n, a.data(), d[0], d[1], x.data(), least, scratch.data());
     store(m, count - i, x.data(), u + i * m);
     store(1, count - i, &least, sigma + i);
   }

@@ -1,11 +1,11 @@
-// Where starts come to rest that have failed, in the numbers of the search: for explore.cu.
+// Local minima of the cost from failed starts, in the precision of the search: for explore.cu.
 #include "problem.hpp"
 
 namespace supple {
 
-// From where a start has failed towards where it comes to rest; with `along` (rows,), whose square
-// is `length`, as far along that as it gets: see ik/reachability.hpp. Returns whether it converged
-// on the way; `value` is what has become least.
+// Minimises the cost from a failed start; with `along` (rows,), whose square is `length`, moves the
+// frames as far along that direction as possible (see supple/ik/reachability.hpp). Returns whether
+// the target was met on the way; `value` is the smallest objective.
 __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
                                     const SearchReal* along, SearchReal length, float& value) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
@@ -13,20 +13,21 @@ __device__ bool converge_to_minimum(const Request& request, int problem, SearchR
   IterateState<SearchReal> at = own.state();
   SearchReal work[n + newton_scratch(n)];
   for (int j = 0; j < n; ++j) own.q[j] = q[j];
-  for (int i = 0; i < numbers; ++i)
+  for (int i = 0; i < numbers; ++i) {
     own.target[i] = SearchReal(request.target[problem * numbers + i]);
+  }
   Minimization<SearchReal> minimum = start_minimization(ik, at, work);
   const int iterations = iteration_factor * (along ? climb_iterations : search_newton_iterations);
-  bool converged = false;
-  for (int i = 0; i < iterations && !converged; ++i) {
+  bool met = false;
+  for (int i = 0; i < iterations && !met; ++i) {
     evaluate(at);
-    converged = search_converged(request, at);
+    met = search_converged(request, at);
     const SearchReal now = along ? error_along(ik, at, along, length) : at.cost;
     if (minimize<ik>(at, minimum, now, along != nullptr)) break;
   }
   for (int j = 0; j < n; ++j) q[j] = minimum.q[j];
   value = float(minimum.value);
-  return converged;
+  return met;
 }
 
 }  // namespace supple

@@ -1,23 +1,21 @@
-// Few problems, or those that search.cu has left: a warp for each, every thread another start.
-// `several` says whether the first record_first is enough, or several are max_compared.
+// Few problems, or those that search.cu has left: one warp for each, every thread another start.
+// `several` selects whether solutions are compared or the first one is taken.
 // Tuned constants and what chose them: docs/constants.md.
 #include "warp.hpp"
 
 namespace supple {
 namespace {
 
-constexpr int starts_per_round = 4;  // of a thread; then those that failed are looked at
-constexpr int singular = 8;          // so many came near and not there: Newton's method gets on
+constexpr int starts_per_round = 4;  // of a thread, before the failed starts are reviewed
+constexpr int singular = 8;          // near misses after which Newton's method is tried
 
-// Coordinate j of a start of many: every second is one near q0 if a near record_first is wanted.
+// Coordinate j of a restart: every second one is near q0 if the solution nearest to it is wanted.
 __device__ double restart_coordinate(const Request& request, int problem, int start, int tried,
                                      int j) {
   if constexpr (several) {
     if (request.nearest && start % 2) {
-      const double wide = 0.25 * RobotConstants<double>::seed_range[j],
-                   most = seed_scatter < wide ? seed_scatter : wide;
-      const double share = sequence_value(start / 2 + 1, RobotConstants<double>::sequence_step[j]);
-      return own_start(request, problem, j) + most * (2 * share - 1);
+      return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2 + 1,
+                       j);
     }
     if (request.nearest) start /= 2;
   }
@@ -27,26 +25,27 @@ __device__ double restart_coordinate(const Request& request, int problem, int st
 // The solutions of a warp's problem: all distinct ones, or the nearest to q0.
 struct Solutions {
   int found = 0;
-  double least_move = 0;
+  double least_displacement = 0;
 
   __device__ bool enough(const Request& request) const {
     return found >= (request.nearest ? max_compared : request.max_solutions);
   }
 
-  // Takes those of all threads, one after the other.
+  // Adds the solutions of all threads, one after the other.
   __device__ void take(const Request& request, int problem, Polished& polished, int iterations,
                        int starts) {
     const int lane = threadIdx.x % 32;
     unsigned solved = __ballot_sync(everyone, polished.solved);
-    const double here =
-        polished.solved && request.nearest ? distance_from_q0(request, problem, polished.q) : 0;
+    const double here = polished.solved && request.nearest
+                            ? displacement_from_start(request, problem, polished.q)
+                            : 0;
     for (; solved && !enough(request); solved &= solved - 1) {
       const int own = __ffs(solved) - 1;
       bool known = false;
       if (request.nearest) {
-        const double move = __shfl_sync(everyone, here, own);
-        known = found > 0 && !(move < least_move);
-        if (!known) least_move = move;
+        const double displacement = __shfl_sync(everyone, here, own);
+        known = found > 0 && !(displacement < least_displacement);
+        if (!known) least_displacement = displacement;
         if (!known && lane == own) {
           record(request, problem, 0, polished, Outcome::solved, iterations, starts);
         }
@@ -57,10 +56,7 @@ struct Solutions {
       for (int j = 0; j < n; ++j) q[j] = __shfl_sync(everyone, polished.q[j], own);
       for (int i = lane; i < found; i += 32) {
         const double* const other = request.q + (problem * request.max_solutions + i) * n;
-        bool same = true;
-        for (int j = 0; j < n; ++j)
-          same &= abs(difference(Posture::turn[j], other[j], q[j])) <= distinct;
-        known |= same;
+        known |= is_same_solution(n, Posture::turn, other, q);
       }
       if (__any_sync(everyone, known)) continue;
       if (lane == own) {
@@ -72,24 +68,23 @@ struct Solutions {
   }
 };
 
-// The closest pose with the caller's own posture, if that is as close; else what `polished` is.
+// Replaces the closest pose by the one found from the problem's own start, if that is preferred.
 __device__ void prefer_own(const Request& request, int problem, Polished& polished) {
   double q[n];
   for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
   Polished own;
   settle(request, problem, q, 1, own);
-  const double part =
-      distance_from_q0(request, problem, own.q) <= near_q0 ? own_cost_near : own_cost_far;
-  if (own.cost <= part * polished.cost) polished = own;
+  const double displacement = displacement_from_start(request, problem, own.q);
+  if (prefers_own(own.cost, displacement, polished.cost)) polished = own;
 }
 
-// Turned back to near q0, for solutions to be max_compared.
+// Wraps the joints of a solution towards q0, before it is compared with others.
 __device__ __noinline__ void unwind_polished(const Request& request, int problem,
                                              Polished& polished) {
   StateMemory<double> own;
   IterateState<double> at = own.state();
   for (int j = 0; j < n; ++j) own.q[j] = polished.q[j];
-  aim(request, problem, at);
+  set_target(request, problem, at);
   evaluate<large>(at);
   unwind(request, problem, at);
   polished.store(at);
@@ -97,14 +92,14 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
 
 }  // namespace
 
-// A warp for each of the problems that `finish` has left, or of all.
+// One warp for each problem that `finish` has left, or for every problem.
 extern "C" __global__ void __launch_bounds__(64) explore(Request request, int left) {
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
   const int tried = left ? tries : 0;
   const int most = restart_budget(request.max_starts, request.nearest).all;
   const bool near_own = several && request.nearest;
-  // whether a problem's own start comes first: as long as it is on its way, not_a_number is decided
+  // whether the problem's own start has precedence: nothing is decided while it is running
   const bool own_first = near_own || (several && Posture::posture && request.max_solutions == 1);
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
@@ -123,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       for (int j = 0; j < n; ++j)
         own.q[j] = SearchReal(clamped(restart_coordinate(request, problem, lane, 0, j), j));
     }
-    bool mine = false;  // whether it is the problem's own start, in place of the farthest
+    bool mine = false;  // whether this thread runs the problem's own start, not a seed
     if (has_own_start(request)) {
       mine = lane == (near_own ? 0 : first_of(-far == least_of(-far)));
       for (int j = 0; mine && j < n; ++j) {
@@ -143,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     };
     for (;;) {
       __syncwarp();
-      SearchReal here[n];  // what is measured
+      SearchReal here[n];  // the configuration that is evaluated
       for (int j = 0; j < n; ++j) here[j] = own.q[j];
       if constexpr (large) {
         iterate(at);
@@ -160,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       Polished polished;
       polished.solved = false;
       if (__any_sync(everyone, found)) {
-        SearchReal q[n];  // (what a call can see has no registers)
+        SearchReal q[n];  // a copy: arrays that are passed to a call leave registers
         for (int j = 0; j < n; ++j) q[j] = here[j];
         if (found) polish_start(request, problem, q, polished);
         int winner = first_of(polished.solved);
@@ -179,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       }
       if constexpr (several) {
         if (near_own && mine && stalled && !polished.solved && at.cost < near_miss) {
-          double from[n];  // near a singular pose Newton's method gets on
+          double from[n];  // Newton's method converges to a singular pose as well
           for (int j = 0; j < n; ++j) from[j] = own_start(request, problem, j);
           settle(request, problem, from, 1, polished);
         }
@@ -187,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
           if (near_own && polished.solved) unwind_polished(request, problem, polished);
           const bool ends =
               own_first && mine && polished.solved &&
-              (!near_own || distance_from_q0(request, problem, polished.q) <= near_q0);
+              (!near_own || displacement_from_start(request, problem, polished.q) <= near_q0);
           if (ends) record(request, problem, 0, polished, Outcome::solved, iterations, 1);
           if (__any_sync(everyone, ends)) break;
           solutions.take(request, problem, polished, iterations, next + tried);
@@ -201,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       bool again = stalled && (solved || failed < starts_per_round);
       open = open && !stalled;
       mine = mine && !stalled;
-      if (!__any_sync(everyone, open || again)) {  // all have failed: what they have come to
+      if (!__any_sync(everyone, open || again)) {  // all threads have failed
         const bool last = next >= most;
         if (!several || !solutions.found) {
           const int best =

@@ -1,9 +1,10 @@
-// One iteration of a start, of what is large: for explore.cu.
+// One iteration of a start, for problems that are too large to be inlined into explore.cu.
 #include "problem.hpp"
 
 namespace supple {
 
-// Measures, and descends: q is then the next one, and the errors are those of the one before.
+// Evaluates and takes a step: on return q is the next configuration, and the errors are those of
+// the previous one.
 __device__ void iterate(IterateState<SearchReal>& at) {
   if constexpr (large) {
     StateMemory<SearchReal> own;

@@ -1,4 +1,4 @@
-// What a search has found, in double: for search.cu and explore.cu.
+// Polishing of a configuration that the search has found: for search.cu and explore.cu.
 #include "problem.hpp"
 
 namespace supple {
@@ -8,7 +8,7 @@ __device__ void polish_start(const Request& request, int problem, const SearchRe
   StateMemory<double> own;
   IterateState<double> at = own.state();
   for (int j = 0; j < n; ++j) own.q[j] = clamped(double(q[j]), j);
-  aim(request, problem, at);
+  set_target(request, problem, at);
   polished.solved = polish<false>(request, at);
   polished.store(at);
 }

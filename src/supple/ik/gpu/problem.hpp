@@ -1,13 +1,12 @@
-// What the kernels of position inverse kinematics on a GPU share: problems, starts, solutions.
+// What the kernels of position inverse kinematics on a GPU share: problems, starts, solutions. The
+// decisions are those of the CPU (supple/ik/policy.hpp).
 //
-// Compiled when run, for a robot, its tasks and a rule: given.hpp is the text of their constants
-// (src/core/drivers/gpu_constants.hpp), and `SearchReal`, the numbers of the search: floats, which
-// are fast, unless all shall be doubles. Nothing of floats is returned before it has been measured
-// in double.
+// Compiled at run time for one robot, its tasks and a damping rule: given.hpp holds their constants
+// (src/core/drivers/gpu_constants.hpp) and `SearchReal`, the precision of the search: float, which
+// is fast, or double on request. No result in float is returned before it is verified in double.
 #pragma once
 
-#include "supple/ik/reachability.hpp"
-#include "supple/ik/postprocess.hpp"
+#include "supple/ik/policy.hpp"
 //
 #include "given.hpp"
 
@@ -20,39 +19,39 @@ constexpr int numbers = RobotConstants<SearchReal>::ik.targets;
 constexpr int iteration_factor = RobotConstants<SearchReal>::ik.iteration_factor;
 constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == Rule::mayorga_rank;
 
-// Whether iterations are so large that they are compiled apart from what they are part of: the time
-// that the compiler takes grows faster than what it is given, above all where there are calls.
+// Whether an iteration is compiled as a function of its own instead of inlined: compile time grows
+// faster than the size of a function, above all around calls.
 constexpr bool large = rows * n > 100;
-constexpr int tries = rows > 6 ? 16 : 8;  // starts of a problem in search.cu
-constexpr unsigned everyone = ~0u;
+constexpr int tries = rows > 6 ? 16 : 8;  // starts of each problem in search.cu
+constexpr unsigned everyone = ~0u;        // all threads of a warp
 
 }  // namespace
 
-// What a call is about. (The same layout as `Request` in position.py.)
+// The arguments of a call. (The same layout as `Request` in position.py.)
 struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, n), or null
-  const float* table;    // (numbers + 1, entries): what seeds reach, scaled, and half its square
-  const double* seeds;   // (entries, n)
-  double* q;             // (count, n)
-  signed char* outcome;  // (count,)
-  double* error;         // (count, 2): position [m], rotation [rad]
-  int* effort;           // (count, 2): iterations, starts unreachable_fraction the first
-  unsigned short* near;  // (count, listed): of the table, the nearest first
-  SearchReal* rough;     // (count, n): what `search` has found
-  int* left;             // (count,): problems that it has not
-  int* counter;          // problems taken by `search`, and problems left
-  double position, rotation;             // tolerances [m], [rad]
-  float rough_position, rough_rotation;  // those of the search
+  const float* table;   // (numbers + 1, entries): targets that seeds reach, scaled; half the square
+  const double* seeds;  // (entries, n)
+  double* q;            // (count, max_solutions, n)
+  Outcome* outcome;     // (count, max_solutions)
+  double* error;        // (count, max_solutions, 2): position [m], rotation [rad]
+  int* effort;          // (count, max_solutions, 2): iterations, restarts
+  unsigned short* near;       // (count, listed): the nearest seeds of the table, in order
+  SearchReal* rough;          // (count, n): configurations found by `search`
+  int* left;                  // (count,): problems that `search` has not solved
+  int* counter;               // problems taken by `search`, and problems left
+  double position, rotation;  // tolerances [m], [rad]
+  float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
-  int max_starts;     // of a problem; 0: the usual number
-  int q0_step;        // n, or 0: one start for all
-  int nearest;        // whether the record_first shall be near q0
-  int max_solutions;  // solutions to a problem, for which q, outcome, error and effort have room
-  int* solutions;     // (count,): how many there are; null if one is enough
+  int max_starts;     // of a problem; 0 for the default
+  int q0_step;        // n, or 0 if all problems share one q0
+  int nearest;        // whether the solution nearest to q0 is wanted
+  int max_solutions;  // of a problem
+  int* solutions;     // (count,): number of solutions; null if there is only one
 };
 
-// What came of a thread's descent in double.
+// The result of a start that was polished in double precision.
 struct Polished {
   double q[n], cost, position, rotation;
   bool solved;
@@ -65,8 +64,8 @@ struct Polished {
   }
 };
 
-// In iterate.cu, polish.cu, closest.cu and settle.cu: files are compiled at the same time, and
-// linked.
+// Defined in iterate.cu, polish.cu, closest.cu and settle.cu: the files are compiled in parallel
+// and linked.
 extern __device__ void iterate(IterateState<SearchReal>& at);
 extern __device__ void polish_start(const Request& request, int problem, const SearchReal* q,
                                     Polished& polished);
@@ -78,10 +77,10 @@ extern __device__ void settle(const Request& request, int problem, const double*
 
 namespace {
 
-// Whether problems have a start of their own: q0, or the posture that is wished.
+// Whether problems have a start of their own: q0, or the posture of a posture task.
 __device__ bool has_own_start(const Request& request) { return request.q0 || Posture::posture; }
 
-// Coordinate j of the posture that is wished for, or what stands for it.
+// Coordinate j of the posture, or as near to zero as the joint limits allow.
 __device__ double posture(const Request& request, int problem, int j) {
   const int k = Posture::rest[j];
   if (k >= 0) return request.target[problem * numbers + k];
@@ -93,7 +92,7 @@ __device__ double own_start(const Request& request, int problem, int j) {
   return request.q0 ? request.q0[problem * request.q0_step + j] : posture(request, problem, j);
 }
 
-// One start, and the memory it works in.
+// The memory of an `IterateState`, which registers hold where all indices are known.
 template <class T>
 struct StateMemory {
   T q[n], target[numbers], J[rows * n], e[rows], work[iterate_scratch(RobotConstants<T>::ik)];
@@ -128,7 +127,7 @@ __device__ __noinline__ bool minimize_noinline(IterateState<T>& at, Minimization
   return minimize(ik, at, minimum, value, at.cost, flat);
 }
 
-// One step of Newton's method towards the least value.
+// One iteration of Newton's method.
 template <const auto& ik, class T>
 __device__ __forceinline__ bool minimize(IterateState<T>& at, Minimization<T>& minimum, T value,
                                          bool flat) {
@@ -141,41 +140,33 @@ __device__ double clamped(double x, int j) {
 }
 
 __device__ bool is_valid(const Request& request, int problem) {
-  bool good = true;
-  for (int i = 0; i < numbers; ++i) {
-    good &= abs(request.target[problem * numbers + i]) <= max_input;
-  }
-  for (int j = 0; request.q0 && j < n; ++j) {
-    good &= abs(request.q0[problem * request.q0_step + j]) <= max_input;
-  }
-  return good;
+  return supple::is_valid(numbers, request.target + problem * numbers, n,
+                          request.q0 ? request.q0 + problem * request.q0_step : nullptr);
 }
 
-// Coordinate j of a seed unreachable_fraction those of the table.
+// Coordinate j of a seed of the sequence, of which the table has used the first `entries` values.
 __device__ double sequence_seed(int entries, int seed, int j) {
-  const double share = seed_fraction(seed, entries, RobotConstants<double>::sequence_step[j]);
-  return RobotConstants<double>::seed_lower[j] + share * RobotConstants<double>::seed_range[j];
+  return supple::sequence_seed(RobotConstants<double>::ik, seed, entries, j);
 }
 
-// The record_first of some number to a problem.
+__device__ SolutionArrays solution_arrays(const Request& request) {
+  return {request.max_solutions, request.q,      request.outcome,
+          request.error,         request.effort, request.solutions};
+}
+
+// Writes solution `number` of a problem.
 __device__ void record(const Request& request, int problem, int number, const Polished& polished,
                        Outcome outcome, int iterations, int starts) {
-  const int row = problem * request.max_solutions + number;
-  for (int j = 0; j < n; ++j) request.q[row * n + j] = polished.q[j];
-  request.outcome[row] = static_cast<signed char>(outcome);
-  request.error[2 * row] = polished.position;
-  request.error[2 * row + 1] = polished.rotation;
-  request.effort[2 * row] = iterations;
-  request.effort[2 * row + 1] = starts > 1 ? starts - 1 : 0;
-  if (request.solutions) request.solutions[problem] = number + 1;
+  const auto q = [&](int j) { return polished.q[j]; };
+  supple::record(solution_arrays(request), n, problem, number, q, polished.position,
+                 polished.rotation, outcome, iterations, starts > 1 ? starts - 1 : 0);
 }
 
-// A problem that is not looked at.
+// Writes a problem that is not searched because its input is not finite.
 __device__ void mark_skipped(const Request& request, int problem) {
-  Polished polished;
-  for (int j = 0; j < n; ++j) polished.q[j] = clamped(0, j);
-  polished.position = polished.rotation = __longlong_as_double(0x7ff0000000000000ll);  // infinite
-  record(request, problem, 0, polished, Outcome::nonfinite, 0, 0);
+  record_skipped(
+      solution_arrays(request), n, problem, [](int j) { return clamped(0, j); },
+      Outcome::nonfinite);
 }
 
 __device__ bool search_converged(const Request& request, const IterateState<SearchReal>& at) {
@@ -188,70 +179,55 @@ __device__ bool converged(const Request& request, const IterateState<double>& at
   return at.position <= request.position && at.rotation <= request.rotation;
 }
 
-__device__ void aim(const Request& request, int problem, IterateState<double>& at) {
+__device__ void set_target(const Request& request, int problem, IterateState<double>& at) {
   for (int i = 0; i < numbers; ++i) at.target[i] = request.target[problem * numbers + i];
 }
 
-// Descends in double as long as the error falls. Returns whether it converged; J is that of the end
-// only if it is `wanted`. (As `finish` in src/core/drivers/solutions.hpp.)
-template <bool wanted>
+// Polishes in double precision as long as the cost falls. Returns whether it has converged; J
+// belongs to the result only with `needs_jacobian`.
+template <bool needs_jacobian>
 __device__ bool polish(const Request& request, IterateState<double>& at) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
-  constexpr bool late = !wanted && !large;  // no J before a step needs it
-  double least = 1e300;
-  for (int i = 0, idle = 0;; ++i) {
+  constexpr bool late = !needs_jacobian && !large;  // J is evaluated only when a step needs it
+  PolishProgress<double> progress;
+  for (int i = 0;; ++i) {
     if constexpr (late) {
       evaluate_error(ik, at);
     } else {
       evaluate<large>(at);
     }
-    const bool solved = converged(request, at), lower = at.cost <= polish_progress * least;
-    if (lower) least = at.cost;
-    idle = lower ? 0 : idle + 1;
-    if (solved || idle >= polish_window * iteration_factor ||
-        i == iteration_factor * max_polish_iterations)
-      return solved;
+    const bool solved = converged(request, at);
+    const bool open = progress.update(at.cost, iteration_factor);
+    if (solved || !open || i == iteration_factor * max_polish_iterations) return solved;
     if constexpr (late) evaluate_jacobian(ik, at);
     descend(at);
   }
 }
 
-// The largest move of a joint from a problem's own start.
-__device__ double distance_from_q0(const Request& request, int problem, const double* q) {
-  double most = 0;
-  for (int j = 0; j < n; ++j) most = ::fmax(most, abs(q[j] - own_start(request, problem, j)));
-  return most;
+// The largest joint displacement from a problem's own start.
+__device__ double displacement_from_start(const Request& request, int problem, const double* q) {
+  return max_displacement(
+      n, [&](int j) { return q[j]; }, [&](int j) { return own_start(request, problem, j); });
 }
 
-// Whether whole turns are looked at: not where the first record_first will do.
-__device__ bool unwinding_matters(const Request& request) {
-  return Posture::turns && (Posture::posture || request.nearest || request.max_solutions > 1);
-}
-
-// A posture with its joints turned back to where they should be: at rest, near q0, or in the
-// middle; a solution stays one. Right after `measure`, and so at the end. Returns whether any was.
+// Wraps the joints of a configuration towards the posture, q0 or the middle of their range; a
+// solution remains one. To be called after `evaluate`; the result is evaluated. Returns whether the
+// configuration has changed.
 __device__ __noinline__ bool unwind(const Request& request, int problem, IterateState<double>& at) {
-  if (!unwinding_matters(request)) return false;
+  constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
+  const bool matters =
+      unwinding_matters(Posture::turns, Posture::posture, request.nearest, request.max_solutions);
+  if (!matters) return false;
   const bool solved = converged(request, at);
   double kept[n];
-  bool turned = false;
-  for (int j = 0; j < n; ++j) {
-    kept[j] = at.q[j];
-    if (!(Posture::turn[j] > 0)) continue;
-    double to = RobotConstants<double>::seed_lower[j] + 0.5 * RobotConstants<double>::seed_range[j];
-    if (request.q0) to = request.q0[problem * request.q0_step + j];
-    if (Posture::rest[j] >= 0) to = posture(request, problem, j);
-    at.q[j] = nearest_wrap(kept[j], to, Posture::turn[j], RobotConstants<double>::lower[j],
-                           RobotConstants<double>::upper[j]);
-    turned |= at.q[j] != kept[j];
-  }
-  for (int looks = turned ? 2 : 0; looks; --looks) {
-    evaluate<large>(at);
-    if (looks == 1) return false;
-    if (!solved || converged(request, at)) return true;
-    for (int j = 0; j < n; ++j) at.q[j] = kept[j];  // rounding would spoil it
-  }
-  return false;
+  const auto reference = [&](int j) {
+    const double* const own = request.q0 ? request.q0 + problem * request.q0_step + j : nullptr;
+    const double* const target = request.target + problem * numbers;
+    return wrap_reference(ik, j, Posture::rest[j] >= 0 ? target + Posture::rest[j] : nullptr, own);
+  };
+  return supple::unwind(
+      ik, at, 0, Posture::turn, kept, reference, [&] { evaluate<large>(at); },
+      [&] { return !solved || converged(request, at); });
 }
 
 }  // namespace

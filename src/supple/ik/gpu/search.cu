@@ -1,18 +1,19 @@
-// Many problems, a thread for each: `nearest_seeds`, where to start; `search`, where a thread takes
-// the next problem when it is done with one; `finish`, in double. What is left is for explore.cu.
+// Many problems, one thread for each: `nearest_seeds` chooses seeds from the table; `search`
+// iterates, each thread taking the next problem when it has finished one; `finish` polishes the
+// results in double precision. Problems that are left unsolved go to explore.cu.
 // Tuned constants and what chose them: docs/constants.md.
 #include "problem.hpp"
 
 namespace supple {
 
-constexpr int listed = 4;  // of a problem's starts, so many are from the table
+constexpr int listed = 4;  // starts of each problem that use seeds of the table
 
 namespace {
 
-constexpr int batch_of = numbers <= 12 ? 4 : 1;  // problems at once: they share what is read
+constexpr int batch_of = numbers <= 12 ? 4 : 1;  // problems that share one pass over the table
 
-// The table's entries nearest to targets, one of each of `listed` parts of the table: of the target
-// `first`, and of others in steps of `stride`.
+// The nearest seeds to targets, one from each of `listed` parts of the table: for the target
+// `first` and the following ones in steps of `stride`.
 __device__ __forceinline__ void find_nearest_seeds(const Request& request, int first, int stride) {
   float feature[batch_of][numbers], best[batch_of][listed];
   int index[batch_of][listed];
@@ -51,7 +52,7 @@ __device__ __forceinline__ void find_nearest_seeds(const Request& request, int f
   for (int p = 0; p < batch_of; ++p) {
     const int problem = first + p * stride;
     if (problem >= request.count) return;
-    for (int t = 0; t < listed; ++t) {  // the nearest first
+    for (int t = 0; t < listed; ++t) {  // sorted by distance
       int place = 0;
       for (int s = 0; s < listed; ++s) {
         place += best[p][s] < best[p][t] || (best[p][s] == best[p][t] && s < t);
@@ -71,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(128) nearest_seeds(Request request)
 
 namespace {
 
-// One restart_coordinate for each thread that asks, of a counter that all share.
+// Takes the next number of a shared counter for each active thread, with one atomic operation.
 __device__ int take(int* counter) {
   const unsigned asking = __activemask(), lane = threadIdx.x % 32;
   const int leader = __ffs(asking) - 1;
@@ -80,7 +81,7 @@ __device__ int take(int* counter) {
   return __shfl_sync(asking, first, leader) + __popc(asking & ((1u << lane) - 1));
 }
 
-// A start: the caller's own, then the table's, then those that are sequence_seed.
+// A start: the problem's own first, then seeds of the table, then the seed sequence.
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
   const double* from = nullptr;
   if (has_own_start(request) && --start < 0) {
@@ -128,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
     ++iteration;
     ++iterations;
     const bool found = search_converged(request, at);
-    // (if near q0 an record_first is wanted, q0 has patience, and is all that is tried here)
+    // If the solution nearest to q0 is wanted, q0 is the only start here, with more patience.
     const bool stalled = is_stalled(request.nearest ? patient_after : start, iteration,
                                     iteration_factor, float(at.cost), before);
     if (open && (found || stalled)) {
@@ -146,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
   }
 }
 
-// What `search` has found, in double. What it has not is left for `explore`.
+// Polishes the results of `search`; problems that it has not solved are left for `explore`.
 extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= request.count) return;
@@ -158,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(128) finish(Request request) {
     Polished polished;
     polish_start(request, problem, q, polished);
     const bool near =
-        !request.nearest || distance_from_q0(request, problem, polished.q) <= near_q0;
+        !request.nearest || displacement_from_start(request, problem, polished.q) <= near_q0;
     if (polished.solved && near) {
       const int iterations = request.effort[2 * problem];
       return record(request, problem, 0, polished, Outcome::solved, iterations, starts);

@@ -1,9 +1,9 @@
-// The closest pose, in double: for explore.cu.
+// The closest pose in double precision: for explore.cu.
 #include "problem.hpp"
 
 namespace supple {
 
-// From q to the closest pose, by the weights that say what is closest.
+// Converges from q to the closest pose, in the weights that define what is closest.
 __device__ void settle(const Request& request, int problem, const double* q, float gain_factor,
                        Polished& polished) {
   constexpr const IkProblem<double>& ik = Closest<double>::ik;
@@ -11,7 +11,7 @@ __device__ void settle(const Request& request, int problem, const double* q, flo
   IterateState<double> at = own.state();
   double work[n + newton_scratch(n)];
   for (int j = 0; j < n; ++j) own.q[j] = clamped(q[j], j);
-  aim(request, problem, at);
+  set_target(request, problem, at);
   Minimization<double> minimum = start_minimization(ik, at, work, gain_factor);
   bool done = false;
   for (int i = 1;; ++i) {

@@ -1,10 +1,11 @@
-// A search that falls into parts (parts.py): parts of targets, and solutions put together. For any
-// robot.
+// A search that is decoupled into subproblems (subproblems.py): splits targets and merges
+// solutions. Independent of the robot.
 #include "supple/ik/restarts.hpp"
 
 namespace supple {
 
-// Of a whole search, or of a part. (The same layout as `Solutions` in parts.py.)
+// The solutions of a whole search or of a subproblem. (The same layout as `Answers` in
+// subproblems.py.)
 struct Solutions {
   double* q;             // (count, n)
   double* error;         // (count, 2)
@@ -13,9 +14,8 @@ struct Solutions {
   int n;
 };
 
-// Before parts are solved: every joint at rest, at q0 or as near to zero as it gets, and
-// not_a_number done yet. From one q0 to the next it is `step` numbers; `limits` are the lower and
-// the upper ones (2, n).
+// Initialises the merged solutions: every joint at q0, or as near to zero as its limits allow, and
+// no effort. `step` is the distance between two q0; `limits` (2, n) are the lower and upper ones.
 extern "C" __global__ void begin(const double* q0, int step, const double* limits, Solutions whole,
                                  int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x, n = whole.n;
@@ -34,7 +34,7 @@ extern "C" __global__ void begin(const double* q0, int step, const double* limit
   whole.outcome[problem] = static_cast<signed char>(good ? Outcome::solved : Outcome::nonfinite);
 }
 
-// Some columns (columns,) of a matrix (count, width).
+// Copies some columns (columns,) of a matrix (count, width).
 extern "C" __global__ void split(const double* whole, double* part, const int* column, int width,
                                  int columns, int count) {
   const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -42,8 +42,8 @@ extern "C" __global__ void split(const double* whole, double* part, const int* c
   part[i] = whole[i / columns * width + column[i % columns]];
 }
 
-// The solutions of a part into those of the whole: its joints, the larger errors, the worse
-// outcome, the sum of efforts.
+// Merges the solutions of a subproblem into those of the whole: its joints, the larger error, the
+// worse outcome, the sum of the efforts.
 extern "C" __global__ void merge(Solutions part, Solutions whole, const int* column, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;

@@ -20,7 +20,7 @@ _THREADS = 128  # of a block
 
 
 class SolutionPointers(ctypes.Structure):
-    """`Answers` of subproblems.cu: the same members in the same order."""
+    """`Solutions` of subproblems.cu: the same members in the same order."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("q", "error", "effort", "outcome")),

@@ -1,16 +1,17 @@
-// The caller's arrays on a GPU -> the numbers of targets, in double: any strides, floats or
-// doubles. What is not what it should be becomes NaN, for nobody waits to be told. The same for all
-// robots.
+// Reads the caller's arrays on a GPU, float or double with any strides, into targets in double. An
+// invalid target becomes NaN, because reporting it would require a synchronisation. Independent of
+// the robot.
 #include "supple/se3.hpp"
 
 namespace supple {
 
-// (The same layout as `View`, and the same values as `KINDS`, in reading.py.)
+// An array of the caller. (The same layout as `View`, and `Kind` the same values as `KINDS`, in
+// targets.py.)
 struct View {
   const void* data;
-  int axes, floats, rows, columns;  // axes of the batch; whether floats; of each its shape
-  long long size[8], step[8];       // of the axes, the last first
-  long long row, column;            // steps inside
+  int axes, floats, rows, columns;  // batch axes; whether float; shape of one element
+  long long size[8], step[8];       // of the batch axes, the last one first
+  long long row, column;            // strides inside an element
 };
 enum Kind : int { pose, position, direction, orientation, plain };
 
@@ -18,8 +19,8 @@ namespace {
 
 __device__ double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
 
-// Rotation columns, made orthonormal where they are not. Returns whether it was one, as far as
-// `tolerance` tells. As `straight` in src/core/bindings/ik.cpp.
+// Makes the columns of R orthonormal. Returns whether R was a rotation within a tolerance. The same
+// iteration as that of the CPU in src/core/bindings/ik_solver.cpp.
 __device__ bool orthonormalize(Rotation<double>& R, double tolerance) {
   bool good = true;
   for (int pass = 0; pass < 3; ++pass) {
@@ -39,8 +40,8 @@ __device__ bool orthonormalize(Rotation<double>& R, double tolerance) {
 
 }  // namespace
 
-// Those of one task: `to` is where its numbers of the first problem begin, `width` how many numbers
-// all tasks of a problem have.
+// Reads the targets of one task: `to` is its first value of the first problem, `width` the number
+// of values of all tasks of a problem.
 extern "C" __global__ void read(View view, int kind, double* to, int width, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;
@@ -63,7 +64,7 @@ extern "C" __global__ void read(View view, int kind, double* to, int width, int 
     const double x = at(0, 0), y = at(0, 1), z = at(0, 2);
     const double largest = ::fmax(::fabs(x), ::fmax(::fabs(y), ::fabs(z)));
     const double a = x / largest, b = y / largest, c = z / largest;
-    const double length = ::sqrt(a * a + b * b + c * c);  // (0 / 0 is NaN)
+    const double length = ::sqrt(a * a + b * b + c * c);  // 0 / 0 is NaN
     number[0] = a / length, number[1] = b / length, number[2] = c / length;
     return;
   }

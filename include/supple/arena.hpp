@@ -1,0 +1,38 @@
+// Scratch memory: arrays taken one after the other from one block that the caller owns.
+#pragma once
+
+#include "supple/lane.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Hands out the elements of a block in the order of the calls. With a null block nothing may be
+// written, but `size` tells how many elements the same calls need.
+template <class Element>
+class Arena {
+ public:
+  SUPPLE_INLINE explicit Arena(Element* block) : begin_(block), next_(block) {}
+
+  SUPPLE_INLINE Element* take(int count) {
+    Element* const array = next_;
+    next_ += count;
+    return array;
+  }
+
+  // An array of another type, in as many elements as it needs.
+  template <class X>
+  SUPPLE_INLINE X* take_as(int count) {
+    const int bytes = int(sizeof(X)) * count, element = int(sizeof(Element));
+    return reinterpret_cast<X*>(take((bytes + element - 1) / element));
+  }
+
+  // The part of the block that has not been taken.
+  SUPPLE_INLINE Element* rest() const { return next_; }
+
+  // Number of elements taken so far.
+  SUPPLE_INLINE int size() const { return int(next_ - begin_); }
+
+ private:
+  Element *begin_, *next_;
+};
+
+}  // namespace supple::inline SUPPLE_ISA

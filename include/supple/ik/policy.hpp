@@ -1,0 +1,132 @@
+// Decisions that the CPU and GPU drivers share: which input is valid, where starts begin, when a
+// start is polished enough, which solutions are distinct or preferred, how they are written.
+//
+// The drivers (src/core/drivers, src/supple/ik/gpu) only schedule: lanes on a CPU, threads and
+// warps on a GPU.
+#pragma once
+
+#include "supple/ik/postprocess.hpp"
+#include "supple/ik/reachability.hpp"
+#include "supple/ik/restarts.hpp"
+
+namespace supple {
+
+// Where solutions are written: `capacity` rows for each problem. Arrays are C-ordered.
+struct SolutionArrays {
+  int capacity;
+  double* q;         // (problems, capacity, n)
+  Outcome* outcome;  // (problems, capacity)
+  double* error;     // (problems, capacity, 2): position [m], rotation [rad]
+  int* effort;       // (problems, capacity, 2): iterations, starts
+  int* found;        // (problems,): number of solutions; null if there is only one
+};
+
+}  // namespace supple
+
+namespace supple::inline SUPPLE_ISA {
+
+// ---- input and output --------------------------------------------------------------------------
+
+// Whether a target (targets,) and an initial guess q0 (n,), or null, are finite and so small that
+// their squares do not overflow.
+SUPPLE_FN bool is_valid(int targets, const double* target, int n, const double* q0) {
+  bool valid = true;
+  for (int i = 0; i < targets; ++i) valid &= abs(target[i]) <= max_input;
+  for (int j = 0; q0 && j < n; ++j) valid &= abs(q0[j]) <= max_input;
+  return valid;
+}
+
+// Writes solution `number` of a problem; q(j) is a coordinate of it.
+template <class Index, class Coordinate>
+SUPPLE_FN void record(const SolutionArrays& to, int n, Index problem, int number, Coordinate&& q,
+                      double position, double rotation, Outcome outcome, int iterations,
+                      int starts) {
+  const Index row = problem * to.capacity + number;
+  for (int j = 0; j < n; ++j) to.q[row * n + j] = q(j);
+  to.outcome[row] = outcome;
+  to.error[2 * row] = position;
+  to.error[2 * row + 1] = rotation;
+  to.effort[2 * row] = iterations;
+  to.effort[2 * row + 1] = starts;
+  if (to.found) to.found[problem] = number + 1;
+}
+
+// Writes a problem that was not searched: q(j) is any configuration, its error counts as infinite.
+template <class Index, class Coordinate>
+SUPPLE_FN void record_skipped(const SolutionArrays& to, int n, Index problem, Coordinate&& q,
+                              Outcome outcome) {
+  const double infinite = from_bits(Number<double>::exponent);
+  record(to, n, problem, 0, q, infinite, infinite, outcome, 0, 0);
+}
+
+// ---- starts ------------------------------------------------------------------------------------
+
+// Coordinate j of a seed of the sequence, of which the first `used` values have been consumed.
+SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, int j) {
+  return ik.seed_lower[j] + seed_fraction(seed, used, ik.sequence_step[j]) * ik.seed_range[j];
+}
+
+// Coordinate j of the k-th seed in the neighbourhood of q0.
+SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j) {
+  const double quarter = 0.25 * ik.seed_range[j];
+  const double radius = seed_scatter < quarter ? seed_scatter : quarter;
+  return q0 + radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1);
+}
+
+// Decides when a start that is polished in double precision makes no more progress. Towards a
+// singular pose convergence is only linear, and near one the cost oscillates: a start may fail to
+// lower its cost for some iterations.
+template <class L>
+struct PolishProgress {
+  L least = L(1e300), idle = L(0);
+
+  // To be called once in each iteration. Returns the lanes that are still making progress.
+  SUPPLE_INLINE mask_t<L> update(const L& cost, int iteration_factor) {
+    const mask_t<L> lower = cost <= L(polish_progress) * least;
+    least = select(lower, cost, least);
+    idle = select(lower, L(0), idle + L(1));
+    return idle < L(polish_window * iteration_factor);
+  }
+};
+
+// ---- which solution ----------------------------------------------------------------------------
+
+// Whether two configurations are the same solution, up to 2π wraps: wrap (n,) is 2π for a joint
+// that has them, else 0.
+SUPPLE_FN bool is_same_solution(int n, const double* wrap, const double* a, const double* b) {
+  bool same = true;
+  for (int j = 0; j < n; ++j) same &= abs(difference(wrap ? wrap[j] : 0, a[j], b[j])) <= distinct;
+  return same;
+}
+
+// The largest displacement of a joint between two configurations, each given by q(j).
+template <class A, class B>
+SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
+  double largest = 0;
+  for (int j = 0; j < n; ++j) largest = max(largest, abs(a(j) - b(j)));
+  return largest;
+}
+
+// Whether the closest pose that was found from q0 is preferred to the best one: a small loss in
+// cost is accepted to avoid jumps along a path, a larger one if the joints stay near q0.
+SUPPLE_FN bool prefers_own(double own_cost, double own_displacement, double best_cost) {
+  const double ratio = own_displacement <= near_q0 ? own_cost_near : own_cost_far;
+  return own_cost <= ratio * best_cost;
+}
+
+// Whether joints are unwound: not if the caller takes any solution.
+SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
+                                 int max_solutions) {
+  return has_wraps && (has_posture || nearest || max_solutions > 1);
+}
+
+// The angle that joint j is unwound towards: that of the posture, of q0, or the middle of its
+// range; `posture` and `q0` are null if there is none.
+SUPPLE_FN double wrap_reference(const IkProblem<double>& ik, int j, const double* posture,
+                                const double* q0) {
+  if (posture) return *posture;
+  if (q0) return *q0;
+  return ik.seed_lower[j] + 0.5 * ik.seed_range[j];
+}
+
+}  // namespace supple::inline SUPPLE_ISA
