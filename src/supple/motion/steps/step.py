@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import wraps
+from functools import cache, wraps
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -148,10 +148,8 @@ class BatchStep:
                 that case, because reporting them would require a synchronization.
             MissingExtraError, DeviceError: The GPU is not available.
         """
-        from supple.motion.velocities import velocities  # which imports the steps
-
-        return velocities(
-            self,  # type: ignore[arg-type]
+        return _velocities()(
+            self,
             robot,
             q,
             twist,
@@ -164,6 +162,14 @@ class BatchStep:
             stream=stream,
             out=out,
         )
+
+
+@cache
+def _velocities() -> Callable[..., Any]:
+    """Import `velocities` once, on first use: its module imports the steps."""
+    from supple.motion.velocities import velocities
+
+    return velocities
 
 
 @dataclass(frozen=True)
