@@ -9,8 +9,8 @@ namespace supple {
 // What a row of a task measures, and therefore which tolerance applies to it.
 enum class Measure : int { position, rotation };
 
-// Outcome of a search: values of `Status` in src/supple/control/trajectory.py.
-enum class Outcome : signed char { solved = 3, unreachable, timeout, nonfinite };
+// Outcome of a search, in order of severity: values of `SolveStatus` in src/supple/ik/status.py.
+enum class Outcome : signed char { solved, unreachable, timeout, nonfinite };
 
 // What all starts of a search share.
 template <class T>

@@ -6,7 +6,7 @@ from supple.control.status import Status
 
 
 class SolveStatus(Status):
-    """The result of a solve, in order of severity; `Outcome` in include/supple/ik/restarts.hpp.
+    """The result of a solve, in order of severity; `Outcome` in include/supple/ik/problem.hpp.
 
     Attributes:
         CONVERGED: The solution was verified in double precision.

@@ -79,8 +79,8 @@ class Linearization(ReadOnlyArrays):
             J, e = _frozen_view(J, kind), _frozen_view(e, kind)
             q = None if q is None else _frozen_view(q, q.dtype)
         else:
-            J, e = numbers_of(J, "J"), numbers_of(e, "e")
-            q = None if q is None else numbers_of(q, "q")
+            J, e = _finite_copy(J, "J"), _finite_copy(e, "e")
+            q = None if q is None else _finite_copy(q, "q")
         values = {"J": J, "e": e, "before": _previous(before, J), "rows": names, "q": q}
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -182,14 +182,18 @@ class Linearization(ReadOnlyArrays):
 
 def numbers_of(given: ArrayLike, name: str) -> Array:
     """Return a read-only float64 copy of an array of finite numbers."""
-    array = as_doubles(real_numbers(given, f"{name} must be an array of numbers"))
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite; given: {short_repr(given)}")
-    return _read_only(array)
+    return _finite_copy(_numbers(given, name), name)
 
 
 def _numbers(given: ArrayLike, name: str) -> NDArray[Any]:
     return real_numbers(given, f"{name} must be an array of numbers")
+
+
+def _finite_copy(array: NDArray[Any], name: str) -> Array:
+    doubles = as_doubles(array)
+    if not np.isfinite(doubles).all():
+        raise InputError(f"{name} must be finite; given: {short_repr(array)}")
+    return _read_only(doubles)
 
 
 def _previous(before: object, J: Array) -> Linearization | None:

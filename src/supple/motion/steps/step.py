@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -106,10 +106,8 @@ class BatchStep:
                 that case, because reporting them would require a synchronization.
             MissingExtraError, DeviceError: The GPU is not available.
         """
-        from supple.motion.velocities import velocities  # which imports the steps
-
-        return velocities(
-            self,  # type: ignore[arg-type]
+        return _velocities()(
+            self,
             robot,
             q,
             twist,
@@ -122,6 +120,14 @@ class BatchStep:
             stream=stream,
             out=out,
         )
+
+
+@cache
+def _velocities() -> Callable[..., Any]:
+    """Import `velocities` once, on first use: its module imports the steps."""
+    from supple.motion.velocities import velocities
+
+    return velocities
 
 
 @dataclass(frozen=True)
