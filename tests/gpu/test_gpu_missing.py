@@ -45,13 +45,13 @@ def test_a_device_that_is_none(name: object) -> None:
 
 
 def test_a_stream_without_a_gpu() -> None:
-    with pytest.raises(InputError, match="stream is for targets in a GPU's memory"):
+    with pytest.raises(InputError, match="stream is for targets in GPU memory"):
         solve(supple.load("panda"), np.eye(4), stream=1)
 
 
 def test_a_precision_that_a_cpu_does_not_have() -> None:
     robot = supple.load("panda")
-    with pytest.raises(InputError, match="for a GPU alone: on the CPU floats search"):
+    with pytest.raises(InputError, match="only for GPUs; on the CPU solutions are always refined"):
         solve(robot, np.eye(4), precision="double")
     for device in ("cpu", "cuda"):
         with pytest.raises(supple.errors.UnknownNameError, match="precision 'single'"):
