@@ -1,5 +1,5 @@
-// One target and the usual arguments do not go through Python: a function of Python's is wrapped by
-// an object that is called in its place, and calls it only with what it does not know itself.
+// The fast path of `solve`: an object wraps the Python function and is called in its place. It
+// solves for one target with usual arguments itself, and calls the function for everything else.
 #define NO_IMPORT_ARRAY
 #include "bindings/fast_call.hpp"
 
@@ -32,17 +32,17 @@ struct SolveArguments {
 };
 
 // One problem -> kind(q (n,), statuses[outcome], position error, rotation error, iterations,
-// restarts, None), a tuple of its own type; null without an error if an argument is not what this
-// takes as it is: arrays of float64, bounds above zero.
-PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& wish, long long began,
+// restarts, None), a subclass of tuple. Returns null without an error if an argument needs Python:
+// arrays must be float64, tolerances above zero.
+PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& values, long long began,
               PyTypeObject* kind, PyObject* statuses) {
   const int n = solver.coordinates();
-  const double* const start = wish.q0 == Py_None ? nullptr : plain(wish.q0, n);
+  const double* const start = values.q0 == Py_None ? nullptr : plain(values.q0, n);
   double numbers[12 * PySolver::most_tasks];
-  if (!solver.take(target, numbers) || (!start && wish.q0 != Py_None) ||
-      !(wish.position > 0 && std::isfinite(wish.position)) ||
-      !(wish.rotation > 0 && std::isfinite(wish.rotation)) || wish.max_starts < 0 ||
-      wish.max_starts > std::numeric_limits<int>::max() || !(wish.timeout >= 0)) {
+  if (!solver.take(target, numbers) || (!start && values.q0 != Py_None) ||
+      !(values.position > 0 && std::isfinite(values.position)) ||
+      !(values.rotation > 0 && std::isfinite(values.rotation)) || values.max_starts < 0 ||
+      values.max_starts > std::numeric_limits<int>::max() || !(values.timeout >= 0)) {
     return nullptr;
   }
   SolveRequest request{};
@@ -57,15 +57,16 @@ PyObject* one(PySolver& solver, PyObject* target, const SolveArguments& wish, lo
   request.target = numbers;
   request.q0 = start;
   request.single = true;
-  request.nearest = start && !wish.fast;
+  request.nearest = start && !values.fast;
   request.q = data_of<double>(q);
   request.outcome = &outcome;
   request.error = error;
   request.effort = effort;
   request.found = &found;
   request.next = &next;
-  const long long deadline = std::isfinite(wish.timeout) ? began + nanoseconds(wish.timeout) : 0;
-  solver.run({wish.position, wish.rotation, int(wish.max_starts), deadline}, request);
+  const long long deadline =
+      std::isfinite(values.timeout) ? began + nanoseconds(values.timeout) : 0;
+  solver.run({values.position, values.rotation, int(values.max_starts), deadline}, request);
   if (outcome == Outcome::nonfinite) return nullptr;
   nb::object made = nb::steal(kind->tp_alloc(kind, 7));
   if (!made.is_valid()) return nullptr;
@@ -90,7 +91,7 @@ struct CachedSolver {
   PyObject *robot, *tasks, *damping, *solver;
 };
 
-// What it holds is counted by hand: it is an object of Python's own kind, which nanobind's are not.
+// References are counted by hand: this is a plain CPython object, not one of nanobind's.
 struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
@@ -125,40 +126,40 @@ bool says(PyObject* given, const char* word) {
 
 bool is_none(PyObject* given, SolveArguments&) { return given == Py_None; }
 
-// The arguments by their names, the commonest first, and whether one has a value that is known
-// here. (Names in a call are interned, so that comparing pointers will do.)
+// The keyword arguments, the most frequent first. `take` stores a value, or returns false if only
+// Python handles it. Names in a call are interned, so that pointers can be compared.
 struct Argument {
   const char* text;
-  bool (*take)(PyObject* given, SolveArguments& wish);
+  bool (*take)(PyObject* given, SolveArguments& values);
   PyObject* name = nullptr;
 };
 Argument arguments[] = {
-    {"q0", [](PyObject* given, SolveArguments& wish) { return (wish.q0 = given) != nullptr; }},
+    {"q0", [](PyObject* given, SolveArguments& values) { return (values.q0 = given) != nullptr; }},
     {"position_tolerance",
-     [](PyObject* given, SolveArguments& wish) { return is_number(given, wish.position); }},
+     [](PyObject* given, SolveArguments& values) { return is_number(given, values.position); }},
     {"rotation_tolerance",
-     [](PyObject* given, SolveArguments& wish) { return is_number(given, wish.rotation); }},
+     [](PyObject* given, SolveArguments& values) { return is_number(given, values.rotation); }},
     {"tasks",
-     [](PyObject* given, SolveArguments& wish) { return (wish.tasks = given) != nullptr; }},
+     [](PyObject* given, SolveArguments& values) { return (values.tasks = given) != nullptr; }},
     {"prefer",
-     [](PyObject* given, SolveArguments& wish) {
-       wish.fast = says(given, "fast");
-       wish.nearest = says(given, "nearest");
-       return wish.fast || wish.nearest || given == Py_None;
+     [](PyObject* given, SolveArguments& values) {
+       values.fast = says(given, "fast");
+       values.nearest = says(given, "nearest");
+       return values.fast || values.nearest || given == Py_None;
      }},
     {"timeout",
-     [](PyObject* given, SolveArguments& wish) {
-       wish.timeout = std::numeric_limits<double>::infinity();
-       return given == Py_None || is_number(given, wish.timeout);
+     [](PyObject* given, SolveArguments& values) {
+       values.timeout = std::numeric_limits<double>::infinity();
+       return given == Py_None || is_number(given, values.timeout);
      }},
     {"max_starts",
-     [](PyObject* given, SolveArguments& wish) {
-       wish.max_starts = 0;
-       return given == Py_None || is_count(given, wish.max_starts);
+     [](PyObject* given, SolveArguments& values) {
+       values.max_starts = 0;
+       return given == Py_None || is_count(given, values.max_starts);
      }},
     {"damping",
-     [](PyObject* given, SolveArguments& wish) { return (wish.damping = given) != nullptr; }},
-    {"threads",  // (one target has one)
+     [](PyObject* given, SolveArguments& values) { return (values.damping = given) != nullptr; }},
+    {"threads",  // one target needs one thread
      [](PyObject* given, SolveArguments&) {
        long threads;
        return given == Py_None || is_count(given, threads);
@@ -177,15 +178,15 @@ Argument arguments[] = {
     {"stream", is_none},
 };
 
-bool understand(PyObject* name, PyObject* given, SolveArguments& wish) {
+bool understand(PyObject* name, PyObject* given, SolveArguments& values) {
   for (const Argument& one : arguments) {
-    if (one.name == name) return one.take(given, wish);
+    if (one.name == name) return one.take(given, values);
   }
   return false;
 }
 
-// What solves the tasks of a robot; nothing if there is an error, which is not for us to say unless
-// it is Ctrl-C, or the end of the program: such a one is left set.
+// The solver of a robot's tasks. After an error it is empty and the error cleared, so that the
+// Python path reports it; KeyboardInterrupt and SystemExit propagate.
 nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
   for (const CachedSolver& one : self.known) {
     if (one.robot == robot && one.tasks == tasks && one.damping == damping) {
@@ -198,8 +199,7 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return {};
   }
-  // Only what cannot change is remembered by its identity: any other sequence may hold other tasks
-  // the next time.
+  // Only immutable tasks are cached by identity: a list may hold other tasks the next time.
   const int is_task = PyObject_IsInstance(tasks, self.task);
   if (is_task < 0) return {};
   const bool fixed = tasks == Py_None || is_task || PyTuple_CheckExact(tasks);
@@ -217,20 +217,20 @@ nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject*
 
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
   FastCall& self = *reinterpret_cast<FastCall*>(object);
-  SolveArguments wish = self.defaults;
+  SolveArguments values = self.defaults;
   bool understood = PyVectorcall_NARGS(flags) == 2;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; understood && i < named; ++i) {
-    understood = understand(PyTuple_GET_ITEM(names, i), args[2 + i], wish);
+    understood = understand(PyTuple_GET_ITEM(names, i), args[2 + i], values);
   }
-  understood = understood && !(wish.nearest && wish.q0 == Py_None);
-  const long long began = understood && std::isfinite(wish.timeout) ? now() : 0;
+  understood = understood && !(values.nearest && values.q0 == Py_None);
+  const long long began = understood && std::isfinite(values.timeout) ? now() : 0;
   const nb::object solver =
-      understood ? solver_of(self, args[0], wish.tasks, wish.damping) : nb::object();
+      understood ? solver_of(self, args[0], values.tasks, values.damping) : nb::object();
   if (PyErr_Occurred()) return nullptr;
   if (solver.is_valid()) {
     try {
-      PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], wish, began,
+      PyObject* const made = one(*nb::inst_ptr<PySolver>(solver), args[1], values, began,
                                  reinterpret_cast<PyTypeObject*>(self.kind), self.statuses);
       if (made || PyErr_Occurred()) return made;
     } catch (const std::bad_alloc&) {
@@ -267,13 +267,13 @@ int clear(PyObject* object) {
   });
 }
 
-// What was called for, the last ones: not held beyond the end of the program.
+// Drops the cached robots and solvers, which must not outlive the program.
 void forget_known(FastCall& self) {
   for (CachedSolver& one : self.known) {
     for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) Py_CLEAR(*part);
   }
 }
-FastCall* every[4];  // that were made
+FastCall* every[4];  // all objects of this type
 
 void forget(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
@@ -285,11 +285,11 @@ void forget(PyObject* object) {
   Py_DECREF(type);
 }
 
-// Whatever it is asked for, its class even, is the function's: so help, signature, annotations.
+// Attributes, even the class, are those of the function, for help, signature and annotations.
 PyObject* attribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<FastCall*>(object)->whole, name);
 }
-PyObject* doc(PyObject* object, void*) {  // (help looks past the above)
+PyObject* doc(PyObject* object, void*) {  // help() does not use tp_getattro
   return PyObject_GetAttrString(reinterpret_cast<FastCall*>(object)->whole, "__doc__");
 }
 PyObject* shown(PyObject* object) {
@@ -370,7 +370,7 @@ nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, 
 void bind_call(nb::module_& m) {
   for (Argument& one : arguments) one.name = PyUnicode_InternFromString(one.text);
   m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a, "task"_a,
-        "The function `whole`, quick where it is called with one target and usual arguments.",
+        "Wrap the function `whole` by a fast path for one target and usual arguments.",
         nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "
                 "statuses: tuple[object, ...], task: type[typing.Any]) -> typing.Any"));
   m.def(
@@ -380,8 +380,8 @@ void bind_call(nb::module_& m) {
           if (one) forget_known(*one);
         }
       },
-      "Forgets the robots of the last calls.");
-  // (by its name, as a function is)
+      "Drop the cached robots and solvers.");
+  // Pickled by name, like a function.
   nb::module_::import_("copyreg").attr("pickle")(
       nb::handle(reinterpret_cast<PyObject*>(direct_type())),
       nb::module_::import_("operator").attr("attrgetter")("__qualname__"));
