@@ -69,7 +69,7 @@ def test_away_from_edges_and_singularities_they_are_so_to_twelve_digits(
         for rule in LESS:
             expected = float(papers.lambda2(rule, exact))
             # Differences of nearly equal numbers: relative to what is subtracted.
-            scale = max(expected, *rule.kernel[1][:1], float(exact.sigma[0]) ** 2)
+            scale = max(expected, *rule.kernel.parameters[:1], float(exact.sigma[0]) ** 2)
             assert abs(rule(Linearization(J, e, Linearization(before, e))) - expected) <= (
                 1e-12 * scale
             ), rule
