@@ -67,8 +67,8 @@ def test_away_from_edges_and_singularities_they_are_so_to_twelve_digits(
         exact = papers.measures(J, e, before)
         for rule in LESS:
             expected = float(papers.lambda2(rule, exact))
-            # For differences of nearly equal numbers, relative to the operands.
-            scale = max(expected, *rule.kernel[1][:1], float(exact.sigma[0]) ** 2)
+            # Differences of nearly equal numbers: relative to what is subtracted.
+            scale = max(expected, *rule.kernel.parameters[:1], float(exact.sigma[0]) ** 2)
             assert abs(rule(Linearization(J, e, Linearization(before, e))) - expected) <= (
                 1e-12 * scale
             ), rule

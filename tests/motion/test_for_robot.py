@@ -50,7 +50,7 @@ def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
     for rows in rows_of(name):
         made = rule.for_robot(robot, rows=rows)
         assert type(made) is rule
-        numbers = made.kernel[1]
+        numbers = made.kernel.parameters
         assert all(0 < number < math.inf for number in numbers)
         assert made == rule.for_robot(robot, rows=rows)
         assert made == rule.for_robot(supple.load(name), rows=rows)

@@ -263,7 +263,7 @@ FORMULAS: dict[str, Callable[..., Decimal]] = {
 @sixty_digits
 def lambda2(rule: Any, m: Measures) -> Decimal:
     """Return λ² by the transcription of a rule, with the parameters of that rule."""
-    return FORMULAS[type(rule).__name__](m, *(Decimal(p) for p in rule.kernel[1]))
+    return FORMULAS[type(rule).__name__](m, *(Decimal(p) for p in rule.kernel.parameters))
 
 
 @sixty_digits

@@ -20,10 +20,12 @@ namespace {
 
 using namespace nb::literals;
 
-#define SUPPLE_NUMBERS(type) "numpy.typing.NDArray[numpy." type "]"
+#define SUPPLE_F64 "numpy.typing.NDArray[numpy.float64]"
+#define SUPPLE_I32 "numpy.typing.NDArray[numpy.int32]"
+#define SUPPLE_I8 "numpy.typing.NDArray[numpy.int8]"
 
-// Poses (..., 4, 4) as the kernel's numbers (..., 12); of a batch those that are not finite are
-// NaN. None if it is not a float64 C-contiguous array of poses: errors are said in Python.
+// Poses (..., 4, 4) as the kernel's numbers (..., 12); poses of a batch that are not finite become
+// NaN. None if this is not a C-contiguous float64 array of poses: Python raises the error.
 nb::object pose_numbers(nb::handle given, int threads) {
   if (!PyArray_CheckExact(given.ptr())) return nb::none();
   auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
@@ -58,10 +60,9 @@ nb::object array(int type, std::initializer_list<npy_intp> shape) {
   return nb::steal(made);
 }
 
-// Many problems, as the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, most, n), outcome
-// (B, most), errors and efforts (B, most, 2), how many of the `most` there are (B,), and of each
-// how many starts there were and failed, and the errors of the best of those (B, 4), if `explain`
-// and `single`.
+// Solves a batch: the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, most, n), outcome
+// (B, most), errors and efforts (B, most, 2), the number of solutions (B,), and, if `explain` and
+// `single`, the number of starts, of failed ones, and the errors of the best failed one (B, 4).
 nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double position,
                double rotation, int max_starts, double timeout, int most, bool single, bool nearest,
                int threads, nb::handle progress, bool explain) {
@@ -121,34 +122,26 @@ nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double posit
 void bind_solve(nb::module_& m) {
   m.def("pose_numbers", &pose_numbers, "poses"_a.none(), "threads"_a,
         "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
-        nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_NUMBERS(
-            "float64") " | None"));
-  nb::
-      class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
-          .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
-          .def("operations", &PySolver::operations,
-               nb::sig("def operations(self) -> tuple[int, int, int, int]"),
-               "Multiplications, additions, others and depth of an iteration: operation_count.hpp.")
-          .def("divide", &PySolver::divide, "parts"_a,
-               nb::sig("def divide(self, parts: list[tuple[Solver, list[int], list[int]]]) -> "
-                       "None"),
-               "Parts: a solver, and which coordinates and numbers of a target are its own.")
-          .def_prop_ro("seeds", &PySolver::seeds,
-                       "Entries of the table of starts: 0 until it is complete.")
-          .def("constants", &PySolver::constants,
-               "RobotConstants<T>, Closest<T>: for a compiler to fold.")
-          .def("many", &many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
-               "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a,
-               "nearest"_a, "threads"_a, "progress"_a.none(), "explain"_a,
-               nb::sig("def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike "
-                       "| "
-                       "None, position_tolerance: float, rotation_tolerance: float, max_starts: "
-                       "int, "
-                       "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
-                       "progress: typing.Any, explain: bool) -> tuple[" SUPPLE_NUMBERS("float64") ", " SUPPLE_NUMBERS("int8") ", " SUPPLE_NUMBERS(
-                           "float64") ", " SUPPLE_NUMBERS("int32") ", " SUPPLE_NUMBERS("int32") ","
-                                                                                                " " SUPPLE_NUMBERS(
-                                                                                                    "float64") "]"));
+        nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_F64 " | None"));
+  nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
+      .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
+      .def("operations", &PySolver::operations,
+           nb::sig("def operations(self) -> tuple[int, int, int, int]"),
+           "Multiplications, additions, others and depth of an iteration: operation_count.hpp.")
+      .def("divide", &PySolver::divide, "parts"_a,
+           nb::sig("def divide(self, parts: list[tuple[Solver, list[int], list[int]]]) -> None"),
+           "Set the subproblems: a solver, its coordinates and its numbers of a target each.")
+      .def_prop_ro("seeds", &PySolver::seeds, "Size of the table of seeds: 0 until it is complete.")
+      .def("constants", &PySolver::constants,
+           "Return the C++ source of RobotConstants<T> and Closest<T>, for a compiler to fold.")
+      .def("many", &many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
+           "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a, "nearest"_a,
+           "threads"_a, "progress"_a.none(), "explain"_a,
+           nb::sig("def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
+                   "None, position_tolerance: float, rotation_tolerance: float, max_starts: int, "
+                   "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
+                   "progress: typing.Any, explain: bool) -> tuple[" SUPPLE_F64 ", " SUPPLE_I8
+                   ", " SUPPLE_F64 ", " SUPPLE_I32 ", " SUPPLE_I32 ", " SUPPLE_F64 "]"));
 }
 
 }  // namespace supple

@@ -16,7 +16,7 @@
 namespace supple {
 namespace {
 
-constexpr double first_damping = 1 / 600.0;  // of a table's first steps, as part of the newton_gain
+constexpr double first_damping = 1 / 600.0;  // of a table's first steps, relative to newton_gain
 
 }  // namespace
 
@@ -129,7 +129,7 @@ nb::tuple PySolver::operations() const {
 bool PySolver::take(nb::handle target, double* numbers) const {
   const int count = int(target_specs_.size());
   if (count < 1) return false;
-  if (count == 1) return take_one(target, 0, numbers);  // (a list is a batch)
+  if (count == 1) return take_one(target, 0, numbers);  // a list would be a batch
   if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
       PySequence_Fast_GET_SIZE(target.ptr()) != count) {
     return false;
@@ -206,8 +206,8 @@ void PySolver::run(const Bounds& bounds, const SolveRequest& said) {
   isa().solve->run(asked.request, room(asked.request));
 }
 
-// Joints that are in no part stay at the start, or as near to zero as they get. Of the parts the
-// larger errors count, the worse outcome, and the sum of efforts. They share the time that is left.
+// Joints in no subproblem stay at q0, or as near to zero as their limits allow. The result has the
+// largest errors, the worst outcome and the total effort. Subproblems share the remaining time.
 void PySolver::run_parts(const Bounds& bounds, const SolveRequest& said) {
   *said.outcome = Outcome::solved;
   *said.found = 1;
@@ -263,9 +263,8 @@ void* PySolver::room(const SolveRequest& request) {
   return room_->get();
 }
 
-// Makes the table of starts, in the order in which the lanes of this instruction set read it. Of
-// the time until a deadline half is for the table, and half for the search, which does without it
-// as long as it is not complete.
+// Builds the table of seeds in the order in which the lanes of this instruction set read it. The
+// table may take half the time until a deadline; a search without a complete table does without it.
 void PySolver::arrange(long long deadline) {
   const SolveKernel* const kernel = isa().solve;
   if (kernel != arranged_) {

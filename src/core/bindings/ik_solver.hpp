@@ -73,15 +73,15 @@ struct OwnedProblem {
   }
 };
 
-// The twelve numbers of a pose, its rotation made orthonormal; false if it is none. As `pose` in
-// supple/kinematics/arrays.py.
+// Converts a pose (4, 4) to twelve numbers with an orthonormal rotation; returns false if it is not
+// a pose. Agrees with `pose` in supple/kinematics/arrays.py.
 bool straight(const double* T, double* twelve);
 
-// The numbers of a float64 C-contiguous array (n,) or (n, m); null if it is something else.
+// The data of a C-contiguous float64 array (n,) or (n, m); null for any other object.
 const double* plain(nb::handle given, npy_intp n, npy_intp m = 0);
 
-// What is near enough [m], [rad], how many starts a target may have (0: the usual number), and
-// until when by `now` of deadline.hpp (0: for ever).
+// Tolerances [m], [rad], the maximum number of starts of a target (0: the usual number), and the
+// deadline by `now` of deadline.hpp (0: none).
 struct Bounds {
   double position, rotation;
   int max_starts;
@@ -92,7 +92,7 @@ class PySolver {
  public:
   PySolver(nb::object tasks, const SolverSpec& spec);
 
-  // A request with these bounds, for problems of which the caller says the rest.
+  // A request with these bounds; the caller fills in targets and results.
   struct Prepared {
     Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& said = {});
     Prepared(const Prepared&) = delete;  // it points into itself
@@ -105,22 +105,22 @@ class PySolver {
   int coordinates() const { return fine_.ik.chain.coordinates; }
   int targets() const { return fine_.ik.targets; }
 
-  // The numbers of a target, if it is an array as the one task takes it, or of several tasks a list
-  // or tuple of them.
+  // Writes the numbers of a target: an array for one task, a list or tuple of arrays for several.
+  // Returns false if the conversion needs Python.
   static constexpr int most_tasks = 8;
   bool take(nb::handle target, double* numbers) const;
 
-  // Tasks that share no joint: each a solver, which coordinates and which of a target's numbers are
-  // its own. One problem is then solved part by part. See supple/solve/parts.py.
+  // Tasks that share no joint: the solver of each, its coordinates and its numbers of a target. A
+  // single problem is then solved one subproblem at a time (supple/ik/subproblems.py).
   void divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& parts);
 
-  // One problem: its numbers, its start, and where the answer goes.
+  // Solves one problem.
   void run(const Bounds& bounds, const SolveRequest& said);
 
-  // What the GPU's compiler is to know of the robot, the tasks and the rule.
+  // The robot, the tasks and the damping rule as C++ source for the GPU's compiler.
   std::string constants() const;
 
-  // How many entries the table of starts has: 0 until it is complete.
+  // Size of the table of seeds: 0 until it is complete.
   int seeds() const { return table_ ? table_->view().entries : 0; }
 
   // Multiplications, additions, others, and the depth of one iteration.
@@ -147,11 +147,11 @@ class PySolver {
   std::vector<float> feature_scale_;
   std::vector<TargetSpec> target_specs_;
   int table_size_;
-  const SolveKernel* arranged_ = nullptr;  // for which the table and the room are
+  const SolveKernel* arranged_ = nullptr;  // that the table and the memory were made for
   std::unique_ptr<SeedTable> table_;
-  std::unique_ptr<Scratch> room_;  // working memory for one problem after the other
-  std::vector<Part> parts_;        // if there are several, or joints that are in none
-  Doubles numbers_, start_, q_;    // of a part
+  std::unique_ptr<Scratch> room_;  // reused from problem to problem
+  std::vector<Part> parts_;        // empty if the tasks are one problem
+  Doubles numbers_, start_, q_;    // of a subproblem
 };
 
 }  // namespace supple

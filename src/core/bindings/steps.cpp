@@ -97,7 +97,7 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
   check_same_rows(j, l, "J and low");
   check_same_rows(j, h, "J and high");
   step.copy();
-  nb::object side = j.result({}, {columns}), used = j.result({}, {});
+  nb::object active_set = j.result({}, {columns}), applied = j.result({}, {});
   const auto run = [&]<class T>(const Kernel<T>& kernel) {
     const LimitRequest<T> request{.count = j.count(),
                                   .rows = rows,
@@ -109,8 +109,8 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
                                   .low = l.data<T>(),
                                   .high = h.data<T>(),
                                   .dq = data_of<T>(nb::borrow(step.object())),
-                                  .side = data_of<T>(side),
-                                  .used = data_of<T>(used)};
+                                  .active_set = data_of<T>(active_set),
+                                  .damping_applied = data_of<T>(applied)};
     const std::size_t bytes = kernel.limit_scratch(request);
     over_batch(request.count, threads, [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
       Scratch scratch(bytes);
@@ -119,7 +119,7 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
     });
   };
   j.is_double() ? run(isa().f64) : run(isa().f32);
-  return nb::make_tuple(nb::borrow(step.object()), std::move(side), std::move(used));
+  return nb::make_tuple(nb::borrow(step.object()), std::move(active_set), std::move(applied));
 }
 
 // Bounds (2, n) on the joint speeds of the next step: low, high.
