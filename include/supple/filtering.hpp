@@ -148,19 +148,6 @@ SUPPLE_FN void singular_direction(int m, int n, const L* J, L* u, L& sigma, L* s
   sigma = values[k - 1];
 }
 
-// û (m) and σ̂ for the next J, by one inverse iteration with the damping λ² and the filter gain α².
-// `scratch`: `filter_scratch` lanes.
-template <class L>
-SUPPLE_FN void update_singular_direction(int m, int n, const L* J, const L& lambda2,
-                                         const L& alpha2, L* u, L& sigma, L* scratch) {
-  const SingularProblem<L> p = singular_problem(m, n, J, scratch);
-  to_row_space(p, u);
-  const L unit = L(1) / p.scale;
-  sigma =
-      sqrt(inverse_iteration(p, lambda2 * unit * unit, alpha2 * unit * unit, u, scratch)) * p.scale;
-  from_row_space(p, u);
-}
-
 // The smallest λ² with  share σ/(σ² + λ²) <= 1/edge  for this σ and all smaller ones.
 template <class L>
 SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {

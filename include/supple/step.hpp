@@ -89,19 +89,6 @@ SUPPLE_FN void clamp_error(int m, int group, const L& max_length, L* e) {
   }
 }
 
-// The same for targets that jump: an end effector may move farther by as much as its distance has
-// grown since the previous step. `distance` (one entry per end effector) is that memory, read and
-// written.
-template <class L>
-SUPPLE_FN void clamp_error_adaptively(int m, int group, const L& max_length, L* distance, L* e) {
-  for (int first = 0, i = 0; first < m; first += group, ++i) {
-    const int rows = m - first < group ? m - first : group;
-    const L now = length(rows, e + first);
-    clamp_error(rows, rows, max_length + max(L(0), now - distance[i]), e + first);
-    distance[i] = now;
-  }
-}
-
 template <class L>
 SUPPLE_INLINE L largest_entry(int n, const L* x) {
   L largest(0);

@@ -259,19 +259,12 @@ def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("lane", [lane for lane in LANES if lane.width in (1, 4)], ids=str)
-def test_lanes_estimate_what_python_estimates(lane: Lane) -> None:
+def test_lanes_decompose_as_python_does(lane: Lane) -> None:
     rng = np.random.default_rng(7)
-    J, u = rng.normal(size=(33, 6, 7)), rng.normal(size=(33, 6))
+    J = rng.normal(size=(33, 6, 7))
     J[::5, 2] = 0
-    u /= np.linalg.norm(u, axis=1)[:, None]
-    lambda2, alpha2 = rng.uniform(0.01, 1, size=(2, 33))
-    turned, sigma = lane.update_least_direction(J, u, lambda2, alpha2)
     exact, least = lane.least_direction(J)
     for i in range(33):
-        here = SingularDirection(u[i]).update(J[i], float(lambda2[i]), float(alpha2[i]))
-        np.testing.assert_allclose(turned[i], here.u, atol=2e3 * lane.eps)
-        blur = 8 * 6 * lane.eps * float(np.sum(J[i] ** 2))
-        assert sigma[i] ** 2 == pytest.approx(here.sigma**2, abs=blur)
         of = SingularDirection.exact(Linearization(J[i], np.zeros(6)))
         assert least[i] == pytest.approx(of.sigma, abs=1e2 * lane.eps)
         assert abs(exact[i] @ of.u) == pytest.approx(1, abs=1e4 * lane.eps)

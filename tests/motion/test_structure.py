@@ -7,7 +7,6 @@ import pytest
 
 import supple
 from batch_steps import in_kernel
-from harness import LANES, Lane
 from supple import DLS, Linearization, damping
 from supple.motion.steps.clamp import distances
 from supple.steps import (
@@ -161,20 +160,6 @@ def test_an_adaptive_clamp_at_rest_is_the_plain_one() -> None:
     dq, memory = how.step(lin, how.start(lin))
     np.testing.assert_array_equal(dq, ErrorClamp(Pseudoinverse(), 0.3)(lin))
     np.testing.assert_array_equal(memory, how.start(lin))
-
-
-@pytest.mark.parametrize("lane", LANES, ids=str)
-def test_lanes_clamp_adaptively_as_python_does(lane: Lane) -> None:
-    rng = np.random.default_rng(3)
-    e = rng.normal(size=(21, 7)) * np.logspace(-3, 1, 21)[:, None]
-    e[4] = 0
-    before = rng.uniform(0, 2, size=(21, 3))
-    nearer, now = lane.clamp_adaptively(e, before, 0.4, 3)
-    how = AdaptiveErrorClamp(lambda lin: lin.e, 0.4)
-    for i in range(21):
-        here, memory = how.step(Linearization(np.eye(7), e[i]), before[i])
-        np.testing.assert_allclose(nearer[i], here, rtol=20 * lane.eps, atol=20 * lane.eps)
-        np.testing.assert_allclose(now[i], memory, rtol=20 * lane.eps)
 
 
 # ---- the alternate Jacobian --------------------------------------------------------------------

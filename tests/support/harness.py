@@ -175,17 +175,6 @@ class Lane:
         self._call("least_direction", count, m, n, self._in(J), u, sigma)
         return u, sigma
 
-    def update_least_direction(
-        self, J: Array, u: Array, lambda2: Array, alpha2: Array
-    ) -> tuple[Array, Array]:
-        """û (c, m) and σ̂ (c,) after one inverse iteration."""
-        count, m, n = J.shape
-        turned = self._in(u).copy()
-        (sigma,) = self._empty((count,))
-        damping = self._in(np.stack([lambda2, alpha2], axis=-1))
-        self._call("update_least_direction", count, m, n, self._in(J), damping, turned, sigma)
-        return turned, sigma
-
     def filtered_step(
         self, J: Array, e: Array, u: Array, max_gain: float, printed: bool
     ) -> tuple[Array, Array, Array, Array]:
@@ -197,17 +186,6 @@ class Lane:
         arrays = (how, self._in(J), self._in(e), turned, sigma, dq, lambda2)
         self._call("filtered_step", count, m, n, *arrays)
         return dq, turned, sigma, lambda2
-
-    def clamp_adaptively(
-        self, e: Array, distance: Array, max_error: float, group: int
-    ) -> tuple[Array, Array]:
-        """The errors (c, m) brought nearer, and the distances (c, k) to remember."""
-        count, m = e.shape
-        nearer, now = self._in(e).copy(), self._in(distance).copy()
-        self._call(
-            "clamp_adaptively", count, m, group, self._in(np.array([max_error])), nearer, now
-        )
-        return nearer, now
 
     def optimal(
         self, J: Array, e: Array, bound: float, start: object = 0.0, *, sized: bool = False

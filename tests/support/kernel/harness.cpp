@@ -153,22 +153,6 @@ void singular_values_batch(long count, int m, int n, const T* a, T* sigma) {
 
 // ---- steps with memory -------------------------------------------------------------------------
 
-// J (m, n), damping (2: λ², α²), u (m) -> u (m) and sigma.
-template <class L, class T = scalar_t<L>>
-void update_least_direction_batch(long count, int m, int n, const T* J, const T* damping, T* u,
-                                  T* sigma) {
-  std::vector<L> scratch(filter_scratch(m, n));
-  for (long i = 0; i < count; i += width<L>) {
-    const std::vector<L> a = load<L>(m * n, count - i, J + i * m * n);
-    const std::vector<L> d = load<L>(2, count - i, damping + i * 2);
-    std::vector<L> x = load<L>(m, count - i, u + i * m);
-    L least(0);
-    update_singular_direction(m, n, a.data(), d[0], d[1], x.data(), least, scratch.data());
-    store(m, count - i, x.data(), u + i * m);
-    store(1, count - i, &least, sigma + i);
-  }
-}
-
 // J (m, n) -> u (m) and sigma, by decomposition.
 template <class L, class T = scalar_t<L>>
 void least_direction_batch(long count, int m, int n, const T* J, T* u, T* sigma) {
@@ -200,19 +184,6 @@ void filtered_step_batch(long count, int m, int n, const T* how, const T* J, con
     store(1, count - i, &least, sigma + i);
     store(n, count - i, speeds.data(), dq + i * n);
     store(1, count - i, &damping, lambda2 + i);
-  }
-}
-
-// e (m) and distances (k) -> both, clamped adaptively; how (1): the least limit.
-template <class L, class T = scalar_t<L>>
-void clamp_adaptively_batch(long count, int m, int group, const T* how, T* e, T* distance) {
-  const int k = (m + group - 1) / group;
-  for (long i = 0; i < count; i += width<L>) {
-    std::vector<L> task = load<L>(m, count - i, e + i * m);
-    std::vector<L> far = load<L>(k, count - i, distance + i * k);
-    clamp_error_adaptively(m, group, L(how[0]), far.data(), task.data());
-    store(m, count - i, task.data(), e + i * m);
-    store(k, count - i, far.data(), distance + i * k);
   }
 }
 
@@ -276,20 +247,12 @@ using namespace supple;
   }
 
 #define LAB_EXPORT_STEPS(lane, T, ...)                                                           \
-  extern "C" void update_least_direction_##lane(long count, int m, int n, const T* J,            \
-                                                const T* damping, T* u, T* sigma) {              \
-    update_least_direction_batch<__VA_ARGS__>(count, m, n, J, damping, u, sigma);                \
-  }                                                                                              \
   extern "C" void least_direction_##lane(long count, int m, int n, const T* J, T* u, T* sigma) { \
     least_direction_batch<__VA_ARGS__>(count, m, n, J, u, sigma);                                \
   }                                                                                              \
   extern "C" void filtered_step_##lane(long count, int m, int n, const T* how, const T* J,       \
                                        const T* e, T* u, T* sigma, T* dq, T* lambda2) {          \
     filtered_step_batch<__VA_ARGS__>(count, m, n, how, J, e, u, sigma, dq, lambda2);             \
-  }                                                                                              \
-  extern "C" void clamp_adaptively_##lane(long count, int m, int group, const T* how, T* e,      \
-                                          T* distance) {                                         \
-    clamp_adaptively_batch<__VA_ARGS__>(count, m, group, how, e, distance);                      \
   }
 
 #define LAB_EXPORT(lane, T, ...)                             \

@@ -60,7 +60,7 @@ void priority_batch(long count, int m, int n, int levels, const int* rows, const
     const std::vector<L> a = load<L>(m * n, lanes, J + i * m * n);
     const std::vector<L> b = load<L>(m, lanes, e + i * m);
     priority_step(how.data(), levels, rows, n, a.data(), b.data(), L(-1), L(0), result.data(),
-             scratch.data());
+                  scratch.data());
     store(n, lanes, result.data(), dq + i * n);
   }
 }
