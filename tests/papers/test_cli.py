@@ -210,7 +210,7 @@ def test_json_of_one_is_flat_and_of_all_by_name(
         (["paper", "n-gain", "--plot", "f.gif"], "one of png, svg, pdf; given: f.gif"),
         (["paper", "n-gain", "--plot", "/no/such/f.svg"], "the folder /no/such does not exist"),
         (["paper", "all", "--plot", "f.svg"], "--report"),
-        (["paper", "--json"], "which experiment"),
+        (["paper", "--json"], "name an experiment"),
         (["paper", "n-gain", "--report", __file__], "is a file"),
         (["paper", "n-gain", "--report", f"{__file__}/below"], "cannot write"),
         (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot draws one"),
