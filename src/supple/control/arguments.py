@@ -108,7 +108,7 @@ def check_order(order: object) -> None:
 def limits_for(limits: object, robot: Robot) -> Limits:
     """Return the limits of a robot's joints, by default the robot's own."""
     if limits is None:
-        return Limits.of(robot)
+        return Limits.for_robot(robot)
     if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
         raise InputError(
             f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"

@@ -95,7 +95,15 @@ def limits_acting(
         bound[held[-1]]
         for bound in (limits.lower, limits.upper, limits.max_speed, limits.max_acceleration)
     )
-    low, high = _core.joint_box(np.array([lower, upper, speed, acceleration, q, before]), dt)
+    low, high = _core.joint_box(
+        lower=lower,
+        upper=upper,
+        max_speed=speed,
+        max_acceleration=acceleration,
+        q=q,
+        qd=before,
+        dt=dt,
+    )
     fastest = np.where(end > 0, high, -low)
     inside = (lower <= q) & (q <= upper)
     at_speed = fastest >= speed * NEARLY

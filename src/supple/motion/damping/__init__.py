@@ -9,12 +9,13 @@ The `__call__` of each class is the paper's formula. `kernel` describes the same
 compiled code (`include/supple/damping.hpp`), which runs it on batches.
 """
 
+from supple._core import Rule
 from supple.motion.damping.condition import ConditionBound, MayorgaCondition, MayorgaRank
 from supple.motion.damping.constant import Constant
 from supple.motion.damping.error import Curvature, ErrorDamped, ErrorNorm
 from supple.motion.damping.manipulability import Manipulability, ManipulabilityRate
 from supple.motion.damping.optimal import Optimal
-from supple.motion.damping.rule import DampingRule, KernelRule, Rule
+from supple.motion.damping.rule import DampingRule, KernelRule
 from supple.motion.damping.singular_value import Region, SpeedBound, TrackingBound
 
 __all__ = [

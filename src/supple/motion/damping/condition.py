@@ -5,16 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from supple._core import Rule
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
-from supple.motion.damping.rule import (
-    ABOVE_ONE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    KernelRule,
-    Rule,
-    comparison,
-)
+from supple.motion.damping.rule import ABOVE_ONE, NOT_NEGATIVE, POSITIVE, KernelRule, comparison
 from supple.motion.damping.scale import Rows, Scale
 from supple.motion.linearization import Linearization
 

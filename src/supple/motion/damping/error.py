@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from supple._core import Rule
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.kinematics.robot import FrameNames
-from supple.motion.damping.rule import NOT_NEGATIVE, KernelRule, Rule, comparison
+from supple.motion.damping.rule import NOT_NEGATIVE, KernelRule, comparison
 from supple.motion.damping.scale import Rows, Scale, reach
 from supple.motion.linearization import Linearization
 

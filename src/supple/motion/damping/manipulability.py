@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from supple._core import Rule
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
-from supple.motion.damping.rule import NOT_NEGATIVE, POSITIVE, KernelRule, Rule, comparison
+from supple.motion.damping.rule import NOT_NEGATIVE, POSITIVE, KernelRule, comparison
 from supple.motion.damping.scale import Rows, Scale
 from supple.motion.linearization import Linearization
 

@@ -7,18 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from supple._core import Rule
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number_field
 from supple.kinematics.robot import FrameNames
-from supple.motion.damping.rule import (
-    FRACTION,
-    NOT_NEGATIVE,
-    POSITIVE,
-    KernelRule,
-    Rule,
-    comparison,
-)
+from supple.motion.damping.rule import FRACTION, NOT_NEGATIVE, POSITIVE, KernelRule, comparison
 from supple.motion.damping.scale import Rows, Scale
 from supple.motion.linearization import Array, Linearization, numbers_of
 
