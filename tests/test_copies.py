@@ -16,6 +16,7 @@ import pytest
 
 import supple as sp
 from supple import criteria, damping, errors, redundancy, steps
+from supple.gpu.runtime import DeviceInfo
 from supple.motion.damping.scale import Scale
 
 PANDA = sp.load("panda")
@@ -41,7 +42,7 @@ EXAMPLES: tuple[object, ...] = (
     PANDA.description,
     sp.errors.DescriptionError("a file"),
     sp.errors.DeviceError("a GPU"),
-    sp.DeviceInfo("cuda:0", "H200", "sm_90", 2**37),
+    DeviceInfo("cuda:0", "H200", "sm_90", 2**37),
     sp.redundancy.GradientProjection(RULE, REST),
     sp.errors.InputError("a number"),
     sp.steps.SingularDirection(np.eye(6)[0], 0.5),

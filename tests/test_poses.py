@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import supple
-from supple import InputError, poses
+from supple import poses
+from supple.errors import InputError
 
 Rotation = pytest.importorskip("scipy.spatial.transform").Rotation
 Slerp = pytest.importorskip("scipy.spatial.transform").Slerp

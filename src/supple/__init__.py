@@ -10,7 +10,7 @@ from supple.control.servo import Servo
 from supple.control.status import StepStatus
 from supple.control.tracking import track
 from supple.control.trajectory import Trajectory
-from supple.gpu.runtime import DeviceInfo, devices
+from supple.gpu.runtime import devices
 from supple.ik.position import solve
 from supple.ik.report import SolveReport
 from supple.ik.solution import BatchSolution, Solution, Solutions
@@ -28,7 +28,6 @@ __all__ = [
     "DLS",
     "AxisTask",
     "BatchSolution",
-    "DeviceInfo",
     "Limits",
     "Linearization",
     "OrientationTask",

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from loops import robot
-from supple import InputError, Limits, PostureTask, Servo, StepStatus, track
+from supple import Limits, PostureTask, Servo, StepStatus, track
+from supple.errors import InputError
 
 FREE = {"lower": [-1.0, -1.0], "upper": [1.0, 1.0]} | dict.fromkeys(
     ("max_speed", "max_acceleration"), (math.inf, math.inf)

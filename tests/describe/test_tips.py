@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import supple
-from supple import DescriptionError, InputError, SuppleError, UnknownNameError
 from supple.describe import Description, dh, mjcf, urdf
+from supple.errors import DescriptionError, InputError, SuppleError, UnknownNameError
 
 RobotFiles = Callable[[str, str], Path]
 DATA = "share/example-robot-data/robots"

@@ -186,9 +186,9 @@ def test_full_configurations_keep_their_type_and_check_their_shape() -> None:
     assert frozen.full_q(np.zeros((2, 6), np.float32)).dtype == np.float32
     assert (frozen.full_q(np.zeros(6)) == [0, 0, 0.5, 0, 0, 0, 0]).all()
     assert (panda.full_q(np.arange(7)) == np.arange(7)).all()
-    with pytest.raises(supple.InputError, match=r"q must be .*\(6,\)"):
+    with pytest.raises(supple.errors.InputError, match=r"q must be .*\(6,\)"):
         frozen.full_q(np.zeros(7))
-    with pytest.raises(supple.InputError, match=r"q must be .*\(7,\)"):
+    with pytest.raises(supple.errors.InputError, match=r"q must be .*\(7,\)"):
         frozen.reduced_q(np.zeros(6))
 
 
@@ -241,7 +241,7 @@ def test_limits_make_continuous_joints_revolute_and_may_be_removed() -> None:
     ],
 )
 def test_limits_that_are_wrong_are_refused(limits: dict[str, object], message: str) -> None:
-    with pytest.raises(supple.SuppleError, match=message):
+    with pytest.raises(supple.errors.SuppleError, match=message):
         supple.load("planar2").with_limits(**limits)  # type: ignore[arg-type]
 
 
@@ -284,9 +284,13 @@ def test_end_effectors_can_be_chosen() -> None:
     assert two.tips == ("panda_link4", "panda_hand_tcp")
     assert two.with_tips("panda_hand").tips == ("panda_hand",)
     assert supple.load("panda", tips="panda_link8").tips == ("panda_link8",)
-    with pytest.raises(supple.UnknownNameError, match=r"end effector 'panda_hnd'; .*'panda_hand'"):
+    with pytest.raises(
+        supple.errors.UnknownNameError, match=r"end effector 'panda_hnd'; .*'panda_hand'"
+    ):
         panda.with_tips("panda_hnd")
-    with pytest.raises(supple.InputError, match="tips must be a name or a sequence of names"):
+    with pytest.raises(
+        supple.errors.InputError, match="tips must be a name or a sequence of names"
+    ):
         panda.with_tips([])
 
 
@@ -310,7 +314,7 @@ def test_a_tool_on_one_of_several_ends(rng: np.random.Generator) -> None:
     # A tool on another frame of the same body replaces its end effector.
     link = next(f.link for f in robot.description.frames if f.name == "E1")
     assert robot.with_tool(placement, parent=link).tips == ("E0", "tool")
-    with pytest.raises(supple.InputError, match=r"end effectors, 'E0', 'E1', .*'j1'"):
+    with pytest.raises(supple.errors.InputError, match=r"end effectors, 'E0', 'E1', .*'j1'"):
         robot.with_tool(placement, parent="j1")
     assert supple.load("panda").with_tool(placement, parent="panda_link4").tips == ("tool",)
 

@@ -1,5 +1,6 @@
 // One problem on a CPU: every lane is another start of it. For files that are compiled once for
 // each instruction set.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "drivers/closest.hpp"

@@ -1,4 +1,7 @@
-"""Tasks of a robot, compiled for the position solver: scales, weights, seeds and limits."""
+"""Tasks of a robot, compiled for the position solver: scales, weights, seeds and limits.
+
+Tuned constants and the measurements that chose them: docs/constants.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Position inverse kinematics on a GPU: the solver of `supple.solve(device="cuda")`."""
+"""Position inverse kinematics on a GPU: the solver of `supple.solve(device="cuda")`.
+
+Tuned constants and the measurements that chose them: docs/constants.md.
+"""
 
 from __future__ import annotations
 
