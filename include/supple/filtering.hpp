@@ -1,8 +1,8 @@
 // Numerical filtering: damps the singular direction û of the task strongly, and the others hardly.
 //
 // û is remembered from step to step: an array that is passed in and improved by one inverse
-// iteration. The Python counterparts, src/supple/motion/steps/filtering.py, follow the paper (Maciejewski
-// & Klein 1988) and cite it; tests/motion compares the two.
+// iteration. The Python counterparts, src/supple/motion/steps/filtering.py, follow the paper
+// (Maciejewski & Klein 1988) and cite it; tests/motion compares the two.
 #pragma once
 
 #include "supple/arena.hpp"

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from rule_places import EXAMPLES, FILES, FORMULAS, KERNEL, METHODS, PYTHON, README, forgotten
+from rule_places import (
+    EXAMPLES,
+    FILES,
+    FORMULAS,
+    KERNEL,
+    METHODS,
+    NAMES,
+    PUBLIC,
+    PYTHON,
+    README,
+    RULES,
+    forgotten,
+)
 
 ROOT = Path(__file__).parents[2]
 CLASS = '''
@@ -16,25 +28,27 @@ class Twice(KernelRule):
     """Twice the constant damping."""
 
     rule = Rule.TWICE
-    lambda2: float = field(metadata=_NOT_NEGATIVE)
+    lambda2: float = field(metadata=NOT_NEGATIVE)
 
     def __call__(self, linearization: Linearization) -> float:
         return 2 * self.lambda2
-
-
-RULES = (
 '''
 # What the recipe adds: the file, the text that follows, the addition and how it is reported.
 PLACES = {
-    "class": (PYTHON, "\nRULES = (\n", CLASS, ""),
-    "Rule in Python": (PYTHON, "\n\nclass DampingRule", "    TWICE = 14\n", "Rule lacks TWICE"),
-    "RULES": (PYTHON, "    Constant,\n    Manip", "    Twice,\n", "RULES lacks Twice"),
+    "RULES": (RULES, "    Constant,\n    Manip", "    Twice,\n", "RULES lacks Twice"),
+    "public": (PUBLIC, '    "TrackingBound",\n', '    "Twice",\n', "__all__ lacks Twice"),
     "Rule in the kernel": (KERNEL, "  constant,  ", "  twice,  // λ0²\n", "Rule lacks twice"),
     "case": (
         KERNEL,
         "    case Rule::constant:",
         "    case Rule::twice:\n      return 2 * p[0];\n",
         "lambda2 lacks case Rule::twice",
+    ),
+    "name": (
+        NAMES,
+        "    SUPPLE_NAME(Rule, constant)",
+        "    SUPPLE_NAME(Rule, twice)\n",
+        "name_of lacks twice",
     ),
     "formula": (FORMULAS, '    "Constant": ', '    "Twice": twice,\n', "FORMULAS lacks Twice"),
     "example": (EXAMPLES, "    Constant(0.0),", "    Twice(0.1),\n", "EVERY lacks Twice"),
@@ -46,6 +60,8 @@ PLACES = {
 
 def followed(folder: Path, left_out: str | None = None) -> list[str]:
     """Copy the tree, follow the recipe except for one place, and return what is reported."""
+    shutil.copytree(ROOT / PYTHON, folder / PYTHON)
+    (folder / PYTHON / "twice.py").write_text(CLASS, encoding="utf-8")
     for file in FILES:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, folder / file)
@@ -54,7 +70,7 @@ def followed(folder: Path, left_out: str | None = None) -> list[str]:
             continue
         text = (folder / file).read_text(encoding="utf-8")
         assert before in text, f"{file} has changed: adapt PLACES"
-        text = text.replace(before, added if name == "class" else added + before, 1)
+        text = text.replace(before, added + before, 1)
         (folder / file).write_text(text, encoding="utf-8")
     return forgotten(folder)
 
@@ -67,7 +83,7 @@ def test_the_recipe_is_complete(tmp_path: Path) -> None:
     assert followed(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", [name for name in PLACES if name != "class"])
+@pytest.mark.parametrize("name", PLACES)
 def test_a_forgotten_place_is_named(tmp_path: Path, name: str) -> None:
     file, _, _, says = PLACES[name]
     (report,) = followed(tmp_path, left_out=name)

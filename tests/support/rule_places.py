@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PYTHON = "src/supple/motion/damping.py"
+PYTHON = "src/supple/motion/damping"  # one file per kind of rule
+RULES = "src/supple/motion/damping/__init__.py"
+PUBLIC = "src/supple/damping.py"
 KERNEL = "include/supple/damping.hpp"
+NAMES = "src/core/drivers/enum_names.hpp"
 FORMULAS = "tests/support/damping_paper.py"
 EXAMPLES = "tests/support/rules.py"
 README = "README.md"
 METHODS = "docs/methods.md"
-FILES = (PYTHON, KERNEL, FORMULAS, EXAMPLES, README, METHODS)
+FILES = (RULES, PUBLIC, KERNEL, NAMES, FORMULAS, EXAMPLES, README, METHODS)
 CLASS = re.compile(r"^class (\w+)\(KernelRule\):\n(.*?)(?=^@|^class |\Z)", re.DOTALL | re.MULTILINE)
 
 
 def forgotten(root: Path) -> list[str]:
-    """Name each place that lacks a rule of damping.py, one sentence each."""
+    """Name each place that lacks a rule, one sentence each."""
     text = {file: (root / file).read_text(encoding="utf-8") for file in FILES}
     found = []
 
@@ -24,27 +27,22 @@ def forgotten(root: Path) -> list[str]:
         if not re.search(pattern, text[file], re.MULTILINE | re.DOTALL):
             found.append(f"{file}: {place} lacks {name}")
 
-    classes = re.findall(
-        r"^class (\w+)\(KernelRule\):\n(.*?)(?=^@|^class |\Z)", text[PYTHON], re.S | re.M
-    )
-    for name, body in classes:
+    sources = sorted((root / PYTHON).glob("*.py"))
+    for name, body in [one for path in sources for one in CLASS.findall(path.read_text("utf-8"))]:
         rule = re.search(r"^    rule = Rule\.(\w+)", body, re.MULTILINE)
         if not rule:
             found.append(f"{PYTHON}: {name} lacks `rule = Rule....`")
             continue
         kernel = rule[1].lower()
-        expect(PYTHON, rf"^class Rule\b[^@]*^    {rule[1]} = \d+", "the enum Rule", rule[1])
-        expect(PYTHON, rf"^RULES = \([^)]*\b{name},", "RULES", name)
+        expect(RULES, rf"^RULES = \([^)]*\b{name},", "RULES", name)
+        expect(PUBLIC, rf"^__all__ = \[[^]]*\"{name}\",", "__all__", name)
         expect(KERNEL, rf"^enum class Rule[^}}]*\b{kernel},", "the enum Rule", kernel)
         expect(KERNEL, rf"case Rule::{kernel}:", "lambda2", f"case Rule::{kernel}")
+        expect(NAMES, rf"\(Rule, {kernel}\)", "name_of", kernel)
         if name != "Optimal":  # defined by a search, transcribed on its own
             expect(FORMULAS, rf"^FORMULAS[^}}]*\"{name}\":", "FORMULAS", name)
         expect(EXAMPLES, rf"^EVERY\b.*?^    {name}\(.*?^NUMBERS", "EVERY", name)
         expect(EXAMPLES, rf"^NUMBERS\b.*^    {name}: ", "NUMBERS", name)
         expect(README, rf"^\| [^|]*`{name}`", "the table of damping rules", name)
         expect(METHODS, rf"^\| [^|]*`{name}`", "the table of damping rules", name)
-    last = re.findall(
-        r"^  (\w+),", text[KERNEL].partition("enum class Rule")[2].partition("}")[0], re.M
-    )
-    expect(KERNEL, rf"last_rule = Rule::{last[-1]};", "last_rule", f"Rule::{last[-1]}")
     return found

@@ -171,8 +171,8 @@ class PyServo {
   // Everything that a later step, or a question about the last one, depends on.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
-    const double rest[scalars] = {state.sigma, state.lambda2, state.damping_applied,
-                                  state.limited,  state.before,  double(state.has_previous)};
+    const double rest[scalars] = {state.sigma,   state.lambda2, state.damping_applied,
+                                  state.limited, state.before,  double(state.has_previous)};
     nb::object all = copy(state.q, {record_ + scalars});
     std::copy(rest, rest + scalars, data_of<double>(all) + record_);
     return all;
@@ -184,7 +184,8 @@ class PyServo {
     ServoState<double>& state = last_->state;
     std::copy(from, from + record_, state.q);
     from += record_;
-    state.sigma = from[0], state.lambda2 = from[1], state.damping_applied = from[2], state.limited = from[3];
+    state.sigma = from[0], state.lambda2 = from[1], state.damping_applied = from[2],
+    state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
   }
 
