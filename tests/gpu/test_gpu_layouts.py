@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from supple.control import gpu_velocity
 from supple.ik.gpu import position, subproblems, targets
+from supple.motion import gpu_velocities
 
 SOURCES = Path(__file__).parents[2] / "src/supple"
 COMPILER = shlex.split(os.environ.get("CXX", "g++"))
@@ -25,19 +25,18 @@ PRELUDE = (
 
 @pytest.mark.skipif(not shutil.which(COMPILER[0]), reason="no compiler here")
 @pytest.mark.parametrize(
-    ("mirror", "file"),
+    ("mirror", "name", "file"),
     [
-        (position.Request, "ik/gpu/problem.hpp"),
-        (targets.View, "ik/gpu/targets.cu"),
-        (subproblems.Answers, "ik/gpu/subproblems.cu"),
-        (gpu_velocity.Request, "control/velocity.cu"),
+        (position.Request, "Request", "ik/gpu/problem.hpp"),
+        (targets.View, "View", "ik/gpu/targets.cu"),
+        (subproblems.SolutionPointers, "Solutions", "ik/gpu/subproblems.cu"),
+        (gpu_velocities.Request, "Request", "motion/velocity.cu"),
     ],
-    ids=["Request", "View", "Answers", "velocity Request"],
+    ids=["Request", "View", "Solutions", "velocity Request"],
 )
 def test_python_and_the_compiler_agree(
-    mirror: type[ctypes.Structure], file: str, tmp_path: Path
+    mirror: type[ctypes.Structure], name: str, file: str, tmp_path: Path
 ) -> None:
-    name = mirror.__name__
     struct = re.search(rf"^struct {name} {{.*?^}};", (SOURCES / file).read_text(), re.M | re.S)
     assert struct is not None
     checks = [f"static_assert(sizeof({name}) == {ctypes.sizeof(mirror)});"]

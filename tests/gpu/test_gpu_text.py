@@ -39,12 +39,12 @@ extern "C" int on_cpu(const supple::Request* request, bool careful) {
   int quick = 0;
   for (int row = 0; row < request->count; ++row) {
     Robot robot = read(*request, row);
-    const bool right = !careful && robot.sound && quickly(robot);
+    const bool right = !careful && robot.valid && fast_path(robot);
     quick += right;
-    if (right || !robot.sound) {
-      write(*request, row, robot.dq, robot.sound);
+    if (right || !robot.valid) {
+      write(*request, row, robot.dq, robot.valid);
     } else {
-      carefully(*request, row);
+      slow_path(*request, row);
     }
   }
   return quick;

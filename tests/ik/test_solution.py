@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import supple
-from supple import BatchSolution, InputError, Solution, Solutions, SolveStatus, solve
+from supple import BatchSolution, Solution, Solutions, SolveStatus, solve
+from supple.errors import InputError
 from targets import fields_of
 
 PANDA = supple.load("panda")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -23,6 +23,8 @@ from supple.motion.damping import DampingRule
 from supple.motion.task import Task, TaskLike
 
 if TYPE_CHECKING:
+    from typing import overload
+
     from typing_extensions import Unpack
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,24 +63,29 @@ class Options(TypedDict, total=False):
     precision: Precision
 
 
-# The shape of an array has no type: one target and a batch give Any, which takes any annotation.
-@overload
-def solve(
-    robot: Robot, target: Any, *, explain: Literal[True], **options: Unpack[Options]
-) -> Solution: ...
-@overload
-def solve(
-    robot: Robot, target: Any, *, solutions: int, **options: Unpack[Options]
-) -> Solutions: ...
-@overload
-def solve(
-    robot: Robot,
-    target: Any,
-    *,
-    solutions: None = None,
-    explain: bool = False,
-    **options: Unpack[Options],
-) -> Any: ...
+# For type checkers only: at run time typing's registry of overloads would keep this module, and
+# with it compiled objects, alive beyond the end of the interpreter.
+if TYPE_CHECKING:
+    # An array has no shape in its type: one target or a batch gives Any, fit for any annotation.
+    @overload
+    def solve(
+        robot: Robot, target: Any, *, explain: Literal[True], **options: Unpack[Options]
+    ) -> Solution: ...
+    @overload
+    def solve(
+        robot: Robot, target: Any, *, solutions: int, **options: Unpack[Options]
+    ) -> Solutions: ...
+    @overload
+    def solve(
+        robot: Robot,
+        target: Any,
+        *,
+        solutions: None = None,
+        explain: bool = False,
+        **options: Unpack[Options],
+    ) -> Any: ...
+
+
 @_fast_path
 def solve(
     robot: Robot,

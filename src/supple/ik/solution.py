@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from supple.errors import InputError, short_repr
 from supple.ik.report import SolveReport
 from supple.ik.status import SolveStatus
 from supple.motion.linearization import Array
+
+if TYPE_CHECKING:
+    from typing import overload
+
 
 STATUS = tuple(SolveStatus)  # by value
 _MAX_LISTED = 20  # solutions in words
@@ -96,12 +100,15 @@ class SolutionArrays:
     def __iter__(self) -> Iterator[Solution]:
         return (self[index] for index in np.ndindex(self.shape))
 
-    @overload
-    def __getitem__(self: Arrays, index: int | tuple[int, ...]) -> Solution: ...
-    @overload
-    def __getitem__(
-        self: Arrays, index: slice | NDArray[Any] | list[int] | tuple[Any, ...]
-    ) -> Arrays: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self: Arrays, index: int | tuple[int, ...]) -> Solution: ...
+        @overload
+        def __getitem__(
+            self: Arrays, index: slice | NDArray[Any] | list[int] | tuple[Any, ...]
+        ) -> Arrays: ...
+
     def __getitem__(self: Arrays, index: Any) -> Solution | Arrays:
         each = index if isinstance(index, tuple) else (index,)
         if not all(isinstance(one, int | np.integer) for one in each):

@@ -69,8 +69,8 @@ class Request(ctypes.Structure):
         ("max_starts", ctypes.c_int),
         ("q0_step", ctypes.c_int),
         ("nearest", ctypes.c_int),
-        ("most", ctypes.c_int),
-        ("answers", ctypes.c_void_p),
+        ("max_solutions", ctypes.c_int),
+        ("solutions", ctypes.c_void_p),
     )
 
 
@@ -184,7 +184,7 @@ class GpuSolver:
         most = bounds.most
         sizes = self._results(count, most)
         if most > 1:
-            sizes["answers"] = 4 * count
+            sizes["solutions"] = 4 * count
         inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
         memory, at = self.allocate_arrays(sizes | inputs, stream)
         gpu.upload(at["target"], targets, stream)
@@ -210,7 +210,7 @@ class GpuSolver:
             part("outcome", np.int8, count, most),
             part("error", np.float64, count, most, 2),
             effort,
-            part("answers", np.int32, count) if most > 1 else np.ones(count, np.int32),
+            part("solutions", np.int32, count) if most > 1 else np.ones(count, np.int32),
         )
         return distinct(found, turns(self.problem.layout.robot)) if self._merges(most) else found
 
@@ -301,7 +301,7 @@ class GpuSolver:
             max_starts=bounds.max_starts,
             q0_step=q0_step,
             nearest=bounds.nearest,
-            most=bounds.most,
+            max_solutions=bounds.most,
         )
 
         def start(name: str, blocks: int, *more: Any) -> None:
