@@ -35,7 +35,7 @@ FEW = 200  # after many more the transpose on the double Y, which is chaotic, sh
 SHAPES = {shape.name: shape for shape in (buss.Y, buss.DOUBLE_Y)}
 METHODS = ("transpose", "DLS")
 
-# Joint<double>, Frame<double> and Support of include/supple/robot.hpp.
+# The memory layouts of Joint<double>, Frame<double> and Support in include/supple/robot.hpp.
 JOINT = np.dtype(
     [(name, np.int32) for name in ("parent", "motion", "placement", "coordinate")]
     + [("branches", np.bool_), ("scale", float), ("offset", float), ("phase", float, 2)]

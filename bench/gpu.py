@@ -96,7 +96,9 @@ def device_time(
     targets = problem.targets(calls * count)
     each = {"q": 8 * problem.robot.dof, "error": 16, "effort": 8, "outcome": 1}
     each["target"] = targets.nbytes // len(targets)
-    memory, at = solver.allocate_arrays({name: len(targets) * size for name, size in each.items()}, stream)
+    memory, at = solver.allocate_arrays(
+        {name: len(targets) * size for name, size in each.items()}, stream
+    )
     gpu.upload(at["target"], targets, stream)
     bounds, watch = position.SearchOptions(*gate, 256), Stopwatch(stream)
     batches = [

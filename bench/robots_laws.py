@@ -11,7 +11,7 @@ LONG = 100.0  # [m] a robot with a longer slider has no fixed base
 
 
 def short(rows: Iterable[Row], kind: str, share: float) -> list[str]:
-    """Return the rows that meet less than a share of the targets of a kind."""
+    """Describe the rows whose fraction of targets met, for one kind of target, is below `share`."""
     return [
         f"{row.file} {row.frame} ({row.joints} joints, {row.kind}), {kind}: "
         f"{len(one.missed)} of {one.count} missed, {one.missed[:5].tolist()}"

@@ -50,9 +50,10 @@ def _full(
 
 
 def _kinematics(text: str) -> ET.Element:
-    """Return the links and joints of a URDF text, in a form that Pinocchio's reader takes.
+    """Return the links and joints of a URDF text in a form that Pinocchio's parser accepts.
 
-    It refuses prefixes without a namespace, limits without effort or velocity, and odd shapes.
+    Pinocchio rejects undeclared namespace prefixes, limits without effort or velocity, and
+    malformed geometry.
     """
     text = re.sub(r"(</?[\w-]+):", r"\1_", text)
     text = re.sub(r"(\s[\w-]+):([\w-]+\s*=)", r"\1_\2", text)

@@ -85,9 +85,9 @@ class Experiment:
 
     Attributes:
         name: Name such as `mk-two-link`.
-        paper: A key of `PAPERS`.
-        figure: Place in the paper.
-        title: Its subject in a few words.
+        paper: Key of the paper in `PAPERS`.
+        figure: Figure, section or equation of the paper.
+        title: Subject in a few words.
         deviations: Departures from the printed text, and their reasons.
         run: Function that runs it and reports to a `Progress`.
     """

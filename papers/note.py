@@ -55,8 +55,8 @@ def random_jacobians(rng: np.random.Generator, shape: tuple[int, int], rho: floa
     ),
 )
 def gain(progress: Progress) -> Outcome:
-    """Random Jacobians of four shapes and three dampings ρ, their singular values spread over eight
-    decades about ρ; then diagonal ones whose singular value passes ρ.
+    """Random Jacobians of four shapes, for three dampings ρ, with singular values spread over eight
+    decades around ρ; then 1 x 1 Jacobians whose singular value is swept through ρ.
     """
     rng = np.random.default_rng(1)
     largest = 0.0

@@ -12,7 +12,7 @@ from supple.papers.running import Finding
 
 from supple import __version__
 
-# The browser itself holds the page to it: nothing is fetched, nothing runs.
+# Content security policy: the browser blocks all scripts and external resources.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 _CSS = """

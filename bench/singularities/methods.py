@@ -1,9 +1,9 @@
 """The methods of the benchmark.
 
-A method makes, for a robot and a time step dt [s], a function of (q, twist, pose): the joint angles
-(n,), the twist (6,) [m/s, rad/s] that leads from the current pose (4, 4) to the next, in world
-axes. It returns the joint angles dt later. A `supple.Servo` is such a function. To add a method,
-add a line to `METHODS`.
+A method takes a robot and a time step dt [s] and returns a function of (q, twist, pose): the joint
+angles (n,), the twist (6,) [m/s, rad/s] in world axes that leads from the current pose to the next
+one, and the pose (4, 4). The function returns the joint angles dt later; a `supple.Servo` is one.
+To add a method, add a line to `METHODS`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def gentle(robot: sp.Robot, dt: float) -> Move:
 
 
 def stepped(step: sp.steps.Step, robot: sp.Robot, dt: float) -> Move:
-    """A Servo with another step, inside the position and speed limits of the robot."""
+    """A Servo with the given step, within the position and speed limits of the robot."""
     return sp.Servo(robot, dt=dt, step=step, limits=sp.Limits.for_robot(robot), gain=GAIN)
 
 

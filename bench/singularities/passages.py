@@ -164,7 +164,7 @@ def ray(arm: Arm, end: float) -> Way:
 
 
 def edge(arm: Arm) -> Way:
-    """Return a path out, along the boundary in the plane of the arm, and back."""
+    """Return a path out to near the boundary, along it in the plane of the arm, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T, sideways = arm.robot.fk(at.q), across(arm, at)
     centre = arm.reach * at.inward  # from the tip; the stretched arm moves it on a circle
@@ -217,7 +217,7 @@ def passage(name: str, kind: str) -> Passage:
     poses = np.array([way.path(time) for time in t])
     inside = way.inside or way.path
     short = poses - np.array([inside(time) for time in t])
-    if kind == "start":  # backwards, since it begins where Newton's method does not
+    if kind == "start":  # solved backwards: Newton's method fails at the singular start
         nominal = np.vstack([way.at.q, follow(robot, way.guess, inside, t[:0:-1])[::-1]])
     else:
         nominal = follow(robot, way.guess, inside, t)

@@ -107,7 +107,7 @@ def difference(T: Array, to: Array) -> Array:
 
 
 def reached(robot: sp.Robot, q: Array, pose: Array) -> Array | None:
-    """Return the configuration with this pose that Newton's method finds from q, or None."""
+    """Solve for a pose with Newton's method from q; return None if it does not converge."""
     for _ in range(12):
         T, J = robot.fk_jacobian(q, threads=1)
         e = difference(T, pose)

@@ -25,7 +25,7 @@ class Arena {
     return reinterpret_cast<X*>(take((bytes + element - 1) / element));
   }
 
-  // The part of the block that has not been taken.
+  // Start of the unused part of the block.
   SUPPLE_INLINE Element* rest() const { return next_; }
 
   // Number of elements taken so far.

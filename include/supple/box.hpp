@@ -97,14 +97,15 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
   return m * m + 2 * m + (m + n) * (n + 1) + n + 3 * n;
 }
 
-// The step inside a box: x (n) holds x0 and is replaced. `active_set` (n) is -1, 0 or 1 where an
-// entry is at its low end, is free, or is at its high end; with `guessed` it is also read. Returns
-// the damping that was applied: λ², or the small minimum where λ² is less.
+// Computes the step inside a box. x (n) is x0 on entry and the step on return. `active_set` (n) is
+// -1 for entries at their lower bound, 0 for free ones and 1 for those at their upper bound; with
+// `guessed` it is also the initial guess. Returns the damping applied: λ², or a small minimum if λ²
+// is less.
 //
-// A few rounds of block pivoting come first: solve for the free entries and exchange all wrong
-// ones, which suffices nearly always (Júdice & Pires 1994). Then an active-set method whose cost
-// falls in every round: move towards the minimiser of the free entries as far as the box allows,
-// and release one entry at a time (Stark & Parker 1995).
+// A few rounds of block pivoting come first: solve for the free entries and exchange all that
+// violate their conditions. This nearly always suffices (Júdice & Pires 1994). Otherwise an
+// active-set method follows, whose cost falls in every round: move towards the minimiser over the
+// free entries as far as the box allows, and release one entry at a time (Stark & Parker 1995).
 template <class L>
 SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
                                     const L* high, L* x, L* active_set, L* scratch,

@@ -400,8 +400,9 @@ SUPPLE_FN void svd_rows(K k, N n, L* SUPPLE_RESTRICT rows, L* SUPPLE_RESTRICT si
   svd_rows_inline(k, n, rows, sigma, turned, whole);
 }
 
-// A = U diag(sigma) V^T, m x n of any shape, k = min(m, n): u (m x k), sigma (k, descending), v (n
-// x k), with orthonormal columns at any rank. `work` has m * n lanes; a is not changed.
+// Singular value decomposition A = U diag(sigma) V^T of an m x n matrix of any shape, with
+// k = min(m, n): u (m x k) and v (n x k) have orthonormal columns at any rank, and sigma (k) is in
+// descending order. `work` has m * n lanes; a is not changed.
 template <class L, class M, class N>
 SUPPLE_FN void svd(M m, N n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT u,
                    L* SUPPLE_RESTRICT sigma, L* SUPPLE_RESTRICT v, L* SUPPLE_RESTRICT work) {

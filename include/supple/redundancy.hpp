@@ -127,7 +127,8 @@ SUPPLE_FN L bounded_projection(const Decomposition<L>& split, const L& weight, c
   return select(plain, L(1), share);
 }
 
-// One step with a secondary velocity. `before` and `change` are those of a Spectrum. Returns λ².
+// Computes one step with a secondary velocity and returns λ². `before` and `change` are described
+// in `Spectrum`.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, const L* J,
                                         const L* e, const L* v, const L& before, const L& change,

@@ -64,7 +64,7 @@ struct ServoState {
   L* e;               // (rows,): the same; in resolved acceleration relative to the decaying motion
   L* dq;              // (n,): the step, q̇ or q̈, before limits
   L* active_set;      // (n,): -1, 0, 1 where a limit is active
-  L* J_before;        // (rows, n), weighted as the damping rule sees it
+  L* J_before;        // (rows, n): J of the previous step, weighted as for the damping rule
   L* v;               // (n,): secondary velocity of a criterion, given from outside
   L* u;               // (rows,): singular direction of the task, for filtering
   L sigma;            // its singular value, negative before the first step
@@ -287,7 +287,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
   const T* joint = servo.mode == ControlMode::step ? servo.step->joint_scale : nullptr;
   if (servo.keep_direction) {
     scale_into_box(n, low, high, bound, x, state.active_set);
-    shorten_in_box(n, low, high, bound, x);  // joints that must return add to the norm
+    shorten_in_box(n, low, high, bound, x);  // joints forced back inside their limits add to ‖x‖
   } else if (joint) {
     // In the weighted coordinates y, q̇ = scale y; then shortened towards the point of the box that
     // is nearest to zero.

@@ -18,8 +18,8 @@ NAMES = {
     "dls_clamped": "DLS', errors clamped",
     "sdls": "SDLS",
 }
-RARE = 0.005  # of the moves: oscillation that is no nuisance
-OFTEN = 0.03  # oscillation that is one
+RARE = 0.005  # fraction of the moves that may oscillate without being a nuisance
+OFTEN = 0.03  # fraction above which oscillation is a nuisance
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ SPECTRA = 200  # at each
 MAX_SPEED = 1.0  # Δ, for tasks of length 1
 TOLERANCE = 1e-6
 
-Counts = dict[str, list[float]]  # one for each decade
+Counts = dict[str, list[float]]  # method -> mean number of iterations for each decade
 
 
 def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.Linearization:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 HALF = 392  # intervals of trajectory C
 HELD = 400  # intervals at rest there, turning
-TURN = 0.003  # [rad per interval]
-GOOD = 0.95  # what counts as aligned
+TURN = 0.003  # rotation while at rest [rad per interval]
+GOOD = 0.95  # smallest |ûᵀu6| that counts as aligned
 
 
 def motion() -> Array:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOMINAL, NEAR = 0.15, 0.05  # read off a plot, and how far from it is the same
 
-# ---- claims that all three have ------------------------------------------------------------------
+# ---- claims common to all three trajectories -----------------------------------------------------
 
 
 def _common(runs: Runs) -> tuple[Claim, ...]:
@@ -115,10 +115,10 @@ def _notch(runs: Runs, says: str, why: str) -> Claim:
     deviations=DEVIATIONS,
 )
 def trajectory_a(progress: Progress) -> Outcome:
-    """The hand goes up, over the top and down a vertical circle of 0.25 m; at the top it is aligned
-    with the forearm, q5 = 0. 942 intervals of 1.5 mm, λ = 0.1, θ̇max = 5, k_p = 0.1, metres and
-    radians mixed as in the paper. Errors are relative; speeds are in rad per interval; away from
-    the singularity means the first and the last tenth of the path.
+    """The hand follows a vertical circle of radius 0.25 m up, over the top and down; at the top it
+    is aligned with the forearm, q5 = 0. 942 intervals of 1.5 mm, λ = 0.1, θ̇max = 5, k_p = 0.1,
+    metres and radians mixed as in the paper. Errors are relative; speeds are in rad per interval.
+    "Away from the singularity" means the first and the last tenth of the path.
     """
     runs = followed_by_all(A, progress)
     off = {name: 1000 * A.away(norm(m.error[:, :3])).max() for name, m in runs.moved.items()}

@@ -116,7 +116,7 @@ SUPPLE_FN bool exhausted(const RestartBudget& budget, int starts, float cost, fl
 // A minimisation by Newton's method: the best configuration of each lane so far.
 template <class L>
 struct Minimization {
-  L *q, *work;           // (n,), and `newton_scratch` lanes
+  L *q, *work;           // best configuration (n,); scratch of `newton_scratch` lanes
   L value, newton_gain;  // smallest value of the objective; current damping
 };
 

@@ -79,7 +79,7 @@ class Deadline {
   std::exception_ptr failure_;
 };
 
-// When to come to an end, and no more.
+// Whether the deadline has passed: a `stop` callback without progress reports.
 inline bool past(void* deadline) { return now() >= *static_cast<long long*>(deadline); }
 
 }  // namespace supple

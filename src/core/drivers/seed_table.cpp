@@ -8,8 +8,8 @@
 namespace supple {
 namespace {
 
-// Rows of numbers, each followed by half the sum of its squares, in the order in which lanes read
-// them: (blocks, k + 1, lanes).
+// Rows of k numbers, each followed by half its squared norm, interleaved for SIMD lanes:
+// (blocks, k + 1, lanes).
 struct Blocks {
   float* to;
   int k, lanes;

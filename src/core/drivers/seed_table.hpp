@@ -18,8 +18,8 @@ class SeedTable {
             double lambda2);
   ~SeedTable();
 
-  // Builds entries until a deadline, a time of `now` in deadline.hpp, or 0 for none. Returns
-  // whether the table is complete; until then it has no entries, and the next call continues.
+  // Builds entries until the deadline (on the clock of `now` in deadline.hpp; 0 for none). Returns
+  // whether the table is complete; until then it appears empty, and the next call continues.
   bool build(long long deadline);
 
   const Table& view() const { return table_; }

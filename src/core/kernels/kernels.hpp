@@ -112,8 +112,8 @@ template <class T>
 struct Kernel {
   // Bytes of 64-byte aligned scratch memory that one call of `run` needs.
   std::size_t (*scratch)(const Chain<T>&, const Request<T>&);
-  // Computes configurations begin..end. Returns the first one with an input or a result out of
-  // bounds, or -1.
+  // Evaluates configurations begin to end - 1. Returns the index of the first one with an input
+  // or a result out of bounds, or -1.
   std::ptrdiff_t (*run)(const Chain<T>&, const Request<T>&, std::ptrdiff_t begin,
                         std::ptrdiff_t end, void* scratch);
   void (*damp)(const DampingRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end);
@@ -193,8 +193,8 @@ struct SolveRequest {
   const double* posture_weight;
   const Table* table;
   const double* wrap;    // (n,): 2π for a joint that has 2π wraps, else 0; null if none has
-  int max_starts;        // maximum number of starts of a target
-  RestartBudget budget;  // likewise, by how near the best of them came
+  int max_starts;        // maximum number of starts per target
+  RestartBudget budget;  // the same, depending on how close the best start came
   bool single;           // every lane is a start of the same problem, not a problem of its own
   int max_solutions;     // of each problem; more than one requires `single`
   bool nearest;          // the solution nearest to q0; requires `single` and max_solutions = 1
@@ -206,7 +206,7 @@ struct SolveRequest {
   // (count, 4), with `single`: number of starts and of failed starts, and the position and rotation
   // error of the best failed one; null if not wanted
   double* failed;
-  std::atomic<std::ptrdiff_t>* next;  // the first problem that no thread has taken
+  std::atomic<std::ptrdiff_t>* next;  // index of the next unclaimed problem, shared by all threads
   bool (*stop)(void* stop_context);   // whether to stop; null for never
   void* stop_context;
 };

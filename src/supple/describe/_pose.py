@@ -80,7 +80,7 @@ def from_wxyz(position: Array, wxyz: Array) -> Array:
 
 
 def motion(kind: str, axis: Array, value: float) -> Array:
-    """Return the motion (4, 4) of a joint of some kind at a position [rad or m]."""
+    """Return the transform (4, 4) of a joint of a given kind at a position [rad or m]."""
     if kind == "prismatic":
         return translation(*(axis * value))
     return rotation(axis, value) if kind in ("revolute", "continuous") else np.eye(4)

@@ -21,7 +21,7 @@ from supple.gpu.cache import cached
 _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _ROUGH = ("--use_fast_math",)
 _FINE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")  # (sines stay accurate)
-_APART = ("-rdc=true",)  # code that will be linked
+_APART = ("-rdc=true",)  # relocatable code, to be linked later
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def check(returned: tuple[Any, ...]) -> Any:
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """Return the GPUs that `solve(device=...)` can use; none without a driver or the extra."""
+    """Return the GPUs that `solve(device=...)` can use; () without a driver or the cuda extra."""
     try:
         return _devices()
     except SuppleError:

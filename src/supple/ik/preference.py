@@ -20,11 +20,11 @@ NAMES = ("fast", "nearest", "manipulability", "limits")
 
 
 def check_preference(prefer: object, seeded: bool) -> None:
-    """Raise an error if `prefer` is not a preference.
+    """Raise an error if `prefer` is not valid.
 
     Raises:
-        UnknownNameError: a name that does not exist.
-        InputError: neither a name nor a function, or "nearest" without q0.
+        UnknownNameError: `prefer` is an unknown name.
+        InputError: `prefer` is neither a name nor a function, or is "nearest" without q0.
     """
     if not isinstance(prefer, str):
         if callable(prefer):

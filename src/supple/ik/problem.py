@@ -367,7 +367,7 @@ def _moves(rows: TaskRows) -> bool:
 
 
 def _features(rows: TaskRows, reach: float) -> list[float]:
-    """Return the weight of each number of a target in the look-up of seeds."""
+    """Return the weight of each target value in the distance used to look up seeds."""
     if rows.goal == Goal.POSTURE:
         return [0.0] * len(rows.picked)
     if rows.goal == Goal.AXIS:

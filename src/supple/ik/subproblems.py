@@ -89,7 +89,7 @@ def decoupled_solver(problem: CompiledProblem) -> _core.Solver:
 
 
 def is_separable(problem: CompiledProblem) -> bool:
-    """Return whether a problem has subproblems other than itself."""
+    """Return whether a problem reduces to smaller, independent subproblems."""
     return subproblems_of(problem)[0].problem is not problem
 
 

@@ -178,7 +178,7 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     x, y = slot.rotation[0, 2], -slot.rotation[1, 2]
     length = hypot(x, y)
     cosine, sine = (y / length, x / length) if length > 1e-15 else (1.0, 0.0)
-    if cosine < 0.0:  # phi and alpha are free up to a half turn of phi: take the smaller phi
+    if cosine < 0.0:  # (phi + π, -alpha, psi + π) is the same R: take the smaller |phi|
         cosine, sine = -cosine, -sine
     slots[parent].turn(cosine, sine)
     back = _about_z(cosine, -sine)

@@ -359,8 +359,8 @@ class Robot:
     ) -> FloatArray:
         """Return the Jacobian, (..., 6, n) or (..., k, 6, n): twist = J q̇.
 
-        Column j is the twist [v; w] of the frame at unit speed of joint j [m or rad, per rad or m]:
-        Wampler's partial-velocity matrix.
+        Column j is the twist [v; w] of the frame for unit speed of joint j [m or rad, per rad or
+        m]. Wampler calls J the partial-velocity matrix.
 
         Args:
             q: Configurations (..., n) [rad or m].
@@ -544,7 +544,7 @@ def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
     """Return the placement of a frame on a robot.
 
     Raises:
-        UnknownNameError: An unknown frame; the message lists the frames of the robot.
+        UnknownNameError: The robot does not have the frame; the message lists its frames.
     """
     found = robot._tree.frames.get(frame) if type(frame) is str else None
     if found is None:
@@ -588,7 +588,7 @@ def only_tip(robot: Robot) -> str:
 
 
 def _rebuilt(description: Description, base: ArrayLike, full: FullConfiguration) -> Robot:
-    """Return a robot that remembers joints frozen before."""
+    """Return a robot that keeps the record of previously frozen joints."""
     robot = Robot(description, base=base)
     vars(robot).update(_full=full, frozen=MappingProxyType(full.frozen))
     return robot

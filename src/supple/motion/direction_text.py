@@ -40,7 +40,7 @@ def direction_text(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> 
     several = len({(frame, base) for _, frame, base, _ in twists}) > 1
     parts = sorted(twists.items(), key=lambda item: -np.linalg.norm(item[1]))
     words: list[str] = []
-    said: tuple[str, str, str] | None = None  # frame, base and axes are not repeated
+    said: tuple[str, str, str] | None = None  # last frame, base and axes, to avoid repeats
     for (turns, frame, base, axes), vector in parts:
         if np.linalg.norm(vector) < _SMALL:
             continue

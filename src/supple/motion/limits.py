@@ -99,7 +99,7 @@ class Limits(ReadOnlyArrays):
         each = _bounds(
             np.full(robot.dof, given) if given.ndim == 0 else given, robot.dof, "max_acceleration"
         )
-        with np.errstate(over="ignore"):  # an infinite limit is no limit
+        with np.errstate(over="ignore"):  # overflow to inf means no limit
             fastest = speed_factor * robot.max_speed
         return cls(robot.lower, robot.upper, fastest, each, max_norm, mode)
 

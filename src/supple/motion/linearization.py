@@ -224,7 +224,7 @@ def _read_only(array: Array) -> Array:
 
 
 def stacked(parts: Sequence[Linearization]) -> Linearization:
-    """Return several tasks of the same robot as one, with their rows stacked."""
+    """Stack the rows of several linearizations of the same robot into one linearization."""
     if not parts:
         raise InputError("at least one linearization is needed; given: none")
     columns = {part.J.shape[1] for part in parts}

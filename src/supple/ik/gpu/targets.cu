@@ -5,8 +5,8 @@
 
 namespace supple {
 
-// An array of the caller. (The same layout as `View`, and `Kind` the same values as `KINDS`, in
-// targets.py.)
+// An array passed by the caller. (`View` has the same layout and `Kind` the same values as `View`
+// and `KINDS` in targets.py.)
 struct View {
   const void* data;
   int axes, floats, rows, columns;  // batch axes; whether float; shape of one element

@@ -86,8 +86,8 @@ __device__ float unreachable_fraction(const Request& request, int problem, const
 
 // The best failed starts of a warp's problem: each thread keeps its own.
 struct FailedStarts {
-  SearchReal q[n], closest[n];      // since the last review; of all local minima
-  float cost, closest_cost, least;  // their costs, and the smallest of all threads
+  SearchReal q[n], closest[n];      // best start since the last review; best local minimum
+  float cost, closest_cost, least;  // their costs; smallest closest_cost of all threads
 
   __device__ void clear(const SearchReal* from) {
     for (int j = 0; j < n; ++j) q[j] = closest[j] = from[j];

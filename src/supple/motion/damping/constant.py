@@ -16,7 +16,7 @@ from supple.motion.linearization import Linearization
 class Constant(KernelRule):
     """The same damping everywhere:  lambda2.
 
-    Accuracy is lost everywhere as well: the relative error along a singular direction is
+    It also costs accuracy everywhere: the relative error along the singular direction of σ is
     λ²/(σ² + λ²).
 
     Attributes:
@@ -40,5 +40,5 @@ class Constant(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Constant:
-        """Bound the gain by the gain that 90 % of all configurations have undamped."""
+        """Bound the gain by the 90 % quantile of the undamped gain over all configurations."""
         return cls(Scale.for_robot(robot, frame, rows).lambda2)
