@@ -32,10 +32,11 @@ class Arm:
 
     Attributes:
         title: Name in the tables.
-        urdf: The file's text.
-        frames: Frames with targets; one, or several of a tree.
-        transforms: Constant transforms of a chain before, between and after its joints, which all
-            turn about z: T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n, (n + 1, 4, 4) [m]; else (0, 4, 4).
+        urdf: Text of the URDF.
+        frames: Target frames: one for a chain, one or more for a tree.
+        transforms: Constant transforms before, between and after the joints of a chain whose joints
+            all rotate about z, T(q) = T_0 Rz(q_1) T_1 ... Rz(q_n) T_n (n + 1, 4, 4) [m]; empty
+            (0, 4, 4) for other robots.
         axis: Whether only the position and the direction of z count (fewer than six joints).
     """
 

@@ -58,7 +58,7 @@ def timed(work: Callable[[], object], count: int) -> Callable[[], float]:
 
 
 def main(rounds: int, pairs: int) -> None:
-    """Measure, check that all agree, print and write."""
+    """Time all variants, check that they agree, and print and save the table."""
     measure.one_core()
     robot = sp.urdf(PANDA)
     J = robot.jacobian(robot.random(pairs, seed=0), FRAME)

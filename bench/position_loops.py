@@ -17,8 +17,8 @@ from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 STARTS = 20
 ITERATIONS = 25  # of a start
 STILL = 1e-6  # [rad] or [m]: a step so small goes nowhere
-DAMPING = 1e-8  # for those who take a constant
-LM_DAMPING = 1e-2  # for those who take a factor of the squared error
+DAMPING = 1e-8  # constant part of λ²
+LM_DAMPING = 1e-2  # factor of the squared error in λ²
 
 # q (n,) -> the errors of all frames (k, 6), position first [m], [rad], and the next q
 Step = Callable[[Array], tuple[Array, Callable[[], Array]]]

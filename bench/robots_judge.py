@@ -34,7 +34,7 @@ class Reading:
     welded: tuple[str, ...] = ()
     ends: list[tuple[str, Any]] = field(default_factory=list)  # frame, key
     no_oracle: str = ""  # why there is no other library to compare with
-    frames: int = 0  # compared with the other library
+    frames: int = 0  # number of frames compared with the other library
     fk_error: float = 0.0  # largest difference, relative to the largest number
 
 

@@ -1,7 +1,7 @@
-"""The experiments of five texts on damped least squares, repeated: `supple paper`.
+"""Experiments from five texts on damped least squares, reproduced by `supple paper`.
 
-One module for each text. Experiments are short, use only supple's public names, and report claim by
-claim what holds.
+One module per text. Experiments are short, use only supple's public names, and report whether each
+claim holds.
 """
 
 from supple.papers import buss, deo_walker, maciejewski_klein, note, wampler

@@ -1,7 +1,7 @@
 """Experiments of a paper, and their outcomes.
 
-An experiment follows the paper's text: its robot, path and methods, then claims and figure. The
-decorator names it; `supple.papers.EXPERIMENTS` lists all.
+An experiment follows the paper: its robot, path and methods, then its claims and figure. The
+decorator makes it from a function; `supple.papers.EXPERIMENTS` lists all experiments.
 
     @experiment("n-gain", paper="N", figure="eq. (1)", title="...", deviations=("...",))
     def gain(progress: Progress) -> Outcome:

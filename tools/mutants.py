@@ -43,8 +43,8 @@ ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "tools/mutants"
 WORK = ROOT / "build/mutants"
 TREE, SITE, PACKAGES = WORK / "tree", WORK / "site", WORK / "packages"
-TIMEOUT = 120.0  # of one test with a mutant [s]
-PATIENCE = 1200.0  # of a file's tests without one, which may compile what is kept then [s]
+TIMEOUT = 120.0  # time limit for one test with a mutant [s]
+PATIENCE = 1200.0  # time limit for the tests of a file without a mutant, compilation included [s]
 WORKERS = 2
 QUICK = "-O1"  # compiles sooner than -O3; without fast-math the numbers are the same
 

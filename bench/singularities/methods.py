@@ -92,7 +92,7 @@ def stepped(step: sp.steps.Step, robot: sp.Robot, dt: float) -> Move:
 
 
 def ruled(rule: type, robot: sp.Robot, dt: float) -> Move:
-    """Damped least squares with a rule, with parameters from `for_robot`."""
+    """A Servo with damped least squares and the parameters of the rule's `for_robot`."""
     timed = {"dt": dt} if rule is sp.damping.Curvature else {}
     return stepped(sp.DLS(rule.for_robot(robot, **timed)), robot, dt)
 
@@ -105,7 +105,7 @@ def weighted(robot: sp.Robot, dt: float) -> Move:
 
 
 def wristed(robot: sp.Robot, dt: float) -> Move:
-    """Two problems, one for the arm and one for its wrist."""
+    """A Servo that solves the arm and its spherical wrist separately."""
     return stepped(sp.steps.SphericalWrist.for_robot(robot), robot, dt)
 
 

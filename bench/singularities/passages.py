@@ -210,7 +210,7 @@ WAYS: dict[str, Callable[[Arm], Way]] = {
 
 @cache
 def passage(name: str, kind: str) -> Passage:
-    """Return the passage of one of `ROBOTS` and `KINDS`; cached, about half a second."""
+    """Return the passage for a robot in `ROBOTS` and a kind in `KINDS` (0.5 s, then cached)."""
     arm = arms()[name]
     robot, way = arm.robot, WAYS[kind](arm)
     t = DT * np.arange(round(MOVES / DT) + 1)

@@ -35,7 +35,7 @@ struct Elementary<double> {
       -0x1.555555555553cp-2, 0x1.9999999995603p-3, -0x1.249249229d7ccp-3, 0x1.c71c70df9a06fp-4,
       -0x1.745cf81c614d3p-4, 0x1.3b110b6185da8p-4, -0x1.10eb184d5a3f7p-4, 0x1.df05ffcab7e42p-5,
       -0x1.9ca8081e47d87p-5, 0x1.37673445829bbp-5, -0x1.2474886b16ed3p-6};
-  static constexpr double quarter_pi = 0x1.921fb54442d18p-1;  // 0..4 times it is exact
+  static constexpr double quarter_pi = 0x1.921fb54442d18p-1;  // its multiples by 0 to 4 are exact
   static constexpr double quarter_pi_rest = 0x1.1a62633145c07p-55;
   static constexpr double tan_eighth_pi = 0x1.a827999fcef32p-2;
 };

@@ -106,8 +106,8 @@ SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
   return full;
 }
 
-// x <- A^-1 x with the factor of `cholesky`. Components of a zero pivot are zero: for a consistent
-// right-hand side x solves A x = b also where A is rank deficient.
+// x <- A^-1 x with the factor from `cholesky`. Components with a zero pivot are set to zero, so
+// that x solves A x = b even if A is rank deficient, provided that b is consistent.
 template <class L, class N>
 SUPPLE_FN void cholesky_solve(N n, const L* SUPPLE_RESTRICT c, L* SUPPLE_RESTRICT x) {
   for (int i = 0; i < n; ++i) {
@@ -307,7 +307,7 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   const L t = select(skew, select(half < L(0), -g, g) / select(skew, reach, L(1)), L(0));
   const L cosine = L(1) / sqrt(fma(t, t, L(1)));
   const L sine = cosine * t;
-  // Longer first: where y was longer, (x, y) -> (y', -x').
+  // The longer vector comes first: where y was longer, the rotated pair is exchanged to (y', -x').
   const mask_t<L> exchange = yy > xx;
   const L c = select(turn, select(exchange, -sine, cosine), L(1));
   const L s = select(turn, select(exchange, cosine, sine), L(0));

@@ -159,7 +159,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   using T = scalar_t<L>;
   constexpr int max_iterations = 60;
   constexpr T epsilon = Number<T>::epsilon;
-  // As in optimal_lambda2: ends slightly below the bound, aims slightly lower.
+  // As in optimal_lambda2: the iteration ends slightly below the bound and aims a little lower.
   constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
   // Squares of norms in this range keep all their digits.
   constexpr T shortest = T(sizeof(T) == 8 ? 0x1p-400 : 0x1p-32);
@@ -250,7 +250,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   return valid;
 }
 
-// The same, with common sizes as compile-time constants, which changes no bit of the result.
+// The same with compile-time constants for common sizes; the result is bitwise identical.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
                                                        const L& bound, const L& start, L* dq,

@@ -202,7 +202,7 @@ SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2,
   for (int j = 0; j < n; ++j) dq[j] = b[j];
 }
 
-// J and e multiplied by I + (w - 1) d dᵀ: `weighted` (m x n), and e in place.
+// Multiplies J and e by I + (w - 1) d dᵀ from the left: J into `weighted` (m x n), e in place.
 template <class L, class T>
 SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L* J, L* weighted,
                                   L* e) {

@@ -1,4 +1,4 @@
-"""The figure of a comparison."""
+"""Plot of a `Comparison`."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ Sine: TypeAlias = tuple[float, float, float]  # centre, amplitude and rate of on
 
 @dataclass(frozen=True)
 class Shape:
-    """A figure of the program; `name` is the name of the robot.
+    """An articulated figure of the paper's program; `name` is also the name of its robot.
 
     Attributes:
-        targets: For each end effector, the sines of its three coordinates.
+        targets: Sines of the three target coordinates, for each end effector.
         lambdas: Damping of DLS, and of DLS with clamped errors.
         steps: Number of updates before the measurement, and during it.
         paper_us: Time of an update with transpose and with DLS in the paper [µs].
-        kernel_us: Time inside the kernel: `bench/results/figures.aarch64.md` [µs].
-        chaotic: Whether rounding decides the digits where the figure oscillates.
+        kernel_us: The same inside supple's kernel, from `bench/results/figures.aarch64.md` [µs].
+        chaotic: Whether rounding errors change the results where the figure oscillates.
     """
 
     name: str
@@ -140,7 +140,7 @@ def follow(shape: Shape, step: Step) -> Followed:
         robot.neutral(),
         tasks=[supple.PositionTask(tip) for tip in robot.tips],
         target=[list(each) for each in path],
-        dt=1.0,  # so that speeds are angles, and the whole error is asked for
+        dt=1.0,  # q̇ is then the change of q, and with gain=1 a step corrects the whole error
         gain=1.0,
         feedforward=False,
         step=step,
@@ -178,7 +178,7 @@ def beyond_reach(shape: Shape) -> np.ndarray:
 def update_times(shape: Shape, updates: int = 100, rounds: int = 15) -> tuple[float, float]:
     """Return the time of an update with transpose and with DLS [s]: the best of interleaved rounds.
 
-    A `Servo` is called from Python, and the call is included; `bench/figures.py` runs the same
+    The time includes the call of a `Servo` from Python; `bench/figures.py` times the same update
     inside the kernel.
     """
     robot = supple.load(shape.name)

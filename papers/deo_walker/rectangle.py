@@ -73,7 +73,7 @@ def deviation(motion: supple.Trajectory) -> Array:
 
 
 def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
-    """Return J and ẋ of some steps, as passed to the step."""
+    """Return J and ẋ at the selected time steps, as passed to the method."""
     robot = supple.load("planar3")
     J = np.asarray(robot.jacobian(motion.q[:-1])[:, :2], dtype=np.float64)
     return [

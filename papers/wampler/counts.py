@@ -27,7 +27,7 @@ RIGHT_ANGLES = {90.0: (0.0, 1.0), -90.0: (0.0, -1.0)}  # cosine and sine, exactl
 class Tally:
     """Counts of operations; operations with a zero are free."""
 
-    multiplications: int = 0  # by other numbers than ±1
+    multiplications: int = 0  # multiplications by numbers other than ±1
     by_one: int = 0  # by ±1
     additions: int = 0
 

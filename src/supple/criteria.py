@@ -1,4 +1,4 @@
-"""Criteria for redundant robots: costs h(q) to decrease, called with q and returning ∇h."""
+"""Criteria for redundant robots: costs h(q) to reduce, as functions that return ∇h(q)."""
 
 from supple.motion.redundancy.criteria import (
     Clearance,

@@ -23,14 +23,14 @@ inline long long now() {
       .count();
 }
 
-// A time in seconds, as far as it goes, in nanoseconds.
+// Converts seconds to nanoseconds, with at most 1e9 s to avoid overflow.
 inline long long nanoseconds(double seconds) { return (long long)(std::min(seconds, 1e9) * 1e9); }
 
-// When to come to an end. The thread that made it also lets Python look for Ctrl-C, and tells it
-// how far things are.
+// Time limit of a call. The thread that created it also checks for Ctrl-C and reports progress to
+// Python.
 class Deadline {
  public:
-  // Until a time by `now`; 0: for ever.
+  // `deadline` is a time as returned by `now`, or 0 for no limit.
   Deadline(long long deadline, std::ptrdiff_t count, nb::handle progress)
       : deadline_(deadline), count_(count), progress_(progress) {}
 
@@ -38,7 +38,7 @@ class Deadline {
 
   static bool stop(void* watch) { return static_cast<Deadline*>(watch)->look(); }
 
-  // How far it is; an exception of Python's is thrown.
+  // Reports progress to Python; throws if Python raises an exception.
   void tell(std::ptrdiff_t done) {
     if (PyErr_CheckSignals()) throw nb::python_error();
     if (!progress_.is_none()) progress_(done, count_);

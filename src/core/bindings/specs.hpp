@@ -236,7 +236,7 @@ struct SolverSpec {
   int iteration_factor = 1;                         // times the usual number of iterations
   double float_tolerance = 0;   // position tolerance of the search in floats [m]
   double max_lambda2 = 0;       // in scaled joints
-  Ints posture_index = {};      // (n,): a coordinate's number in a target, -1 for none; or empty
+  Ints posture_index = {};      // (n,): index of a coordinate in a target, -1 for none; or empty
   Doubles posture_weight = {};  // (n,), at most 1; or empty
   Doubles feature_scale = {};   // (targets,): of the look-up in the table of seeds
   int table_size = 1;           // seeds

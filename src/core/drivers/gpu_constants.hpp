@@ -163,8 +163,8 @@ inline std::string constants(const char* name, const Servo<double>& servo) {
   return in_struct(name, all);
 }
 
-// What is wished beyond a target that is met, (n,) each: which of its numbers is the rest posture
-// of a coordinate, -1 for none, and how much that counts; whole turns [rad], 0 for none.
+// Preferences among solutions, as C++ source. Each (n,): index of a coordinate's rest posture
+// in a target, -1 for none; its weight; 2π for a joint that has 2π wraps, else 0 [rad].
 inline std::string wishes(std::vector<int> rest, std::vector<double> pull,
                           const std::vector<double>& turn) {
   const int n = int(turn.size());

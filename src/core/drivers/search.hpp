@@ -142,7 +142,7 @@ bool stopped(const SolveRequest& request) {
 
 // ---- seeds -------------------------------------------------------------------------------------
 
-// The nearest entry in each lane among blocks of a table of seeds or clusters, and its block.
+// For each lane, the distance and block of the nearest entry in a table of seeds or clusters.
 struct Nearest {
   SearchLanes far = SearchLanes(huge_cost), block = SearchLanes(0.0f);
 

@@ -180,8 +180,8 @@ class SingleSolver {
   // Whether the search ends with the first solution.
   bool first_suffices() const { return request_.max_solutions == 1 && !request_.nearest; }
 
-  // Finishes the best lane in double precision if it is so close that a few iterations should
-  // suffice: iterations on one number are shorter. Returns whether it has converged.
+  // Finishes the best lane in double precision if a few more iterations should suffice: an
+  // iteration on one configuration is faster than on all lanes. Returns whether it has converged.
   bool finish_best_lane() {
     int best = -1;
     float least = close_cost_;
@@ -252,7 +252,7 @@ class SingleSolver {
   Workspace& workspace_;
   std::ptrdiff_t problem_;
   int found_ = 0, next_start_ = 0, iterations_ = 0;
-  double least_displacement_ = 0;  // from q0, of the solutions found
+  double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
   float close_cost_ = 0.02f;       // ‖e‖² below which a lane is finished in double precision
   int failed_ = 0;                 // number of failed starts, and the errors of the best of them
   double failed_cost_ = 3e300, failed_error_[2] = {};

@@ -75,7 +75,7 @@ struct LimitRequest {
   const T* high;       // (count, columns)
   T* dq;               // (count, columns): the step, replaced
   T* active_set;       // (count, columns): -1, 0, 1
-  T* damping_applied;  // (count,): damping inside the box
+  T* damping_applied;  // (count,): damping of the projected step
 };
 
 // Tasks at `count` configurations: their rows below each other, their targets and velocities side

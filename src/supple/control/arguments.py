@@ -131,7 +131,7 @@ def input_spec(task: Task, dof: int) -> _core.InputSpec:
     if isinstance(task, PostureTask):
         count = dof if task.joints is None else len(task.joints)
         return _core.InputSpec(velocity=count, target=count)
-    kind = type(task)  # a subclass may convert its input otherwise
+    kind = type(task)  # not isinstance: a subclass may convert its input differently
     if kind is PoseTask:
         return _core.InputSpec(velocity=6, target=16)
     if kind is PositionTask:

@@ -149,7 +149,7 @@ class Servo(_core.Servo):
 
     @property
     def gain(self) -> float:
-        """Gain of the error to the target [1/s], or [1/s²] with order=2."""
+        """Feedback gain on the target error [1/s], or [1/s²] with order=2."""
         return self._gain
 
     def reset(self, qd: ArrayLike | None = None) -> None:

@@ -65,8 +65,8 @@ class StepStatus(Status):
 _SENTENCES = {
     StepStatus.FOLLOWING: "the robot follows the task as closely as it can",
     StepStatus.DAMPED: "part of the task is given up to keep joint speeds bounded",
-    StepStatus.ACCELERATION_LIMIT: "a joint is at its maximum acceleration; the others compensate",
-    StepStatus.SPEED_LIMIT: "a joint is at its maximum speed; the others compensate",
+    StepStatus.ACCELERATION_LIMIT: "a joint is at its maximum acceleration",
+    StepStatus.SPEED_LIMIT: "a joint is at its maximum speed",
     StepStatus.POSITION_LIMIT: "a joint is at, or brakes for, the end of its range; the others "
     "compensate",
     StepStatus.ACCELERATION_EXCEEDED: "a joint exceeds its maximum acceleration because it has to "

@@ -26,7 +26,7 @@ class _Read:
     """The folder in which file names are looked up, and the files that led to the current one."""
 
     model_folder: Path
-    chain: tuple[Path, ...]  # from the main file, if any, to this one
+    chain: tuple[Path, ...]  # include chain from the main file, if any, to this one
 
 
 def read_document(file: Source, budget: Budget) -> Document:

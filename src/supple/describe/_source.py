@@ -59,10 +59,10 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
     """Read a path, or a text that starts with "<", and check its XML.
 
     Args:
-        source: A path or a text.
+        source: Path of a file, or XML text.
         budget: Limits shared with the files already read.
-        root: Name of the expected root element; any if empty.
-        depth: Nesting depth of the place that includes this file.
+        root: Name of the expected root element; empty to accept any.
+        depth: Nesting depth at which the file is included.
 
     Raises:
         DescriptionError: A file that is missing, not a regular file, unreadable, empty or larger
@@ -93,7 +93,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, bytes]:
-    """Return label, path and bytes of a file within the budget."""
+    """Read a file within the budget; return its label, path and bytes."""
     try:
         path = Path(source)
         label = _label(path)

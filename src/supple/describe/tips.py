@@ -127,7 +127,8 @@ class _Bodies:
         self.extra: dict[str, list[str]] = {}  # names of extra frames, by body
         for frame in robot.frames:
             self.extra.setdefault(self.body_of[frame.link], []).append(frame.name)
-        # The farthest link and the largest number of joints beyond each body, children first.
+        # Longest chain [m] and largest joint depth, both from the root, among each body and its
+        # descendants; computed from the leaves up.
         self.reach = {
             body: max(map(self.length.__getitem__, own)) for body, own in self.links.items()
         }

@@ -178,7 +178,7 @@ class _Part:
 
 
 def _pose(xyz: Sequence[float], rpy: Sequence[float]) -> Array:
-    """Return the pose of a position and of roll, pitch, yaw about the fixed x, y, z axes."""
+    """Return the pose for a position and roll, pitch, yaw about the fixed x, y, z axes."""
     roll, pitch, yaw = rpy or (0.0, 0.0, 0.0)
     T = rotation_z(yaw) @ rotation_y(pitch) @ rotation_x(roll)
     T[:3, 3] = xyz or 0.0

@@ -253,7 +253,7 @@ class Device:
         self._stream = int(check(self._driver.cuStreamCreate(1)))
 
     def use(self) -> None:
-        """Make its context current in this thread."""
+        """Make the context of the device current in this thread."""
         check(self._driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> int:

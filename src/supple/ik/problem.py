@@ -71,7 +71,7 @@ class SeedTable:
     scale: Array
 
     def table(self) -> NDArray[np.float32]:
-        """Return the scaled targets, and half the sum of their squares (N, k + 1)."""
+        """Return the scaled targets, each followed by half its squared norm (N, k + 1)."""
         scaled = self.reached * self.scale.astype(np.float32)
         half = 0.5 * (scaled**2).sum(axis=-1, keepdims=True)
         return np.concatenate([scaled, half], axis=-1).astype(np.float32)

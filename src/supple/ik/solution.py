@@ -73,8 +73,8 @@ class Solution:
 class SolutionArrays:
     """Solutions as arrays, with batch axes first.
 
-    `len` is their number, iteration yields each as a `Solution`, and an index with one integer for
-    each batch axis returns one. Slices, masks and arrays select some of them.
+    `len` counts them, iteration yields `Solution` objects, and indexing with one integer per batch
+    axis returns a `Solution`. Slices, masks and index arrays select a subset.
     """
 
     q: Array

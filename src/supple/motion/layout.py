@@ -109,7 +109,7 @@ class CompiledTasks:
     def differences(
         self, begin: NDArray[np.float64], end: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the motions between targets (..., k), as the kernel takes velocities."""
+        """Return the motions between targets (..., k), in the kernel's layout of velocities."""
         parts = zip(self.tasks, self._split(begin), self._split(end), strict=True)
         return np.concatenate(
             [np.nan_to_num(task.differences(one, other)) for task, one, other in parts], axis=-1

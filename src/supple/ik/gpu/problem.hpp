@@ -183,8 +183,8 @@ __device__ void set_target(const Request& request, int problem, IterateState<dou
   for (int i = 0; i < numbers; ++i) at.target[i] = request.target[problem * numbers + i];
 }
 
-// Polishes in double precision as long as the cost falls. Returns whether it has converged; J
-// belongs to the result only with `needs_jacobian`.
+// Polishes in double precision as long as the cost falls. Returns whether it has converged. On
+// return, J is guaranteed to match q only with `needs_jacobian`.
 template <bool needs_jacobian>
 __device__ bool polish(const Request& request, IterateState<double>& at) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;

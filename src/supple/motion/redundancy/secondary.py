@@ -271,7 +271,7 @@ WITH_CRITERION = (NullSpace, GradientProjection, WeightedCriterion, TotalSpeed)
 
 
 def added(step: Secondary, linearization: Linearization) -> Array:
-    """Return what the criterion adds to the motion (n,): q̇ minus q̇ with gain 0."""
+    """Return the criterion's contribution to q̇ (n,): q̇ minus q̇ with gain 0."""
     return step(linearization) - replace(step, gain=0.0)(linearization)
 
 
