@@ -67,8 +67,7 @@ _SENTENCES = {
     StepStatus.DAMPED: "part of the task is given up to keep joint speeds bounded",
     StepStatus.ACCELERATION_LIMIT: "a joint is at its maximum acceleration",
     StepStatus.SPEED_LIMIT: "a joint is at its maximum speed",
-    StepStatus.POSITION_LIMIT: "a joint is at, or brakes for, the end of its range; the others "
-    "compensate",
+    StepStatus.POSITION_LIMIT: "a joint is at, or brakes for, the end of its range",
     StepStatus.ACCELERATION_EXCEEDED: "a joint exceeds its maximum acceleration because it has to "
     "stop",
 }
