@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -24,6 +23,8 @@ def cached(key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
     A file is written under a temporary name and then renamed, so other processes never see a part
     of it. Without a folder that can be read and written, nothing is cached.
     """
+    import hashlib
+
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()
     try:
         path = folder() / f"{digest}.cubin"
