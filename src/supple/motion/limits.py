@@ -89,11 +89,11 @@ class Limits(ReadOnlyArrays):
             robot: The robot.
             max_acceleration: Acceleration limits (n,), or one for all joints [rad/s² or m/s²].
             max_norm: Bound on the norm of all speeds [rad/s and m/s mixed].
-            speed_factor: Factor of the robot's speed limits, above 0: 0.5 for half speed.
+            speed_factor: Fraction of the speed limits, above 0 and at most 1: 0.5 for half speed.
             mode: "exact" or "scale", as in `Limits`.
         """
         check_robot(robot)
-        number(speed_factor, "Limits: speed_factor", above=0)
+        number(speed_factor, "Limits: speed_factor", above=0, most=1)
         expected = f"Limits: max_acceleration must be a number or {robot.dof} numbers"
         given = real_numbers(max_acceleration, expected)
         each = _bounds(
