@@ -46,7 +46,7 @@ class MissingExtraError(SuppleError, ImportError):
 
     Attributes:
         extra: Name of the extra that installs it.
-        purpose: What needs it.
+        purpose: The feature that needs it.
     """
 
     def __init__(self, extra: str, purpose: str) -> None:

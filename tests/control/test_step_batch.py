@@ -191,3 +191,17 @@ def test_the_row_that_is_wrong_is_named() -> None:
         velocities(arm, q, twist)
     with pytest.raises(InputError, match=r"resulting step must be finite; given: q = "):
         velocities(arm, q[0], 1e308 * np.ones(6), step=Pseudoinverse())
+
+
+def test_frames_select_tasks() -> None:
+    arm = robot("panda")
+    q, twist = some("panda", 20)
+    by_task = CURVED.velocities(arm, q, twist, PoseTask("panda_link5"))
+    by_frame = CURVED.velocities(arm, q, twist, frame="panda_link5")
+    assert (by_frame == by_task).all()
+    frames = ["panda_link5", "panda_hand"]
+    several = np.stack([twist, twist], axis=1)
+    by_tasks = CURVED.velocities(arm, q, several, [PoseTask(name) for name in frames])
+    assert (CURVED.velocities(arm, q, several, frame=frames) == by_tasks).all()
+    with pytest.raises(InputError, match="frame and tasks must not be given together"):
+        CURVED.velocities(arm, q, twist, PoseTask(), frame="panda_link5")

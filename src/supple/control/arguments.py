@@ -11,10 +11,9 @@ from supple import _core
 from supple._core import Goal
 from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import names_of, number
-from supple.kinematics.robot import FrameNames
+from supple.kinematics.arrays import number
 from supple.motion import damping
-from supple.motion.layout import CompiledTasks, compile_tasks
+from supple.motion.layout import CompiledTasks
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.task import (
@@ -24,8 +23,6 @@ from supple.motion.task import (
     PositionTask,
     PostureTask,
     Task,
-    TaskLike,
-    as_tasks,
 )
 
 _LONGEST_STEP = 5.0  # [s]: a longer one is in milliseconds, or a rate
@@ -44,38 +41,6 @@ def check_robot_first(robot: object, usage: str, *others: object) -> None:
     if any(isinstance(other, Robot) for other in others):
         raise InputError(f"the robot is the first argument: {usage}; given: {short_repr(robot)}")
     raise InputError(f"robot must be a Robot; given: {short_repr(robot)}")
-
-
-def selected_tasks(
-    robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
-) -> tuple[tuple[Task, ...], bool]:
-    """Return the tasks, and whether their targets are given without a sequence around them.
-
-    Args:
-        robot: The robot that the tasks belong to.
-        frame: A name or a sequence of names, for the poses of these frames.
-        tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
-
-    Raises:
-        InputError: both are given, or one is of another type.
-    """
-    if frame is not None:
-        if tasks is not None:
-            given = f"frame={short_repr(frame)}, tasks={short_repr(tasks)}"
-            raise InputError(f"frame and tasks must not be given together; given: {given}")
-        return tuple(PoseTask(name) for name in names_of(frame, "frame")), isinstance(frame, str)
-    if tasks is None:
-        poses = tuple(PoseTask(tip) for tip in robot.tips)
-        return poses, len(poses) == 1
-    return as_tasks(tasks), isinstance(tasks, str | Task)
-
-
-def compile_selected(
-    robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
-) -> tuple[CompiledTasks, bool]:
-    """Return the tasks for the kernel, and the flag of `selected_tasks`."""
-    each, single = selected_tasks(robot, frame, tasks)
-    return compile_tasks(robot, each), single
 
 
 def one_per_task(name: str, tasks: Sequence[Task]) -> str:

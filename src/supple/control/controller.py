@@ -12,7 +12,6 @@ import numpy as np
 from supple._core import (
     ControlMode,
     FilterSpec,
-    Rule,
     Secondary,
     SecondarySpec,
     StepSpec,
@@ -25,7 +24,7 @@ from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import TotalSpeed, secondary_velocity
 from supple.motion.steps.filtering import NumericalFilter
 from supple.motion.steps.stateful import StatefulStep
-from supple.motion.steps.step import DLS, Step, damping_of, kernel_of
+from supple.motion.steps.step import DLS, Step, damping_of, guaranteed_norm, kernel_of
 
 AnyStep: TypeAlias = Step | Augmented | Priority
 
@@ -45,15 +44,15 @@ def _no_filter() -> FilterSpec:
 
 @dataclass(frozen=True)
 class Controller:
-    """What a control loop does with a step.
+    """A step, prepared for a control loop.
 
     Attributes:
-        mode: How the loop combines its tasks.
+        mode: The combination of tasks and steps in the loop.
         steps: The kernel's step, or one for each task.
         secondary: The kernel's form of a step with a secondary velocity.
         filter: The kernel's form of a numerical filter.
-        secondary_velocity: q (n,) -> v (n,), the velocity that a criterion asks for; None if there
-            is no criterion.
+        secondary_velocity: q (n,) -> v (n,), the velocity along the negative gradient of a
+            criterion; None if there is no criterion.
         python_step: The step in Python where the kernel does not have it; None if it does.
         max_speed: The bound on ‖q̇‖ that the step promises, which limits must not break.
     """
@@ -105,9 +104,7 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
             max_speed=spec.max_speed if isinstance(step, TotalSpeed) else math.inf,
         )
     spec = kernel_of(step)
-    rule, parameters = spec.damping.rule, spec.damping.parameters
-    bounded = rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON) and not spec.joint_scale
-    return Controller(steps=(spec,), max_speed=parameters[0] if bounded else math.inf)
+    return Controller(steps=(spec,), max_speed=guaranteed_norm(spec))
 
 
 def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: int) -> None:

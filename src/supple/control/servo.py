@@ -15,7 +15,6 @@ from supple.control.arguments import (
     check_order,
     check_robot_first,
     command_converter,
-    compile_selected,
     default_damping,
     input_spec,
     limits_for,
@@ -28,6 +27,7 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.robot import FrameNames
 from supple.motion.diagnostics import Report, explain_taken
+from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.step import DLS

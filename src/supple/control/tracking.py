@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.control.arguments import check_robot_first, compile_selected
+from supple.control.arguments import check_robot_first
 from supple.control.controller import AnyStep
 from supple.control.references import Commands, Reference, sample
 from supple.control.servo import Servo
@@ -17,6 +17,7 @@ from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates
 from supple.kinematics.robot import FrameNames
+from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.task import TaskLike

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 from numpy.typing import ArrayLike
 
 from supple import _core
-from supple.control.arguments import check_robot_first, selected_tasks
+from supple.control.arguments import check_robot_first
 from supple.gpu.device import Precision, each_on_gpu, on_a_gpu
 from supple.ik.arguments import Progress, parse_options, per_task, seeds_of
 from supple.ik.driver import Driver
@@ -20,6 +20,7 @@ from supple.ik.subproblems import decoupled_solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping import DampingRule
+from supple.motion.layout import selected_tasks
 from supple.motion.task import Task, TaskLike
 
 if TYPE_CHECKING:

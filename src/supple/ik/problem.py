@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple._core import Goal, Measure, TargetKind, TargetSpec
-from supple.control.arguments import selected_tasks
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, number, real_numbers
 from supple.kinematics.robot import check_robot, may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
-from supple.motion.layout import CompiledTasks, compile_tasks, side_by_side
+from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
 from supple.motion.linearization import Array
 from supple.motion.steps.step import DLS
 from supple.motion.task import (

@@ -14,11 +14,11 @@ from supple import _core
 from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates
+from supple.kinematics.arrays import coordinates, names_of
 from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
-from supple.kinematics.robot import chain_of, check_robot, placed
+from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
 from supple.motion.linearization import Linearization
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
 from supple.motion.task_rows import BODY, WORLD, TaskRows
@@ -211,17 +211,36 @@ def linearize(
     return Linearization(J, e, rows=layout.rows, q=at)
 
 
-def compile_given(
-    robot: Robot, tasks: TaskLike | Sequence[TaskLike] | None
-) -> tuple[CompiledTasks, bool]:
-    """Compile tasks, or the poses of all end effectors if None.
+def selected_tasks(
+    robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
+) -> tuple[tuple[Task, ...], bool]:
+    """Return the tasks, and whether their targets are given without a sequence around them.
 
-    Also return whether targets are given for a single task instead of in a sequence.
+    Args:
+        robot: The robot that the tasks belong to.
+        frame: A name or a sequence of names, for the poses of these frames.
+        tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
+
+    Raises:
+        InputError: Both are given, or one is of another type.
     """
+    if frame is not None:
+        if tasks is not None:
+            given = f"frame={short_repr(frame)}, tasks={short_repr(tasks)}"
+            raise InputError(f"frame and tasks must not be given together; given: {given}")
+        return tuple(PoseTask(name) for name in names_of(frame, "frame")), isinstance(frame, str)
     if tasks is None:
-        tips = tuple(PoseTask(tip) for tip in robot.tips)
-        return compile_tasks(robot, tips), len(tips) == 1
-    return compile_tasks(robot, as_tasks(tasks)), isinstance(tasks, str | Task)
+        poses = tuple(PoseTask(tip) for tip in robot.tips)
+        return poses, len(poses) == 1
+    return as_tasks(tasks), isinstance(tasks, str | Task)
+
+
+def compile_selected(
+    robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
+) -> tuple[CompiledTasks, bool]:
+    """Return the tasks for the kernel, and the flag of `selected_tasks`."""
+    each, single = selected_tasks(robot, frame, tasks)
+    return compile_tasks(robot, each), single
 
 
 def side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:

@@ -13,19 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
-from supple._core import Rule
 from supple.errors import InputError, short_repr
 from supple.gpu.arrays import on_gpu
 from supple.gpu.device import device_named, is_named
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
-from supple.kinematics.robot import check_robot
-from supple.motion.layout import CompiledTasks, compile_given
+from supple.kinematics.robot import FrameNames, check_robot
+from supple.motion.layout import CompiledTasks, compile_selected, selected_tasks
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.redundancy.priority import Augmented
 from supple.motion.steps.batch import check_sizes
-from supple.motion.steps.step import Step, kernel_of
+from supple.motion.steps.step import Step, guaranteed_norm, kernel_of
 from supple.motion.task import PostureTask, Task, TaskLike
 
 FloatArray = NDArray[np.floating[Any]]
@@ -38,6 +37,7 @@ def velocities(
     twist: Any,
     tasks: TaskLike | Sequence[TaskLike] | None,
     *,
+    frame: FrameNames,
     limits: Limits | None,
     dt: float | None,
     qd: Any,
@@ -48,6 +48,10 @@ def velocities(
 ) -> Any:
     """Return q̇ (..., n): see `BatchStep.velocities`."""
     prepared = None
+    if frame is not None:
+        check_robot(robot)
+        each, single = selected_tasks(robot, frame, tasks)
+        tasks = each[0] if single else each
     key: Any = (robot, tasks, step, limits, dt)
     if tasks is None or isinstance(tasks, str | Task | tuple):  # other sequences are mutable
         with suppress(TypeError, ValueError):  # velocity_ik reports an argument without a hash
@@ -149,7 +153,7 @@ def velocity_ik(
         InputError: A step, tasks or limits that do not suit a batch, or the robot.
     """
     check_robot(robot)
-    layout, single = compile_given(robot, tasks)
+    layout, single = compile_selected(robot, None, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("velocities takes tasks of frames; given: a PostureTask")
     plain = step.as_weighted(layout.counts) if isinstance(step, Augmented) else step
@@ -166,11 +170,7 @@ def velocity_ik(
         )
     if dt is None:
         raise InputError("limits need dt, the length of a step [s]; given: none")
-    # Under limits the kernel must not exceed the bound that an optimally damped step guarantees.
-    optimal = kernel.damping.rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON)
-    bounded = optimal and not kernel.joint_scale
-    promised = kernel.damping.parameters[0] if bounded else math.inf
-    bound = min(bounds.max_norm, promised)
+    bound = min(bounds.max_norm, guaranteed_norm(kernel))  # limits must not break the guarantee
     return _made(layout, single, kernel, bounds, bound, number(dt, "dt", above=0))
 
 

@@ -93,8 +93,8 @@ class Curvature(KernelRule):
     reachable set curves away. If e has a component along that direction (a target out of reach),
     the undamped step overshoots the point of farthest reach, returns, and oscillates. There the
     second derivative of ½‖e‖² is σ² + κ‖e‖, where κ [m/rad] is the curvature of the boundary;
-    using it instead of σ² makes the step converge. Arms therefore come to rest at targets out of
-    reach. No accuracy is lost where σ² > κ‖e‖, which is almost everywhere.
+    using it instead of σ² makes the step converge. For a target out of
+    reach the arm therefore stops. No accuracy is lost where σ² > κ‖e‖, which is almost everywhere.
 
     Attributes:
         curvature: κ if e is a displacement; κ dt if e is a velocity and steps have length dt.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from supple._core import Method, StepSpec
+from supple._core import Method, Rule, StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import number, number_field
 from supple.motion.damping import DampingRule, KernelRule, Region
@@ -27,6 +27,7 @@ from supple.motion.steps.batch import run_batch
 
 if TYPE_CHECKING:
     from supple.kinematics import Robot
+    from supple.kinematics.robot import FrameNames
     from supple.motion.limits import Limits
     from supple.motion.task import TaskLike
 
@@ -61,6 +62,7 @@ class BatchStep:
         twist: Any,
         tasks: TaskLike | Sequence[TaskLike] | None = None,
         *,
+        frame: FrameNames = None,
         limits: Limits | None = None,
         dt: float | None = None,
         qd: Any = None,
@@ -85,8 +87,9 @@ class BatchStep:
             twist: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its origin,
                 in world axes unless the task has others; (..., k, 6) for k tasks. Components
                 without a row in the task are ignored.
-            tasks: A task of a frame, the name of a frame (for its pose), or a sequence of these;
-                the poses of all end effectors if None.
+            tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
+                effectors.
+            frame: Name of a frame, or a sequence of names: their poses are the tasks.
             limits: Joint limits; None for no limits.
             dt: Length of a step [s], required with limits.
             qd: Previous joint speeds (..., n), required if limits bound the accelerations.
@@ -112,6 +115,7 @@ class BatchStep:
             q,
             twist,
             tasks,
+            frame=frame,
             limits=limits,
             dt=dt,
             qd=qd,
@@ -308,6 +312,12 @@ def kernel_of(step: Step) -> StepSpec:
             "tells how to add a step to the kernel"
         )
     return kernel
+
+
+def guaranteed_norm(spec: StepSpec) -> float:
+    """Return the bound on ‖q̇‖ that a step guarantees: that of optimal damping, else infinity."""
+    optimal = spec.damping.rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON)
+    return spec.damping.parameters[0] if optimal and not spec.joint_scale else math.inf
 
 
 def damping_of(rule: DampingRule, linearization: Linearization) -> float:
