@@ -101,8 +101,8 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
     constant = error(moved["constant"])
     smooth = max(each["max_speed_change"] for name, each in found.items() if name != "filtered")
     blocked = (
-        "α of eq. (14) damps the singular direction whether it is asked for or not; what is "
-        "held up there returns as position error, and the effective singular value falls"
+        "α of eq. (14) damps the singular direction even where the command needs it; the motion "
+        "withheld there returns as position error, and the effective singular value falls"
     )
     return (
         Claim(
