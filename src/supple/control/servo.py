@@ -30,6 +30,7 @@ from supple.motion.diagnostics import Report, explain_taken
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
+from supple.motion.steps.estimate import Estimates
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
 
@@ -176,6 +177,15 @@ class Servo(_core.Servo):
         For `Priority`, the largest of all tasks.
         """
         return self._lambda2
+
+    @property
+    def estimates(self) -> Estimates | None:
+        """σ̂, σ_eff, σ_o, α² and λ² of a `NumericalFilter` or `EstimatedDLS` in the last step.
+
+        None for other steps, and before the first step.
+        """
+        found = self._estimates
+        return None if found is None else Estimates(*found)
 
     @property
     def active(self) -> NDArray[np.int8]:

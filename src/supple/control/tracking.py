@@ -20,6 +20,7 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.steps.estimate import Estimates
 from supple.motion.task import TaskLike
 
 
@@ -108,6 +109,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
     held = np.empty(steps, dtype=bool)
+    estimates = []
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
     for k in range(steps):
@@ -122,6 +124,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         )
         qd[k + 1], side[k] = servo._qd, servo._side
         lambda2[k], asked[k], held[k] = servo._lambda2, servo._asked, servo._held
+        estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
@@ -144,6 +147,9 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             lengths if uneven else np.full(steps, servo.dt),
         ),
         rows=layout.rows,
+        estimates=None
+        if not estimates or estimates[0] is None
+        else Estimates(*np.array(estimates).T),
     )
 
 

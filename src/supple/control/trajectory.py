@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from supple.control.status import StepStatus
 from supple.motion.linearization import Array
+from supple.motion.steps.estimate import Estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,8 @@ class Trajectory:
         active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
         status: StepStatus of each step (K,), int8: the values of `StepStatus`.
         rows: Names of the m rows.
+        estimates: What a `NumericalFilter` or `EstimatedDLS` estimated and chose at each step:
+            arrays (K,). None for other steps.
     """
 
     t: Array
@@ -42,6 +45,7 @@ class Trajectory:
     active: NDArray[np.int8]
     status: NDArray[np.int8]
     rows: tuple[str, ...]
+    estimates: Estimates | None = None
 
     def __len__(self) -> int:
         return len(self.qd)
