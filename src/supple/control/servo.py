@@ -21,7 +21,6 @@ from supple.control.arguments import (
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller
-from supple.control.status import EXCEEDS, NEARLY, StepStatus, held_joints, limits_acting
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
@@ -30,6 +29,7 @@ from supple.motion.diagnostics import Report, explain_taken
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
+from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
 
@@ -187,14 +187,22 @@ class Servo(_core.Servo):
 
     @property
     def status(self) -> StepStatus:
-        """StepStatus of the last step."""
-        if self._brakes and self._begun and (self._exceeded() > EXCEEDS).any():
-            return StepStatus.ACCELERATION_EXCEEDED
-        side = self._side
-        if side.any():
-            kinds = limits_acting(self.limits, self._from, self._before, side, self._dt)
-            return StepStatus(int(kinds.max()))
-        return StepStatus.DAMPED if self._lambda2 > 0 or self._held else StepStatus.FOLLOWING
+        """Everything that acted on the last step, as flags."""
+        damped = self._chosen > 0 and self._lambda2 > 0
+        if not (self._held or (self._brakes and self._begun)):
+            return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
+        (status,) = statuses_of(
+            self.limits,
+            self._bound,
+            self._dt,
+            q=self._from[None],
+            before=self._before[None],
+            qd=self._qd[None],
+            active=self._side[None],
+            damped=np.array([damped]),
+            limited=np.array([self._held]),
+        )
+        return StepStatus(int(status))
 
     @property
     def linearization(self) -> Linearization:

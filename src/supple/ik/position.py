@@ -137,7 +137,8 @@ def solve(
             near q0, otherwise the solution with the smallest maximum joint displacement (default
             with q0). "manipulability", "limits" (far from them) or a function of q (n,) to
             minimise: the best of up to 8 solutions.
-        solutions: Maximum number of distinct solutions of one target, best first; at most 100 000.
+        solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
+            `prefer`. With "fast" they are the first that are found, in the order of "limits".
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
         damping: Damping rule of the search; by default `ErrorNorm`, scaled by the robot's reach.
