@@ -9,7 +9,7 @@ import pytest
 
 import supple
 from supple import BatchSolution, Solution, Solutions, SolveStatus, solve
-from supple.errors import InputError
+from supple.errors import InputError, UnknownNameError
 from targets import fields_of
 
 PANDA = supple.load("panda")
@@ -192,6 +192,23 @@ def test_frame_and_tasks_are_refused_together(target: Any) -> None:
 def test_arguments_in_the_wrong_order() -> None:
     with pytest.raises(InputError, match=r"the robot is the first argument: solve\(robot, target"):
         solve(POSES[0], PANDA)  # type: ignore[call-overload]
+
+
+def test_unknown_arguments_say_what_to_use_instead() -> None:
+    """Also on the fast path, and in `Servo` and `track`."""
+    with pytest.raises(UnknownNameError, match=r"argument 'limits'. .*robot.with_limits\(lower"):
+        solve(PANDA, POSES[0], limits=None)  # type: ignore[call-overload]
+    with pytest.raises(UnknownNameError, match="'framee'; did you mean 'frame'"):
+        solve(PANDA, POSES[0].tolist(), framee="x")  # type: ignore[call-overload]
+    q = PANDA.neutral()
+    calls: tuple[Any, ...] = (
+        lambda **wrong: solve(PANDA, POSES[0], **wrong),
+        lambda **wrong: supple.Servo(PANDA, dt=0.01, **wrong),
+        lambda **wrong: supple.track(PANDA, q, velocity=np.zeros(6), **wrong),
+    )
+    for call in calls:
+        with pytest.raises(UnknownNameError, match=r"robot.freeze\(.*full_q"):
+            call(joints=["panda_joint1"])
 
 
 def test_a_target_for_one_of_several_end_effectors_lists_them() -> None:

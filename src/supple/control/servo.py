@@ -21,17 +21,19 @@ from supple.control.arguments import (
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller
-from supple.errors import InputError, short_repr
+from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.robot import FrameNames
-from supple.motion.diagnostics import Report, explain_taken
+from supple.motion.diagnostics import Report, explain_taken, unlimited_step
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
+
+_SAME = 1e-6  # of its norm: by so little two directions differ by rounding
 
 
 class Servo(_core.Servo):
@@ -69,6 +71,7 @@ class Servo(_core.Servo):
     step: AnyStep
     limits: Limits
 
+    @known_arguments(**HINTS)
     def __init__(
         self,
         robot: Robot,
@@ -221,8 +224,9 @@ class Servo(_core.Servo):
         qd, before = self._qd, self._before
         speed = float(np.linalg.norm(qd))
         second = (qd - before) / self._dt + self._rest_gain * before
+        linearization = self.linearization
         return explain_taken(
-            self.linearization,
+            linearization,
             self.step,
             qd if self._order == 1 else second,
             speed=speed,
@@ -238,7 +242,23 @@ class Servo(_core.Servo):
                 self._dt,
             ),
             max_norm=self._bound if speed >= self._bound * NEARLY else None,
+            mode=self.limits.mode if self._held else None,
+            factor=self._factor(linearization),
         )
+
+    def _factor(self, linearization: Linearization) -> float | None:
+        """Return the factor by which mode "scale" slowed all joints, if it did and it is known."""
+        if self.limits.mode != "scale" or not self._held:
+            return None
+        step = unlimited_step(self.step, linearization, self._chosen)
+        if step is None:
+            return None
+        if self._order == 2:
+            step = self._before + self._dt * (step - self._rest_gain * self._before)
+        qd, size = self._qd, float(step @ step)
+        factor = float(step @ qd) / size if size > 0 else 0.0
+        kept = np.abs(qd - factor * step).max() <= _SAME * math.sqrt(size)
+        return factor if kept else None
 
     def _exceeded(self) -> Array:
         return self.limits.exceeded(self._before, self._qd, self._dt)

@@ -13,7 +13,7 @@ from supple.control.controller import AnyStep
 from supple.control.references import Commands, Reference, sample
 from supple.control.servo import Servo
 from supple.control.trajectory import Trajectory
-from supple.errors import InputError, short_repr
+from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates
 from supple.kinematics.robot import FrameNames
@@ -25,6 +25,7 @@ from supple.motion.status_array import StatusArray
 from supple.motion.task import TaskLike
 
 
+@known_arguments(**HINTS)
 def track(
     robot: Robot,
     q0: ArrayLike,

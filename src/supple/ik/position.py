@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core
 from supple.control.arguments import check_robot_first
+from supple.errors import HINTS, known_arguments
 from supple.gpu.device import Precision, each_on_gpu, on_a_gpu
 from supple.ik.arguments import Progress, parse_options, per_task, seeds_of
 from supple.ik.driver import Driver
@@ -40,7 +41,8 @@ def _fast_path(function: Function) -> Function:
 
     Such a call is too short to parse arguments in Python, or to let signals and threads in.
     """
-    wrapped: Function = _core.direct(function, _solver_of, Solution, STATUS, Task)
+    whole = known_arguments(**HINTS)(function)
+    wrapped: Function = _core.direct(whole, _solver_of, Solution, STATUS, Task)
     return wrapped
 
 
