@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loops import Array, robot, somewhere
-from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, damping
+from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, StepStatus, damping
 from supple.criteria import RestPosture
 from supple.redundancy import Augmented, NullSpace, Priority
 from supple.steps import NumericalFilter, Pseudoinverse, StatefulStep, WeightedDLS
@@ -173,6 +173,30 @@ def test_scaling_that_does_not_keep_the_direction_has_no_factor() -> None:
         assert report.mode == "scale"
         assert report.factor is None
         assert 'the joints are slowed down (mode="scale")' in str(report)
+
+
+@pytest.mark.parametrize("name", ["default", "undamped", "constant"])
+@pytest.mark.parametrize("limits", LIMITS)
+def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None:
+    """Also for joints that start too fast, which exceed their acceleration."""
+    servo = Servo(robot("panda"), dt=0.01, step=STEPS[name], limits=LIMITS[limits])
+    rng, seen = np.random.default_rng(9), StepStatus.FOLLOWING
+    for _ in range(60):
+        servo.reset(rng.normal(size=7) * rng.choice([0.0, 0.1, 3.0]))
+        near = rng.choice([0.0, 1.0], 7)
+        q = near * (servo.limits.upper - 1e-3) + (1 - near) * Q
+        servo(q, rng.normal(size=6) * rng.choice([0.01, 1.0]))
+        report, status = servo.explain(), servo.status
+        limited = {f"{held.limit}_limit" for held in report.held}
+        assert {str(cause) for cause in status if cause & 0b11100} == limited
+        assert (StepStatus.ACCELERATION_EXCEEDED in status) == any(
+            h.exceeds > 1 for h in report.held
+        )
+        assert (StepStatus.DAMPED in status) == (servo._chosen > 0 and servo.lambda2 > 0)
+        if StepStatus.NORM_LIMIT in status:
+            assert report.max_norm is not None
+        seen |= status
+    assert StepStatus.POSITION_LIMIT in seen
 
 
 def test_rounding_is_shown_as_zero() -> None:

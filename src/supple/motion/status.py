@@ -105,11 +105,17 @@ def statuses_of(
         limited: Whether limits, or the bound, changed each step (K,).
     """
     at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * NEARLY
-    exceeds = (limits.exceeded(before, qd, dt) > EXCEEDS).any(axis=1)
-    held = active.any(axis=1)
-    status = np.bitwise_or.reduce(limits_acting(limits, q, before, active, dt), axis=1)
-    status |= _DAMPED * damped | _NORM * (limited & (at_bound | ~held)) | _EXCEEDED * exceeds
+    exceeds = limits.exceeded(before, qd, dt) > EXCEEDS
+    ends = _held_ends(before, active, exceeds)
+    at_norm = limited & (at_bound | ~active.any(axis=1))
+    status = np.bitwise_or.reduce(limits_acting(limits, q, before, ends, dt), axis=1)
+    status |= _DAMPED * damped | _NORM * at_norm | _EXCEEDED * exceeds.any(axis=1)
     return np.asarray(status)
+
+
+def _held_ends(before: Array, active: Array, exceeds: NDArray[np.bool_]) -> Array:
+    """Return the ends that hold the joints: one that is too fast is held at the end it moves to."""
+    return np.where(exceeds & (active != 0), np.where(before > 0, 1, -1), active)
 
 
 def limits_acting(
@@ -172,9 +178,7 @@ def held_joints(
 
     Arguments are those of `limits_acting` (n,), the names of the joints, and `Limits.exceeded`.
     """
-    # A joint that is too fast is held at the end that it moves to.
-    moves = np.where(exceeded > EXCEEDS, before, active)
-    end = np.where(active != 0, np.where(moves > 0, 1, -1), 0)
+    end = _held_ends(before, active, exceeded > EXCEEDS)
     kinds = limits_acting(limits, q, before, end, dt)
     held = []
     for j in np.flatnonzero(end).tolist():
