@@ -33,7 +33,7 @@ from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
 
-_SAME = 1e-6  # of its norm: by so little two directions differ by rounding
+_SAME = 1e-6  # relative difference below which two joint velocities are parallel
 
 
 class Servo(_core.Servo):

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-# A singular value counts as zero unless it is above this times the largest, and a normal number.
+# Relative to the largest singular value: smaller ones, and denormal numbers, count as zero.
 RANK_FLOOR = 16 * EPSILON
 _MAX_LISTED = 6  # rows in a repr
 
