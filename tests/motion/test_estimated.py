@@ -11,7 +11,7 @@ import pytest
 from filtering_paper import Estimated, eq14
 from harness import LANES, Lane, same_bits
 from loops import robot
-from spectra import SHAPES, orthonormal, samples
+from spectra import SHAPES, samples
 from supple import DLS, Limits, Linearization, PoseTask, Servo, damping, track
 from supple.damping import ConditionBound, Curvature, MayorgaCondition, Region, SpeedBound
 from supple.errors import InputError
@@ -139,7 +139,7 @@ def test_zero_jacobians_move_nothing_and_keep_the_memory() -> None:
 
 def test_other_rules_are_refused() -> None:
     for rule in (damping.Constant(0.1), damping.Optimal(1.0), lambda lin: 0.1):
-        with pytest.raises(InputError, match="given: .*Available: 'SpeedBound'"):
+        with pytest.raises(InputError, match=r"given: .*Available: 'SpeedBound'"):
             EstimatedDLS(rule)  # type: ignore[arg-type]
 
 
