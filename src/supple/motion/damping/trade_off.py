@@ -27,6 +27,9 @@ class TradeOff(ReadOnlyArrays):
     speed: Array
     residual: Array
 
+    def __post_init__(self) -> None:
+        _freeze(self.lambda2, self.speed, self.residual)
+
 
 def trade_off(linearization: Linearization, lambda2: ArrayLike | None = None) -> TradeOff:
     """Return the speed and the error of damped steps over a range of λ².
@@ -77,6 +80,9 @@ class NewtonIterates(ReadOnlyArrays):
     lambda2: Array
     speed: Array
     converged: bool
+
+    def __post_init__(self) -> None:
+        _freeze(self.lambda2, self.speed)
 
 
 def newton_iterates(
@@ -129,3 +135,8 @@ def newton_iterates(
                 break
             x -= (phi / bound if reciprocal else 1.0) * (phi - bound) / slope
     return NewtonIterates(np.array(found), np.array(speeds), converged)
+
+
+def _freeze(*arrays: Array) -> None:
+    for array in arrays:
+        array.flags.writeable = False

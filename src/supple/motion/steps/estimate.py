@@ -127,6 +127,13 @@ class SingularSubspace(ReadOnlyArrays):
     U: Array
     sigmas: Array
 
+    def __post_init__(self) -> None:
+        for name in ("U", "sigmas"):
+            object.__setattr__(self, name, numbers_of(getattr(self, name), name))
+        if self.U.ndim != 2 or self.sigmas.shape != self.U.shape[1:]:
+            given = f"{self.U.shape} and {self.sigmas.shape}"
+            raise InputError(f"SingularSubspace: U must be (m, p) and sigmas (p,); given: {given}")
+
     @property
     def u(self) -> Array:
         """û_1 (m,), the direction of the smallest singular value."""
@@ -141,7 +148,7 @@ class SingularSubspace(ReadOnlyArrays):
     def exact(cls, linearization: Linearization, count: int) -> SingularSubspace:
         """Return the `count` weakest directions, or all, by singular value decomposition."""
         some = slice(None, -count - 1, -1)
-        return cls(linearization.U[:, some].copy(), linearization.sigma[some].copy())
+        return cls(linearization.U[:, some], linearization.sigma[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,13 +170,20 @@ class ExtremeValues(ReadOnlyArrays):
     w: Array
     sigma_max: float
 
+    def __post_init__(self) -> None:
+        for name in ("u", "w"):
+            object.__setattr__(self, name, numbers_of(getattr(self, name), name))
+        if self.u.ndim != 1 or self.w.shape != self.u.shape:
+            given = f"{self.u.shape} and {self.w.shape}"
+            raise InputError(f"ExtremeValues: u and w must be (m,); given: {given}")
+        number_field(self, "sigma_min", least=0.0)
+        number_field(self, "sigma_max", least=0.0)
+
     @classmethod
     def exact(cls, linearization: Linearization) -> ExtremeValues:
         """Return the exact values, by singular value decomposition."""
         U = linearization.U
-        return cls(
-            U[:, -1].copy(), linearization.sigma_min, U[:, 0].copy(), linearization.sigma_max
-        )
+        return cls(U[:, -1], linearization.sigma_min, U[:, 0], linearization.sigma_max)
 
 
 class EstimatedLinearization(Linearization):
