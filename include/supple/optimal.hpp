@@ -290,7 +290,7 @@ template <class L, class M, class N>
 SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& share, const L& start,
                                   L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
   using T = scalar_t<L>;
-  constexpr int max_iterations = 60;
+  constexpr int most = 60;  // iterations, as in `optimal_step`
   constexpr T epsilon = Number<T>::epsilon;
   if (int(m) > int(n)) return L(0) != L(0);
   const L size = sqrt(dot(m, e, e)), bound = select(size > L(0), size, L(1));
@@ -304,7 +304,7 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
   L count(0), found = upper;
   found = select(start > L(0), min(upper, start * (b.shrink * b.shrink)), found);
   mask_t<L> open = valid & !b.zero;
-  for (int k = 0; k < max_iterations && any(open); ++k) {
+  for (int k = 0; k < most && any(open); ++k) {
     at = secular(m, b.alpha2, b.beta2, b.c, found, y, b.leading, tail);
     const L inverse = L(1) / at.determinant;
     L sum = error2 * tail[0] * tail[0];
