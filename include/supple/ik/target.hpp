@@ -18,8 +18,8 @@ SUPPLE_FN bool orthonormalize(double (*R)[3]) {
   for (int pass = 0;; ++pass) {
     double G[3][3], residual = 0;
     for (int i = 0; i < 3; ++i) {
-      for (int j = 0; j < 3; ++j) {
-        G[i][j] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
+      for (int j = 0; j <= i; ++j) {
+        G[i][j] = G[j][i] = R[i][0] * R[j][0] + R[i][1] * R[j][1] + R[i][2] * R[j][2];
         const double off = abs(G[i][j] - (i == j));
         if (!(off <= max_rotation_residual)) return false;
         residual = off > residual ? off : residual;
