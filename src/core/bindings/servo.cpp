@@ -1,5 +1,5 @@
 #define NO_IMPORT_ARRAY
-#include "bindings/servo.hpp"
+#include "bindings/module.hpp"
 
 #include <nanobind/stl/vector.h>
 
@@ -103,7 +103,7 @@ class PyServo {
                   nb::handle out) {
     const int n = servo_.chain.coordinates;
     const Batch at(q, n, "q");
-    if (at.leading() != 0) call("refuse_batch", q, "q", n);
+    if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
     nb::object kept[3];
     const Command<double> command{
         numbers(target, targets_, "target", target_, kept[0]),
@@ -119,7 +119,7 @@ class PyServo {
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
       if (given.is_none()) return nullptr;
-      if (!plain(given, count))
+      if (!contiguous_data(given, count))
         throw nb::value_error(
             "targets, velocities and accelerations must have the sizes of these tasks");
       return static_cast<const double*>(
@@ -178,7 +178,7 @@ class PyServo {
     return all;
   }
   void recall(nb::handle all) {
-    if (!plain(all, record_ + scalars))
+    if (!contiguous_data(all, record_ + scalars))
       throw nb::value_error("memory must come from a Servo with the same robot and tasks");
     const double* from = data_of<double>(nb::borrow(all));
     ServoState<double>& state = last_->state;
@@ -195,7 +195,8 @@ class PyServo {
     const int count = PyArray_CheckExact(kept.ptr())
                           ? int(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(kept.ptr())))
                           : 0;
-    if (k < 0 || k >= count || !plain(kept, count)) refuse_field("k", "an index of lengths", k);
+    if (k < 0 || k >= count || !contiguous_data(kept, count))
+      refuse_field("k", "an index of lengths", k);
     const double* each = data_of<double>(kept);
     check_positive("lengths[k]", each[k]);
     lengths_ = kept;
@@ -220,7 +221,9 @@ class PyServo {
     ServoState<double>& state = next_->state;
     for (int j = 0; j < n; ++j) {
       state.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
-      if (!std::isfinite(state.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
+      if (!std::isfinite(state.q[j])) {
+        raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
+      }
       next_->before[j] = state.qd[j] = last.qd[j];
       next_->from[j] = state.q[j];
     }
@@ -235,7 +238,7 @@ class PyServo {
     const ServoKernel& kernel = *isa().servo;
     if (!secondary_velocity_.is_none()) {
       const nb::object v = secondary_velocity_(copy(state.q, {n}));
-      if (!plain(v, n))
+      if (!contiguous_data(v, n))
         throw nb::value_error("secondary_velocity must return an array (n,) of float64");
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
     }
@@ -252,7 +255,7 @@ class PyServo {
     }
     if (!valid) {
       if (!python_step_.is_none()) python_step_.attr("undo")();
-      call("refuse_overflow", at.object());
+      raise_input_error("raise_overflow", at.object());
     }
     for (int j = 0; j < n; ++j) next[j] = state.q[j];
     std::swap(last_, next_);
@@ -262,17 +265,9 @@ class PyServo {
     npy_intp sizes[2], count = 1;
     int axes = 0;
     for (int size : shape) count *= sizes[axes++] = size;
-    nb::object made = nb::steal(PyArray_SimpleNew(axes, sizes, NPY_DOUBLE));
-    if (!made.is_valid()) throw nb::python_error();
+    nb::object made = new_array(NPY_DOUBLE, axes, sizes);
     for (npy_intp i = 0; i < count; ++i) data_of<double>(made)[i] = from[i];
     return made;
-  }
-
-  static bool plain(nb::handle given, int count) {
-    if (!PyArray_CheckExact(given.ptr())) return false;
-    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    return PyArray_TYPE(array) == NPY_DOUBLE && PyArray_NDIM(array) == 1 &&
-           PyArray_DIM(array, 0) == count && PyArray_ISCARRAY_RO(array);
   }
 
   // The kernel's numbers of what was given, written to `to`; null for None. What is not an array of
@@ -295,7 +290,7 @@ class PyServo {
       if (k == servo_.tasks) return to;
     }
     kept = convert_(name, given);
-    if (!plain(kept, count))
+    if (!contiguous_data(kept, count))
       throw nb::value_error(
           "targets, velocities and accelerations must have the sizes of these tasks");
     return data_of<double>(kept);
@@ -312,7 +307,7 @@ class PyServo {
       return servo_.tasks > 1;
     }
     if (target && input.target == pose_size) return put_pose(given, to);
-    if (count == 0 || !plain(given, count)) return false;
+    if (count == 0 || !contiguous_data(given, count)) return false;
     const auto* from =
         static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
     const bool position = target && task.goal == Goal::frame;  // a pose that is not turned
@@ -362,14 +357,13 @@ class PyServo {
   nb::object result(nb::handle out, int n) const {
     if (out.is_none()) {
       const npy_intp size = n;
-      nb::object made = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
-      if (!made.is_valid()) throw nb::python_error();
-      return made;
+      return new_array(NPY_DOUBLE, 1, &size);
     }
-    if (!plain(out, n) || !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(out.ptr()))) {
+    if (!contiguous_data(out, n) ||
+        !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(out.ptr()))) {
       nb::list expected;
       expected.append(n);
-      call("refuse_out", out, nb::tuple(expected), "float64");
+      raise_input_error("raise_unusable_out", out, nb::tuple(expected), "float64");
     }
     return nb::borrow(out);
   }
@@ -385,7 +379,7 @@ class PyServo {
     const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {n}));
     const nb::tuple pair = nb::cast<nb::tuple>(made);
     const nb::object dq = pair[0];
-    if (!plain(dq, n))
+    if (!contiguous_data(dq, n))
       throw nb::value_error("the step in Python must return an array (n,) of float64");
     for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
     state.lambda2 = nb::cast<double>(pair[1]);

@@ -20,6 +20,7 @@
 #include "supple/ik/policy.hpp"
 #include "supple/ik/problem.hpp"
 #include "supple/ik/restarts.hpp"
+#include "supple/ik/target.hpp"
 #include "supple/step.hpp"
 #include "supple/ik/postprocess.hpp"
 #include "supple/task.hpp"
