@@ -55,7 +55,9 @@ class PyServo {
                              .alpha1 = spec.secondary.alpha1,
                              .max_speed = spec.secondary.max_speed,
                              .step = steps_[0]},
-              .filter = {.max_gain = spec.filter.max_gain, .printed = spec.filter.printed},
+              .filter = {.max_gain = spec.filter.max_gain,
+                         .printed = spec.filter.printed,
+                         .directions = spec.filter.directions},
               .limit = limits_.data(),
               .bound = spec.limits.max_norm,
               .keep_direction = spec.limits.keep_direction,
@@ -64,8 +66,10 @@ class PyServo {
               .gain = spec.gain,
               .rate_gain = spec.rate_gain,
               .rest_gain = spec.rest_gain};
-    remembers_ = spec.mode == ControlMode::filtered || steps_[0].damping.rule == Rule::mayorga_rank;
-    record_ = 7 * n + 2 * m * n + 3 * m;
+    check_index("directions", 1, max_directions + 1, spec.filter.directions);
+    estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
+    remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
+    record_ = 7 * n + 2 * m * n + (2 + max_directions) * m;
     memory_.assign(2 * record_ + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
@@ -83,13 +87,14 @@ class PyServo {
                        .active_set = take(n),
                        .J_before = take(m * n),
                        .v = take(n),
-                       .u = take(m),
+                       .u = take(max_directions * m),
                        .sigma = -1,
                        .lambda2 = 0,
                        .damping_applied = 0,
                        .limited = 0,
                        .before = -1,
-                       .has_previous = false};
+                       .has_previous = false,
+                       .estimate = {}};
       record->before = take(n);
       record->from = take(n);
     }
@@ -163,6 +168,13 @@ class PyServo {
   nb::object jacobian() const { return jacobian_of(last_->state); }
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
+  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates; None if it does not, or before the first.
+  nb::object estimates() const {
+    const ServoState<double>& state = last_->state;
+    if (!estimates_ || !state.has_previous) return nb::none();
+    const Estimate<double>& found = state.estimate;
+    return nb::make_tuple(state.sigma, found.effective, found.across, found.alpha2, state.lambda2);
+  }
   bool held() const { return last_->state.limited != 0; }
   bool begun() const { return last_->state.has_previous; }
   double lambda2() const { return last_->state.damping_applied; }
@@ -171,8 +183,11 @@ class PyServo {
   // Everything that a later step, or a question about the last one, depends on.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
-    const double rest[scalars] = {state.sigma,   state.lambda2, state.damping_applied,
-                                  state.limited, state.before,  double(state.has_previous)};
+    const Estimate<double>& found = state.estimate;
+    const double rest[scalars] = {state.sigma,   state.lambda2,   state.damping_applied,
+                                  state.limited, state.before,    double(state.has_previous),
+                                  found.largest, found.effective, found.across,
+                                  found.alpha2};
     nb::object all = copy(state.q, {record_ + scalars});
     std::copy(rest, rest + scalars, data_of<double>(all) + record_);
     return all;
@@ -187,6 +202,7 @@ class PyServo {
     state.sigma = from[0], state.lambda2 = from[1], state.damping_applied = from[2],
     state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
+    state.estimate = {from[6], from[7], from[8], from[9]};
   }
 
   // The next step is the k-th of a motion with steps of these lengths [s].
@@ -212,7 +228,7 @@ class PyServo {
     ServoState<double> state;
     double *before, *from;  // (n,): speeds before the step, and where it began
   };
-  static constexpr int scalars = 6;
+  static constexpr int scalars = 10;
   static constexpr int pose_size = 16;
 
   void run(const Batch& at, const Command<double>& command, double* next) {
@@ -228,12 +244,13 @@ class PyServo {
       next_->from[j] = state.q[j];
     }
     state.sigma = last.sigma;
+    state.estimate = last.estimate;
     state.lambda2 = last.lambda2;
     state.before = last.before;
     state.has_previous = last.has_previous;
     if (remembers_) {
       std::copy(last.J_before, last.J_before + m * n, state.J_before);
-      std::copy(last.u, last.u + m, state.u);
+      std::copy(last.u, last.u + max_directions * m, state.u);
     }
     const ServoKernel& kernel = *isa().servo;
     if (!secondary_velocity_.is_none()) {
@@ -396,6 +413,7 @@ class PyServo {
   Record records_[2], *last_ = records_, *next_ = records_ + 1;
   double *target_, *velocity_, *acceleration_, *scratch_;
   int targets_, velocities_, record_;
+  bool estimates_;  // u
   bool remembers_;  // J_before or u
 };
 
@@ -445,6 +463,9 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _asked(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_e", &PyServo::seen,
                    nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro(
+          "_estimates", &PyServo::estimates,
+          nb::sig("def _estimates(self) -> tuple[float, float, float, float, float] | None"))
       .def_prop_ro("_held", &PyServo::held, nb::sig("def _held(self) -> bool"))
       .def("_raw", &PyServo::raw, "q"_a, "velocity"_a.none(), "target"_a.none(),
            "acceleration"_a.none(), "out"_a,
