@@ -2,7 +2,7 @@
 
 The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
 most 1/(2λ). `supple.DLS(rule)` is a step with a rule. Any callable with this signature is a rule.
-`RULES` lists all rules.
+`RULES` lists all rules. `damped_condition` is the condition number that a λ² leads to.
 """
 
 from supple.motion.damping import (
@@ -22,6 +22,7 @@ from supple.motion.damping import (
     SpeedBound,
     TrackingBound,
 )
+from supple.motion.linearization import damped_condition
 
 __all__ = [
     "RULES",
@@ -39,6 +40,7 @@ __all__ = [
     "Region",
     "SpeedBound",
     "TrackingBound",
+    "damped_condition",
 ]
 
 

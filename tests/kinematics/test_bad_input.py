@@ -157,7 +157,9 @@ def test_an_unknown_frame_is_answered_with_the_nearest() -> None:
 
 
 def test_an_unknown_frame_for_axes() -> None:
-    said = "axes= 'wrold'; did you mean 'world'.*Available: 'world', 'body', 'panda_link0'"
+    said = (
+        "axes= 'wrold'; did you mean 'world'.*Available: 'world', 'body', 'spatial', 'panda_link0'"
+    )
     with pytest.raises(supple.errors.UnknownNameError, match=said):
         PANDA.jacobian(Q, axes="wrold")
     with pytest.raises(supple.errors.UnknownNameError, match=said):
