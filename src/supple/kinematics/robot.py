@@ -18,7 +18,7 @@ from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, join_names, short_repr, unknown_name_error
 from supple.kinematics import dynamics
-from supple.kinematics.arrays import FloatArray, finite_array, names_of, number, pose
+from supple.kinematics.arrays import FloatArray, coordinates, finite_array, names_of, number, pose
 from supple.kinematics.chain import WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frozen import FullConfiguration
@@ -543,8 +543,17 @@ class Robot:
         References:
             Wampler 1986, after eq. (51): solutions of any higher-order derivative.
         """
-        faster = finite_array(qdd, (self.dof,), "qdd", batch=True)
-        return self._chain(frame, axes).bias_jerk(q, qd, faster, thread_count(threads))
+        at, faster = coordinates(q, self.dof, "q"), coordinates(qdd, self.dof, "qdd")
+        if not np.isfinite(faster).all():
+            raise InputError(f"qdd must be finite; given: {short_repr(qdd)}")
+        try:
+            faster = np.array(np.broadcast_to(faster, at.shape), at.dtype)
+        except ValueError:
+            raise InputError(
+                f"qdd must have the shape of q, {at.shape}, or broadcast to it; "
+                f"given: {faster.shape}"
+            ) from None
+        return self._chain(frame, axes).bias_jerk(at, qd, faster, thread_count(threads))
 
     def singular_values(
         self,
