@@ -124,11 +124,11 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     return;
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
-  const Vec3<L> r = at.frame.p - at.base.p;
+  // Spatial: the velocities of the points of the bodies at the base's origin.
+  const Vec3<L> p = at.spatial ? at.base.p : at.frame.p;
   const auto add = [&](const Frame<T>& moved, T sign) {
-    jacobian(chain, moved, joint_poses, at.frame.p, [&](int column, const Twist<L>& twist, bool) {
-      const Vec3<L> v = in_task_axes(at, at_reference(at, r, twist.v, twist.w));
-      const Vec3<L> w = in_task_axes(at, twist.w);
+    jacobian(chain, moved, joint_poses, p, [&](int column, const Twist<L>& twist, bool) {
+      const Vec3<L> v = in_task_axes(at, twist.v), w = in_task_axes(at, twist.w);
       const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
       each_row(task, [&](int i, int c, T weight) {
         J[i * n + column] = fma(component[c], L(sign * weight), J[i * n + column]);
