@@ -40,6 +40,20 @@ def test_columns_are_cross_products(name: str) -> None:
             np.testing.assert_allclose(J[:3, j], expected, atol=1e-12)
 
 
+def test_linear_rows_are_derivatives_and_rotational_ones_are_not() -> None:
+    """W, below (8): second derivatives commute, ∂J_j/∂q_k = ∂J_k/∂q_j, in the linear rows alone."""
+    robot, h = supple.load("puma560"), 1e-5
+    q = robot.random(seed=np.random.default_rng(5))
+    slopes = [
+        (robot.jacobian(q + h * unit) - robot.jacobian(q - h * unit)) / (2 * h)
+        for unit in np.eye(robot.dof)
+    ]
+    H = np.stack(slopes, axis=2)  # (row, joint, joint)
+    twist = np.abs(H - H.transpose(0, 2, 1)).max(axis=(1, 2))
+    assert (twist[:3] < 1e-8).all()
+    assert (twist[3:] > 0.1).all()
+
+
 @pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
 def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -> None:
     """W: rank is lost if and only if the wrist point's partial velocities with respect to the first

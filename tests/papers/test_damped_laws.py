@@ -1,7 +1,7 @@
 """Laws that the texts state about inverses, damping and singular values, transcribed in NumPy.
 
-Each is a sentence or an equation of a text for which no other test stands; `papers/coverage.toml`
-says which.
+Each is a sentence or an equation of a text for which no other test stands; `papers/items.toml` says
+which.
 """
 
 from __future__ import annotations
@@ -309,6 +309,12 @@ def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
         values = np.array([1 / phi(x) for x in np.linspace(0.01, 4, 100)])
         assert (np.diff(values, 2) <= 1e-9).all()
         assert (np.diff(values) > 0).all()
+    # with one small σ, from 0 to the damping that brings φ from 100 to 2, the chord is 4 % off
+    s, g = np.array([1.0, 0.003]), np.array([0.5, 0.3])
+    x = np.linspace(0, damping.Optimal(2.0)(Linearization(np.diag(s), g)), 100)
+    values = 1 / np.sqrt(((s * g) ** 2 / (s**2 + x[:, None]) ** 2).sum(axis=1))
+    chord = values[0] + (values[-1] - values[0]) * x / x[-1]
+    assert abs(values - chord).max() < 0.04 * values[-1]
 
 
 def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
@@ -355,6 +361,9 @@ def test_an_iteration_improves_the_estimate_by_its_factor(lambda2: float) -> Non
     gained = (after[-1] / after[:-1]) / (before[-1] / before[:-1])
     expected = (sigma[:-1] ** 2 + lambda2) / (sigma[-1] ** 2 + lambda2)
     np.testing.assert_allclose(gained, expected, rtol=1e-9)
+    start = SingularDirection.exact(Linearization(J, np.zeros(4)))  # as at the first interval
+    assert abs(start.u @ U[:, -1]) == pytest.approx(1)
+    assert start.sigma == pytest.approx(0.2)
 
 
 def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
@@ -372,6 +381,22 @@ def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
     short = V.T @ dq / (gamma / sigma)
     np.testing.assert_allclose(short[:-1], short[0], rtol=0.2)
     assert short[-1] < 0.5 * short[0]
+
+
+def test_the_filtered_matrix_is_well_conditioned() -> None:
+    """MK V: at a singularity with λ = 0, the α of (14) replaces the lost σ_m²."""
+    rng = np.random.default_rng(11)
+    sigma, max_gain = np.array([2.0, 1.0, 0.0]), 3.0
+    U = orthonormal(rng, 3, 3)
+    J, u, alpha2 = U * sigma @ orthonormal(rng, 5, 3).T, U[:, -1], 1 / (4 * max_gain**2)
+    condition = np.linalg.cond(J @ J.T + alpha2 * np.outer(u, u))
+    assert condition == pytest.approx(4 / alpha2)
+    assert np.linalg.cond(J @ J.T) > 1e15
+    x = U[:, :2] @ [0.3, 0.4]  # nothing along û: α does not affect the motion
+    z = np.linalg.solve(J @ J.T + alpha2 * np.outer(u, u), x)
+    dq = NumericalFilter(max_gain, printed=True)(Linearization(J, x))
+    np.testing.assert_allclose(dq, J.T @ z, atol=1e-9)
+    np.testing.assert_allclose(J @ dq, x, atol=1e-9)
 
 
 # ---- redundancy: W (33), DW (20) -----------------------------------------------------------------
