@@ -108,6 +108,26 @@ def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
     assert abs(lin.U[:, -1] @ arm) > 0.98 * np.linalg.norm(arm)
 
 
+def test_the_puma_is_table_one() -> None:
+    """MK, Table I: link length, offset and twist, as rows of the standard convention."""
+    lengths, offsets = [0, 0.432, -0.020, 0, 0, 0], [0, 0.149, 0, 0.433, 0, 0.056]
+    twists = np.radians([-90, 0, 90, -90, 90, 0])
+    robot = supple.load("puma560_mk")
+    for q in np.random.default_rng(6).uniform(-3, 3, (5, 6)):
+        T = np.eye(4)
+        for a, d, twist, angle in zip(lengths, offsets, twists, q, strict=True):
+            c, s, ca, sa = np.cos(angle), np.sin(angle), np.cos(twist), np.sin(twist)
+            T = T @ np.array(
+                [
+                    [c, -s * ca, s * sa, a * c],
+                    [s, c * ca, -c * sa, a * s],
+                    [0, sa, ca, d],
+                    [0, 0, 0, 1],
+                ]
+            )
+        np.testing.assert_allclose(robot.fk(q), T, atol=1e-14)
+
+
 def test_variable_damping_leaves_the_corners_alone() -> None:
     """MK VI: at A and D the error falls to zero, and the joint speed hardly changes."""
     robot = supple.load("planar2")
