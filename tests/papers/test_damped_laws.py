@@ -106,6 +106,18 @@ def test_across_the_threshold_one_component_is_at_stake() -> None:
     assert found[1][1] - found[0][1] == pytest.approx(abs(gamma), abs=1e-9)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_truncated_step_is_the_best_of_its_subspace(k: int) -> None:
+    """MK (13): the least residual of all θ̇ spanned by v_1 to v_k."""
+    rng = np.random.default_rng(12)
+    sigma = np.array([2.0, 1.0, 0.5, 0.2])
+    U, V, e = orthonormal(rng, 4, 4), orthonormal(rng, 6, 4), rng.normal(size=4)
+    J = U * sigma @ V.T
+    dq = TruncatedSVD(sigma[k] / sigma[0] * 1.1)(Linearization(J, e))
+    np.testing.assert_allclose(V[:, k:].T @ dq, 0, atol=1e-12)
+    np.testing.assert_allclose((J @ V[:, :k]).T @ (J @ dq - e), 0, atol=1e-12)
+
+
 def test_the_transpose_goes_downhill() -> None:
     """B, theorem 1: ⟨J Jᵀe, e⟩ = ‖Jᵀe‖² >= 0; a short step along Jᵀe reduces the error."""
     for shape in SHAPES:
