@@ -50,18 +50,25 @@ def targets(robot: sp.Robot) -> dict[str, Array]:
     start[:, 0] = np.minimum(other[:, 0], robot.upper[0] - np.pi)
     opposite[:, 0] = start[:, 0] + np.pi
     corner = np.where(rng.random((600, robot.dof)) < 0.5, robot.lower, robot.upper)
-    _, edge, beyond = boundary(robot, 200)
+    farthest, edge, beyond = boundary(robot, 200)
+
+    def around(q: Array, most: float) -> Array:
+        noise = np.random.default_rng(9).uniform(-most, most, q.shape)
+        return np.clip(q + noise, robot.lower, robot.upper)
+
     anywhere = robot.fk(q[:80])
     anywhere[:, :3, :3] = robot.fk(q[-80:])[:, :3, :3]
     return {
         "random": robot.fk(q),
         "near q0": np.clip(q[:400] + rng.uniform(-0.1, 0.1, other.shape), robot.lower, robot.upper),
+        "medium q0": around(q[:400], 0.6),
         "far q0": other,
         "half turn": robot.fk(opposite),
         "half turn q0": start,
         "corner": robot.fk(corner),
         "singular": robot.fk(singular(robot, 300)),
         "edge": edge,
+        "edge q0": around(farthest, 0.1),
         "beyond": beyond,
         "anywhere": anywhere,
     }
@@ -152,10 +159,14 @@ def of_arm(arm: str, at: dict[str, Array]) -> dict[str, Measures]:
     alone = [sp.solve(robot, target, q0=q0) for target, q0 in zip(few, near, strict=True)]
     used = clock.us(len(few))
     made["near q0"] = effort(alone, used) | distance(np.array([one.q for one in alone]), near)
-    found, measures = batch(robot, few, q0=at["far q0"])
-    made["far q0"] = measures | distance(found.q, at["far q0"])
-    found, measures = batch(robot, at["half turn"], q0=at["half turn q0"])
-    made["half turn"] = measures | distance(found.q, at["half turn q0"])
+    for name, T, q0 in (
+        ("q0 within 0.6 rad", few, at["medium q0"]),
+        ("far q0", few, at["far q0"]),
+        ("half turn", at["half turn"], at["half turn q0"]),
+        ("edge, q0 within 0.1 rad", at["edge"], at["edge q0"]),
+    ):
+        found, measures = batch(robot, T, q0=q0)
+        made[name] = measures | distance(found.q, q0)
     found, measures = batch(robot, at["beyond"])
     excess = 1e3 * float(found.position_error.mean() - BEYOND)
     made["beyond reach"] = measures | {"excess [mm]": excess}
@@ -259,6 +270,7 @@ def of_long_joints() -> dict[str, Measures]:
         q = robot.random(400, seed=4)
         q[:, :2] *= far
         made[name] = batch(robot, robot.fk(q))[1]
+        del made[name]["µs"]  # too short to be measured
     return made
 
 
