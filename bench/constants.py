@@ -53,7 +53,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "near_miss": (1e-5, 1e-3),
     "min_posture_gain": (1e-5, 1e-3),
     "posture_tolerance": (1e-5, 1e-3),
-    "_COARSE": (2e-6, 2e-4),
+    "_FLOAT_TOLERANCE": (2e-6, 2e-4),
     "clipping_weight": (0, 4096),
 }
 
