@@ -200,6 +200,8 @@ Argument known_arguments[] = {
     {"precision", [](PyObject* given, SolveArguments&) { return equals(given, "mixed"); }},
     {"solutions", is_none},
     {"max_step", is_none},
+    {"step", is_none},
+    {"max_iterations", is_none},
     {"progress", is_none},
     {"stream", is_none},
 };
