@@ -22,6 +22,7 @@ from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.status import StepStatus, statuses_of
 from supple.motion.status_array import StatusArray
+from supple.motion.steps.estimate import Estimates
 from supple.motion.task import TaskLike
 
 
@@ -111,6 +112,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
     damped, limited = np.empty((2, steps), dtype=bool)
+    estimates = []
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
     for k in range(steps):
@@ -125,7 +127,8 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         )
         qd[k + 1], side[k] = servo._qd, servo._side
         lambda2[k], asked[k], limited[k] = servo._lambda2, servo._asked, servo._held
-        damped[k] = servo._chosen > 0 and lambda2[k] > 0
+        damped[k] = servo._damps
+        estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
@@ -150,6 +153,9 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             limited=limited,
         ),
         rows=layout.rows,
+        estimates=None
+        if not estimates or estimates[0] is None
+        else Estimates(*np.array(estimates).T),
     )
 
 
