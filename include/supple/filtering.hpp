@@ -15,8 +15,14 @@
 
 namespace supple {
 
+// Tuned constants and what chose them: docs/constants.md.
+
 // Largest number of directions that a step remembers.
 inline constexpr int max_directions = 3;
+
+// Singular value, relative to that whose gain is the bound, below which a filter damps more than
+// the bound requires.
+inline constexpr double reserve_size = 0.25;
 
 template <class T>
 struct Filter {
@@ -227,7 +233,8 @@ SUPPLE_FN void filter_gains(const Filter<T>& how, int count, const L* along, con
     const L c = min(L(1), sqrt(part)), near = c * edge, twice = sigma[d] + sigma[d];
     const mask_t<L> outside = twice > near;
     const L t = select(outside, near / select(outside, twice, L(1)), L(1));
-    alpha2[d] = fma(c * (L(1) - c) * t, most[d], least_damping(sigma[d], edge, c));
+    const L reserve = t * depth(sigma[d] / edge, L(T(reserve_size)));
+    alpha2[d] = fma(c * (L(1) - c) * reserve, most[d], least_damping(sigma[d], edge, c));
   }
 }
 
