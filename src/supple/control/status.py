@@ -40,8 +40,10 @@ class StepStatus(Status):
     joint at a limit. The status does not say how far a task is from its target: errors do.
 
     Attributes:
-        FOLLOWING: Neither damping nor a limit acted.
-        DAMPED: The damping is above 0, or the bound on the norm of all speeds acted.
+        FOLLOWING: Neither damping nor a limit acted, and the step performs all of the task that
+            joint motion can.
+        DAMPED: The damping is above 0, the bound on the norm of all speeds acted, or the step
+            performs less of the task than it could.
         ACCELERATION_LIMIT: A joint is at its maximum acceleration.
         SPEED_LIMIT: A joint is at its maximum speed.
         POSITION_LIMIT: A joint is at the end of its range, or brakes to stop there.
