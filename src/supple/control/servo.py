@@ -30,8 +30,10 @@ from supple.motion.diagnostics import Report, explain_taken
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
+from supple.motion.redundancy.priority import Priority
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
+from supple.motion.wrapped import gives_up, row_weights
 
 
 class Servo(_core.Servo):
@@ -113,6 +115,11 @@ class Servo(_core.Servo):
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         self._order, self._rate_gain, self._rest_gain = order, rate, rest
+        if order == 2 and any(task.on(robot).alternate for task in self.tasks):
+            raise InputError(
+                "an alternate J is for resolved rate (order=1); given: order=2 and a task with "
+                "alternate=True"
+            )
         controller = make_controller(self.step, self._layout)
         self._own = controller.python_step
         self._bound = min(bounds.max_norm, controller.max_speed if order == 1 else math.inf)
@@ -194,7 +201,8 @@ class Servo(_core.Servo):
         if side.any():
             kinds = limits_acting(self.limits, self._from, self._before, side, self._dt)
             return StepStatus(int(kinds.max()))
-        return StepStatus.DAMPED if self._lambda2 > 0 or self._held else StepStatus.FOLLOWING
+        damped = self._lambda2 > 0 or self._held or self._gives_up(self._J, self._e, self._taken)
+        return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
 
     @property
     def linearization(self) -> Linearization:
@@ -210,13 +218,11 @@ class Servo(_core.Servo):
         """Return what the last step did and why: its speeds, its damping, the limits that acted."""
         if not self._begun:
             raise InputError("there is nothing to explain before the first step; given: no step")
-        qd, before = self._qd, self._before
-        speed = float(np.linalg.norm(qd))
-        second = (qd - before) / self._dt + self._rest_gain * before
+        speed = float(np.linalg.norm(self._qd))
         return explain_taken(
             self.linearization,
             self.step,
-            qd if self._order == 1 else second,
+            self._taken,
             speed=speed,
             chosen=self._chosen,
             lambda2=self._lambda2,
@@ -224,13 +230,30 @@ class Servo(_core.Servo):
                 self.limits,
                 self.robot.joint_names,
                 self._from,
-                before,
+                self._before,
                 self._side,
                 self._exceeded(),
                 self._dt,
             ),
             max_norm=self._bound if speed >= self._bound * NEARLY else None,
         )
+
+    @property
+    def _taken(self) -> Array:
+        """q̇ or q̈ (n,) of the last step, in the units of J and e."""
+        return self._steps_taken(self._before, self._qd, self._dt)
+
+    def _steps_taken(self, before: Array, qd: Array, dt: ArrayLike) -> Array:
+        """Return q̇, or q̈ relative to the decay of null-space motion, of some steps (..., n)."""
+        if self._order == 1:
+            return qd
+        return np.asarray((qd - before) / np.asarray(dt) + self._rest_gain * before)
+
+    def _gives_up(self, J: Array, e: Array, taken: Array) -> NDArray[np.bool_]:
+        """Return whether steps give up part of what is possible (...,)."""
+        levels = self._layout.counts if isinstance(self.step, Priority) else None
+        weights = row_weights(self.step, self._layout.counts)
+        return gives_up(J, e, taken, weights=weights, levels=levels)
 
     def _exceeded(self) -> Array:
         return self.limits.exceeded(self._before, self._qd, self._dt)
@@ -253,14 +276,14 @@ class Servo(_core.Servo):
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: value for name, value in self.__dict__.items() if name not in self._made}
-        before = None if self._own is None else self._own.before
-        return {"memory": self._memory, "before": before, "own": own}
+        state = None if self._own is None else self._own.state
+        return {"memory": self._memory, "state": state, "own": own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state["own"])
         self._recall(np.ascontiguousarray(state["memory"]))
         if self._own is not None:
-            self._own.before = state["before"]
+            self._own.state = state["state"]
 
     def __copy__(self) -> Servo:
         # A step may have a memory, which belongs to one Servo; a Robot is immutable.

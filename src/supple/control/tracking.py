@@ -107,6 +107,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
+    jacobians, seen = np.empty((steps, len(layout.rows), n)), np.empty_like(asked)
     held = np.empty(steps, dtype=bool)
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
@@ -122,8 +123,11 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         )
         qd[k + 1], side[k] = servo._qd, servo._side
         lambda2[k], asked[k], held[k] = servo._lambda2, servo._asked, servo._held
+        jacobians[k], seen[k] = servo._J, servo._e
     weights = layout.weights
     J = layout.jacobian(q[:-1])
+    paces = lengths if uneven else np.full(steps, servo.dt)
+    taken = servo._steps_taken(qd[:-1], qd[1:], paces[:, None])
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
     return Trajectory(
         t=t,
@@ -140,8 +144,8 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             q[:-1],
             qd,
             side,
-            (lambda2 > 0) | held,
-            lengths if uneven else np.full(steps, servo.dt),
+            (lambda2 > 0) | held | servo._gives_up(jacobians, seen, taken),
+            paces,
         ),
         rows=layout.rows,
     )

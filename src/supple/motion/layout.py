@@ -19,7 +19,7 @@ from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
-from supple.motion.linearization import Linearization
+from supple.motion.linearization import Linearization, joined_effectors
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
 from supple.motion.task_rows import BODY, WORLD, TaskRows
 
@@ -36,6 +36,7 @@ class CompiledTasks:
         rows: Names of the rows.
         weights: Weights of the rows.
         counts: Number of rows of each task.
+        effectors: The end effector of each row of each task, numbered from 0 in every task.
         kernel: The compiled tasks, with a chain of the frames they refer to.
     """
 
@@ -44,7 +45,13 @@ class CompiledTasks:
     rows: tuple[str, ...]
     weights: NDArray[np.float64]
     counts: tuple[int, ...]
+    effectors: tuple[tuple[int, ...], ...]
     kernel: _core.Tasks
+
+    @property
+    def all_effectors(self) -> tuple[int, ...]:
+        """The end effector of each row of the stacked tasks."""
+        return joined_effectors(self.effectors)
 
     def targets(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
         """Convert one target per task to the kernel's numbers (..., k), batch axes broadcast.
@@ -77,6 +84,8 @@ class CompiledTasks:
 
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
         """Return the weighted J (..., m, n) at configurations (..., n)."""
+        if any(task.on(self.robot).alternate for task in self.tasks):
+            return self._rows(q, self.reached(q))[0]  # there an alternate J is the ordinary one
         return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]
 
     def error(self, q: NDArray[np.float64], targets: NDArray[np.float64]) -> FloatArray:
@@ -148,6 +157,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
             axes=index(rows.axes or WORLD) if axes is None else axes,
             rows=rows.picked,
             weights=rows.weights,
+            alternate=rows.alternate,
         )
         specs.append(spec)
     return CompiledTasks(
@@ -156,6 +166,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         rows=tuple(name for rows in laid for name in rows.names),
         weights=np.array([w for rows in laid for w in rows.weights]),
         counts=tuple(len(rows.picked) for rows in laid),
+        effectors=tuple(rows.effectors for rows in laid),
         kernel=_core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs),
     )
 
@@ -208,7 +219,7 @@ def linearize(
             "q and targets must be finite, and small enough that the result is; given: "
             f"q{where} = {short_repr(at.reshape(-1, robot.dof)[bad].tolist())}"
         )
-    return Linearization(J, e, rows=layout.rows, q=at)
+    return Linearization(J, e, rows=layout.rows, q=at, effectors=layout.all_effectors)
 
 
 def selected_tasks(

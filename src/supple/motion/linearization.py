@@ -43,6 +43,9 @@ class Linearization(ReadOnlyArrays):
             and for a batch.
         rows: Names of the rows, for example "x of hand"; empty if unnamed.
         q: The configuration (..., n) [rad or m]; None if unknown.
+        effectors: The end effector that each row belongs to (m,), numbered from 0; empty if
+            unknown. The rows of position and those of orientation count as end effectors of their
+            own.
     """
 
     J: Array
@@ -50,6 +53,7 @@ class Linearization(ReadOnlyArrays):
     before: Linearization | None
     rows: tuple[str, ...]
     q: Array | None
+    effectors: tuple[int, ...]
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Linearization(ReadOnlyArrays):
         before: Linearization | None = None,
         rows: str | Sequence[str] = (),
         q: ArrayLike | None = None,
+        effectors: Sequence[int] = (),
     ) -> None:
         J, e = _numbers(J, "J"), _numbers(e, "e")
         if J.ndim < 2 or 0 in J.shape[-2:] or e.shape != J.shape[:-1]:
@@ -81,7 +86,14 @@ class Linearization(ReadOnlyArrays):
         else:
             J, e = _finite_copy(J, "J"), _finite_copy(e, "e")
             q = None if q is None else _finite_copy(q, "q")
-        values = {"J": J, "e": e, "before": _previous(before, J), "rows": names, "q": q}
+        values = {
+            "J": J,
+            "e": e,
+            "before": _previous(before, J),
+            "rows": names,
+            "q": q,
+            "effectors": _effectors(effectors, J.shape[-2]),
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -105,7 +117,11 @@ class Linearization(ReadOnlyArrays):
         rows = np.arange(math.prod(lead)).reshape(lead)[index]
         q = None if self.q is None else self.q.reshape(-1, n)[rows]
         return Linearization(
-            self.J.reshape(-1, m, n)[rows], self.e.reshape(-1, m)[rows], rows=self.rows, q=q
+            self.J.reshape(-1, m, n)[rows],
+            self.e.reshape(-1, m)[rows],
+            rows=self.rows,
+            q=q,
+            effectors=self.effectors,
         )
 
     @cached_property
@@ -212,6 +228,27 @@ def _previous(before: object, J: Array) -> Linearization | None:
     return before
 
 
+def _effectors(given: object, rows: int) -> tuple[int, ...]:
+    """Return the end effector of each row, checked."""
+    each = tuple(given) if isinstance(given, Sequence) else (None,)
+    if not each:
+        return ()
+    if any(type(one) is not int or not 0 <= one < rows for one in each) or len(each) != rows:
+        raise InputError(
+            f"effectors must be {rows} numbers from 0 to {rows - 1}; given: {short_repr(given)}"
+        )
+    return each
+
+
+def joined_effectors(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the end effectors of the stacked rows of several tasks."""
+    joined: list[int] = []
+    for part in parts:
+        first = max(joined, default=-1) + 1
+        joined += [first + one for one in part]
+    return tuple(joined)
+
+
 def _frozen_view(array: NDArray[Any], dtype: Any) -> Array:
     """Return a read-only, contiguous view of an array, or a copy where that needs one."""
     with np.errstate(over="ignore"):  # the kernel names the entries that become infinite
@@ -238,4 +275,7 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         before=stacked(before) if len(before) == len(parts) else None,
         rows=tuple(row for part in parts for row in part.rows) if named else (),
         q=next((part.q for part in parts if part.q is not None), None),
+        effectors=joined_effectors([part.effectors for part in parts])
+        if all(part.effectors for part in parts)
+        else (),
     )

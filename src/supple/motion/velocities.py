@@ -23,7 +23,7 @@ from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.layout import CompiledTasks, compile_selected, selected_tasks
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.redundancy.priority import Augmented
-from supple.motion.steps.batch import check_sizes
+from supple.motion.steps.batch import check_sizes, with_effectors
 from supple.motion.steps.step import Step, guaranteed_norm, kernel_of
 from supple.motion.task import PostureTask, Task, TaskLike
 
@@ -156,8 +156,13 @@ def velocity_ik(
     layout, single = compile_selected(robot, None, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("velocities takes tasks of frames; given: a PostureTask")
+    if any(task.on(robot).alternate for task in layout.tasks):
+        raise InputError(
+            "velocities takes twists, and an alternate J needs targets: call the step with "
+            "`linearize(robot, tasks, q, targets)`; given: a task with alternate=True"
+        )
     plain = step.as_weighted(layout.counts) if isinstance(step, Augmented) else step
-    kernel = kernel_of(plain)
+    kernel = with_effectors(kernel_of(plain), layout.all_effectors, len(layout.rows))
     check_sizes(kernel, len(layout.rows), robot.dof)
     if limits is None:
         if dt is not None:

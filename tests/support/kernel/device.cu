@@ -146,7 +146,8 @@ __global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T
   const T* const own = J + rows * columns * i;
   if (sigma[i] < T(0)) singular_direction(rows, columns, own, u + rows * i, sigma[i], scratch);
   for (int k = 0; k < rows; ++k) near[k] = e[rows * i + k];
-  clamp_error(rows, 3, T(1), near);
+  const int effector[rows] = {};
+  clamp_error(rows, effector, T(1), near, scratch);
   filtered_step(how, rows, columns, own, near, u + rows * i, sigma[i], dq + columns * i, scratch);
 }
 
