@@ -69,7 +69,7 @@ class Outcome:
 
     quantities: Mapping[str, float]
     claims: tuple[Claim, ...]
-    draw: Callable[[Figure], None]
+    draw: Callable[[Figure], object]
 
     def __post_init__(self) -> None:
         numbers = {name: float(value) for name, value in self.quantities.items()}

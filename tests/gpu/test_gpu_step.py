@@ -205,7 +205,7 @@ def test_rows_that_are_no_numbers_get_zeros(cupy: ModuleType) -> None:
 def test_arrays_that_do_not_fit_are_refused(cupy: ModuleType) -> None:
     arm = robot("panda")
     q, twist = (cupy.asarray(x) for x in some("panda", 20))
-    with pytest.raises(InputError, match=r"twist must be .* float64 on cuda:0, as q is"):
+    with pytest.raises(InputError, match=r"velocity must be .* float64 on cuda:0, as q is"):
         velocities(arm, q, twist.astype(cupy.float32))
     with pytest.raises(InputError, match="float32 or float64 and C-contiguous"):
         velocities(arm, q.astype(cupy.float16), twist)

@@ -167,6 +167,7 @@ class PyServo {
   nb::object jacobian() const { return jacobian_of(last_->state); }
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
+  nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
   bool held() const { return last_->state.limited != 0; }
   bool begun() const { return last_->state.has_previous; }
   double lambda2() const { return last_->state.damping_applied; }
@@ -461,6 +462,8 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _asked(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_e", &PyServo::seen,
                    nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_step", &PyServo::before_limits,
+                   nb::sig("def _step(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_held", &PyServo::held, nb::sig("def _held(self) -> bool"))
       .def("_raw", &PyServo::raw, "q"_a, "velocity"_a.none(), "target"_a.none(),
            "acceleration"_a.none(), "out"_a,

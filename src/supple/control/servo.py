@@ -21,19 +21,21 @@ from supple.control.arguments import (
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller
-from supple.control.status import EXCEEDS, NEARLY, StepStatus, held_joints, limits_acting
-from supple.errors import InputError, short_repr
+from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.robot import FrameNames
-from supple.motion.diagnostics import Report, explain_taken
+from supple.motion.diagnostics import Report, explain_taken, unlimited_step
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.redundancy.priority import Priority
+from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
 from supple.motion.wrapped import gives_up, row_weights
+
+_SAME = 1e-6  # relative difference below which two joint velocities are parallel
 
 
 class Servo(_core.Servo):
@@ -71,6 +73,7 @@ class Servo(_core.Servo):
     step: AnyStep
     limits: Limits
 
+    @known_arguments(**HINTS)
     def __init__(
         self,
         robot: Robot,
@@ -194,15 +197,25 @@ class Servo(_core.Servo):
 
     @property
     def status(self) -> StepStatus:
-        """StepStatus of the last step."""
-        if self._brakes and self._begun and (self._exceeded() > EXCEEDS).any():
-            return StepStatus.ACCELERATION_EXCEEDED
-        side = self._side
-        if side.any():
-            kinds = limits_acting(self.limits, self._from, self._before, side, self._dt)
-            return StepStatus(int(kinds.max()))
-        damped = self._lambda2 > 0 or self._held or self._gives_up(self._J, self._e, self._taken)
-        return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
+        """Everything that acted on the last step, as flags."""
+        if self._chosen > 0:
+            damped = self._lambda2 > 0
+        else:
+            damped = self._begun and bool(self._gives_up(self._J, self._e, self._step))
+        if not (self._held or (self._brakes and self._begun)):
+            return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
+        (status,) = statuses_of(
+            self.limits,
+            self._bound,
+            self._dt,
+            q=self._from[None],
+            before=self._before[None],
+            qd=self._qd[None],
+            active=self._side[None],
+            damped=np.array([damped]),
+            limited=np.array([self._held]),
+        )
+        return StepStatus(int(status))
 
     @property
     def linearization(self) -> Linearization:
@@ -218,11 +231,14 @@ class Servo(_core.Servo):
         """Return what the last step did and why: its speeds, its damping, the limits that acted."""
         if not self._begun:
             raise InputError("there is nothing to explain before the first step; given: no step")
-        speed = float(np.linalg.norm(self._qd))
+        qd, before = self._qd, self._before
+        speed = float(np.linalg.norm(qd))
+        second = (qd - before) / self._dt + self._rest_gain * before
+        linearization = self.linearization
         return explain_taken(
-            self.linearization,
+            linearization,
             self.step,
-            self._taken,
+            qd if self._order == 1 else second,
             speed=speed,
             chosen=self._chosen,
             lambda2=self._lambda2,
@@ -236,24 +252,29 @@ class Servo(_core.Servo):
                 self._dt,
             ),
             max_norm=self._bound if speed >= self._bound * NEARLY else None,
+            mode=self.limits.mode if self._held else None,
+            factor=self._factor(linearization),
         )
 
-    @property
-    def _taken(self) -> Array:
-        """q̇ or q̈ (n,) of the last step, in the units of J and e."""
-        return self._steps_taken(self._before, self._qd, self._dt)
-
-    def _steps_taken(self, before: Array, qd: Array, dt: ArrayLike) -> Array:
-        """Return q̇, or q̈ relative to the decay of null-space motion, of some steps (..., n)."""
-        if self._order == 1:
-            return qd
-        return np.asarray((qd - before) / np.asarray(dt) + self._rest_gain * before)
-
-    def _gives_up(self, J: Array, e: Array, taken: Array) -> NDArray[np.bool_]:
-        """Return whether steps give up part of what is possible (...,)."""
+    def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
+        """Return whether steps before limits give up part of what is possible (...,)."""
         levels = self._layout.counts if isinstance(self.step, Priority) else None
         weights = row_weights(self.step, self._layout.counts)
-        return gives_up(J, e, taken, weights=weights, levels=levels)
+        return gives_up(J, e, dq, weights=weights, levels=levels)
+
+    def _factor(self, linearization: Linearization) -> float | None:
+        """Return the factor by which mode "scale" slowed all joints, if it did and it is known."""
+        if self.limits.mode != "scale" or not self._held:
+            return None
+        step = unlimited_step(self.step, linearization, self._chosen)
+        if step is None:
+            return None
+        if self._order == 2:
+            step = self._before + self._dt * (step - self._rest_gain * self._before)
+        qd, size = self._qd, float(step @ step)
+        factor = float(step @ qd) / size if size > 0 else 0.0
+        kept = np.abs(qd - factor * step).max() <= _SAME * math.sqrt(size)
+        return factor if kept else None
 
     def _exceeded(self) -> Array:
         return self.limits.exceeded(self._before, self._qd, self._dt)

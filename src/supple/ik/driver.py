@@ -22,7 +22,7 @@ from supple.motion.linearization import Array
 
 _COMPARED = 8  # solutions of a target that a preference chooses from
 _CHUNK = 4096  # targets whose solutions are compared at a time
-_MERGED = (65_536, 1024)  # targets whose subproblems are merged at a time; with a timeout
+_MERGED = (65_536, 1024)  # targets merged at a time: without and with a timeout
 
 
 @dataclass(frozen=True)

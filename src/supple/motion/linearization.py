@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, join_names, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, names_of, real_numbers
 from supple.motion.direction_text import direction_text
 
@@ -20,11 +20,12 @@ Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-# A singular value counts as zero unless it is above this times the largest, and a normal number.
+# Relative to the largest singular value: smaller ones, and denormal numbers, count as zero.
 RANK_FLOOR = 16 * EPSILON
+_MAX_LISTED = 6  # rows in a repr
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Linearization(ReadOnlyArrays):
     """A task linearized at one configuration or at a batch:  e ≈ J q̇ dt,  or  ẋ = J q̇.
 
@@ -43,6 +44,8 @@ class Linearization(ReadOnlyArrays):
             and for a batch.
         rows: Names of the rows, for example "x of hand"; empty if unnamed.
         q: The configuration (..., n) [rad or m]; None if unknown.
+        qd: The joint velocities there (..., n) [rad/s or m/s]; None if unknown.
+        bias_acceleration: J̇q̇ (..., m), the acceleration of the rows at constant q̇; None if unknown.
         effectors: The end effector that each row belongs to (m,), numbered from 0; empty if
             unknown. The rows of position and those of orientation count as end effectors of their
             own.
@@ -53,6 +56,8 @@ class Linearization(ReadOnlyArrays):
     before: Linearization | None
     rows: tuple[str, ...]
     q: Array | None
+    qd: Array | None
+    bias_acceleration: Array | None
     effectors: tuple[int, ...]
 
     def __init__(
@@ -62,6 +67,8 @@ class Linearization(ReadOnlyArrays):
         before: Linearization | None = None,
         rows: str | Sequence[str] = (),
         q: ArrayLike | None = None,
+        qd: ArrayLike | None = None,
+        bias_acceleration: ArrayLike | None = None,
         effectors: Sequence[int] = (),
     ) -> None:
         J, e = _numbers(J, "J"), _numbers(e, "e")
@@ -70,11 +77,17 @@ class Linearization(ReadOnlyArrays):
                 "J must be (..., m, n) and e (..., m) with m, n >= 1; "
                 f"given: {J.shape} and {e.shape}"
             )
-        if q is not None:
-            q = _numbers(q, "q")
-            expected = (*J.shape[:-2], J.shape[-1])
-            if q.shape != expected:
-                raise InputError(f"q must be {expected} for this J; given: {q.shape}")
+        joints, each = (*J.shape[:-2], J.shape[-1]), {}
+        given = {
+            "q": (q, joints),
+            "qd": (qd, joints),
+            "bias_acceleration": (bias_acceleration, e.shape),
+        }
+        for name, (array, expected) in given.items():
+            if array is not None:
+                each[name] = array = _numbers(array, name)
+                if array.shape != expected:
+                    raise InputError(f"{name} must be {expected} for this J; given: {array.shape}")
         names = rows if type(rows) is tuple else names_of(rows, "rows")
         if names and len(names) != J.shape[-2]:
             raise InputError(f"rows must name {J.shape[-2]} rows; given: {short_repr(names)}")
@@ -82,20 +95,39 @@ class Linearization(ReadOnlyArrays):
             single = J.dtype == np.float32 and e.dtype == np.float32
             kind = np.dtype(np.float32 if single else np.float64)
             J, e = _frozen_view(J, kind), _frozen_view(e, kind)
-            q = None if q is None else _frozen_view(q, q.dtype)
+            at = {name: _frozen_view(array, array.dtype) for name, array in each.items()}
         else:
             J, e = _finite_copy(J, "J"), _finite_copy(e, "e")
-            q = None if q is None else _finite_copy(q, "q")
-        values = {
-            "J": J,
-            "e": e,
-            "before": _previous(before, J),
-            "rows": names,
-            "q": q,
-            "effectors": _effectors(effectors, J.shape[-2]),
-        }
-        for name, value in values.items():
+            at = {name: _finite_copy(array, name) for name, array in each.items()}
+        values = {"J": J, "e": e, "before": _previous(before, J), "rows": names}
+        values["effectors"] = _effectors(effectors, J.shape[-2])
+        for name, value in {**dict.fromkeys(given), **values, **at}.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        (m, n), lead = self.J.shape[-2:], self.batch_shape
+        sizes = f"{m} rows, {n} joints"
+        if lead:
+            names = f": {join_names(self.rows)}" if self.rows else ""
+            return f"<Linearization of a batch {lead}, {self.J.dtype}: {sizes}{names}>"
+        rows = self.rows or tuple(f"row {i}" for i in range(m))
+        entries = [f"{name} {value:.4g}" for name, value in zip(rows, self.e, strict=True)]
+        more = [f"and {m - _MAX_LISTED} more"] * (m > _MAX_LISTED)
+        return (
+            f"<Linearization: {sizes}, singular values {self.sigma_max:.3g} to "
+            f"{self.sigma_min:.3g}; e: {', '.join(entries[:_MAX_LISTED] + more)}>"
+        )
+
+    @property
+    def velocity(self) -> Array:
+        """The velocity of the rows, J q̇ (..., m).
+
+        Raises:
+            InputError: The linearization has no q̇.
+        """
+        if self.qd is None:
+            raise InputError("velocity needs q̇: linearize(..., qd=...); given: none")
+        return _read_only(np.einsum("...ij,...j->...i", self.J, self.qd))
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -115,13 +147,17 @@ class Linearization(ReadOnlyArrays):
         """Return a part of a batch, by an index into its batch axes."""
         lead, (m, n) = self.batch_shape, self.J.shape[-2:]
         rows = np.arange(math.prod(lead)).reshape(lead)[index]
-        q = None if self.q is None else self.q.reshape(-1, n)[rows]
+        parts = {
+            name: None if array is None else array.reshape(-1, array.shape[-1])[rows]
+            for name in ("q", "qd", "bias_acceleration")
+            for array in (getattr(self, name),)
+        }
         return Linearization(
             self.J.reshape(-1, m, n)[rows],
             self.e.reshape(-1, m)[rows],
             rows=self.rows,
-            q=q,
             effectors=self.effectors,
+            **parts,
         )
 
     @cached_property
@@ -269,12 +305,16 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         raise InputError(f"every J must have the same columns; given: {sorted(columns)}")
     before = [part.before for part in parts if part.before is not None]
     named = all(part.rows for part in parts)
+    bias = (part.bias_acceleration for part in parts)
+    biases = [one for one in bias if one is not None]
     return Linearization(
         J=np.concatenate([part.J for part in parts]),
         e=np.concatenate([part.e for part in parts]),
         before=stacked(before) if len(before) == len(parts) else None,
         rows=tuple(row for part in parts for row in part.rows) if named else (),
         q=next((part.q for part in parts if part.q is not None), None),
+        qd=next((part.qd for part in parts if part.qd is not None), None),
+        bias_acceleration=np.concatenate(biases) if len(biases) == len(parts) else None,
         effectors=joined_effectors([part.effectors for part in parts])
         if all(part.effectors for part in parts)
         else (),

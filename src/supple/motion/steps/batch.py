@@ -64,7 +64,7 @@ def with_effectors(kernel: _core.StepSpec, effectors: tuple[int, ...], rows: int
     """
     selective = kernel.method in (_core.Method.SELECTIVE, _core.Method.SELECTIVE_SOFT)
     groups = [clamp.group for clamp in kernel.error_clamps] + [kernel.group] * selective
-    if 0 not in groups:
+    if 0 not in groups or kernel.effectors:
         return kernel
     return kernel.replace(effectors=effectors or threes(rows))
 
