@@ -101,8 +101,12 @@ def statuses(step: Any, q: Array, velocity: Any, tasks: Any = None) -> set[StepS
 
 def batch_status(step: Any, q: Array, velocity: Array) -> StepStatus:
     """Return the status that `velocities` tells."""
-    found = step.velocities(robot("panda"), q, velocity, explain=True)
-    return StepStatus(int(found.status))
+    each = [
+        step.velocities(robot("panda"), q.astype(kind), velocity.astype(kind), explain=True)
+        for kind in (np.float64, np.float32)
+    ]
+    assert each[0].status == each[1].status
+    return StepStatus(int(each[0].status))
 
 
 @pytest.mark.parametrize("step", GIVE_UP, ids=lambda step: type(step).__name__)

@@ -218,7 +218,7 @@ class VelocityIk:
         """Return whether steps before limits give up part of what is possible (K,)."""
         scale = np.diag(self.step.task_scale) if self.step.task_scale else None
         wide = (one.astype(np.float64) for one in (J, e, free))
-        return gives_up(*wide, weights=scale)
+        return gives_up(*wide, weights=scale, epsilon=float(np.finfo(J.dtype).eps))
 
 
 def raise_not_finite(

@@ -17,7 +17,7 @@ from supple.motion.steps.step import damping_of
 from supple.motion.steps.weighted import WeightedDLS
 
 GIVEN_UP = 1e-6  # fraction of the task below which a loss counts as rounding
-ROUNDING = 1e4 * EPSILON  # of J q̇, relative to the size of J and q̇
+ROUNDING = 1e4  # times the machine epsilon: of J q̇, relative to the size of J and q̇
 
 
 def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
@@ -94,6 +94,7 @@ def gives_up(
     *,
     weights: Array | None = None,
     levels: Sequence[int] | None = None,
+    epsilon: float = EPSILON,
 ) -> NDArray[np.bool_]:
     """Return whether steps perform less of their task than they could (...,).
 
@@ -107,7 +108,9 @@ def gives_up(
         weights: A matrix (m, m) by which the step multiplies all rows; None for none.
         levels: Number of rows of each task in order of priority: a task may use the null space of
             those before it; None if all rows are one task.
+        epsilon: Machine epsilon of the type in which the steps were computed.
     """
+    rounding = ROUNDING * epsilon
     if weights is not None:
         J, e = weights @ J, e @ weights.T
     left = e - np.einsum("...mn,...n->...m", J, dq)
@@ -116,13 +119,16 @@ def gives_up(
     ends = np.cumsum(sizes)
     for begin, end in zip(ends - sizes, ends, strict=True):
         rows = slice(int(begin), int(end))
-        free = J[..., rows, :] if begin == 0 else _projected(J[..., rows, :], J[..., :begin, :])
+        free = J[..., rows, :]
+        if begin > 0:
+            free = _projected(free, J[..., :begin, :])
         reach = np.linalg.norm(J[..., rows, :], axis=(-2, -1))
         U, sigma, _ = np.linalg.svd(free, full_matrices=False)
-        some = sigma > np.maximum(RANK_FLOOR * max(J.shape[-2:]) * reach, TINY)[..., None]
+        floor = 16 * epsilon * max(J.shape[-2:]) * reach
+        some = sigma > np.maximum(floor, TINY)[..., None]
         missed = np.where(some, np.einsum("...mk,...m->...k", U, left[..., rows]), 0.0)
-        rounding = ROUNDING * reach * np.linalg.norm(dq, axis=-1)
-        allowed = GIVEN_UP * np.linalg.norm(e[..., rows], axis=-1) + rounding
+        allowed = max(GIVEN_UP, rounding) * np.linalg.norm(e[..., rows], axis=-1)
+        allowed += rounding * reach * np.linalg.norm(dq, axis=-1)
         lost |= np.linalg.norm(missed, axis=-1) > allowed
     return lost
 
