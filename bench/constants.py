@@ -31,7 +31,7 @@ import supple
 ROOT = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| `(\w+)` \| `([\w./]+)` \| `([^`]+)` \|", re.MULTILINE)
 ARMS = ("panda", "ur5e", "iiwa14")
-DEFAULT = ("_DAMPING", "_TABLE", "_TURN", "_STIFFNESS")
+DEFAULT = ("_DAMPING", "_TABLE", "_TURN", "_NEWTON_GAIN")
 FACTORS = {"half": 0.5, "same": 1.0, "double": 2.0}
 
 

@@ -420,11 +420,12 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
   holds = holds & (pivot > L(fast_path_pivot<T>));
   cholesky_solve(m, A, z);
   transpose_times(m, n, J, z, dq);
-  if (any(holds & (pivot < L(refined_pivot<T>)))) {
+  const mask_t<L> inaccurate = holds & (pivot < L(refined_pivot<T>));
+  if (any(inaccurate)) {
     // One step of iterative refinement, with the residual by J itself.
     for (int i = 0; i < m; ++i) rest[i] = e[i] - fma(*lambda2, z[i], dot(n, J + i * n, dq));
     cholesky_solve(m, A, rest);
-    for (int i = 0; i < m; ++i) z[i] = z[i] + rest[i];
+    for (int i = 0; i < m; ++i) z[i] = select(inaccurate, z[i] + rest[i], z[i]);
     transpose_times(m, n, J, z, dq);
   }
   return holds;
@@ -475,6 +476,9 @@ SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L*
   const L bound(how.damping.p[0]);
   if (is_damped(how) && how.damping.rule == Rule::optimal) {
     return optimal_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
+  }
+  if (is_damped(how) && how.damping.rule == Rule::residual_optimal) {
+    return residual_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
   }
   if (how.direction) return L(0) != L(0);
   return cholesky_step_any_size(how, m, n, J, e, dq, lambda2, scratch);

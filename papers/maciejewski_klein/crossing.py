@@ -14,7 +14,7 @@ from supple.papers.maciejewski_klein.methods import GAIN
 from supple.papers.style import Array
 
 from supple import Limits, Linearization, OrientationTask, PositionTask, Servo, damping
-from supple.steps import NumericalFilter, SingularDirection, StatefulStep
+from supple.steps import NumericalFilter, SingularDirection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ def motion() -> Array:
     back about the axis of joint 5. The filter follows it.
     """
     tasks = (PositionTask(), OrientationTask())
-    step = StatefulStep(NumericalFilter(MAX_GAIN))
+    step = NumericalFilter(MAX_GAIN, printed=True)
     servo = Servo(PUMA, tasks, dt=1.0, gain=GAIN, step=step, limits=Limits.none(PUMA))
     position, turned = C.poses[:, :3, 3], C.poses[0, :3, :3]
     q, still = C.start, np.zeros(3)
@@ -89,7 +89,7 @@ def estimated(J: Array, u: Array, damped: bool) -> Estimate:
     deviations=(
         "Plain names are the paper's estimate, whose matrix is damped by λ of the estimate before; "
         "`undamped.` is that of supple's filter, one undamped iteration on the present J.",
-        "The motion itself is that of the filter with the component-aware gain.",
+        "The motion itself is that of the filter as printed.",
     ),
 )
 def trajectory_c_modified(progress: Progress) -> Outcome:

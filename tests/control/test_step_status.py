@@ -34,6 +34,7 @@ from supple.steps import (
     AdaptiveErrorClamp,
     AngleClamp,
     ErrorClamp,
+    EstimatedDLS,
     NumericalFilter,
     Pseudoinverse,
     StatefulStep,
@@ -257,9 +258,10 @@ def test_a_step_with_memory_reports_the_damping_of_its_last_call() -> None:
         lambda step: Priority([step]),
     ],
 )
-def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any) -> None:
+@pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
+def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> None:
     """Each Servo has its own memory; with limits that never act it moves as the step alone."""
-    arm, inner = robot("panda"), NumericalFilter(2.0)
+    arm = robot("panda")
     servos = [Servo(arm, dt=DT, step=wrap(inner), limits=Limits.none(arm)) for _ in range(2)]
     twin = StatefulStep(inner)
     q = somewhere("panda", 3)
@@ -269,6 +271,23 @@ def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any) -> None:
         np.testing.assert_allclose(servos[0](q, TWIST), expected, rtol=0, atol=1e-9)
         servos[1](somewhere("panda", k), -TWIST)  # another robot, which must not matter
         q = expected
+
+
+@pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
+def test_a_kept_memory_makes_no_difference_inside_limits(inner: Any) -> None:
+    """In the kernel and in Python: the same motion, and the same damping."""
+    arm = robot("panda")
+    limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
+    kernel, python = (
+        Servo(arm, dt=DT, step=step, limits=limits) for step in (inner, StatefulStep(inner))
+    )
+    q, held = somewhere("panda", 3), 0
+    for _ in range(8):
+        after = kernel(q, TWIST)
+        np.testing.assert_allclose(python(q, TWIST), after, rtol=0, atol=1e-9)
+        assert python.lambda2 == pytest.approx(kernel.lambda2, rel=1e-6, abs=1e-12)
+        held, q = held + int(kernel.active.any()), after
+    assert held
 
 
 def test_a_memory_inside_is_copied_and_forgotten() -> None:

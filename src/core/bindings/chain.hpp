@@ -150,10 +150,9 @@ class PyChain {
     return Batch(call("matched", q.object(), speed.object()), n, "qd");
   }
 
-  [[noreturn]] static void refuse(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
-    call("refuse_nonfinite", q.object(),
-         speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
-    throw nb::value_error("a number out of bounds");
+  [[noreturn]] static void raise_nonfinite(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
+    raise_input_error("raise_nonfinite", q.object(),
+                      speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
   }
 
  private:
@@ -171,7 +170,7 @@ class PyChain {
     result(wanted.sigma, out.sigma, {sigmas}, {sigmas});
     result(wanted.manipulability, out.manipulability, {}, {});
     if (wanted.poses && wanted.jacobian && overlap(out.poses, out.jacobian)) {
-      call("refuse_shared_out");
+      raise_input_error("raise_shared_out");
     }
     std::unique_ptr<Batch> speed;
     if (wanted.bias_acceleration) speed = std::make_unique<Batch>(paired(q, qd, n));
@@ -189,7 +188,7 @@ class PyChain {
                              .rows = rows_.data(),
                              .row_count = int(rows_.size())};
     const std::ptrdiff_t bad = run(chain, request, kernel, threads);
-    if (bad >= 0) refuse(q, speed.get(), bad);
+    if (bad >= 0) raise_nonfinite(q, speed.get(), bad);
     return out;
   }
 

@@ -1,4 +1,4 @@
-// The extension module supple._core: converts arguments, chooses an instruction set, spreads
+// The extension module supple._core: converts arguments, chooses an instruction set, starts
 // threads.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -9,17 +9,13 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/chain.hpp"
+#include "bindings/module.hpp"
+#include "bindings/specs.hpp"
+#include "bindings/tasks.hpp"
+#include "drivers/gil.hpp"
 #include "drivers/operation_count.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/kernels.hpp"
-#include "bindings/specs.hpp"
-#include "bindings/steps.hpp"
-#include "bindings/servo.hpp"
-#include "bindings/ik.hpp"
-#include "bindings/fast_call.hpp"
-#include "bindings/tasks.hpp"
-#include "drivers/gil.hpp"
-#include "bindings/velocity.hpp"
 
 namespace supple {
 namespace {
@@ -113,12 +109,12 @@ NB_MODULE(_core, m) {
       "set_leak_warnings", [](bool wanted) { nb::set_leak_warnings(wanted); }, "wanted"_a,
       "Whether objects that are alive at the very end are reported.");
 
-  bind_motion(m);
+  bind_steps(m);
   bind_tasks(m);
   bind_servo(m);
-  bind_velocity(m);
-  bind_solve(m);
-  bind_call(m);
+  bind_velocities(m);
+  bind_solver(m);
+  bind_fast_path(m);
 }
 
 }  // namespace

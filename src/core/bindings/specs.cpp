@@ -80,7 +80,8 @@ void bind_specs(nb::module_& m) {
             optional("alpha1", &SecondarySpec::alpha1),
             optional("max_speed", &SecondarySpec::max_speed));
   bind_spec(m, "FilterSpec", "Numerical filtering.", required("max_gain", &FilterSpec::max_gain),
-            required("printed", &FilterSpec::printed));
+            required("printed", &FilterSpec::printed),
+            required("directions", &FilterSpec::directions));
   bind_spec(m, "LimitsSpec", "Limits of n joints; infinite where a joint is free.",
             required("lower", &LimitsSpec::lower), required("upper", &LimitsSpec::upper),
             required("max_speed", &LimitsSpec::max_speed),

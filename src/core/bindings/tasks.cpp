@@ -141,7 +141,7 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) 
     request.qd = speed.data<T>();
     request.bias_acceleration = data_of<T>(bias_acceleration);
     const std::ptrdiff_t bad = run(request, threads);
-    if (bad >= 0) PyChain::refuse(batch, &speed, bad);
+    if (bad >= 0) PyChain::raise_nonfinite(batch, &speed, bad);
   });
   return bias_acceleration;
 }

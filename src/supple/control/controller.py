@@ -23,6 +23,7 @@ from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import TotalSpeed, secondary_velocity
 from supple.motion.steps.batch import with_effectors
+from supple.motion.steps.estimated import EstimatedDLS
 from supple.motion.steps.filtering import NumericalFilter
 from supple.motion.steps.stateful import remembering, stateful_inside
 from supple.motion.steps.step import DLS, Step, guaranteed_norm, kernel_of
@@ -41,7 +42,7 @@ def _no_secondary() -> SecondarySpec:
 
 
 def _no_filter() -> FilterSpec:
-    return FilterSpec(max_gain=1.0, printed=False)
+    return FilterSpec(max_gain=1.0, printed=False, directions=1)
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     if isinstance(step, Augmented):
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
-        filtering = FilterSpec(max_gain=step.max_gain, printed=step.printed)
-        return Controller(ControlMode.FILTERED, filter=filtering)
+        return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
         controller = _in_kernel(step, layout)
     except InputError:  # the step, or a rule inside it, is the user's own
@@ -99,6 +99,8 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
         if len(kernels) == len(layout.effectors):
             kernels = tuple(map(with_effectors, kernels, layout.effectors, layout.counts))
         return Controller(ControlMode.PRIORITY, kernels)
+    if isinstance(step, EstimatedDLS):
+        return Controller(ControlMode.ESTIMATED, (step.kernel,))
     spec = getattr(step, "kernel", None)
     if isinstance(spec, SecondarySpec):
         inner = with_effectors(spec.step, layout.all_effectors, len(layout.rows))

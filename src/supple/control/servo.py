@@ -31,11 +31,15 @@ from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.redundancy.priority import Priority
 from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
+from supple.motion.steps.estimate import Estimates
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
 from supple.motion.wrapped import gives_up, row_weights
 
 _SAME = 1e-6  # relative difference below which two joint velocities are parallel
+
+
+NEGLIGIBLE = 1e-9  # share of a command along a direction, below which a filter does not damp it
 
 
 class Servo(_core.Servo):
@@ -188,6 +192,26 @@ class Servo(_core.Servo):
         return self._lambda2
 
     @property
+    def estimates(self) -> Estimates | None:
+        """σ̂, σ_eff, σ_o, α² and λ² of a `NumericalFilter` or `EstimatedDLS` in the last step.
+
+        None for other steps, and before the first step.
+        """
+        found = self._estimates
+        return None if found is None else Estimates(*found)
+
+    @property
+    def _damps(self) -> bool:
+        """Whether the step was damped: in all directions, or in those of a filter."""
+        if self._chosen > 0 and self._lambda2 > 0:
+            return True
+        found = self._estimates
+        if found is None:
+            return False
+        sigma, _, _, alpha2, _ = found
+        return alpha2 > NEGLIGIBLE * (sigma * sigma + alpha2)
+
+    @property
     def active(self) -> NDArray[np.int8]:
         """The end of its limits at which each joint is (n,): -1, 0 or 1.
 
@@ -198,10 +222,9 @@ class Servo(_core.Servo):
     @property
     def status(self) -> StepStatus:
         """Everything that acted on the last step, as flags."""
-        if self._chosen > 0:
-            damped = self._lambda2 > 0
-        else:
-            damped = self._begun and bool(self._gives_up(self._J, self._e, self._step))
+        damped = self._damps or (
+            self._chosen == 0 and self._begun and bool(self._gives_up(self._J, self._e, self._step))
+        )
         if not (self._held or (self._brakes and self._begun)):
             return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
         (status,) = statuses_of(

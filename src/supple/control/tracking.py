@@ -22,6 +22,7 @@ from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.status import StepStatus, statuses_of
 from supple.motion.status_array import StatusArray
+from supple.motion.steps.estimate import Estimates
 from supple.motion.task import TaskLike
 
 
@@ -110,7 +111,8 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
-    chosen, limited = np.empty(steps), np.empty(steps, dtype=bool)
+    damps, limited = np.empty((2, steps), dtype=bool)
+    chosen, estimates = np.empty(steps), []
     jacobians, seen = np.empty((steps, len(layout.rows), n)), np.empty_like(asked)
     before_limits = np.empty_like(side)
     lengths = np.diff(t)
@@ -127,8 +129,9 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         )
         qd[k + 1], side[k] = servo._qd, servo._side
         lambda2[k], asked[k], limited[k] = servo._lambda2, servo._asked, servo._held
-        chosen[k] = servo._chosen
+        chosen[k], damps[k] = servo._chosen, servo._damps
         jacobians[k], seen[k], before_limits[k] = servo._J, servo._e, servo._step
+        estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
@@ -149,12 +152,13 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             before=qd[:-1],
             qd=qd[1:],
             active=side,
-            damped=np.where(
-                chosen > 0, lambda2 > 0, servo._gives_up(jacobians, seen, before_limits)
-            ),
+            damped=damps | ((chosen == 0) & servo._gives_up(jacobians, seen, before_limits)),
             limited=limited,
         ),
         rows=layout.rows,
+        estimates=None
+        if not estimates or estimates[0] is None
+        else Estimates(*np.array(estimates).T),
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from supple.motion.linearization import Array
 from supple.motion.status import StepStatus
 from supple.motion.status_array import StatusArray
+from supple.motion.steps.estimate import Estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class Trajectory:
         active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
         status: `StepStatus` of each step (K,): flags in an int8 array, whose entries are statuses.
         rows: Names of the m rows.
+        estimates: What a `NumericalFilter` or `EstimatedDLS` estimated and chose at each step:
+            arrays (K,). None for other steps.
     """
 
     t: Array
@@ -43,6 +46,7 @@ class Trajectory:
     active: NDArray[np.int8]
     status: StatusArray[StepStatus]
     rows: tuple[str, ...]
+    estimates: Estimates | None = None
 
     def __len__(self) -> int:
         return len(self.qd)

@@ -42,7 +42,7 @@ def _fast_path(function: Function) -> Function:
     Such a call is too short to parse arguments in Python, or to let signals and threads in.
     """
     whole = known_arguments(**HINTS)(function)
-    wrapped: Function = _core.direct(whole, _solver_of, Solution, STATUS, Task)
+    wrapped: Function = _core.with_fast_path(whole, _solver_of, Solution, STATUS, Task)
     return wrapped
 
 
@@ -190,7 +190,7 @@ def solve(
     driver = Driver(problem, options)
     if options.gpu is not None and on_a_gpu(target):
         arrays = each_on_gpu(target, len(problem.layout.tasks))
-        return driver.gpu_solver().solve_there(arrays, q0, driver.gpu_options(), stream)
+        return driver.gpu_solver().solve_on_device(arrays, q0, driver.gpu_options(), stream)
     targets = problem.targets(per_task(target, single, problem), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])
     if targets.ndim == 1:

@@ -104,7 +104,7 @@ class CompiledTasks:
         self, q: NDArray[np.float64], targets: NDArray[np.float64]
     ) -> tuple[FloatArray, FloatArray]:
         """Return J and e, with an arbitrary valid target for tasks without one."""
-        some = np.where(np.isnan(targets), self._any, targets)
+        some = np.where(np.isnan(targets), self._any, targets).astype(q.dtype)
         J, e, _ = self.kernel.linearize(np.ascontiguousarray(q), some, 1)
         return J, e
 

@@ -25,6 +25,7 @@ from supple.motion.damping import DampingRule, KernelRule, Region
 from supple.motion.damping.rule import name_of
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
 from supple.motion.steps.batch import run_batch, threes
+from supple.motion.steps.stateful import has_memory
 
 if TYPE_CHECKING:
     from supple.kinematics import Robot
@@ -350,7 +351,7 @@ def kernel_of(step: Step) -> StepSpec:
         InputError: The kernel does not have the step.
     """
     kernel = getattr(step, "kernel", None)
-    if not isinstance(kernel, StepSpec):
+    if not isinstance(kernel, StepSpec) or has_memory(step):
         raise InputError(
             f"a batch takes the steps of supple.steps; given: {short_repr(step)}. CONTRIBUTING.md "
             "tells how to add a step to the kernel"
