@@ -5,6 +5,7 @@
 //   advance          joint limits, and the new q
 //
 // They are separate because a user's own step in Python may replace `take_step`.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/box.hpp"

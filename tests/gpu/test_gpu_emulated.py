@@ -16,7 +16,7 @@ import pytest
 
 import emulator
 import supple
-from gpu_kernels import LEFT, RIGHT, tree
+from gpu_kernels import LEFT, RIGHT, screw, tree
 from several_arms import HEAD, arms
 from supple import (
     AxisTask,
@@ -112,6 +112,15 @@ def test_iterations_that_are_compiled_apart() -> None:
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.position_error, same.position_error, atol=1e-3)
+
+
+def test_a_screw_joint() -> None:
+    robot = screw()
+    p = robot.fk(robot.random(COUNT, seed=3))[:, :3, 3]
+    found = solve(robot, p, tasks=PositionTask(), device="cuda")
+    assert found.success.all()
+    assert np.linalg.norm(robot.fk(found.q)[:, :3, 3] - p, axis=1).max() <= 1e-6
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
 def test_what_cannot_be_is_said() -> None:

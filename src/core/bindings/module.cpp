@@ -78,10 +78,20 @@ NB_MODULE(_core, m) {
       .def(
           "bias_acceleration",
           [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
-            return c.evaluate(q, qd, threads, {.bias_acceleration = true}).bias_acceleration;
+            return c.evaluate(q, {.qd = qd}, threads, {.bias_acceleration = true})
+                .bias_acceleration;
           },
           "q"_a.none(), "qd"_a.none(), "threads"_a,
           SUPPLE_SIG("bias_acceleration", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
+      .def(
+          "bias_jerk",
+          [](const PyChain& c, nb::handle q, nb::handle qd, nb::handle qdd, int threads) {
+            return c.evaluate(q, {.qd = qd, .qdd = qdd}, threads, {.bias_jerk = true}).bias_jerk;
+          },
+          "q"_a.none(), "qd"_a.none(), "qdd"_a.none(), "threads"_a,
+          SUPPLE_SIG("bias_jerk",
+                     "qd: numpy.typing.ArrayLike, qdd: numpy.typing.ArrayLike, threads: int",
+                     SUPPLE_ARRAY))
       .def(
           "singular_values",
           [](const PyChain& c, nb::handle q, int threads) {

@@ -44,9 +44,11 @@ void bind_specs(nb::module_& m) {
 
   m.attr("AXES_WORLD") = axes_world;
   m.attr("AXES_BODY") = axes_body;
+  m.attr("AXES_SPATIAL") = axes_spatial;
   m.attr("TASK_WORLD") = task_world;
   m.attr("TASK_AXES_BASE") = task_axes_base;
   m.attr("TASK_AXES_FRAME") = task_axes_frame;
+  m.attr("TASK_AXES_SPATIAL") = task_axes_spatial;
 
   bind_spec(m, "JointSpec", "A joint of a chain (include/supple/robot.hpp).",
             required("parent", &JointSpec::parent), required("motion", &JointSpec::motion),

@@ -47,7 +47,7 @@ const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const P
     for (int row : spec.rows) check_index("rows", 0, rows, row);
     check_index("frame", 0, chain.frames(), spec.frame);
     check_index("base", task_world, chain.frames(), spec.base);
-    check_index("axes", task_axes_frame, chain.frames(), spec.axes);
+    check_index("axes", task_axes_spatial, chain.frames(), spec.axes);
   }
   return specs;
 }

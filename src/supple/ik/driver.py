@@ -1,4 +1,7 @@
-"""Run a search for targets on the CPU or a GPU, and choose among the solutions it finds."""
+"""Run a search for targets on the CPU or a GPU, and choose among the solutions it finds.
+
+Tuned constants and the measurements that chose them: docs/constants.md.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from supple.motion.task import (
     Task,
     TaskLike,
 )
-from supple.motion.task_rows import TaskRows
+from supple.motion.task_rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # entries of the seed table
 _ENTRIES = 512  # entries of that on a GPU, from which sizes are taken, too
@@ -205,6 +205,11 @@ def _compiled(
     moved = met + [i for i in range(len(tasks)) if i not in met]
     layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
     rows = [task.on(robot) for task in layout.tasks]
+    if any(one.axes == SPATIAL for one in rows):
+        raise InputError(
+            "solve takes tasks in the axes of a frame, because spatial coordinates mix errors of "
+            "position and rotation; given: axes='spatial'"
+        )
     primary = sum(layout.counts[: len(met)])
     low, span, stride = _spread(robot)
     shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
@@ -334,8 +339,8 @@ def _spread(robot: Robot) -> tuple[Array, Array, Array]:
     low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
     low = np.where(np.isfinite(lower), lower, low)
     high = np.where(np.isfinite(upper), upper, low + 2 * reach)
-    # Two revolutions of a joint suffice: further ones repeat the same postures.
-    many = ~robot.prismatic & (high - low > 4 * np.pi)
+    # Two revolutions suffice where a further one repeats the same posture.
+    many = may_turn(robot) & (high - low > 4 * np.pi)
     low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
     high = np.where(many, low + 4 * np.pi, high)
     phi = 2.0

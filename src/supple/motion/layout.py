@@ -21,10 +21,16 @@ from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
 from supple.motion.linearization import Linearization, joined_effectors
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
-from supple.motion.task_rows import BODY, WORLD, TaskRows
+from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
 _MAX_NAMED = 8  # tasks in a message
+
+_TASK_AXES = {
+    None: _core.TASK_AXES_BASE,
+    BODY: _core.TASK_AXES_FRAME,
+    SPATIAL: _core.TASK_AXES_SPATIAL,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +158,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
     laid = [task.on(robot) for task in tasks]
     specs = []
     for rows in laid:
-        axes = {None: _core.TASK_AXES_BASE, BODY: _core.TASK_AXES_FRAME}.get(rows.axes)
+        axes = _TASK_AXES.get(rows.axes)
         spec = _core.TaskSpec(
             goal=rows.goal,
             frame=index("" if rows.goal == Goal.POSTURE else rows.frame, rows),

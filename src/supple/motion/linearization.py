@@ -216,6 +216,17 @@ class Linearization(ReadOnlyArrays):
         """The largest singular value over the smallest; infinite at a singularity."""
         return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
+    def damped_condition(self, lambda2: ArrayLike) -> Array | float:
+        """Return the condition number of JᵀJ + λ²I (...), see `damped_condition`.
+
+        Args:
+            lambda2: λ², one for all linearizations of a batch or (...).
+        """
+        m, n = self.J.shape[-2:]
+        smallest = self.sigma[..., -1] if m >= n else 0.0
+        found = damped_condition(self.sigma[..., 0], smallest, lambda2)
+        return found if self.J.ndim > 2 else float(found)
+
     @property
     def change(self) -> float:
         """Distance of J from the previous J in the Frobenius norm; zero at the start."""
@@ -230,6 +241,37 @@ class Linearization(ReadOnlyArrays):
         lost.
         """
         return direction_text(self.single().U[:, -1], self.rows)
+
+
+def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayLike) -> Array:
+    """Return the condition number κ² of JᵀJ + λ²I (...), which bounds the growth of errors.
+
+        κ² = (σ₁² + λ²)/(σ_n² + λ²)
+
+    It tends to 1 as λ grows; that of the stacked matrix [J; λI], which the QR method factors, is κ.
+    For the n × n matrix JᵀJ, σ_n is zero where J has fewer rows than columns. 1 where all of them
+    and λ are zero; infinite where only σ_n and λ are. Singular values may be estimates.
+
+    Args:
+        sigma_max: The largest singular values σ₁ (...), not negative.
+        sigma_min: The smallest singular values σ_n (...), not negative; zero if m < n.
+        lambda2: λ² (...), not negative.
+
+    References:
+        Wampler 1986, eq. (42).
+    """
+    numbers = {"sigma_max": sigma_max, "sigma_min": sigma_min, "lambda2": lambda2}
+    largest, smallest, damping = (numbers_of(x, name) for name, x in numbers.items())
+    for name, x in (("sigma_max", largest), ("sigma_min", smallest), ("lambda2", damping)):
+        if (x < 0).any():
+            raise InputError(f"{name} must not be negative; given: {short_repr(numbers[name])}")
+    # Divided by the largest of all, so that squares neither overflow nor vanish together.
+    scale = np.maximum(np.maximum(largest, smallest), np.sqrt(damping))
+    scale = np.where(scale > 0, scale, 1.0)
+    damped = (np.sqrt(damping) / scale) ** 2
+    above, below = (largest / scale) ** 2 + damped, (smallest / scale) ** 2 + damped
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(above == below, 1.0, above / below))
 
 
 def numbers_of(given: ArrayLike, name: str) -> Array:
