@@ -83,7 +83,7 @@ def dls(lam: float, *, clamped: bool = False) -> Step:
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
     )
     return (
-        supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(plain, D_MAX))
+        supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(plain, D_MAX, variant="program"))
         if clamped
         else plain
     )
@@ -102,7 +102,9 @@ def methods(shape: Shape) -> dict[str, Step]:
         "pinv": supple.steps.AngleClamp(supple.steps.TruncatedSVD(0.01), math.radians(5)),
         "dls": dls(shape.lambdas[0]),
         "dls_clamped": dls(shape.lambdas[1], clamped=True),
-        "sdls": supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(selective, D_MAX)),
+        "sdls": supple.steps.StatefulStep(
+            supple.steps.AdaptiveErrorClamp(selective, D_MAX, variant="program")
+        ),
     }
 
 

@@ -222,7 +222,8 @@ void damp(const DampingRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t
     load(k, lanes, request.sigma + first * k, sigma);
     load(k, lanes, request.gamma + first * k, gamma);
     load(3, lanes, request.history + first * 3, history);
-    const Spectrum<L> spectrum{k, sigma, gamma, history[0], history[1], history[2]};
+    const Spectrum<L> spectrum{
+        k, sigma, gamma, history[0], history[1], history[2], request.redundant};
     const L result = lambda2(request.damping, spectrum);
     store(1, lanes, &result, request.lambda2 + first);
   }
