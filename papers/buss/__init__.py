@@ -5,5 +5,6 @@ small move of the targets, so end effectors follow only approximately.
 """
 
 from supple.papers.buss.following import double_y, y
+from supple.papers.buss.variants import alternate, single
 
-EXPERIMENTS = (y, double_y)
+EXPERIMENTS = (y, double_y, alternate, single)

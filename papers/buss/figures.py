@@ -114,10 +114,14 @@ class Followed:
         distance: Distance from end effector to target after each update (steps, k) [m].
         reversed: Whether a move reverses the previous one, both longer than the mean move of a
             target (steps - 1, k).
+        q: Joint angles before and after each update (steps + 1, n) [rad].
+        goals: Targets of each update (steps, k, 3) [m].
     """
 
     distance: Array
     reversed: np.ndarray
+    q: Array
+    goals: Array
 
     @property
     def total_error(self) -> float:
@@ -146,14 +150,18 @@ def follow(shape: Shape, step: Step) -> Followed:
         step=step,
         limits=supple.Limits.none(robot),
     )
-    goals = path[skipped:-1]
-    places = robot.fk(motion.q[skipped:])[..., :3, 3]
+    return followed(robot, motion.q[skipped:], path[skipped:-1])
+
+
+def followed(robot: supple.Robot, q: Array, goals: Array) -> Followed:
+    """Return the measures of a motion (steps + 1, n) towards targets (steps, k, 3)."""
+    places = robot.fk(q, list(robot.tips))[..., :3, 3]
     moves = np.diff(places, axis=0)
     usual = np.linalg.norm(np.diff(goals, axis=0), axis=-1).mean()
     large = np.linalg.norm(moves, axis=-1) > usual
     back = (moves[1:] * moves[:-1]).sum(axis=-1) < 0
     distance = np.linalg.norm(goals - places[1:], axis=-1)
-    return Followed(distance, back & large[1:] & large[:-1])
+    return Followed(distance, back & large[1:] & large[:-1], q, goals)
 
 
 def beyond_reach(shape: Shape) -> np.ndarray:
