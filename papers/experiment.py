@@ -165,7 +165,7 @@ class Outcome:
 
     quantities: Mapping[str, float]
     claims: tuple[Claim, ...]
-    draw: Callable[[Figure], None]
+    draw: Callable[[Figure], object]
     tables: tuple[Table, ...] = ()
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ enum class Rule : int {
   optimal_newton,       // Δ
   curvature,            // c
   error_norm,           // c
+  residual_optimal,     // ε
 };
 
 template <class T>
@@ -124,6 +125,61 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   return x * unit * largest;
 }
 
+// The largest λ² for which damping costs at most `share` of the component of e in the range of J,
+// by Newton's method on 1/ψ as a function of 1/λ², where ψ is the relative residual, √Σ c²/(1 +
+// s²y)² relative to √Σ c²,  with s and c as above and y = σ₁²/λ² (Maciejewski & Klein 1988, eq.
+// 12). 1/ψ is concave and increasing: the iterates approach the root from below. Zero where e is.
+template <class L>
+SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* iterations = nullptr) {
+  using T = scalar_t<L>;
+  constexpr int max_iterations = 200;
+  constexpr T epsilon = Number<T>::epsilon;
+  const L *sigma = spectrum.sigma, floor = rank_floor(sigma[0]);
+  L most(0);
+  for (int i = 0; i < spectrum.count; ++i) {
+    most = select(sigma[i] > floor, max(most, abs(spectrum.gamma[i])), most);
+  }
+  mask_t<L> open = most > L(Number<T>::tiny);
+  const mask_t<L> moves = open;
+  const L to_s = L(1) / select(open, sigma[0], L(1)), to_c = L(1) / select(open, most, L(1));
+  // s² and c of direction i, both zero where it does not count
+  const auto s2 = [&](int i) { return select(sigma[i] > floor, square(sigma[i] * to_s), L(0)); };
+  const auto c = [&](int i) {
+    return select(sigma[i] > floor, abs(spectrum.gamma[i]) * to_c, L(0));
+  };
+  L total(0), mean(0);
+  for (int i = 0; i < spectrum.count; ++i) {
+    total = fma(c(i), c(i), total);
+    mean = fma(c(i) * c(i), s2(i), mean);
+  }
+  const L limit = share * sqrt(select(open, total, L(1)));
+  const L aim = limit * L(1 - 64 * epsilon), end = limit * L(1 - 32 * epsilon);
+  // Jensen's inequality, and no single term may exceed the limit: lower bounds on y.
+  L y = max((L(1) / share - L(1)) * (total / select(open, mean, L(1))), L(0)), count(0);
+  for (int i = 0; i < spectrum.count; ++i) {
+    const mask_t<L> counts = s2(i) > L(0);
+    const L alone = (c(i) / aim - L(1)) / select(counts, s2(i), L(1));
+    y = select(counts, max(y, alone), y);
+  }
+  y = min(y, L(Number<T>::huge));
+  for (int k = 0; k <= max_iterations; ++k) {
+    L sum(0), slope(0);
+    for (int i = 0; i < spectrum.count; ++i) {
+      const L inverse = L(1) / fma(s2(i), y, L(1)), term = square(c(i) * inverse);
+      sum = sum + term;
+      slope = fma(term, s2(i) * inverse, slope);
+    }
+    const L length = sqrt(sum);
+    open = open & (length > end) & (slope > L(0));
+    if (!any(open) || k == max_iterations) break;
+    const L further = (length - aim) * (sum / select(open, slope * aim, L(1)));
+    y = select(open, y + further, y);
+    count = select(open, count + L(1), count);
+  }
+  if (iterations) *iterations = count;
+  return select(moves, sigma[0] / select(moves, y, L(1)) * sigma[0], L(0));
+}
+
 // Depth inside a singular region of this size: 0 at its boundary and outside, 1 at σ = 0.
 template <class L>
 SUPPLE_INLINE L depth(const L& least, const L& size) {
@@ -188,6 +244,8 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
       return max(L(0), p0 * sqrt(spectrum.error2) - square(least));
     case Rule::error_norm:
       return p0 * sqrt(spectrum.error2);
+    case Rule::residual_optimal:
+      return residual_lambda2(spectrum, p0);
   }
   return L(0);
 }

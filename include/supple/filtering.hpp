@@ -1,8 +1,10 @@
-// Numerical filtering: damps the singular direction û of the task strongly, and the others hardly.
+// Steps with a running estimate of the weak directions of the task.
 //
-// û is remembered from step to step: an array that is passed in and improved by one inverse
-// iteration. The Python counterparts, src/supple/motion/steps/filtering.py, follow the paper
-// (Maciejewski & Klein 1988) and cite it; tests/motion compares the two.
+// Numerical filtering damps these strongly, and the others hardly; estimated damping damps all by
+// the estimate of the smallest singular value. Directions are remembered from step to step: an
+// array that is passed in and improved by one inverse iteration. The Python counterparts,
+// src/supple/motion/steps/{filtering,estimated}.py, follow the paper (Maciejewski & Klein 1988) and
+// cite it; tests/motion compares the two.
 #pragma once
 
 #include "supple/arena.hpp"
@@ -13,10 +15,23 @@
 
 namespace supple {
 
+// Largest number of directions that a step remembers.
+inline constexpr int max_directions = 3;
+
 template <class T>
 struct Filter {
-  T max_gain;    // bound on ‖q̇‖/‖e‖
-  bool printed;  // α as printed in the paper, independent of e
+  T max_gain;      // bound on ‖q̇‖/‖e‖
+  bool printed;    // α and σ_eff as printed in the paper
+  int directions;  // number of small singular values that are filtered separately
+};
+
+// What a step with memory estimates besides the smallest singular value.
+template <class L>
+struct Estimate {
+  L largest = L(0);    // largest singular value, remembered by estimated damping
+  L effective = L(0);  // σ_eff
+  L across = L(0);     // σ_o
+  L alpha2 = L(0);     // filter gain of the first direction
 };
 
 }  // namespace supple
@@ -28,47 +43,46 @@ template <class L>
 struct SingularProblem {
   int m, n, k;  // k = min(m, n)
   L* J;         // (k, n)
-  L* gram;      // (k, k): J Jᵀ
+  L* gram;      // (k, k): the lower triangle of J Jᵀ
   L* factor;    // (m, n): Q, where m > n
   L* tau;       // (n)
-  L scale;      // largest entry of the given J; 1 if it is zero
+  L scale;      // power of two near the largest entry of the given J; 1 if it is zero
+  L shrink;     // 1/scale
   L blur;       // bound on the rounding errors of J Jᵀ; 1 if it is zero
   mask_t<L> null;
 };
 
 SUPPLE_FN constexpr int filter_scratch(int m, int n) {
   const int k = m < n ? m : n;
-  return 2 * m * n + 3 * k * k + 8 * (m + n);
+  return 4 * m * n + 5 * k * k + 16 * (m + n);
 }
 
 // Builds the problem at the beginning of `scratch`, and advances `scratch` behind it.
 template <class L>
 SUPPLE_FN SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scratch) {
   using T = scalar_t<L>;
-  SingularProblem<L> p{m, n, m < n ? m : n, nullptr, nullptr, nullptr, nullptr, L(1), L(1), {}};
+  SingularProblem<L> p{m,       n,    m < n ? m : n, nullptr, nullptr, nullptr,
+                       nullptr, L(1), L(1),          L(1),    {}};
   Arena<L> arena(scratch);
   const int k = p.k;
-  p.J = arena.take(k * n), p.gram = arena.take(k * k), p.factor = arena.take(m * n),
-  p.tau = arena.take(n);
+  p.J = arena.take(k * n), p.gram = arena.take(k * k);
+  p.factor = arena.take(m > n ? m * n : 0), p.tau = arena.take(n);
   scratch = arena.rest();
   const L largest = largest_entry(m * n, J);
   p.null = !(largest > L(0));
-  p.scale = select(p.null, L(1), largest);
+  p.scale = select(p.null, L(1), max(power_of_two(largest), L(Number<T>::tiny)));
+  p.shrink = L(1) / p.scale;
   L* const scaled = m > n ? p.factor : p.J;
-  for (int i = 0; i < m * n; ++i) scaled[i] = J[i] / p.scale;
+  for (int i = 0; i < m * n; ++i) scaled[i] = J[i] * p.shrink;
   if (m > n) {
     qr(m, n, p.factor, p.tau);
     for (int i = 0; i < k; ++i) {
       for (int j = 0; j < n; ++j) p.J[i * n + j] = i <= j ? p.factor[i * n + j] : L(0);
     }
   }
+  gram(k, n, p.J, p.gram);
   L trace(0);
-  for (int i = 0; i < k; ++i) {
-    for (int j = 0; j <= i; ++j) {
-      p.gram[i * k + j] = p.gram[j * k + i] = dot(n, p.J + i * n, p.J + j * n);
-    }
-    trace = trace + p.gram[i * k + i];
-  }
+  for (int i = 0; i < k; ++i) trace = trace + p.gram[i * k + i];
   p.blur = select(p.null, L(1), trace * L(4 * T(k) * Number<T>::epsilon));
   return p;
 }
@@ -87,64 +101,101 @@ SUPPLE_INLINE void from_row_space(const SingularProblem<L>& p, L* x) {
   qr_times(p.m, p.n, p.factor, p.tau, x);
 }
 
-// The Cholesky factor of J Jᵀ + α² û ûᵀ + shift I; û may be null.
+// The inverse C of the Cholesky factor of J Jᵀ + shift I, lower triangular (k x k).
 template <class L>
-SUPPLE_FN void filtered_factor(const SingularProblem<L>& p, const L* u, const L& alpha2,
-                               const L& shift, L* A) {
+SUPPLE_FN void inverse_factor(const SingularProblem<L>& p, const L& shift, L* C) {
   const int k = p.k;
   for (int i = 0; i < k; ++i) {
-    for (int j = 0; j <= i; ++j) {
-      L entry = p.gram[i * k + j];
-      if (u) entry = fma(alpha2 * u[i], u[j], entry);
-      A[i * k + j] = i == j ? entry + shift : entry;
+    for (int j = 0; j < i; ++j) C[i * k + j] = p.gram[i * k + j];
+    C[i * k + i] = p.gram[i * k + i] + shift;
+  }
+  // Row by row: of L first, then of its inverse, which replaces it.
+  for (int i = 0; i < k; ++i) {
+    for (int j = 0; j < i; ++j) C[j * k + i] = dot(j + 1, C + j * k, C + i * k);  // row i of L
+    L pivot = C[i * k + i];
+    for (int j = 0; j < i; ++j) pivot = fma(-C[j * k + i], C[j * k + i], pivot);
+    const L inverse = L(1) / sqrt(max(pivot, L(Number<scalar_t<L>>::tiny)));
+    for (int j = 0; j < i; ++j) {
+      L sum(0);
+      for (int t = j; t < i; ++t) sum = fma(-C[t * k + i], C[t * k + j], sum);
+      C[i * k + j] = sum * inverse;
     }
+    C[i * k + i] = inverse;
   }
-  cholesky(k, A);
 }
 
-// One inverse iteration: û (k) <- û'/‖û'‖ with (J Jᵀ + λ² I) û' = û. Returns σ̂². A coordinate axis
-// replaces û as the start where it is twice as good: û cannot get stuck orthogonal to the true
-// vector.
+// y <- (J Jᵀ + shift I)⁻¹ x = CᵀC x; y may not be x.
 template <class L>
-SUPPLE_FN L inverse_iteration(const SingularProblem<L>& p, const L& lambda2, const L& alpha2, L* u,
-                              L* scratch) {
+SUPPLE_INLINE void inverse_times(int k, const L* C, const L* x, L* y) {
+  for (int i = 0; i < k; ++i) y[i] = dot(i + 1, C + i * k, x);
+  for (int j = 0; j < k; ++j) {
+    L sum = C[j * k + j] * y[j];
+    for (int i = j + 1; i < k; ++i) sum = fma(C[i * k + j], y[i], sum);
+    y[j] = sum;
+  }
+}
+
+// The largest diagonal entry of (J Jᵀ + shift I)⁻¹: of no unit vector is the image shorter than
+// this by more than the number of rows.
+template <class L>
+SUPPLE_INLINE L largest_inverse(int k, const L* C) {
+  L most(0);
+  for (int j = 0; j < k; ++j) {
+    L sum = C[j * k + j] * C[j * k + j];
+    for (int i = j + 1; i < k; ++i) sum = fma(C[i * k + j], C[i * k + j], sum);
+    most = max(most, sum);
+  }
+  return most;
+}
+
+// x (k) minus its components along `count` orthonormal vectors, `stride` apart.
+template <class L>
+SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L* x) {
+  for (int j = 0; j < count; ++j) {
+    const L along = dot(k, u + j * stride, x);
+    for (int i = 0; i < k; ++i) x[i] = fma(-along, u[j * stride + i], x[i]);
+  }
+}
+
+// One inverse iteration of `count` directions, `stride` apart, each orthogonal to those before it.
+// Writes σ̂² (count). Returns the lanes where the directions are no estimate: the first is less than
+// half as good as a coordinate axis, or one lies in the span of those before.
+template <class L>
+SUPPLE_FN mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
+                                       int stride, L* sigma2, L* turned) {
+  using T = scalar_t<L>;
+  constexpr T parallel = T(1e-6);
   const int k = p.k;
-  L *A = scratch, *column = A + k * k, *best = column + k, *turned = best + k;
-  const L shift = lambda2 + p.blur;
-  filtered_factor<L>(p, nullptr, L(0), shift, A);
-  L most(-1), axis(0);
-  for (int a = 0; a < k; ++a) {
-    for (int i = 0; i < k; ++i) column[i] = L(scalar_t<L>(i == a));
-    cholesky_solve(k, A, column);
-    const L size = length(k, column);
-    const mask_t<L> better = size > most;
-    most = select(better, size, most);
-    axis = select(better, L(scalar_t<L>(a)), axis);
-    for (int i = 0; i < k; ++i) best[i] = select(better, column[i], best[i]);
+  mask_t<L> wrong = L(0) != L(0);
+  L first(1);
+  for (int d = 0; d < count; ++d) {
+    L* const x = u + d * stride;
+    remove_components(k, d, u, stride, x);
+    const L old = length(k, x);
+    wrong = wrong | !(old >= L(parallel));
+    const L unit = L(1) / max(old, L(parallel));
+    for (int i = 0; i < k; ++i) x[i] = x[i] * unit;
+    inverse_times(k, C, x, turned);
+    remove_components(k, d, u, stride, turned);
+    const L size = length(k, turned), inverse = L(1) / max(size, L(Number<T>::tiny));
+    for (int i = 0; i < k; ++i) x[i] = turned[i] * inverse;
+    sigma2[d] = max(inverse - p.blur, L(0));
+    if (d == 0) first = size;
   }
-  for (int i = 0; i < k; ++i) turned[i] = u[i];
-  cholesky_solve(k, A, turned);
-  const L old = length(k, u), turned_size = length(k, turned);
-  const mask_t<L> kick = (turned_size + turned_size < most * old) | !(old > L(0));
-  L along(0);
-  const L start = select(kick, L(1), old), size = select(kick, most, turned_size);
-  for (int i = 0; i < k; ++i) {
-    const L from = select(kick, select(axis == L(scalar_t<L>(i)), L(1), L(0)), u[i]) / start;
-    u[i] = select(p.null & (old > L(0)), u[i] / start, select(kick, best[i], turned[i]) / size);
-    along = fma(from, u[i], along);
-  }
-  // With α² û ûᵀ in the matrix, 1/‖û'‖ grows by α² times the cosine of the rotation of û.
-  const L sigma2 = start / size - shift - alpha2 * (L(1) - along);
-  return select(p.null, L(0), max(sigma2, L(0)));
+  return wrong | (first + first < largest_inverse(k, C));
 }
 
-// The exact û (m) and σ̂, by singular value decomposition. `scratch`: `step_scratch` lanes.
+// The exact directions (count x m), the weakest first, and the smallest singular value, by singular
+// value decomposition. `scratch`: `step_scratch` lanes.
 template <class L>
-SUPPLE_FN void singular_direction(int m, int n, const L* J, L* u, L& sigma, L* scratch) {
+SUPPLE_FN void singular_directions(int m, int n, const L* J, int count, L* u, L& sigma,
+                                   L* scratch) {
   const int k = m < n ? m : n;
   L *left = scratch, *values = left + k * m, *right = values + k;
   thin_svd(m, n, J, left, values, right);
-  for (int i = 0; i < m; ++i) u[i] = left[(k - 1) * m + i];
+  for (int d = 0; d < count; ++d) {
+    for (int i = 0; i < m; ++i) u[d * m + i] = d < k ? left[(k - 1 - d) * m + i] : L(0);
+  }
   sigma = values[k - 1];
 }
 
@@ -156,61 +207,226 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   return select(sigma + sigma >= reach, near, square(reach * L(scalar_t<L>(0.5))));
 }
 
-// One filtered step. û (m) and σ̂ are the memory: û is read, both are written. Returns λ².
-// `scratch`: `filter_scratch` lanes.
+// α² of `count` directions, from σ̂² (in place), for the components of a unit e along them.
+template <class L, class T>
+SUPPLE_FN void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
+                            L* alpha2) {
+  L sigma[max_directions], most[max_directions], w[max_directions];
+  for (int d = 0; d < count; ++d) {
+    sigma[d] = sqrt(alpha2[d]);
+    alpha2[d] = most[d] = least_damping(sigma[d], edge, L(1));
+    w[d] = least_damping(sigma[d] / edge, L(1), L(1));
+  }
+  if (how.printed) return;
+  for (int d = 0; d < count; ++d) {
+    const L inverse = L(1) / select(w[d] > L(0), w[d], L(1));
+    L part(0);  // of e along this direction and those as weak
+    for (int j = 0; j < count; ++j) {
+      part = fma(select(w[d] > w[j], w[j] * inverse, L(1)) * along[j], along[j], part);
+    }
+    const L c = min(L(1), sqrt(part)), near = c * edge, twice = sigma[d] + sigma[d];
+    const mask_t<L> outside = twice > near;
+    const L t = select(outside, near / select(outside, twice, L(1)), L(1));
+    alpha2[d] = fma(c * (L(1) - c) * t, most[d], least_damping(sigma[d], edge, c));
+  }
+}
+
+// z <- (J Jᵀ + Σ α² û ûᵀ + shift I)⁻¹ e
+template <class L>
+SUPPLE_FN void filtered_solve(const SingularProblem<L>& p, int count, const L* u, int stride,
+                              const L* alpha2, const L& shift, const L* e, L* z, L* A, L* floor) {
+  const int k = p.k;
+  for (int i = 0; i < k; ++i) {
+    L weighted[max_directions];
+    for (int d = 0; d < count; ++d) weighted[d] = alpha2[d] * u[d * stride + i];
+    for (int j = 0; j <= i; ++j) {
+      L entry = p.gram[i * k + j];
+      for (int d = 0; d < count; ++d) entry = fma(weighted[d], u[d * stride + j], entry);
+      A[i * k + j] = i == j ? entry + shift : entry;
+    }
+    z[i] = e[i];
+  }
+  ldl_solve(k, A, z, floor);
+}
+
+// One filtered step. The directions u (max_directions x m) are the memory, read and written; σ̂ and
+// the estimate are written. Returns λ². `scratch`: `filter_scratch` lanes.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
-                                       const L* error, L* u, L& sigma, L* dq, L* scratch) {
+                                       const L* error, L* u, L& sigma, Estimate<L>& estimate, L* dq,
+                                       L* scratch) {
   constexpr T none = 1 / (Number<T>::epsilon * Number<T>::epsilon);
+  const L infinite = L(Number<T>::huge) + L(Number<T>::huge);
   const SingularProblem<L> p = singular_problem(m, n, J, scratch);
-  const int k = p.k;
-  L *e = scratch, *z = e + m, *rest = z + m;
-  to_row_space(p, u);
-  const L sigma2 = inverse_iteration(p, L(0), L(0), u, rest), root = sqrt(sigma2);
+  const int k = p.k, count = how.directions < k ? how.directions : k;
+  Arena<L> arena(scratch);
+  L *e = arena.take(m), *z = arena.take(m), *C = arena.take(k * k), *A = arena.take(k * k),
+    *x = arena.take(max_directions * m), *alpha2 = arena.take(max_directions),
+    *along = arena.take(max_directions), *fresh = arena.take(max_directions), *rest = arena.rest();
+
+  inverse_factor(p, p.blur, C);
+  for (int i = 0; i < count * m; ++i) x[i] = u[i];
+  for (int d = 0; d < count; ++d) to_row_space(p, x + d * m);
+  const mask_t<L> wrong = iterate_directions(p, C, count, x, m, alpha2, z) & !p.null;
+  if (any(wrong)) {
+    L *exact = rest, *more = exact + max_directions * m;
+    L least;
+    singular_directions(k, n, p.J, count, exact, least, more);
+    iterate_directions(p, C, count, exact, k, fresh, z);
+    for (int d = 0; d < count; ++d) {
+      for (int i = 0; i < k; ++i) x[d * m + i] = select(wrong, exact[d * k + i], x[d * m + i]);
+      alpha2[d] = select(wrong, fresh[d], alpha2[d]);
+    }
+  }
+  sigma = select(p.null, L(0), sqrt(alpha2[0]) * p.scale);
+  const L sigma2 = alpha2[0];
 
   // e as a unit vector, restricted to the range of J. A bound that is zero but for rounding errors
   // allows no motion.
-  const L largest = largest_entry(m, error);
-  for (int i = 0; i < m; ++i) e[i] = error[i] / select(largest > L(0), largest, L(1));
+  const L largest = largest_entry(m, error), up = L(1) / select(largest > L(0), largest, L(1));
+  for (int i = 0; i < m; ++i) e[i] = error[i] * up;
   to_row_space(p, e);
-  const L size = length(k, e), wide = L(1) / p.scale / L(how.max_gain);
-  const mask_t<L> still = !((size > L(0)) & (wide < L(none)));
-  const L edge = select(still, L(1), wide);
-  for (int i = 0; i < k; ++i) e[i] = e[i] / select(size > L(0), size, L(1));
-
-  const L along = dot(k, u, e);
-  const L alpha2 = least_damping(root, edge, how.printed ? L(1) : abs(along));
-  filtered_factor(p, u, alpha2, p.blur, rest);
-  for (int i = 0; i < k; ++i) z[i] = e[i];
-  cholesky_solve(k, rest, z);
-  const L z_along = dot(k, u, z);
-  L across2(0), z_across2(0);
-  for (int i = 0; i < k; ++i) {
-    across2 = across2 + square(fma(-along, u[i], e[i]));
-    z_across2 = z_across2 + square(fma(-z_along, u[i], z[i]));
-  }
-  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², the square of the undamped gain
-  const mask_t<L> beside = (across2 > L(0)) & (z_across2 > L(0));
-  const L sigma_o2 = sqrt(across2 / select(beside, z_across2, L(1))) - p.blur;
-  const L gain2 =
-      square(along) / max(sigma2, p.blur) + select(beside, across2 / max(sigma_o2, p.blur), L(0));
-  const mask_t<L> nonzero = gain2 > L(0);
-  const L effective = L(1) / sqrt(select(nonzero, gain2, L(1)));
-  const L lambda2 = select(nonzero & !still, least_damping(effective, edge, L(1)), L(0));
-  filtered_factor(p, u, alpha2, p.blur + lambda2, rest);
-  for (int i = 0; i < k; ++i) z[i] = e[i];
-  cholesky_solve(k, rest, z);
+  const L size = length(k, e), wide = p.shrink / L(how.max_gain);
+  const mask_t<L> still = p.null | !((size > L(0)) & (wide < L(none)));
+  const L edge = select(still, L(1), wide), unit = L(1) / select(size > L(0), size, L(1));
+  for (int i = 0; i < k; ++i) e[i] = e[i] * unit;
+  for (int d = 0; d < count; ++d) along[d] = dot(k, x + d * m, e);
+  filter_gains(how, count, along, edge, alpha2);
+  filtered_solve(p, count, x, m, alpha2, p.blur, e, z, A, rest);
   transpose_times(k, n, p.J, z, dq);
 
-  // Two small singular values may exceed the bound: scale to slightly below it, by more than
-  // rounding can add.
+  // σ_o from what is left of e and z
+  L *e_o = rest, *z_o = rest + k;
+  for (int i = 0; i < k; ++i) e_o[i] = e[i], z_o[i] = z[i];
+  remove_components(k, count, x, m, e_o);
+  remove_components(k, count, x, m, z_o);
+  const L e_across2 = dot(k, e_o, e_o), z_across2 = dot(k, z_o, z_o);
+  const mask_t<L> beside = (e_across2 > L(0)) & (z_across2 > L(0));
+  const L across2 = max(sqrt(e_across2 / select(beside, z_across2, L(1))) - p.blur, p.blur);
+  L gain2 = dot(n, dq, dq);
+  if (how.printed) {  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², without damping
+    gain2 = square(along[0]) / max(sigma2, p.blur) + select(beside, e_across2 / across2, L(0));
+  }
+  const mask_t<L> moves = (gain2 > L(0)) & !still;
+  const L effective = L(1) / sqrt(select(moves, gain2, L(1)));
+  const L lambda2 = select(moves, least_damping(effective, edge, L(1)), L(0));
+  if (any(lambda2 > L(0))) {
+    filtered_solve(p, count, x, m, alpha2, p.blur + lambda2, e, z, A, rest);
+    L* const damped = rest;
+    transpose_times(k, n, p.J, z, damped);
+    for (int j = 0; j < n; ++j) dq[j] = select(lambda2 > L(0), damped[j], dq[j]);
+  }
+
+  // Scaled to slightly below the bound, by more than rounding can add.
   const L speed = length(n, dq) * edge * L(1 + 32 * Number<T>::epsilon);
-  const L cut = select(speed > L(1), speed, L(1));
-  const L back = largest * size;
-  for (int j = 0; j < n; ++j) dq[j] = select(still, L(0), dq[j] / cut / p.scale * back);
-  sigma = root * p.scale;
-  from_row_space(p, u);
+  const L back = largest * size, down = p.shrink / select(speed > L(1), speed, L(1));
+  for (int j = 0; j < n; ++j) dq[j] = select(still, L(0), dq[j] * down * back);
+  estimate.effective = select(moves, effective * p.scale, infinite);
+  estimate.across = select(beside & !still, sqrt(across2) * p.scale, infinite);
+  estimate.alpha2 = select(still, L(0), alpha2[0] * p.scale * p.scale);
+  for (int d = 0; d < count; ++d) {
+    from_row_space(p, x + d * m);
+    for (int i = 0; i < m; ++i) u[d * m + i] = select(p.null, u[d * m + i], x[d * m + i]);
+  }
   return lambda2 * p.scale * p.scale;
+}
+
+// The exact directions of the smallest and of the largest singular value (2 x m) and these values,
+// by singular value decomposition. `scratch`: `step_scratch` lanes.
+template <class L>
+SUPPLE_FN void extreme_directions(int m, int n, const L* J, L* u, L& least, L& largest,
+                                  L* scratch) {
+  const int k = m < n ? m : n;
+  L *left = scratch, *values = left + k * m, *right = values + k;
+  thin_svd(m, n, J, left, values, right);
+  for (int i = 0; i < m; ++i) u[i] = left[(k - 1) * m + i], u[m + i] = left[i];
+  least = values[k - 1];
+  largest = values[0];
+}
+
+// One damped step with λ² from the singular values that the step before estimated: σ̂ and
+// estimate.largest, which are read and written, as are their directions u (2 x m). Returns λ².
+// `scratch`: `filter_scratch` lanes.
+template <class L, class T>
+SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const L* J,
+                                        const L* error, L* u, L& sigma, Estimate<L>& estimate,
+                                        L* dq, L* scratch) {
+  const SingularProblem<L> p = singular_problem(m, n, J, scratch);
+  const int k = p.k;
+  const Rule rule = how.damping.rule;
+  const bool both = rule == Rule::condition_bound || rule == Rule::mayorga_condition;
+  Arena<L> arena(scratch);
+  L *e = arena.take(m), *z = arena.take(m), *C = arena.take(k * k), *x = arena.take(2 * m),
+    *turned = arena.take(m), *rest = arena.rest();
+  const auto damping = [&](const L& least, const L& largest) {
+    const L values[] = {largest, least}, components[] = {L(0), L(0)};
+    return lambda2(how.damping,
+                   Spectrum<L>{2, values, components, dot(m, error, error), L(-1), L(0)});
+  };
+  for (int i = 0; i < 2 * m; ++i) x[i] = u[i];
+  to_row_space(p, x);
+  if (both) to_row_space(p, x + m);
+  L chosen = damping(sigma, estimate.largest);
+  L shift = max(chosen * p.shrink * p.shrink, p.blur);
+  inverse_factor(p, shift, C);
+  inverse_times(k, C, x, turned);
+  L old = length(k, x), size = length(k, turned);
+  const mask_t<L> wrong =
+      ((size + size < largest_inverse(k, C) * old) | (old < L(T(0.5)))) & !p.null;
+  if (any(wrong)) {  // J has jumped: exact directions
+    L *exact = rest, *more = exact + 2 * m;
+    L least, largest;
+    extreme_directions(k, n, p.J, exact, least, largest, more);
+    for (int i = 0; i < k; ++i) {
+      x[i] = select(wrong, exact[i], x[i]);
+      x[m + i] = select(wrong, exact[k + i], x[m + i]);
+    }
+    sigma = select(wrong, least * p.scale, sigma);
+    estimate.largest = select(wrong, largest * p.scale, estimate.largest);
+    chosen = damping(sigma, estimate.largest);
+    shift = max(chosen * p.shrink * p.shrink, p.blur);
+    inverse_factor(p, shift, C);
+    inverse_times(k, C, x, turned);
+    old = length(k, x), size = length(k, turned);
+  }
+  estimate.effective = estimate.across = sigma;
+  estimate.alpha2 = L(0);
+
+  if (how.direction && rule == Rule::region) {
+    L *weighted = rest, *A = weighted + m * n;
+    for (int i = 0; i < m * n; ++i) weighted[i] = J[i] * p.shrink;
+    for (int i = 0; i < m; ++i) e[i] = error[i];
+    const L deep = depth(sigma, L(how.damping.p[1]));
+    const L w = L(1) - L(1 - how.min_weight) * sqrt(deep);
+    deweight_direction(m, n, how.direction, w, weighted, weighted, e);
+    damped_cholesky(m, n, weighted, e, shift, A, z, dq);
+  } else {
+    for (int i = 0; i < m; ++i) e[i] = error[i];
+    to_row_space(p, e);
+    inverse_times(k, C, e, z);
+    transpose_times(k, n, p.J, z, dq);
+  }
+  for (int j = 0; j < n; ++j) dq[j] = select(p.null, L(0), dq[j] * p.shrink);
+
+  const L inverse = L(1) / select(size > L(0), size, L(1));
+  for (int i = 0; i < k; ++i) x[i] = turned[i] * inverse;
+  from_row_space(p, x);
+  sigma = select(p.null, L(0), sqrt(max(old * inverse - shift, L(0))) * p.scale);
+  if (both) {
+    for (int i = 0; i < k; ++i) {
+      L sum(0);
+      for (int j = 0; j < k; ++j) {
+        sum = fma(p.gram[i > j ? i * k + j : j * k + i], x[m + j], sum);
+      }
+      turned[i] = sum;
+    }
+    const L longest = length(k, turned), less = L(1) / select(longest > L(0), longest, L(1));
+    for (int i = 0; i < k; ++i) x[m + i] = turned[i] * less;
+    from_row_space(p, x + m);
+    estimate.largest = select(p.null, L(0), sqrt(longest) * p.scale);
+  }
+  for (int i = 0; i < (both ? 2 * m : m); ++i) u[i] = select(p.null, u[i], x[i]);
+  return chosen;
 }
 
 }  // namespace supple::inline SUPPLE_ISA

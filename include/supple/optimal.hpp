@@ -8,7 +8,8 @@
 // φ(λ²) = ‖y‖ and of its slope costs O(m), two divisions and a square root.
 //
 // The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), which is
-// concave and increasing: from either side it lands at or below the root, then approaches it.
+// concave and increasing: from either side it lands at or below the root, then approaches it. The
+// dual, the largest λ² with ‖e - Jq̇‖ <= share ‖e‖, is found in the same way.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
@@ -16,6 +17,8 @@
 #include "supple/linalg.hpp"
 
 namespace supple::inline SUPPLE_ISA {
+
+inline constexpr int max_newton_iterations = 60;  // three are usual
 
 // Calls f(0), f(1), ... f(n - 1), with constant indices where n is a compile-time constant.
 template <class F>
@@ -115,14 +118,16 @@ struct Secular {
   L trace;        // of the inverse of BᵀB + x
 };
 
+// If given, `tail` (m) receives Q.
 template <class L, class M>
 SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* c, const L& x, L* y,
-                                 L* leading) {
+                                 L* leading, L* tail = nullptr) {
   // y[i] holds Pᵢ₊₁ until P₀ is known
   L P(1), Q(0), inner(1), outer(1);
   for (int i = m - 1; i >= 0; --i) {
     y[i] = P;
     Q = i + 1 < m ? fma(beta2[i + 1], Q, x * P) : x;
+    if (tail) tail[i] = Q;
     P = fma(alpha2[i], P, Q);
   }
   for (int i = 0; i < m; ++i) {
@@ -145,30 +150,29 @@ SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* 
   return result;
 }
 
-// Lanes of scratch memory that `optimal_step` needs.
-SUPPLE_FN constexpr int optimal_scratch(int m, int n) { return m * n + 9 * m; }
+// The problem in bidiagonal form, relative to a power of two near B's largest singular value (unit)
+// and to a bound on q̇: q̇ = bound V y.
+template <class L>
+struct Bidiagonal {
+  L *a, *tau;             // V, as in `Reduction`
+  L *alpha2, *beta2, *c;  // squares of B's entries, and the right-hand side of `Secular`
+  L *y, *leading, *rest;  // scratch memory: of `secular`, and what is left
+  L unit, shrink;         // 1/unit
+  L frobenius;            // of B, squared
+  L error;                // ±‖e‖/(unit bound)
+  mask_t<L> valid, zero;  // squares keep all their digits; e = 0
+};
 
-// q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the smallest λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The iteration
-// starts from `start`, such as the λ² of the previous step or 0, and reaches the same root from
-// any. Returns the lanes where dq and lambda2 are valid: not where m > n, J is rank deficient or
-// nearly so (the result then depends on which singular values count as zero), or numbers leave
-// their range.
+// Lanes of scratch memory that `optimal_step` and `residual_step` need.
+SUPPLE_FN constexpr int optimal_scratch(int m, int n) { return m * n + 10 * m; }
+
 template <class L, class M, class N>
-SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
-                                 L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
+SUPPLE_INLINE Bidiagonal<L> bidiagonal_form(M m, N n, const L* J, const L* e, const L& bound,
+                                            L* scratch) {
   using T = scalar_t<L>;
-  constexpr int max_iterations = 60;
-  constexpr T epsilon = Number<T>::epsilon;
-  // As in optimal_lambda2: the iteration ends slightly below the bound and aims a little lower.
-  constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
   // Squares of norms in this range keep all their digits.
   constexpr T shortest = T(sizeof(T) == 8 ? 0x1p-400 : 0x1p-32);
   constexpr T longest = T(sizeof(T) == 8 ? 0x1p400 : 0x1p56);
-  // Smallest determinant whose quotients keep their digits; largest accepted condition number.
-  constexpr T least = T(sizeof(T) == 8 ? 0x1p-700 : 0x1p-90);
-  constexpr T condition = 1 / (256 * epsilon);
-  if (int(m) > int(n)) return L(0) != L(0);
-
   L *a = scratch, *alpha = a + m * n, *beta = alpha + m, *tau = beta + m, *alpha2 = tau + m,
     *beta2 = alpha2 + m, *c = beta2 + m, *y = c + m, *leading = y + m, *x = leading + m;
   L largest(0);
@@ -181,28 +185,55 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   for (int j = 0; j < n; ++j) apply_householder(m, x, 1, scale, J + j, a + j, n);
   each(m, Reduction<L, M, N>{m, n, a, alpha, beta, tau});
 
-  // Relative to a power of two near B's largest singular value, and to the bound.
   L size(0);
   for (int i = 0; i < m; ++i) size = size + abs(alpha[i]) + (i ? abs(beta[i]) : L(0));
   mask_t<L> valid = (size >= L(shortest)) & (size <= L(longest));
   valid =
       valid & (abs(beta[0]) <= L(longest)) & ((abs(beta[0]) >= L(shortest)) | (largest == L(0)));
   const L unit = select(valid, power_of_two(size * L(T(1) / T(int(m)))), L(1));
-  const L shrink = L(1) / unit;
+  const L shrink = L(1) / unit, error = beta[0] * shrink / bound;
   L frobenius(0);
   for (int i = 0; i < m; ++i) {
     const L d = alpha[i] * shrink, b = i ? beta[i] * shrink : L(0);
     alpha2[i] = d * d;
     beta2[i] = b * b;
-    c[i] = i ? -(c[i - 1] * (d * b)) : d * (beta[0] * shrink / bound);
+    c[i] = i ? -(c[i - 1] * (d * b)) : d * error;
     frobenius = frobenius + (alpha2[i] + beta2[i]);
   }
+  return {a, tau,  alpha2, beta2,     c,     y,     leading,
+          x, unit, shrink, frobenius, error, valid, !(largest > L(0))};
+}
 
-  Secular<L> at = secular(m, alpha2, beta2, c, L(0), y, leading);
-  valid =
-      valid & (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
+// Whether J has full rank by a clear margin, from `secular` at x = 0.
+template <class L>
+SUPPLE_INLINE mask_t<L> has_full_rank(const Secular<L>& at, const L& frobenius) {
+  using T = scalar_t<L>;
+  // Smallest determinant whose quotients keep their digits; largest accepted condition number.
+  constexpr T least = T(sizeof(T) == 8 ? 0x1p-700 : 0x1p-90);
+  constexpr T condition = 1 / (256 * Number<T>::epsilon);
+  return (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
+}
+
+// q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the smallest λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The iteration
+// starts from `start`, such as the λ² of the previous step or 0, and reaches the same root from
+// any. Returns the lanes where dq and lambda2 are valid: not where m > n, J is rank deficient or
+// nearly so (the result then depends on which singular values count as zero), or numbers leave
+// their range.
+template <class L, class M, class N>
+SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
+                                 L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
+  using T = scalar_t<L>;
+  constexpr T epsilon = Number<T>::epsilon;
+  // As in optimal_lambda2: the iteration ends slightly below the bound and aims a little lower.
+  constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
+  if (int(m) > int(n)) return L(0) != L(0);
+  const Bidiagonal<L> b = bidiagonal_form(m, n, J, e, bound, scratch);
+  L *alpha2 = b.alpha2, *beta2 = b.beta2, *c = b.c, *y = b.y;
+
+  Secular<L> at = secular(m, alpha2, beta2, c, L(0), y, b.leading);
+  mask_t<L> valid = b.valid & has_full_rank(at, b.frobenius);
   // Newton's step and Jensen's inequality bound the root from below, Cauchy's from above.
-  L length = sqrt(at.square), found(0), count(0), unit2 = unit * unit;
+  L length = sqrt(at.square), found(0), count(0), unit2 = b.unit * b.unit;
   mask_t<L> open = valid & (length > L(end));
   if (any(open)) {
     const auto newton = [&] {
@@ -210,7 +241,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
     };
     const L above = abs(c[0]);
     L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
-    found = select(open, max(lower, min(start * (shrink * shrink), above)), L(0));
+    found = select(open, max(lower, min(start * (b.shrink * b.shrink), above)), L(0));
     // Where λ² is far above all of B, minors might overflow: rescale by λ².
     const mask_t<L> far = open & (above > L(64));
     if (any(far)) {
@@ -226,8 +257,8 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
       unit2 = unit2 / less;
     }
     count = select(open, L(1), L(0));
-    for (int k = 1; k < max_iterations; ++k) {
-      at = secular(m, alpha2, beta2, c, found, y, leading);
+    for (int k = 1; k < max_newton_iterations; ++k) {
+      at = secular(m, alpha2, beta2, c, found, y, b.leading);
       length = sqrt(at.square);
       const mask_t<L> under = length > L(end);
       // A start above the root is corrected once, downwards.
@@ -244,10 +275,79 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
 
   // q̇ = V y
   for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);
-  each(m, Expansion<L, M, N>{m, n, a, tau, dq});
+  each(m, Expansion<L, M, N>{m, n, b.a, b.tau, dq});
   valid = valid & (dot(n, dq, dq) <= L(1 - 8 * epsilon));
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * bound;
   return valid;
+}
+
+// The dual: q̇ with the largest λ² that keeps ‖e - Jq̇‖ <= share ‖e‖. The residual is
+//
+//     r₀ = ‖e‖ Q₀/P₀      rᵢ = -βᵢ cᵢ₋₁ Qᵢ/P₀      and  r·r' = -x φφ'
+//
+// In 1/λ² the function 1/‖r‖ is concave and increasing, as 1/φ is in λ²: Newton's method starts
+// from a λ² above the root (Jensen's inequality), or from `start`, and approaches it from there.
+template <class L, class M, class N>
+SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& share, const L& start,
+                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
+  using T = scalar_t<L>;
+  constexpr T epsilon = Number<T>::epsilon;
+  if (int(m) > int(n)) return L(0) != L(0);
+  const L size = sqrt(dot(m, e, e)), bound = select(size > L(0), size, L(1));
+  const Bidiagonal<L> b = bidiagonal_form(m, n, J, e, bound, scratch);
+  L *const y = b.y, *const tail = b.rest;
+  Secular<L> at = secular(m, b.alpha2, b.beta2, b.c, L(0), y, b.leading, tail);
+  mask_t<L> valid = b.valid & has_full_rank(at, b.frobenius);
+  const L aim = share * L(1 - 64 * epsilon), end = share * L(1 - 32 * epsilon);
+  const L low = share * L(1 - 96 * epsilon), error2 = select(b.zero, L(1), b.error * b.error);
+  const L upper = b.alpha2[0] * aim / (L(1) - aim);
+  L count(0), found = upper;
+  found = select(start > L(0), min(upper, start * (b.shrink * b.shrink)), found);
+  mask_t<L> open = valid & !b.zero;
+  for (int k = 0; k < max_newton_iterations && any(open); ++k) {
+    at = secular(m, b.alpha2, b.beta2, b.c, found, y, b.leading, tail);
+    const L inverse = L(1) / at.determinant;
+    L sum = error2 * tail[0] * tail[0];
+    for (int i = 1; i < m; ++i) {
+      const L term = b.c[i - 1] * tail[i];
+      sum = fma(b.beta2[i] * term, term, sum);
+    }
+    const L square = sum * inverse * inverse / error2, length = sqrt(square);
+    const mask_t<L> over = length > end;
+    // A start below the root is corrected once, upwards.
+    open = open & (k == 0 ? over | ((length < low) & (found < upper)) : over);
+    if (!any(open)) break;
+    const L slope = select(open, at.slope * found * found * aim, L(1));
+    const L divisor = L(1) + (length - aim) * (error2 * square / slope);
+    const L next = select(divisor * upper > found, found / divisor, upper);
+    found = select(open, next, found);
+    count = select(open, count + L(1), count);
+  }
+  if (iterations) *iterations = count;
+  *lambda2 = select(b.zero, L(0), found * (b.unit * b.unit));
+  valid = valid & !open & finite(*lambda2) & finite(at.determinant);
+  for (int j = 0; j < n; ++j) dq[j] = j < m ? y[j < m ? j : 0] : L(0);
+  each(m, Expansion<L, M, N>{m, n, b.a, b.tau, dq});
+  for (int j = 0; j < n; ++j) dq[j] = dq[j] * bound;
+  return valid;
+}
+
+// The same with compile-time constants for common sizes; the result is bitwise identical.
+template <class L>
+SUPPLE_NOINLINE_DEVICE mask_t<L> residual_step_any_size(int m, int n, const L* J, const L* e,
+                                                        const L& share, const L& start, L* dq,
+                                                        L* lambda2, L* scratch) {
+  const Fixed<6> six{};
+  const Fixed<7> seven{};
+  if (m == 6 && n == 7) return residual_step(six, seven, J, e, share, start, dq, lambda2, scratch);
+  if (m == 6 && n == 6) return residual_step(six, six, J, e, share, start, dq, lambda2, scratch);
+  return residual_step(m, n, J, e, share, start, dq, lambda2, scratch);
+}
+template <class L, int M, int N>
+SUPPLE_INLINE mask_t<L> residual_step_any_size(Fixed<M> m, Fixed<N> n, const L* J, const L* e,
+                                               const L& share, const L& start, L* dq, L* lambda2,
+                                               L* scratch) {
+  return residual_step(m, n, J, e, share, start, dq, lambda2, scratch);
 }
 
 // The same with compile-time constants for common sizes; the result is bitwise identical.

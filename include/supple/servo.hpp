@@ -5,6 +5,7 @@
 //   advance          joint limits, and the new q
 //
 // They are separate because a user's own step in Python may replace `take_step`.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/box.hpp"
@@ -21,6 +22,7 @@ enum class ControlMode : int {
   secondary,  // the same, plus the secondary velocity of a criterion
   priority,   // one step for each task, in order of priority
   filtered,   // numerical filtering, which has memory
+  estimated,  // damping by estimated singular values, which has memory
 };
 
 template <class T>
@@ -66,13 +68,14 @@ struct ServoState {
   L* active_set;      // (n,): -1, 0, 1 where a limit is active
   L* J_before;        // (rows, n): J of the previous step, weighted as for the damping rule
   L* v;               // (n,): secondary velocity of a criterion, given from outside
-  L* u;               // (rows,): singular direction of the task, for filtering
-  L sigma;            // its singular value, negative before the first step
+  L* u;               // (max_directions, rows): directions of the task that are remembered
+  L sigma;            // estimate of the smallest singular value, negative before the first step
   L lambda2;          // damping of the step
   L damping_applied;  // damping inside the limits
   L limited;          // 1 if limits changed the step, else 0
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // J_before is valid
+  Estimate<L> estimate = {};  // the rest of what a step with memory estimates
 };
 
 }  // namespace supple
@@ -194,9 +197,18 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
                                     change, state.dq, scratch);
       break;
     case ControlMode::filtered:
-      if (!state.has_previous) singular_direction(m, n, J, state.u, state.sigma, scratch);
-      state.lambda2 =
-          filtered_step(servo.filter, m, n, J, e, state.u, state.sigma, state.dq, scratch);
+      if (!state.has_previous) {
+        singular_directions(m, n, J, servo.filter.directions, state.u, state.sigma, scratch);
+      }
+      state.lambda2 = filtered_step(servo.filter, m, n, J, e, state.u, state.sigma, state.estimate,
+                                    state.dq, scratch);
+      break;
+    case ControlMode::estimated:
+      if (!state.has_previous) {
+        extreme_directions(m, n, J, state.u, state.sigma, state.estimate.largest, scratch);
+      }
+      state.lambda2 = estimated_step(*servo.step, m, n, J, e, state.u, state.sigma, state.estimate,
+                                     state.dq, scratch);
       break;
   }
 }

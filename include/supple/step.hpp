@@ -406,6 +406,9 @@ SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L*
   if (how.damping.rule == Rule::optimal) {
     return optimal_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
   }
+  if (how.damping.rule == Rule::residual_optimal) {
+    return residual_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
+  }
   if (how.direction) return L(0) != L(0);
   return fast_damped_step_any_size(how.damping, m, n, J, e, dq, lambda2, scratch);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -28,7 +28,8 @@ class Shape:
         lambdas: Damping of DLS, and of DLS with clamped errors.
         steps: Number of updates before the measurement, and during it.
         paper_us: Time of an update with transpose and with DLS in the paper [µs].
-        kernel_us: The same inside supple's kernel, from `bench/results/figures.aarch64.md` [µs].
+        kernel_us: The same inside supple's kernel, from `bench/results/figures.aarch64.md` [µs];
+            empty if not measured.
         chaotic: Whether rounding errors change the results where the figure oscillates.
     """
 
@@ -37,7 +38,7 @@ class Shape:
     lambdas: tuple[float, float]
     steps: tuple[int, int]
     paper_us: tuple[float, float]
-    kernel_us: tuple[float, float]
+    kernel_us: tuple[float, ...]
     chaotic: bool
 
     def path(self, updates: int) -> Array:
@@ -73,6 +74,9 @@ DOUBLE_Y = Shape(
     kernel_us=(1.5, 2.5),
     chaotic=True,
 )
+
+# The text's own figure, with 16 joints, follows the program's targets.
+DOUBLE_Y_TEXT = replace(DOUBLE_Y, name="double_y16", steps=(400, 1000), kernel_us=())
 
 
 def dls(lam: float, *, clamped: bool = False) -> Step:

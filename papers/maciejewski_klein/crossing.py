@@ -17,7 +17,7 @@ from supple.papers.maciejewski_klein.puma import LOST, THETA_MAX
 from supple.papers.style import Array
 
 from supple import Limits, Linearization, OrientationTask, PositionTask, Servo, damping
-from supple.steps import NumericalFilter, SingularDirection, StatefulStep
+from supple.steps import NumericalFilter, SingularDirection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,7 @@ def motion(max_gain: float = MAX_GAIN, turn: float = TURN, held: int = HELD) -> 
     """
     course = course_c()
     tasks = (PositionTask(), OrientationTask())
-    step = StatefulStep(NumericalFilter(max_gain))
+    step = NumericalFilter(max_gain, printed=True)
     servo = Servo(PUMA, tasks, dt=1.0, gain=GAIN, step=step, limits=Limits.none(PUMA))
     position, turned = course.poses[:, :3, 3], course.poses[0, :3, :3]
     half, q, still = half_of(len(position)), course.start, np.zeros(3)
@@ -134,7 +134,7 @@ def is_robust(found: dict[str, float], max_gain: float) -> bool:
         LOST,
         "Plain names are the paper's estimate, whose matrix is damped by λ of the estimate before; "
         "`undamped.` is that of supple's filter, one undamped iteration on the present J.",
-        "The motion itself is that of the filter with the component-aware gain.",
+        "The motion itself is that of the filter as printed.",
     ),
     parameters=(
         THETA_MAX,

@@ -82,9 +82,31 @@ def methods(max_gain: float) -> dict[str, Step]:
 
     return {
         "constant": damped(damping.Constant((1 / (2 * max_gain)) ** 2)),
-        "variable": damped(damping.SpeedBound(max_gain)),
+        "variable": Estimated(max_gain),
         "filtered_as_printed": Printed(max_gain),
     }
+
+
+@dataclass
+class Estimated:
+    """Damping by eq. (14) for the estimates of the interval before, for many J at once."""
+
+    max_gain: float
+    u: Array = field(default_factory=lambda: np.zeros((0, 6)))
+    sigma: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __call__(self, J: Array, x: Array) -> Array:
+        """Return θ̇ (P, 6)."""
+        if not self.u.size:
+            U, sigma, _ = np.linalg.svd(J)
+            self.u, self.sigma = U[..., -1], sigma[:, -1]
+        gram = J @ J.swapaxes(1, 2)
+        floor = 6 * ROUNDING * np.trace(gram, axis1=1, axis2=2)
+        lambda2 = np.maximum(least_damping(self.sigma, 1 / self.max_gain), floor)
+        A = gram + lambda2[:, None, None] * np.eye(6)
+        self.u, size = iterated(A, self.u)
+        self.sigma = np.sqrt(np.maximum(size - lambda2, 0))
+        return (J.swapaxes(1, 2) @ np.linalg.solve(A, x[..., None]))[..., 0]
 
 
 @dataclass

@@ -73,6 +73,13 @@ def _common(runs: Runs) -> tuple[Claim, ...]:
             f"1/(2λ) = {runs.max_gain:g} bounds every direction; the filter is clamped to it",
         ),
         _better(runs),
+        Claim(
+            "the same: filtering tracks better (component-aware gain)",
+            f"{runs.errors('filtered').sum():.1f} against {runs.errors('variable').sum():.1f} "
+            "intervals",
+            statements.better(runs, "filtered"),
+            "α follows the share of ẋ along the weak directions",
+        ),
     )
 
 
@@ -106,6 +113,16 @@ def _only_lost(runs: Runs, says: str) -> Claim:
         ("so little that it passes" if holds else "less than with one factor for all, but")
         + f": at most {statements.AVOIDABLE:.0%} counts as none, and less than half of the share "
         "with constant λ. λ of σ_eff damps all directions where ẋ has a component along û",
+    )
+
+
+def _only_lost_by_component(runs: Runs) -> Claim:
+    share = runs.avoidable("filtered") / runs.errors("filtered").sum()
+    return Claim(
+        "the same: only singular directions are given up (component-aware gain)",
+        f"{percent(share)} of the error lie along directions with σ ≥ 1/θ̇max",
+        statements.only_lost(runs, "filtered"),
+        "each weak direction has an α of its own, and λ hardly acts",
     )
 
 
@@ -154,6 +171,7 @@ def trajectory_a(progress: Progress, *, max_gain: float, radius: float, arc: flo
             "the error over k_p is the lag; 0.03 mm is that of Euler's method",
         ),
         _only_lost(runs, "filtering: what remains is the rotation lost at the wrist"),
+        _only_lost_by_component(runs),
     )
     return Outcome(runs.quantities, claims, figure_of(runs, "y", "z"), (runs.table,))
 
@@ -206,6 +224,7 @@ def trajectory_b(
             "the hand is nearly collinear with the forearm; the path ends before it is past it",
         ),
         _only_lost(runs, "filtering: only physically unachievable velocities are lost"),
+        _only_lost_by_component(runs),
         Claim(
             "the estimate must switch rapidly from the shoulder's vector to the wrist's",
             f"the least vector turns by up to {turn:.1f}° in an interval, the {at}th; |ûᵀu6| is "
@@ -277,6 +296,7 @@ def trajectory_c(
             "more directions are hard to move in",
         ),
         _only_lost(runs, "filtering: the solution reflects the capabilities of the manipulator"),
+        _only_lost_by_component(runs),
         Claim(
             "the three smallest singular values dip in the middle, but not all to zero",
             f"σ4, σ5, σ6 = {', '.join(f'{x:.2g}' for x in sigma[closest, 3:])} at interval "

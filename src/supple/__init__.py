@@ -7,7 +7,6 @@ The main names are here. More are in the modules `supple.damping` (damping rules
 
 from supple import criteria, damping, errors, poses, redundancy, steps
 from supple.control.servo import Servo
-from supple.control.status import StepStatus
 from supple.control.tracking import track
 from supple.control.trajectory import Trajectory
 from supple.gpu.runtime import devices
@@ -20,6 +19,7 @@ from supple.motion.diagnostics import Report, explain
 from supple.motion.layout import linearize
 from supple.motion.limits import Limits
 from supple.motion.linearization import Linearization
+from supple.motion.status import StepStatus
 from supple.motion.steps.step import DLS
 from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
 from supple.poses import pose

@@ -2,11 +2,13 @@
 
 The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
 most 1/(2λ). `supple.DLS(rule)` is a step with a rule. Any callable with this signature is a rule.
-`RULES` lists all rules.
+`RULES` lists all rules. `trade_off` shows speed and error as functions of λ²; `damped_condition` is
+the condition number that a λ² leads to.
 """
 
 from supple.motion.damping import (
     RULES,
+    AugmentedWeights,
     ConditionBound,
     Constant,
     Curvature,
@@ -17,14 +19,22 @@ from supple.motion.damping import (
     ManipulabilityRate,
     MayorgaCondition,
     MayorgaRank,
+    NewtonIterates,
     Optimal,
     Region,
+    ResidualOptimal,
     SpeedBound,
     TrackingBound,
+    TradeOff,
+    VaryingWeights,
+    newton_iterates,
+    trade_off,
 )
+from supple.motion.linearization import damped_condition
 
 __all__ = [
     "RULES",
+    "AugmentedWeights",
     "ConditionBound",
     "Constant",
     "Curvature",
@@ -35,10 +45,17 @@ __all__ = [
     "ManipulabilityRate",
     "MayorgaCondition",
     "MayorgaRank",
+    "NewtonIterates",
     "Optimal",
     "Region",
+    "ResidualOptimal",
     "SpeedBound",
     "TrackingBound",
+    "TradeOff",
+    "VaryingWeights",
+    "newton_iterates",
+    "trade_off",
+    "damped_condition",
 ]
 
 

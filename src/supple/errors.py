@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar
 
 __all__ = [
     "DescriptionError",
@@ -19,6 +21,8 @@ __all__ = [
 def __dir__() -> list[str]:
     return __all__
 
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MAX_NAMES = 20  # listed in one message
 _MAX_CHARACTERS = 80  # of one value in a message
@@ -97,6 +101,42 @@ def check_one_of(given: object, kind: str, names: Sequence[str]) -> None:
     """Raise `unknown_name_error` unless `given` is one of some names."""
     if not isinstance(given, str) or given not in names:
         raise unknown_name_error(kind, given, names)
+
+
+def known_arguments(**hints: str) -> Callable[[Function], Function]:
+    """Decorate a function so that an unknown keyword raises an error that names similar ones.
+
+    Args:
+        hints: For names that a function does not have but that a user may look for, a sentence
+            that says what to use instead.
+    """
+
+    def decorate(function: Function) -> Function:
+        names = signature(function).parameters.keys() - {"self"}
+        ordered = [name for name in signature(function).parameters if name in names]
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not kwargs.keys() <= names:
+                given = next(name for name in kwargs if name not in names)
+                if given in hints:
+                    raise UnknownNameError(f"unknown argument {given!r}. {hints[given]}")
+                raise unknown_name_error("argument", given, ordered)
+            return function(*args, **kwargs)
+
+        call.__kwdefaults__ = function.__kwdefaults__  # type: ignore[attr-defined]
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+_PART = (
+    "To move only some joints, freeze the others: arm = robot.freeze({name: position}); "
+    "arm.full_q(q) is the configuration of the whole robot."
+)
+_LIMITS = "To change position limits: robot.with_limits(lower=..., upper=..., margin=...)."
+_SPEED = "Speed limits act in Servo and track: limits=Limits.for_robot(robot, max_speed=...)."
+HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # for `known_arguments`
 
 
 def _similar(given: str, names: list[str]) -> list[str]:

@@ -4,9 +4,17 @@ Called with one linearization, a step returns joint velocities (n,); called with
 Any callable with this signature can serve as a step of a `Servo`.
 """
 
+from supple.motion.resolved import resolved_motion
 from supple.motion.steps.alternate import alternate_jacobian
 from supple.motion.steps.clamp import AdaptiveErrorClamp, AngleClamp, ErrorClamp
-from supple.motion.steps.filtering import NumericalFilter, SingularDirection
+from supple.motion.steps.estimate import (
+    Estimates,
+    ExtremeValues,
+    SingularDirection,
+    SingularSubspace,
+)
+from supple.motion.steps.estimated import EstimatedDLS
+from supple.motion.steps.filtering import NumericalFilter
 from supple.motion.steps.selective import SDLS
 from supple.motion.steps.stateful import StatefulStep, StepWithMemory
 from supple.motion.steps.step import Pseudoinverse, Step, Transpose, TruncatedSVD
@@ -18,9 +26,13 @@ __all__ = [
     "AdaptiveErrorClamp",
     "AngleClamp",
     "ErrorClamp",
+    "EstimatedDLS",
+    "Estimates",
+    "ExtremeValues",
     "NumericalFilter",
     "Pseudoinverse",
     "SingularDirection",
+    "SingularSubspace",
     "SphericalWrist",
     "StatefulStep",
     "Step",
@@ -29,6 +41,7 @@ __all__ = [
     "TruncatedSVD",
     "WeightedDLS",
     "alternate_jacobian",
+    "resolved_motion",
 ]
 
 

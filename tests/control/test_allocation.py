@@ -40,7 +40,7 @@ import ctypes, json
 import numpy as np
 import supple
 from supple import DLS, Limits, PositionTask, PostureTask, Servo, damping
-from supple.steps import NumericalFilter
+from supple.steps import EstimatedDLS, NumericalFilter
 from supple.redundancy import Priority
 from supple.steps import SDLS, WeightedDLS
 
@@ -76,6 +76,7 @@ def loops():
     yield on_ur5e("singular, svd", (twist,), step=region)
     yield on_ur5e("selective", (twist,), step=SDLS(0.2))
     yield on_ur5e("filtered", (twist,), step=NumericalFilter(5.0))
+    yield on_ur5e("estimated", (twist,), step=EstimatedDLS(damping.SpeedBound(5.0)))
     yield on_panda("limits", both, limits=narrow)
     yield on_panda("limits, scaled", both, limits=scaled)
     yield on_panda("limits, weighted", both, limits=narrow, step=weighted)

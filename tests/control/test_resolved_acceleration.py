@@ -180,7 +180,7 @@ def test_limits_hold(mode: Any) -> None:
         for _ in range(1500):
             q = servo(q, target=goal)
             qd = servo.qd
-            seen.add(servo.status)
+            seen.update(servo.status)
             assert ((q >= limits.lower) & (q <= limits.upper)).all()
             assert (np.abs(qd) <= limits.max_speed).all()
             assert np.linalg.norm(qd) <= 1.0

@@ -15,7 +15,7 @@ from supple import DLS, Limits, Linearization, PoseTask, PositionTask, PostureTa
 from supple.criteria import RestPosture
 from supple.errors import InputError
 from supple.redundancy import Augmented, NullSpace, Priority
-from supple.steps import AdaptiveErrorClamp, NumericalFilter, StatefulStep
+from supple.steps import AdaptiveErrorClamp, EstimatedDLS, NumericalFilter, StatefulStep
 
 Q = somewhere("panda")
 TWIST = np.array([0.1, -0.2, 0.05, 0.3, 0.1, -0.2])
@@ -40,6 +40,7 @@ STEPS: dict[str, Any] = {
     "rank": DLS(damping.MayorgaRank(0.1, 0.1)),
     "rate": DLS(damping.ManipulabilityRate(0.1, 0.99, 0.01, 0.1)),
     "filtered": NumericalFilter(3.0),
+    "estimated": EstimatedDLS(damping.ConditionBound(50.0)),
     "criterion": NullSpace(DLS(damping.Constant(0.01)), RestPosture(Q)),
     "priority": Priority(DLS(damping.Constant(0.01))),
     "augmented": Augmented(damping.Constant(0.1), [1.0]),

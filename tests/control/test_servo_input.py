@@ -26,7 +26,7 @@ from supple import (
 from supple.criteria import RestPosture
 from supple.errors import InputError
 from supple.redundancy import Augmented, NullSpace, Priority
-from supple.steps import NumericalFilter, StatefulStep, WeightedDLS
+from supple.steps import EstimatedDLS, NumericalFilter, StatefulStep, WeightedDLS
 
 Q = np.array([0.2, 0.1, -0.1, -1.9, 0.1, 2.0, 0.6])
 TWIST = np.array([0.1, 0.0, 0.1, 0.0, 0.2, 0.0])
@@ -99,6 +99,7 @@ def far_away(lin: Any) -> Array:
 
 @pytest.mark.parametrize("step", [
     None, DLS(damping.Optimal(1.0)), DLS(damping.MayorgaRank(0.01, 0.04)), NumericalFilter(5.0),
+    EstimatedDLS(damping.SpeedBound(5.0)), EstimatedDLS(damping.ConditionBound(50.0)),
     DLS(damping.ManipulabilityRate(0.04, 1.5, 0.01, 9.0)), far_away,
 ], ids=without_addresses)  # fmt: skip
 def test_a_wish_that_numbers_cannot_hold(step: Any) -> None:

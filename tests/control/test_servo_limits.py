@@ -208,7 +208,7 @@ def test_what_the_norm_takes_away_is_told(mode: Any, joints: Array | None) -> No
     servo(q, np.full(6, 1e-3))
     assert servo.status == StepStatus.FOLLOWING
     servo(q, np.full(6, 1.0))
-    assert servo.status == StepStatus.DAMPED
+    assert servo.status == StepStatus.NORM_LIMIT
     assert not servo.active.any()
     assert 0.0999 <= np.linalg.norm(servo.qd) <= 0.1
 

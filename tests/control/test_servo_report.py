@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loops import Array, robot, somewhere
-from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, damping
+from supple import DLS, Limits, PoseTask, PostureTask, Report, Servo, StepStatus, damping
 from supple.criteria import RestPosture
 from supple.redundancy import Augmented, NullSpace, Priority
 from supple.steps import NumericalFilter, Pseudoinverse, StatefulStep, WeightedDLS
@@ -133,6 +133,85 @@ def test_a_joint_that_cannot_stop_in_time_is_named_with_by_how_much() -> None:
     assert (held.joint, held.limit, held.end) == (robot("planar2").joint_names[0], "position", 1)
     assert held.exceeds == pytest.approx(abs(servo.qd[0] - 2.0) / 0.01)
     assert f"{held.exceeds:.3g} times its limit of acceleration" in str(held)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_factor_of_scaling_is_told(order: int) -> None:
+    """The factor times the step without limits is the step taken; an exact step has no factor."""
+    arm, dt = robot("panda"), 0.01
+    step = DLS(damping.Constant(0.02))
+    for mode in ("scale", "exact"):
+        limits = Limits.for_robot(arm, speed_factor=0.02, mode=mode)  # type: ignore[arg-type]
+        free = Servo(arm, dt=dt, step=step, limits=Limits.none(arm), order=order)
+        servo = Servo(arm, dt=dt, step=step, limits=limits, order=order)
+        for one in (free, servo):
+            one(Q, np.full(6, 0.2))
+        report = servo.explain()
+        assert report.mode == mode
+        if mode == "exact":
+            assert report.factor is None
+            continue
+        assert 0 < report.factor < 1
+        np.testing.assert_allclose(servo.qd, report.factor * free.qd, rtol=1e-9)
+        said = f'slowed down to {report.factor:.1%} of the unlimited step (mode="scale")'
+        assert f"all joints are {said}" in str(report)
+        assert free.explain().mode is None
+
+
+def test_scaling_that_does_not_keep_the_direction_has_no_factor() -> None:
+    """A joint that cannot brake that fast, and a step with a memory."""
+    arm = robot("panda")
+    braking = Limits.for_robot(arm, speed_factor=0.1, max_acceleration=1.0, mode="scale")
+    servo = Servo(arm, dt=0.01, step=DLS(damping.Constant(0.02)), limits=braking)
+    servo.reset([0.1, 0, 0, 0, 0, 0, 0])
+    servo(Q, np.array([0, 0.5, 0, 0, 0, 0.0]))
+    remembering = StatefulStep(NumericalFilter(3.0))
+    other = Servo(arm, dt=0.01, step=remembering, limits=LIMITS["scaled"])
+    other(Q, np.ones(6))
+    for one in (servo, other):
+        report = one.explain()
+        assert report.mode == "scale"
+        assert report.factor is None
+        assert 'the joints are slowed down (mode="scale")' in str(report)
+
+
+@pytest.mark.parametrize("name", ["default", "undamped", "constant"])
+@pytest.mark.parametrize("limits", LIMITS)
+def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None:
+    """Also for joints that start too fast, which exceed their acceleration."""
+    servo = Servo(robot("panda"), dt=0.01, step=STEPS[name], limits=LIMITS[limits])
+    rng, seen = np.random.default_rng(9), StepStatus.FOLLOWING
+    for _ in range(60):
+        servo.reset(rng.normal(size=7) * rng.choice([0.0, 0.1, 3.0]))
+        near = rng.choice([0.0, 1.0], 7)
+        q = near * (servo.limits.upper - 1e-3) + (1 - near) * Q
+        servo(q, rng.normal(size=6) * rng.choice([0.01, 1.0]))
+        report, status = servo.explain(), servo.status
+        limited = {f"{held.limit}_limit" for held in report.held}
+        assert {str(cause) for cause in status if cause & 0b11100} == limited
+        assert (StepStatus.ACCELERATION_EXCEEDED in status) == any(
+            h.exceeds > 1 for h in report.held
+        )
+        assert (StepStatus.DAMPED in status) == (servo._chosen > 0 and servo.lambda2 > 0)
+        if StepStatus.NORM_LIMIT in status:
+            assert report.max_norm is not None
+        seen |= status
+    assert StepStatus.POSITION_LIMIT in seen
+
+
+def test_rounding_is_shown_as_zero() -> None:
+    """A step that follows the task exactly misses nothing, and never "-0.0%"."""
+    arm = robot("panda")
+    servo = Servo(arm, dt=0.01, step=Pseudoinverse())
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        servo(Q, rng.normal(size=6) * 0.1)
+        report = servo.explain()
+        assert report.missed == 0
+        assert all(direction.missed == 0 for direction in report.directions)
+        servo(Q, np.array([0, 0, 0.1, 0, 0, 0]))
+        assert "-0.0%" not in str(servo.explain())
+        assert "e-1" not in str(servo.explain())
 
 
 def test_a_norm_that_acts_is_named() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from batch_steps import STEPS, hold_optimal, optimal, some, velocities
+from batch_steps import STEPS, hold_optimal, in_kernel, optimal, some, velocities
 from loops import SINGULAR, robot
 from rules import EVERY
 from supple import (
@@ -19,6 +19,7 @@ from supple import (
     PositionTask,
     PostureTask,
     Servo,
+    StepStatus,
     damping,
 )
 from supple.criteria import RestPosture
@@ -139,10 +140,10 @@ def test_results_are_written_where_they_are_wanted() -> None:
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a robot that is none": ({"robot": "panda"}, "robot must be a Robot"),
     "a q of others": ({"q": np.zeros((5, 6))}, r"q must be .*\(\.\.\., 7\)"),
-    "a twist of three": ({"twist": np.zeros((5, 3))}, r"twist must be .*\(\.\.\., 6\)"),
-    "batches that do not match": ({"twist": np.zeros((4, 6))}, "batch axes must broadcast"),
+    "a twist of three": ({"velocity": np.zeros((5, 3))}, r"velocity must be .*\(\.\.\., 6\)"),
+    "batches that do not match": ({"velocity": np.zeros((4, 6))}, "batch axes must broadcast"),
     "a q that is no number": ({"q": np.full((5, 7), np.nan)}, r"must be finite.*q\[0\] = \[nan"),
-    "no task for each": ({"tasks": ["panda_hand"]}, r"twist must be \(\.\.\., 1, 6\)"),
+    "no task for each": ({"tasks": ["panda_hand"]}, r"velocity must be \(\.\.\., 1, 6\)"),
     "a posture": ({"tasks": PostureTask()}, "takes tasks of frames"),
     "a function": ({"step": AngleClamp(lambda lin: lin.e, 1.0)}, "steps of supple.steps"),
     "a rule of one's own": ({"step": DLS(lambda lin: 0.1)}, "rules of supple.damping"),
@@ -171,7 +172,7 @@ def test_what_it_does_not_take_is_said(what: str) -> None:
         "robot": arm,
         "step": optimal(arm),
         "q": np.zeros((5, 7)),
-        "twist": np.zeros((5, 6)),
+        "velocity": np.zeros((5, 6)),
     }
     all_given |= given
     limits = all_given.get("limits")
@@ -187,10 +188,59 @@ def test_the_row_that_is_wrong_is_named() -> None:
     arm = robot("panda")
     q, twist = some("panda", 600)
     twist[402, 3] = np.inf
-    with pytest.raises(InputError, match=r"q\[402\] = .*twist\[402\] = .*inf"):
+    with pytest.raises(InputError, match=r"q\[402\] = .*velocity\[402\] = .*inf"):
         velocities(arm, q, twist)
     with pytest.raises(InputError, match=r"resulting step must be finite; given: q = "):
         velocities(arm, q[0], 1e308 * np.ones(6), step=Pseudoinverse())
+
+
+@pytest.mark.parametrize("mode", ["exact", "scale"])
+@pytest.mark.parametrize("acceleration", [np.inf, 20.0])
+@pytest.mark.parametrize("name", ["constant", "curved", "optimal", "undamped"])
+def test_it_explains_like_a_servo(name: str, acceleration: float, mode: Any) -> None:
+    """Speeds, damping before limits, active limits and status are those of a Servo's first step."""
+    arm, dt = robot("panda"), 0.01
+    step = {
+        "constant": DLS(damping.Constant(0.01)),
+        "curved": CURVED,
+        "optimal": DLS(damping.Optimal(0.7)),
+        "undamped": Pseudoinverse(),
+    }[name]
+    limits = Limits.for_robot(
+        arm, speed_factor=0.3, max_acceleration=acceleration, max_norm=0.6, mode=mode
+    )
+    q, twist = some("panda", 150, seed=5)
+    qd = 0.1 * np.sin(np.arange(7))
+    found = step.velocities(arm, q, twist, limits=limits, dt=dt, qd=qd, explain=True)
+    plain = step.velocities(arm, q, twist, limits=limits, dt=dt, qd=qd)
+    assert (found.qd == plain).all()
+    np.testing.assert_allclose(
+        found.lambda2, in_kernel(step, arm.jacobian(q), twist)[1], rtol=1e-6, atol=1e-14
+    )
+    # Limits may make the damping of `Optimal` unnecessary: then a Servo does not report it.
+    ignored = StepStatus.DAMPED if name == "optimal" else StepStatus.FOLLOWING
+    servo = Servo(arm, dt=dt, step=step, limits=limits)
+    for i in range(len(q)):
+        servo.reset(qd)
+        servo(q[i], twist[i])
+        assert found.status[i] | ignored == servo.status | ignored, i
+        assert (found.active[i] == servo.active).all(), i
+    causes = {cause for status in found.status for cause in status}
+    assert causes >= {StepStatus.NORM_LIMIT if acceleration == np.inf else StepStatus(4)}
+
+
+def test_without_limits_the_status_tells_damping() -> None:
+    arm = robot("panda")
+    q, twist = some("panda", 50)
+    found = DLS(damping.Optimal(0.5)).velocities(arm, q, twist, explain=True)
+    assert not found.active.any()
+    damped = np.linalg.norm(Pseudoinverse().velocities(arm, q, twist), axis=1) > 0.5
+    assert ((found.status == StepStatus.DAMPED) == damped).all()
+    one = DLS(damping.Optimal(0.5)).velocities(arm, q[0], twist[0], explain=True)
+    assert one.status[()] == found.status[0]
+    assert str(found.status[0]) in repr(one)
+    with pytest.raises(InputError, match="explain is for device='cpu'"):
+        CURVED.velocities(arm, q, twist, explain=True, device="cuda")
 
 
 def test_frames_select_tasks() -> None:

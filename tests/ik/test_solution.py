@@ -9,7 +9,7 @@ import pytest
 
 import supple
 from supple import BatchSolution, Solution, Solutions, SolveStatus, solve
-from supple.errors import InputError
+from supple.errors import InputError, UnknownNameError
 from targets import fields_of
 
 PANDA = supple.load("panda")
@@ -43,7 +43,11 @@ def test_a_batch_is_a_sequence_of_solutions() -> None:
     assert found.shape == (4,)
     each = list(found)
     assert all(type(one) is Solution for one in each)
-    assert [one.status for one in each] == [SolveStatus(int(value)) for value in found.status]
+    assert [one.status for one in each] == list(found.status)
+    assert found.status[1].name == "UNREACHABLE"
+    assert found.status.count(SolveStatus.CONVERGED) == 2
+    assert "2 converged; 1 unreachable; 1 nonfinite_input" in repr(found.status)
+    assert found.status.dtype == np.int8
     assert [bool(one) for one in each] == found.success.tolist() == [True, False, False, True]
     for i in (0, -1, np.int64(1)):
         one: Solution = found[i]
@@ -71,13 +75,33 @@ def test_slices_masks_and_arrays_select_a_batch(index: Any) -> None:
 
 def test_a_batch_of_several_axes() -> None:
     grid = solve(PANDA, POSES.reshape(2, 3, 4, 4))
-    assert len(grid) == 6
     assert grid.shape == (2, 3)
+    assert (len(grid), grid.size) == (2, 6)
     assert (grid[1, 2].q == grid.q[1, 2]).all()
-    assert grid[1, :].shape == (3,)
-    assert [one.iterations for one in grid] == grid.iterations.reshape(-1).tolist()
-    with pytest.raises(InputError, match=r"one integer for each of the batch axes \(2, 3\)"):
-        grid[1]
+    for row, each in zip(grid, (grid[0], grid[1, :]), strict=True):
+        assert type(row) is BatchSolution
+        assert row.shape == (3,)
+        np.testing.assert_array_equal(row.q, each.q)
+    with pytest.raises(IndexError, match=r"each of the batch axes \(2, 3\)"):
+        grid[1, 2, 0]
+
+
+def test_writing_into_a_result_changes_no_other() -> None:
+    """Parts of a batch are copies, and no result shares memory with q0 or another result."""
+    found = solve(PANDA, MIXED)
+    before = found.q.copy()
+    for part in (found[0], next(iter(found)), found[1:3], found[[0, 3]], found[found.success]):
+        assert part.q.flags.writeable
+        part.q[...] = 0.0
+    np.testing.assert_array_equal(found.q, before)
+    q0 = PANDA.neutral()
+    for target in (POSES[0], POSES[0].tolist(), FAR):
+        one, other = (solve(PANDA, target, q0=q0, timeout=t) for t in (None, 0.0))
+        assert not np.shares_memory(one.q, other.q)
+        assert not any(np.shares_memory(x.q, q0) for x in (one, other))
+    several = solve(PANDA, POSES[0], solutions=2)
+    several[0].q[:] = 0.0
+    assert several.q[0].any()
 
 
 def test_several_solutions_of_one_target() -> None:
@@ -88,8 +112,36 @@ def test_several_solutions_of_one_target() -> None:
     assert (found[0].q == found.q[0]).all()
     assert type(found[:2]) is Solutions
     assert type(solve(PANDA, POSES[0], solutions=1)) is Solutions
-    (closest,) = solve(PANDA, FAR, solutions=4)
+    missed = solve(PANDA, FAR, solutions=4)
+    (closest,) = missed
     assert closest.status is SolveStatus.UNREACHABLE
+    assert str(missed) == f"no solution; {closest}"
+    assert f"{1e3 * closest.position_error:.1f} mm" in str(missed)
+
+
+def test_several_solutions_are_ordered_by_the_preference() -> None:
+    """Without one, the solution farthest from joint limits is first; with q0, the nearest."""
+    middle, half = (PANDA.upper + PANDA.lower) / 2, (PANDA.upper - PANDA.lower) / 2
+    q0 = PANDA.neutral()
+    orders: dict[str, tuple[dict[str, Any], Any]] = {
+        "default": ({}, lambda q: np.abs((q - middle) / half).max(axis=-1)),
+        "limits": ({"prefer": "limits"}, lambda q: np.abs((q - middle) / half).max(axis=-1)),
+        "nearest": ({"q0": q0}, lambda q: np.abs(q - q0).max(axis=-1)),
+        "own": ({"prefer": lambda q: q[2] ** 2}, lambda q: q[:, 2] ** 2),
+    }
+    for options, cost in orders.values():
+        for target in POSES[:3]:
+            found = solve(PANDA, target, solutions=6, **options)
+            assert len(found) > 1
+            assert (np.diff(cost(found.q)) >= 0).all()
+
+
+def test_a_report_is_printed_with_its_solution() -> None:
+    for target in (POSES[0], FAR):
+        found = solve(PANDA, target, explain=True)
+        first, _, rest = str(found).partition("\n")
+        assert first.startswith(str(found.status))
+        assert rest == str(found.report)
 
 
 @pytest.mark.parametrize("options", [{}, {"solutions": 2}], ids=["a batch", "several"])
@@ -140,6 +192,23 @@ def test_frame_and_tasks_are_refused_together(target: Any) -> None:
 def test_arguments_in_the_wrong_order() -> None:
     with pytest.raises(InputError, match=r"the robot is the first argument: solve\(robot, target"):
         solve(POSES[0], PANDA)  # type: ignore[call-overload]
+
+
+def test_unknown_arguments_say_what_to_use_instead() -> None:
+    """Also on the fast path, and in `Servo` and `track`."""
+    with pytest.raises(UnknownNameError, match=r"argument 'limits'. .*robot.with_limits\(lower"):
+        solve(PANDA, POSES[0], limits=None)  # type: ignore[call-overload]
+    with pytest.raises(UnknownNameError, match="'framee'; did you mean 'frame'"):
+        solve(PANDA, POSES[0].tolist(), framee="x")  # type: ignore[call-overload]
+    q = PANDA.neutral()
+    calls: tuple[Any, ...] = (
+        lambda **wrong: solve(PANDA, POSES[0], **wrong),
+        lambda **wrong: supple.Servo(PANDA, dt=0.01, **wrong),
+        lambda **wrong: supple.track(PANDA, q, velocity=np.zeros(6), **wrong),
+    )
+    for call in calls:
+        with pytest.raises(UnknownNameError, match=r"robot.freeze\(.*full_q"):
+            call(joints=["panda_joint1"])
 
 
 def test_a_target_for_one_of_several_end_effectors_lists_them() -> None:

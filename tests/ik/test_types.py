@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +32,10 @@ assert_type([found.iterations for found in several], list[int])
 batch: sp.BatchSolution = sp.solve(panda, T[None])
 assert_type(batch[0], sp.Solution)
 assert_type(batch[batch.success], sp.BatchSolution)
+assert_type(batch.status[0], sp.SolveStatus)
+assert_type([status.sentence for status in batch.status], list[str])
+motion = sp.track(panda, panda.neutral(), velocity=np.zeros(6), dt=0.1, duration=1.0)
+assert_type(motion.status[0], sp.StepStatus)
 servo = sp.Servo(panda, dt=0.01)
 assert_type(servo.status, sp.StepStatus)
 assert_type(sp.StepStatus(3).sentence, str)
@@ -40,30 +43,48 @@ sp.solve(panda, T, framee="x")
 """
 
 
-def test_results_have_types_and_the_documents_pass(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/solve.md").read_text(), re.M | re.S)
-    (tmp_path / "document.py").write_text("\n".join(blocks))
-    (tmp_path / "results.py").write_text(RESULTS)
+def errors_of_mypy(folder: Path, files: dict[str, str]) -> list[str]:
+    """Return the errors that mypy reports for files of these names and texts."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
     parent = Path(supple.__file__).parents[1]
-    found = {} if parent.name == "site-packages" else {"MYPYPATH": str(parent)}
-    options = [
-        "--follow-imports=silent",
-        "--no-error-summary",
-        "--hide-error-context",
-        "--cache-dir",
-        str(tmp_path / "x"),
-    ]
+    places = [ROOT / "bench"] + [parent] * (parent.name != "site-packages")
+    found = {"MYPYPATH": os.pathsep.join(map(str, places))}
+    options = ["--follow-imports=silent", "--no-error-summary", "--hide-error-context"]
+    optional = "[mypy-cupy.*,torch.*,jax.*]\nignore_missing_imports = true\n"
+    (folder / "mypy.ini").write_text(f"[mypy]\ncheck_untyped_defs = true\n{optional}")
     run = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, "document.py", "results.py"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "mypy", *options, "--cache-dir", str(folder / "x"), *files],
+        cwd=folder,
         env=os.environ | found,
         capture_output=True,
         text=True,
         check=False,
     )
-    errors = [line for line in run.stdout.splitlines() if "error:" in line]
+    assert not run.stderr
+    return [line for line in run.stdout.splitlines() if "error:" in line]
+
+
+def test_results_have_types(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    errors = errors_of_mypy(tmp_path, {"results.py": RESULTS})
     last = len(RESULTS.splitlines())  # the misspelt argument
     assert errors
-    assert all(line.startswith(f"results.py:{last}:") for line in errors), run.stdout
+    assert all(line.startswith(f"results.py:{last}:") for line in errors), errors
     assert 'did you mean "frame"?' in errors[0]
+
+
+def test_the_code_of_the_documents_passes(tmp_path: Path) -> None:
+    """The blocks of each page are one program: at the lines where they stand in the page."""
+    pytest.importorskip("mypy")
+    files = {}
+    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]:
+        inside, lines = False, []
+        for line in page.read_text().splitlines():
+            inside = inside and not line.startswith("```")
+            lines.append(line if inside else "")
+            inside = inside or line == "```python"
+        if any(lines):
+            files[f"{page.stem.lower()}_page.py"] = "\n".join(lines)
+    assert len(files) > 4
+    assert "\n".join(errors_of_mypy(tmp_path, files)) == ""

@@ -21,6 +21,7 @@ from supple.motion.damping import (
     MayorgaCondition,
     MayorgaRank,
     Optimal,
+    ResidualOptimal,
     Rule,
     SpeedBound,
     TrackingBound,
@@ -81,6 +82,12 @@ def speed(lin: Linearization, lambda2: float) -> float:
     return float(np.linalg.norm(g / (s + lambda2 / s)))
 
 
+def lost(lin: Linearization, lambda2: float) -> float:
+    """Return the relative error that damping causes, without overflow or underflow of σ²."""
+    s, g = lin.sigma[lin.sigma > 0], lin.gamma[lin.sigma > 0]
+    return float(np.linalg.norm(g / (1 + s / lambda2 * s)) / np.linalg.norm(g))
+
+
 @rules
 @precisions
 @pytest.mark.parametrize("k", [1, 2, 6, 7])
@@ -93,7 +100,8 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
     eps = float(np.finfo(dtype).eps)
     tiny = float(np.finfo(dtype).tiny)
     for lin, value in zip(lins, there.tolist(), strict=True):
-        lin = in_rank(lin, eps) if rule.rule.name in ("OPTIMAL", "TRACKING_BOUND") else lin
+        ranked = rule.rule.name in ("OPTIMAL", "TRACKING_BOUND", "RESIDUAL_OPTIMAL")
+        lin = in_rank(lin, eps) if ranked else lin
         here = rule(lin)
         if isinstance(rule, Optimal):
             # Both iterate until φ is within a few eps of the bound, so φ is compared, not λ².
@@ -101,6 +109,12 @@ def test_twins_agree(rule: KernelRule, dtype: type, k: int, isa: str) -> None:
                 assert speed(lin, value) == pytest.approx(speed(lin, here), rel=160 * eps)
             elif max(here, value) > 1e3 * tiny:  # the pseudoinverse is at the bound
                 assert speed(lin, 0) == pytest.approx(rule.max_speed, rel=160 * eps)
+            continue
+        if isinstance(rule, ResidualOptimal):  # likewise, the error is compared
+            if min(here, value) > 1e3 * tiny:
+                assert lost(lin, value) == pytest.approx(lost(lin, here), rel=160 * eps)
+            else:
+                assert max(here, value) <= 1e3 * tiny
             continue
         assert abs(value - here) <= rounds(rule, lin, here, eps) + tiny, (lin.sigma, lin.gamma)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import supple
-from filtering_paper import repaired, resolution
+from filtering_paper import eq14, repaired, resolution
 from harness import LANES, Lane, same_bits
 from spectra import SHAPES, orthonormal, samples
 from supple import Linearization
-from supple.steps import NumericalFilter, SingularDirection, StatefulStep
+from supple.steps import NumericalFilter, SingularDirection, SingularSubspace, StatefulStep
 
 Array = np.ndarray
 FILTERS = [NumericalFilter(gain, printed) for gain in (0.3, 5.0, 1e4) for printed in (False, True)]
@@ -53,11 +53,11 @@ def test_a_step_is_the_papers(how: NumericalFilter, shape: tuple[int, int]) -> N
             continue
         for u in starts(lin):
             dq, memory = how.step(lin, SingularDirection(u))
-            there, v = repaired(lin.J, lin.e, u, how.max_gain, how.printed)
-            off = np.linalg.norm(dq - there) / max(np.linalg.norm(lin.e), 1e-300)
+            there = repaired(lin.J, lin.e, u[:, None], how.max_gain, how.printed)
+            off = np.linalg.norm(dq - there.dq) / max(np.linalg.norm(lin.e), 1e-300)
             assert off <= sensitivity(lin, memory, how.max_gain)
             if lin.sigma_min**2 + resolution(lin.J) < 0.5 * lin.sigma[-2] ** 2:
-                assert memory.u @ v == pytest.approx(1, abs=1e-6)
+                assert abs(memory.u @ there.U[:, 0]) == pytest.approx(1, abs=1e-6)
 
 
 def sensitivity(
@@ -117,6 +117,90 @@ def test_a_filtered_step_is_continuous_through_a_singularity() -> None:
         jumps.append(jump)
     ratios = np.divide(jumps[1:], jumps[:-1])
     assert (ratios < 0.75).all(), jumps
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (6, 7), (3, 7)], ids=str)
+@pytest.mark.parametrize("least", [0.12, 0.03, 1e-3, 1e-7, 0.0])
+def test_the_bound_holds_for_several_small_values_without_scaling(
+    shape: tuple[int, int], least: float
+) -> None:
+    """‖Σ σ_i γ_i/(σ_i² + α_i²) v_i‖ <= max_gain ‖e‖ over the small values, equal ones too."""
+    m, n = shape
+    rng = np.random.default_rng((m, n))
+    how = NumericalFilter(4.0)  # 1/(2 max_gain) = 0.125
+    for small in ([least], [least, least], [least] * 3, [0.1, least], [0.12, 0.05, least]):
+        U, V = orthonormal(rng, m, m), orthonormal(rng, n, m)
+        sigma = np.append(np.linspace(2, 1, m - len(small)), small)
+        J, p = U * sigma @ V.T, len(small)
+        for c in (0.0, 1e-9, 1e-3, 0.1, 0.5, 0.9, 1.0):
+            part = rng.normal(size=m)
+            part[-p:] *= c / np.linalg.norm(part[-p:])
+            if m > p:
+                part[:-p] *= np.sqrt(1 - c * c) / np.linalg.norm(part[:-p])
+            alpha2 = how.gains(sigma[-p:], part[-p:], 0.25)
+            speeds = part[-p:] * sigma[-p:] / np.maximum(sigma[-p:] ** 2 + alpha2, 1e-300)
+            assert np.linalg.norm(speeds) <= 4.0 * (1 + 1e-12)
+            lin = Linearization(J, U @ part)
+            assert np.linalg.norm(how(lin)) <= 4.0
+
+
+@pytest.mark.parametrize("turn", [0.3, 1.1, 2.0])
+def test_equal_values_have_no_preferred_directions(turn: float) -> None:
+    """Rotating the basis of a subspace of equal singular values in memory changes nothing."""
+    rng = np.random.default_rng(11)
+    U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
+    c, s = np.cos(turn), np.sin(turn)
+    for small in (0.2, 0.05, 1e-3, 0.0):
+        lin = Linearization(U * [2, 1.7, 1.5, 1.2, small, small] @ V.T, rng.normal(size=6))
+        weak = U[:, [5, 4, 3]]
+        turned = np.c_[weak[:, :2] @ [[c, -s], [s, c]], weak[:, 2]]
+        steps = [
+            NumericalFilter(4.0).step(lin, SingularSubspace(each, np.zeros(3)))[0]
+            for each in (weak, turned)
+        ]
+        np.testing.assert_allclose(steps[0], steps[1], rtol=0, atol=1e-8)
+
+
+def test_the_gain_is_the_papers_for_a_command_along_the_direction() -> None:
+    """For one small σ and e along û, α² is that of eq. (14), and λ = 0: (27) as printed."""
+    rng = np.random.default_rng(12)
+    U, V = orthonormal(rng, 6, 6), orthonormal(rng, 7, 6)
+    for least in (0.3, 0.2, 0.15, 0.1, 0.01, 1e-4):
+        lin = Linearization(U * [2, 1.7, 1.5, 1.2, 1, least] @ V.T, U[:, -1])
+        found = NumericalFilter(4.0).estimates(lin, SingularSubspace.exact(lin, 3))
+        printed = NumericalFilter(4.0, printed=True)
+        there = printed.estimates(lin, SingularSubspace.exact(lin, 1))
+        assert found.alpha2 == pytest.approx(eq14(least, 4.0), rel=1e-9, abs=1e-13)
+        assert there.alpha2 == pytest.approx(eq14(least, 4.0), rel=1e-9, abs=1e-13)
+        assert found.sigma == pytest.approx(least, rel=1e-6)
+        assert found.lambda2 == pytest.approx(0, abs=1e-12)
+
+
+def test_the_filtered_gain_near_a_singularity_does_not_depend_on_the_command() -> None:
+    """σ/(σ² + α²) -> 4 max_gain² σ as σ -> 0, for any fraction c > 0 of e along û."""
+    how = NumericalFilter(5.0)
+    for c in (1.0, 0.3, 1e-2, 1e-4):
+        sigma = np.array([1e-3 * c])
+        (alpha2,) = how.gains(sigma, np.array([c]), 1 / 5.0)
+        gain = c * sigma[0] / (sigma[0] ** 2 + alpha2)
+        assert gain == pytest.approx(4 * 25 * sigma[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("edge", [0.25, 1e-3])
+def test_gains_are_continuous_and_zero_away_from_singularities(edge: float) -> None:
+    """As functions of σ and of the components; zero for all σ >= 1/max_gain and for c = 0."""
+    how, c = NumericalFilter(1 / edge), np.linspace(0, 1, 401)
+    for ratio in (1.0, 1.5, 10.0):
+        sigma = np.array([ratio, 1.0]) * edge
+        assert not how.gains(sigma, np.array([0.6, 0.8]), edge).any()
+    for sigma in (0.0, 0.1, 0.5, 0.9):
+        found = np.array([how.gains(np.array([sigma * edge]), np.array([x]), edge) for x in c])
+        assert found[0] == 0
+        assert (np.abs(np.diff(found[:, 0])) < 0.01 * edge**2).all()
+    small = np.linspace(1.2, 0.0, 2401)
+    for x in (0.02, 0.3, 1.0):
+        found = np.array([how.gains(np.array([s * edge]), np.array([x]), edge) for s in small])
+        assert (np.abs(np.diff(found[:, 0])) < 0.002 * edge**2).all()
 
 
 # ---- the estimate ------------------------------------------------------------------------------
@@ -196,7 +280,7 @@ def test_remembering_is_the_steps_one_after_the_other() -> None:
         lin = Linearization(rng.normal(size=(3, 5)), rng.normal(size=3))
         dq, memory = how.step(lin, how.start(lin) if memory is None else memory)
         np.testing.assert_array_equal(plain(lin), dq)
-    assert isinstance(plain.memory, SingularDirection)
+    assert isinstance(plain.memory, SingularSubspace)
     plain.reset()
     np.testing.assert_array_equal(plain(lin), how(lin))
 
@@ -223,30 +307,41 @@ def test_bad_input_is_refused(make: object) -> None:
 # ---- the kernel --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("lane", LANES, ids=str)
-def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int]) -> None:
+def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int], count: int) -> None:
     chosen = [s for s in samples(shape) if np.abs(s.e).max() < 1e3]
     lins = [
         Linearization(s.J.astype(lane.dtype).astype(float), s.e.astype(lane.dtype).astype(float))
         for s in chosen
     ]
-    us = np.array([starts(lin)[i % 4] for i, lin in enumerate(lins)], lane.dtype)
+    if count == 1:
+        memories = [SingularDirection(starts(lin)[i % 4]).U for i, lin in enumerate(lins)]
+    else:
+        memories = [subspaces(lin)[i % 3] for i, lin in enumerate(lins)]
+    memories = [x.astype(lane.dtype).astype(float) for x in memories]
+    U = np.array([x.T for x in memories], lane.dtype)
     J, e = np.array([lin.J for lin in lins]), np.array([lin.e for lin in lins])
     for how in FILTERS:
-        dq, u, sigma, lambda2 = lane.filtered_step(J, e, us, how.max_gain, how.printed)
-        for out in (dq, u, sigma, lambda2):
-            assert np.isfinite(out).all()
+        if how.printed and count > 1:
+            continue
+        out = lane.filtered_step(J, e, U, how.max_gain, how.printed)
+        dq, _, sigma, found, lambda2 = out
+        for x in (dq, out[1], sigma, lambda2):
+            assert np.isfinite(x).all()
         bound = np.linalg.norm(e, axis=1) * how.max_gain
         speed = np.linalg.norm(dq.astype(float), axis=1)
         assert (speed <= bound * (1 + 1e-6 * (lane.eps > 1e-9)) + 1e-40).all()
-        alone = lane.scalar.filtered_step(J, e, us, how.max_gain, how.printed)
-        for ours, lone in zip((dq, u, sigma, lambda2), alone, strict=True):
+        alone = lane.scalar.filtered_step(J, e, U, how.max_gain, how.printed)
+        for ours, lone in zip(out, alone, strict=True):
             assert same_bits(ours, lone)
         if lane.width > 1 or lane.eps > 1e-9:
             continue
         for i, lin in enumerate(lins):
-            here, memory = how.step(lin, SingularDirection(us[i]))
+            start = SingularSubspace(memories[i], np.zeros(U.shape[1]))
+            here, memory = how.step(lin, start)
+            read = how.estimates(lin, start)
             rank_lost = lin.sigma_min <= 1e-6 * max(lin.sigma[0], 1e-300)
             if rank_lost and shape[0] > shape[1]:
                 continue  # rounding decides the range of J
@@ -256,6 +351,19 @@ def test_lanes_do_what_python_does(lane: Lane, shape: tuple[int, int]) -> None:
             assert sigma[i] ** 2 == pytest.approx(
                 memory.sigma**2, rel=1e-6, abs=1e-13 * float((lin.sigma**2).sum())
             )
+            if lin.sigma_min > 1e-3:
+                expected = read.sigma_eff, read.sigma_o, read.alpha2
+                np.testing.assert_allclose(found[i], expected, rtol=1e-8, atol=1e-9)
+                assert lambda2[i] == pytest.approx(read.lambda2, rel=1e-8, abs=1e-9)
+
+
+def subspaces(lin: Linearization) -> list[Array]:
+    """Return three directions to start from: exact, turned by a percent, and across."""
+    count = min(3, len(lin.sigma))
+    exact = SingularSubspace.exact(lin, count).U
+    some = np.cos(3 * np.arange(exact.size).reshape(exact.shape) + 1)
+    turned = np.linalg.qr(exact + 0.01 * some)[0]
+    return [exact, turned, np.linalg.qr(lin.U[:, :count])[0]]
 
 
 @pytest.mark.parametrize("lane", [lane for lane in LANES if lane.width in (1, 4)], ids=str)

@@ -324,6 +324,53 @@ def test_limits_of_a_robot() -> None:
     assert np.isinf(Limits.none(robot).upper).all()
 
 
+def test_limits_of_a_robot_by_number_array_and_name() -> None:
+    robot = supple.load("panda")
+    for name in ("lower", "upper", "max_speed", "max_acceleration"):
+        own = getattr(Limits.for_robot(robot), name)
+        expected = own.copy()
+        expected[2] = -0.5 if name == "lower" else 0.5
+        for form in (expected, expected.tolist(), {"panda_joint3": expected[2]}):
+            limits = Limits.for_robot(robot, **{name: form})
+            np.testing.assert_array_equal(getattr(limits, name), expected)
+    np.testing.assert_array_equal(Limits.for_robot(robot, max_speed=0.5).max_speed, np.full(7, 0.5))
+    half = Limits.for_robot(robot, max_speed={"panda_joint3": 1.0}, speed_factor=0.5)
+    assert half.max_speed[2] == 0.5
+    with pytest.raises(supple.errors.UnknownNameError, match="did you mean 'panda_joint3'"):
+        Limits.for_robot(robot, max_speed={"panda_jiont3": 1.0})
+
+
+def test_limits_are_shown_by_joint_with_units() -> None:
+    robot = supple.load("stanford")
+    limits = Limits.for_robot(robot, max_acceleration={robot.joint_names[2]: 3.0}, max_norm=2.0)
+    first, *rest = repr(limits).splitlines()
+    assert first == 'Limits of 6 joints, mode "exact", norm of all speeds at most 2'
+    for line, name, slides, low, high in zip(
+        rest, robot.joint_names, robot.prismatic, robot.lower, robot.upper, strict=True
+    ):
+        unit = "m" if slides else "rad"
+        assert line.split()[0] == name
+        assert f"{low:.4g} to {high:.4g} {unit}" in line
+        assert (f"3 {unit}/s²" in line) == (name == robot.joint_names[2])
+    ones = dict.fromkeys(("upper", "max_speed", "max_acceleration"), np.ones(40))
+    many = arm(lower=np.zeros(40), **ones)
+    assert len(repr(many).splitlines()) == 14
+    assert repr(many).splitlines()[1].split() == [
+        "joint",
+        "0",
+        "0",
+        "to",
+        "1,",
+        "1",
+        "per",
+        "s,",
+        "1",
+        "per",
+        "s²",
+    ]
+    assert repr(many).endswith("and 28 more")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

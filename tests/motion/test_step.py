@@ -34,6 +34,7 @@ RULES = [
     damping.Optimal(0.7, newton=True),
     damping.Curvature(0.1),
     damping.ErrorNorm(0.2),
+    damping.ResidualOptimal(0.1),
 ]
 UNDAMPED: list[Step] = [
     Transpose(),

@@ -8,6 +8,7 @@ import pytest
 import supple
 from some_tasks import Some, some_tasks
 from supple import PoseTask, PositionTask, PostureTask
+from supple.errors import InputError
 from supple.motion.layout import compile_tasks
 from supple.motion.linearization import stacked
 
@@ -103,6 +104,56 @@ def test_targets_have_the_axes_of_the_batch_or_broadcast_to_them() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_velocities_are_added_to_errors(dtype: type) -> None:
+    """Equal to `Task.linearize` one by one: a target, a velocity, both or neither."""
+    robot = supple.load("panda")
+    q, T = robot.random(5, seed=3).astype(dtype), robot.fk(robot.random(5, seed=4))
+    twist = np.random.default_rng(5).normal(size=(5, 6))
+    room = 1e-12 if dtype is np.float64 else 2e-5
+    for task in (PoseTask(axes="body", weight=2.0), PoseTask("panda_link5", rows=["x", "rz"])):
+        for target, velocity in ((T, None), (None, twist), (T, twist), (None, None)):
+            lin = supple.linearize(robot, task, q, target, velocity=velocity)
+            assert lin.J.dtype == lin.e.dtype == dtype
+            for i in range(5):
+                one = task.linearize(
+                    robot,
+                    q[i],
+                    None if target is None else target[i],
+                    velocity=None if velocity is None else velocity[i],
+                )
+                np.testing.assert_allclose(lin.e[i], one.e, rtol=0, atol=room)
+                np.testing.assert_allclose(lin.J[i], one.J, rtol=0, atol=room)
+    both = [PoseTask(), PostureTask()]
+    mixed = supple.linearize(robot, both, q, [T, None], velocity=[None, np.ones(7)])
+    np.testing.assert_allclose(mixed.e[:, :6], supple.linearize(robot, both[0], q, T).e, atol=room)
+    np.testing.assert_array_equal(mixed.e[:, 6:], np.ones((5, 7)))
+    with pytest.raises(InputError, match="2 tasks, PoseTask, PostureTask"):
+        supple.linearize(robot, both, q, velocity=twist)
+
+
+def test_joint_velocities_give_the_motion_of_the_rows() -> None:
+    """J q̇ and J̇q̇, by differences along q̇; kept by parts of a batch and when stacked."""
+    robot = supple.load("panda")
+    tasks = [PoseTask(axes="body", weight=2.0), PositionTask("panda_link5")]
+    rng = np.random.default_rng(6)
+    q, qd, h = robot.random(4, seed=6), rng.normal(size=(4, 7)), 1e-5
+    lin = supple.linearize(robot, tasks, q, qd=qd)
+    assert not lin.e.any()
+    np.testing.assert_allclose(lin.velocity, np.einsum("kij,kj->ki", lin.J, qd), atol=1e-12)
+    ahead, behind = (supple.linearize(robot, tasks, q + s * qd, qd=qd).velocity for s in (h, -h))
+    np.testing.assert_allclose(lin.bias_acceleration, (ahead - behind) / (2 * h), atol=1e-7)
+    one = supple.linearize(robot, tasks, q[1], qd=qd[1])
+    np.testing.assert_allclose(lin[1].bias_acceleration, one.bias_acceleration, atol=1e-14)
+    np.testing.assert_allclose(lin[1:3].qd, qd[1:3])
+    parts = [supple.linearize(robot, task, q[1], qd=qd[1]) for task in tasks]
+    np.testing.assert_allclose(stacked(parts).bias_acceleration, one.bias_acceleration, atol=1e-14)
+    with pytest.raises(InputError, match="velocity needs q̇"):
+        _ = supple.linearize(robot, tasks, q).velocity
+    with pytest.raises(InputError, match="qd must be finite"):
+        supple.linearize(robot, tasks, q, qd=np.full(7, np.nan))
+
+
 def test_what_is_out_of_bounds_is_named() -> None:
     robot = supple.load("panda")
     q = robot.random(40, seed=3)
@@ -119,7 +170,9 @@ def test_what_is_out_of_bounds_is_named() -> None:
         supple.errors.InputError, match=r"batch axes that broadcast; given: \(2,\), \(3,\)"
     ):
         supple.linearize(robot, [PositionTask()] * 2, q, [np.ones((2, 3)), np.ones((3, 3))])
-    with pytest.raises(supple.errors.InputError, match="one target for each of 2 tasks; given: 1"):
+    with pytest.raises(
+        supple.errors.InputError, match=r"one target for each of 2 tasks, .*; given: 1"
+    ):
         supple.linearize(robot, [PositionTask(), PostureTask()], q, [(1, 2, 3)])
-    with pytest.raises(supple.errors.InputError, match="targets must be a sequence"):
-        supple.linearize(robot, [PositionTask()], q, None)
+    with pytest.raises(supple.errors.InputError, match="target must be a sequence"):
+        supple.linearize(robot, [PositionTask()], q, np.ones(3))

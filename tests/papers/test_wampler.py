@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from supple.papers import Outcome
 from supple.papers.wampler.arms import ARMS, ScaledArm
-from supple.papers.wampler.counts import JOINTS, Arm, Counted, Tally
+from supple.papers.wampler.counts import JOINTS
 from supple.papers.wampler.decomposition import ALPHAS, SAMPLES, differences
 from supple.papers.wampler.rank import without_row
+from supple.papers.wampler.recursion import Arm, Counted, Tally, values
 from supple.papers.wampler.solvers import Cost, householder, normal_equations
 
 Ran = Callable[[str], Outcome]
@@ -59,7 +60,7 @@ def test_what_counts() -> None:
 def test_the_recursion_gives_the_jacobian(n: int) -> None:
     """By differences of the tool's pose, in the tool's axes."""
     rng = np.random.default_rng(n)
-    arm, q = Arm.random(rng, n), rng.uniform(-3, 3, n)
+    arm, q = Arm.random(rng, "R" * n), rng.uniform(-3, 3, n)
     robot, h = arm.robot(), 1e-6
     T, J = robot.fk(q), np.empty((6, n))
     for j in range(n):
@@ -67,7 +68,8 @@ def test_the_recursion_gives_the_jacobian(n: int) -> None:
         change = (after - before) / (2 * h)
         turn = T[:3, :3].T @ change[:3, :3]
         J[:, j] = *(T[:3, :3].T @ change[:3, 3]), turn[2, 1], turn[0, 2], turn[1, 0]
-    np.testing.assert_allclose(arm.partial_velocities(q, Tally()), J, atol=1e-8)
+    found = values(arm.motion(q).jacobian("tool")).T
+    np.testing.assert_allclose(found, J, atol=1e-8)
 
 
 # ---- condition ---------------------------------------------------------------------------------

@@ -301,3 +301,33 @@ def optimal(J: Array, e: Array, bound: Decimal) -> Decimal:
         else:
             high = middle
     return high
+
+
+# ---- MK section III ----------------------------------------------------------------------------
+
+
+@sixty_digits
+def damping_residual(J: Array, e: Array, lambda2: Decimal | float) -> Decimal:
+    """The first term of MK (12): ‖e_r - J q̇‖ for e_r in the range of J; J of full row rank."""
+    return norm(exact(e) - exact(J) @ damped_step(exact(J), exact(e), Decimal(lambda2)))
+
+
+@sixty_digits
+def residual_optimal(J: Array, e: Array, share: Decimal | float) -> Decimal:
+    """The λ² with ‖e - J q̇‖ = share ‖e‖ by bisection, for J of full row rank."""
+    if not e.any():
+        return Decimal(0)
+    bound = Decimal(share) * norm(exact(e))
+    high = norm(exact(J)) ** 2
+    while damping_residual(J, e, high) < bound:
+        high *= 2
+    low = high
+    while damping_residual(J, e, low) > bound:
+        low /= 16
+    while high / low - 1 > Decimal("1e-14"):
+        middle = (low * high).sqrt() if high > 2 * low else (low + high) / 2
+        if damping_residual(J, e, middle) > bound:
+            high = middle
+        else:
+            low = middle
+    return low

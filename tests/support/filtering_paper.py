@@ -1,11 +1,13 @@
-"""Maciejewski & Klein 1988, section V, word for word: slow, by inverses, from the equations alone.
+"""Maciejewski & Klein 1988, sections IV and V: slow, by inverses, from the equations alone.
 
-Two readings. `literal` is the print: û, σ_m, z and λ are those of the interval before. `repaired`
-takes one inverse iteration on the present J first, z of the present interval, and either gain.
+Section V in two readings. `Literal` is the print: û, σ_m, z and λ are those of the interval before.
+`repaired` takes one inverse iteration on the present J first, z of the present interval, and either
+gain. Section IV is `Estimated`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +25,23 @@ def eq14(sigma: float, bound: float) -> float:
     return 1 / (4 * bound**2)
 
 
-def component_aware(sigma: float, bound: float, c: float) -> float:
-    """Return α² for a commanded velocity with the fraction c along û."""
+def least_gain(sigma: float, bound: float, c: float) -> float:
+    """Return the smallest α² that bounds the speed for a command with the fraction c along û."""
     if sigma <= c / (2 * bound):
         return (c / (2 * bound)) ** 2
     return max(0.0, sigma * c / bound - sigma**2)
+
+
+def component_aware(sigmas: Array, bound: float, parts: Array) -> list[float]:
+    """Return α² of each direction; `parts` are the components of ẋ/‖ẋ‖ along them."""
+    gains = []
+    for sigma in sigmas:
+        own = eq14(sigma, bound)
+        shares = [min(1.0, eq14(s, bound) / own) if own > 0 else 1.0 for s in sigmas]
+        c = min(1.0, np.sqrt(sum(w * p**2 for w, p in zip(shares, parts, strict=True))))
+        t = 1.0 if 2 * bound * sigma <= c else c / (2 * bound * sigma)
+        gains.append(least_gain(sigma, bound, c) + c * (1 - c) * t * own)
+    return gains
 
 
 def resolution(J: Array) -> float:
@@ -35,34 +49,94 @@ def resolution(J: Array) -> float:
     return 4 * EPS * len(J) * float(np.trace(J @ J.T))
 
 
-def repaired(J: Array, x: Array, u: Array, bound: float, printed: bool) -> tuple[Array, Array]:
-    """Return q̇ and û, for an m x n matrix with m <= n."""
-    one, mu = np.eye(len(x)), resolution(J)
+def directions(J: Array, U: Array) -> tuple[Array, Array]:
+    """Return U (m, p) and σ̂² (p,) after one inverse iteration, each orthogonal to those before.
+
+    They start anew, exact, where the first is less than half as good as a coordinate axis.
+    """
+    mu, one = resolution(J), np.eye(len(J))
     inverse = np.linalg.inv(J @ J.T + mu * one)
-    columns = np.linalg.norm(inverse, axis=0)
-    if 2 * np.linalg.norm(inverse @ u) < columns.max():
-        u = one[columns.argmax()]
-    u1 = inverse @ u
-    sigma2 = max(0.0, 1 / np.linalg.norm(u1) - mu)
-    u = u1 / np.linalg.norm(u1)
-    if not x.any():
-        return np.zeros(J.shape[1]), u
-    xs = u * (u @ x)
-    xo = x - xs
-    c = np.linalg.norm(xs) / np.linalg.norm(x)
+    if np.linalg.norm(inverse @ U[:, 0]) < 0.5 * np.diagonal(inverse).max():
+        U = np.linalg.svd(J)[0][:, ::-1][:, : U.shape[1]]
+    found: list[Array] = []
+    sigma2 = []
+    for u in U.T:
+        P = one - sum((np.outer(v, v) for v in found), np.zeros_like(one))
+        u = P @ u
+        u1 = P @ inverse @ (u / np.linalg.norm(u))
+        sigma2.append(max(0.0, 1 / np.linalg.norm(u1) - mu))
+        found.append(u1 / np.linalg.norm(u1))
+    return np.array(found).T, np.array(sigma2)
+
+
+@dataclass
+class Filtered:
+    """A filtered step and the numbers behind it."""
+
+    dq: Array
+    U: Array
+    sigma: float
+    effective: float = np.inf
+    across: float = np.inf
+    alpha2: float = 0.0
+    lambda2: float = 0.0
+
+
+def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filtered:
+    """Return a step for an m x n matrix with m <= n."""
+    one, mu = np.eye(len(x)), resolution(J)
+    U, sigma2 = directions(J, U)
     sigma = np.sqrt(sigma2)
-    alpha2 = eq14(sigma, bound) if printed else component_aware(sigma, bound, c)
-    A = J @ J.T + alpha2 * np.outer(u, u) + mu * one
+    if not x.any():
+        return Filtered(np.zeros(J.shape[1]), U, sigma[0])
+    xs = U @ (U.T @ x)
+    xo = x - xs
+    size = np.linalg.norm(x)
+    gains = [eq14(sigma[0], bound)] if printed else component_aware(sigma, bound, U.T @ x / size)
+    A = J @ J.T + sum(a * np.outer(u, u) for a, u in zip(gains, U.T, strict=True)) + mu * one
     z = np.linalg.inv(A) @ x
-    zo = z - u * (u @ z)
-    squares = xs @ xs / max(sigma2, mu)
+    zo = z - U @ (U.T @ z)
+    so = np.inf
     if np.linalg.norm(xo) > 0 and np.linalg.norm(zo) > 0:
-        so2 = np.linalg.norm(xo) / np.linalg.norm(zo) - mu
-        squares += xo @ xo / max(so2, mu)
-    lambda2 = eq14(np.linalg.norm(x) / np.sqrt(squares), bound)
+        so = np.sqrt(max(np.linalg.norm(xo) / np.linalg.norm(zo) - mu, mu))
+    effective = size / np.linalg.norm(J.T @ z)
+    if printed:
+        effective = size / np.sqrt(xs @ xs / max(sigma2[0], mu) + xo @ xo / so**2)
+    lambda2 = eq14(effective, bound)
     dq = J.T @ np.linalg.inv(A + lambda2 * one) @ x
-    most = bound * np.linalg.norm(x)
-    return (dq * most / np.linalg.norm(dq) if np.linalg.norm(dq) > most else dq), u
+    most = bound * size
+    dq = dq * most / np.linalg.norm(dq) if np.linalg.norm(dq) > most else dq
+    return Filtered(dq, U, sigma[0], effective, so, gains[0], lambda2)
+
+
+@dataclass
+class Estimated:
+    """Section IV as printed: λ² from the σ̂ of the interval before, one solve for z and û'. m <= n.
+
+    `rule` is λ² as a function of the smallest and the largest singular value.
+    """
+
+    u: Array
+    sigma: float
+    w: Array
+    largest: float
+    rule: Callable[[float, float], float]
+    lambda2: float = 0.0
+
+    @classmethod
+    def start(cls, J: Array, rule: Callable[[float, float], float]) -> Estimated:
+        U, sigma, _ = np.linalg.svd(J)
+        return cls(U[:, -1], sigma[-1], U[:, 0], sigma[0], rule)
+
+    def __call__(self, J: Array, x: Array) -> Array:
+        self.lambda2 = self.rule(self.sigma, self.largest)
+        A = J @ J.T + self.lambda2 * np.eye(len(x))
+        z, u1 = np.linalg.solve(A, np.c_[x, self.u]).T
+        self.sigma = np.sqrt(max(0.0, 1 / np.linalg.norm(u1) - self.lambda2))
+        self.u = u1 / np.linalg.norm(u1)
+        w1 = J @ J.T @ self.w
+        self.w, self.largest = w1 / np.linalg.norm(w1), np.sqrt(np.linalg.norm(w1))
+        return J.T @ z
 
 
 @dataclass

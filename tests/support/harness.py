@@ -176,16 +176,30 @@ class Lane:
         return u, sigma
 
     def filtered_step(
-        self, J: Array, e: Array, u: Array, max_gain: float, printed: bool
-    ) -> tuple[Array, Array, Array, Array]:
-        """q̇ (c, n), û (c, m), σ̂ (c,), lambda2 (c,)."""
+        self, J: Array, e: Array, U: Array, max_gain: float, printed: bool
+    ) -> tuple[Array, ...]:
+        """q̇ (c, n), directions (c, p, m), σ̂ (c,), [σ_eff, σ_o, α²] (c, 3), lambda2 (c,)."""
         count, m, n = J.shape
-        turned = self._in(u).copy()
-        sigma, dq, lambda2 = self._empty((count,), (count, n), (count,))
-        how = self._in(np.array([max_gain, printed]))
-        arrays = (how, self._in(J), self._in(e), turned, sigma, dq, lambda2)
+        turned = self._in(U).copy()
+        sigma, found, dq, lambda2 = self._empty((count,), (count, 3), (count, n), (count,))
+        how = self._in(np.array([max_gain, printed, U.shape[1]]))
+        arrays = (how, self._in(J), self._in(e), turned, sigma, found, dq, lambda2)
         self._call("filtered_step", count, m, n, *arrays)
-        return dq, turned, sigma, lambda2
+        return dq, turned, sigma, found, lambda2
+
+    def estimated_step(
+        self, how: StepSpec, J: Array, e: Array, ends: Array, values: Array
+    ) -> tuple[Array, ...]:
+        """q̇ (c, n), directions (c, 2, m) and values (c, 2) of the least and largest σ, lambda2."""
+        count, m, n = J.shape
+        ends, values = self._in(ends).copy(), self._in(values).copy()
+        dq, lambda2 = self._empty((count, n), (count,))
+        numbers = [how.damping.rule.value, *how.damping.parameters, *[0.0] * 4][:5]
+        direction = [*how.direction, how.min_weight] if how.direction else np.zeros(m + 1)
+        given = (self._in(np.array(x, float)) for x in (numbers, direction))
+        arrays = (*given, self._in(J), self._in(e), ends, values, dq, lambda2)
+        self._call("estimated_step", count, m, n, *arrays)
+        return dq, ends, values, lambda2
 
     def optimal(
         self, J: Array, e: Array, bound: float, start: object = 0.0, *, sized: bool = False
@@ -199,6 +213,16 @@ class Lane:
         out = self._empty((count, n), (count,), (count,), (count,))
         name, sizes = ("optimal_of_6x7", ()) if sized else ("optimal", (m, n))
         self._call(name, count, *sizes, self._in(J), self._in(e), *numbers, *out)
+        return out[0], out[1], out[2] == 1, out[3]
+
+    def residual(
+        self, J: Array, e: Array, share: float, start: object = 0.0
+    ) -> tuple[Array, Array, Array, Array]:
+        """The same for ‖e - J q̇‖ <= share ‖e‖."""
+        count, m, n = J.shape
+        numbers = [self._in(np.broadcast_to(x, (count,))) for x in (share, start)]
+        out = self._empty((count, n), (count,), (count,), (count,))
+        self._call("residual", count, m, n, self._in(J), self._in(e), *numbers, *out)
         return out[0], out[1], out[2] == 1, out[3]
 
     def _in(self, a: Array) -> Array:

@@ -15,6 +15,7 @@ from supple.motion.damping import (
     MayorgaRank,
     Optimal,
     Region,
+    ResidualOptimal,
     SpeedBound,
     TrackingBound,
 )
@@ -46,6 +47,8 @@ EVERY: tuple[KernelRule, ...] = (
     Curvature(0.5),
     Curvature(1e-4),
     ErrorNorm(0.3),
+    ResidualOptimal(),
+    ResidualOptimal(0.7),
 )
 
 # The parameters of each class, with valid values.
@@ -68,6 +71,7 @@ NUMBERS: dict[type[KernelRule], dict[str, float]] = {
     Optimal: {"max_speed": 1.0},
     Curvature: {"curvature": 1.0},
     ErrorNorm: {"gain": 1.0},
+    ResidualOptimal: {"max_error": 0.5},
 }
 
 

@@ -1,5 +1,5 @@
 #define NO_IMPORT_ARRAY
-#include "bindings/servo.hpp"
+#include "bindings/module.hpp"
 
 #include <nanobind/stl/vector.h>
 
@@ -55,7 +55,9 @@ class PyServo {
                              .alpha1 = spec.secondary.alpha1,
                              .max_speed = spec.secondary.max_speed,
                              .step = steps_[0]},
-              .filter = {.max_gain = spec.filter.max_gain, .printed = spec.filter.printed},
+              .filter = {.max_gain = spec.filter.max_gain,
+                         .printed = spec.filter.printed,
+                         .directions = spec.filter.directions},
               .limit = limits_.data(),
               .bound = spec.limits.max_norm,
               .keep_direction = spec.limits.keep_direction,
@@ -64,8 +66,10 @@ class PyServo {
               .gain = spec.gain,
               .rate_gain = spec.rate_gain,
               .rest_gain = spec.rest_gain};
-    remembers_ = spec.mode == ControlMode::filtered || steps_[0].damping.rule == Rule::mayorga_rank;
-    record_ = 7 * n + 2 * m * n + 3 * m;
+    check_index("directions", 1, max_directions + 1, spec.filter.directions);
+    estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
+    remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
+    record_ = 7 * n + 2 * m * n + (2 + max_directions) * m;
     memory_.assign(2 * record_ + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
@@ -83,13 +87,14 @@ class PyServo {
                        .active_set = take(n),
                        .J_before = take(m * n),
                        .v = take(n),
-                       .u = take(m),
+                       .u = take(max_directions * m),
                        .sigma = -1,
                        .lambda2 = 0,
                        .damping_applied = 0,
                        .limited = 0,
                        .before = -1,
-                       .has_previous = false};
+                       .has_previous = false,
+                       .estimate = {}};
       record->before = take(n);
       record->from = take(n);
     }
@@ -103,7 +108,7 @@ class PyServo {
                   nb::handle out) {
     const int n = servo_.chain.coordinates;
     const Batch at(q, n, "q");
-    if (at.leading() != 0) call("refuse_batch", q, "q", n);
+    if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
     nb::object kept[3];
     const Command<double> command{
         numbers(target, targets_, "target", target_, kept[0]),
@@ -119,7 +124,7 @@ class PyServo {
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
       if (given.is_none()) return nullptr;
-      if (!plain(given, count))
+      if (!contiguous_data(given, count))
         throw nb::value_error(
             "targets, velocities and accelerations must have the sizes of these tasks");
       return static_cast<const double*>(
@@ -163,6 +168,13 @@ class PyServo {
   nb::object jacobian() const { return jacobian_of(last_->state); }
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
+  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates; None if it does not, or before the first.
+  nb::object estimates() const {
+    const ServoState<double>& state = last_->state;
+    if (!estimates_ || !state.has_previous) return nb::none();
+    const Estimate<double>& found = state.estimate;
+    return nb::make_tuple(state.sigma, found.effective, found.across, found.alpha2, state.lambda2);
+  }
   bool held() const { return last_->state.limited != 0; }
   bool begun() const { return last_->state.has_previous; }
   double lambda2() const { return last_->state.damping_applied; }
@@ -171,14 +183,17 @@ class PyServo {
   // Everything that a later step, or a question about the last one, depends on.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
-    const double rest[scalars] = {state.sigma,   state.lambda2, state.damping_applied,
-                                  state.limited, state.before,  double(state.has_previous)};
+    const Estimate<double>& found = state.estimate;
+    const double rest[scalars] = {state.sigma,   state.lambda2,   state.damping_applied,
+                                  state.limited, state.before,    double(state.has_previous),
+                                  found.largest, found.effective, found.across,
+                                  found.alpha2};
     nb::object all = copy(state.q, {record_ + scalars});
     std::copy(rest, rest + scalars, data_of<double>(all) + record_);
     return all;
   }
   void recall(nb::handle all) {
-    if (!plain(all, record_ + scalars))
+    if (!contiguous_data(all, record_ + scalars))
       throw nb::value_error("memory must come from a Servo with the same robot and tasks");
     const double* from = data_of<double>(nb::borrow(all));
     ServoState<double>& state = last_->state;
@@ -187,6 +202,7 @@ class PyServo {
     state.sigma = from[0], state.lambda2 = from[1], state.damping_applied = from[2],
     state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
+    state.estimate = {from[6], from[7], from[8], from[9]};
   }
 
   // The next step is the k-th of a motion with steps of these lengths [s].
@@ -195,7 +211,8 @@ class PyServo {
     const int count = PyArray_CheckExact(kept.ptr())
                           ? int(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(kept.ptr())))
                           : 0;
-    if (k < 0 || k >= count || !plain(kept, count)) refuse_field("k", "an index of lengths", k);
+    if (k < 0 || k >= count || !contiguous_data(kept, count))
+      refuse_field("k", "an index of lengths", k);
     const double* each = data_of<double>(kept);
     check_positive("lengths[k]", each[k]);
     lengths_ = kept;
@@ -211,7 +228,7 @@ class PyServo {
     ServoState<double> state;
     double *before, *from;  // (n,): speeds before the step, and where it began
   };
-  static constexpr int scalars = 6;
+  static constexpr int scalars = 10;
   static constexpr int pose_size = 16;
 
   void run(const Batch& at, const Command<double>& command, double* next) {
@@ -220,22 +237,25 @@ class PyServo {
     ServoState<double>& state = next_->state;
     for (int j = 0; j < n; ++j) {
       state.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
-      if (!std::isfinite(state.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
+      if (!std::isfinite(state.q[j])) {
+        raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
+      }
       next_->before[j] = state.qd[j] = last.qd[j];
       next_->from[j] = state.q[j];
     }
     state.sigma = last.sigma;
+    state.estimate = last.estimate;
     state.lambda2 = last.lambda2;
     state.before = last.before;
     state.has_previous = last.has_previous;
     if (remembers_) {
       std::copy(last.J_before, last.J_before + m * n, state.J_before);
-      std::copy(last.u, last.u + m, state.u);
+      std::copy(last.u, last.u + max_directions * m, state.u);
     }
     const ServoKernel& kernel = *isa().servo;
     if (!secondary_velocity_.is_none()) {
       const nb::object v = secondary_velocity_(copy(state.q, {n}));
-      if (!plain(v, n))
+      if (!contiguous_data(v, n))
         throw nb::value_error("secondary_velocity must return an array (n,) of float64");
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
     }
@@ -252,7 +272,7 @@ class PyServo {
     }
     if (!valid) {
       if (!python_step_.is_none()) python_step_.attr("undo")();
-      call("refuse_overflow", at.object());
+      raise_input_error("raise_overflow", at.object());
     }
     for (int j = 0; j < n; ++j) next[j] = state.q[j];
     std::swap(last_, next_);
@@ -262,17 +282,9 @@ class PyServo {
     npy_intp sizes[2], count = 1;
     int axes = 0;
     for (int size : shape) count *= sizes[axes++] = size;
-    nb::object made = nb::steal(PyArray_SimpleNew(axes, sizes, NPY_DOUBLE));
-    if (!made.is_valid()) throw nb::python_error();
+    nb::object made = new_array(NPY_DOUBLE, axes, sizes);
     for (npy_intp i = 0; i < count; ++i) data_of<double>(made)[i] = from[i];
     return made;
-  }
-
-  static bool plain(nb::handle given, int count) {
-    if (!PyArray_CheckExact(given.ptr())) return false;
-    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    return PyArray_TYPE(array) == NPY_DOUBLE && PyArray_NDIM(array) == 1 &&
-           PyArray_DIM(array, 0) == count && PyArray_ISCARRAY_RO(array);
   }
 
   // The kernel's numbers of what was given, written to `to`; null for None. What is not an array of
@@ -295,7 +307,7 @@ class PyServo {
       if (k == servo_.tasks) return to;
     }
     kept = convert_(name, given);
-    if (!plain(kept, count))
+    if (!contiguous_data(kept, count))
       throw nb::value_error(
           "targets, velocities and accelerations must have the sizes of these tasks");
     return data_of<double>(kept);
@@ -312,7 +324,7 @@ class PyServo {
       return servo_.tasks > 1;
     }
     if (target && input.target == pose_size) return put_pose(given, to);
-    if (count == 0 || !plain(given, count)) return false;
+    if (count == 0 || !contiguous_data(given, count)) return false;
     const auto* from =
         static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
     const bool position = target && task.goal == Goal::frame;  // a pose that is not turned
@@ -362,14 +374,13 @@ class PyServo {
   nb::object result(nb::handle out, int n) const {
     if (out.is_none()) {
       const npy_intp size = n;
-      nb::object made = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
-      if (!made.is_valid()) throw nb::python_error();
-      return made;
+      return new_array(NPY_DOUBLE, 1, &size);
     }
-    if (!plain(out, n) || !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(out.ptr()))) {
+    if (!contiguous_data(out, n) ||
+        !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(out.ptr()))) {
       nb::list expected;
       expected.append(n);
-      call("refuse_out", out, nb::tuple(expected), "float64");
+      raise_input_error("raise_unusable_out", out, nb::tuple(expected), "float64");
     }
     return nb::borrow(out);
   }
@@ -385,7 +396,7 @@ class PyServo {
     const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {n}));
     const nb::tuple pair = nb::cast<nb::tuple>(made);
     const nb::object dq = pair[0];
-    if (!plain(dq, n))
+    if (!contiguous_data(dq, n))
       throw nb::value_error("the step in Python must return an array (n,) of float64");
     for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
     state.lambda2 = nb::cast<double>(pair[1]);
@@ -402,6 +413,7 @@ class PyServo {
   Record records_[2], *last_ = records_, *next_ = records_ + 1;
   double *target_, *velocity_, *acceleration_, *scratch_;
   int targets_, velocities_, record_;
+  bool estimates_;  // u
   bool remembers_;  // J_before or u
 };
 
@@ -451,6 +463,9 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _asked(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_e", &PyServo::seen,
                    nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro(
+          "_estimates", &PyServo::estimates,
+          nb::sig("def _estimates(self) -> tuple[float, float, float, float, float] | None"))
       .def_prop_ro("_held", &PyServo::held, nb::sig("def _held(self) -> bool"))
       .def("_raw", &PyServo::raw, "q"_a, "velocity"_a.none(), "target"_a.none(),
            "acceleration"_a.none(), "out"_a,

@@ -44,9 +44,11 @@ void bind_specs(nb::module_& m) {
 
   m.attr("AXES_WORLD") = axes_world;
   m.attr("AXES_BODY") = axes_body;
+  m.attr("AXES_SPATIAL") = axes_spatial;
   m.attr("TASK_WORLD") = task_world;
   m.attr("TASK_AXES_BASE") = task_axes_base;
   m.attr("TASK_AXES_FRAME") = task_axes_frame;
+  m.attr("TASK_AXES_SPATIAL") = task_axes_spatial;
 
   bind_spec(m, "JointSpec", "A joint of a chain (include/supple/robot.hpp).",
             required("parent", &JointSpec::parent), required("motion", &JointSpec::motion),
@@ -76,7 +78,8 @@ void bind_specs(nb::module_& m) {
             optional("alpha1", &SecondarySpec::alpha1),
             optional("max_speed", &SecondarySpec::max_speed));
   bind_spec(m, "FilterSpec", "Numerical filtering.", required("max_gain", &FilterSpec::max_gain),
-            required("printed", &FilterSpec::printed));
+            required("printed", &FilterSpec::printed),
+            required("directions", &FilterSpec::directions));
   bind_spec(m, "LimitsSpec", "Limits of n joints; infinite where a joint is free.",
             required("lower", &LimitsSpec::lower), required("upper", &LimitsSpec::upper),
             required("max_speed", &LimitsSpec::max_speed),

@@ -157,6 +157,7 @@ struct SecondarySpec {
 struct FilterSpec {
   double max_gain = 1;
   bool printed = false;
+  int directions = 1;
 
   bool operator==(const FilterSpec&) const = default;
 };

@@ -1,6 +1,6 @@
 // Damping rules, steps and limits on batches: the kernel's twins of supple/motion.
 #define NO_IMPORT_ARRAY
-#include "bindings/steps.hpp"
+#include "bindings/module.hpp"
 
 #include <nanobind/stl/vector.h>
 
@@ -134,8 +134,7 @@ nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles 
                           .max_acceleration = std::move(max_acceleration)};
   const std::vector<JointLimit<double>> limit = limits.in_kernel<double>(n);
   const npy_intp shape[] = {2, n};
-  nb::object box = nb::steal(PyArray_SimpleNew(2, shape, NPY_DOUBLE));
-  if (!box.is_valid()) throw nb::python_error();
+  const nb::object box = new_array(NPY_DOUBLE, 2, shape);
   double* const low = data_of<double>(box);
   for (int j = 0; j < n; ++j) isa().f64.box(limit[j], q[j], qd[j], dt, low[j], low[n + j]);
   return box;
@@ -143,7 +142,7 @@ nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles 
 
 }  // namespace
 
-void bind_motion(nb::module_& m) {
+void bind_steps(nb::module_& m) {
   m.def("lambda2", &lambda2_of, "damping"_a, nb::kw_only(), "sigma"_a, "gamma"_a, "history"_a,
         "values"_a, "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
         nb::sig("def lambda2(damping: DampingSpec, *, sigma: numpy.typing.ArrayLike, gamma: "

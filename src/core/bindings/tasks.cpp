@@ -46,7 +46,7 @@ const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const P
     for (int row : spec.rows) check_index("rows", 0, rows, row);
     check_index("frame", 0, chain.frames(), spec.frame);
     check_index("base", task_world, chain.frames(), spec.base);
-    check_index("axes", task_axes_frame, chain.frames(), spec.axes);
+    check_index("axes", task_axes_spatial, chain.frames(), spec.axes);
   }
   return specs;
 }
@@ -140,7 +140,7 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) 
     request.qd = speed.data<T>();
     request.bias_acceleration = data_of<T>(bias_acceleration);
     const std::ptrdiff_t bad = run(request, threads);
-    if (bad >= 0) PyChain::refuse(batch, &speed, bad);
+    if (bad >= 0) PyChain::raise_nonfinite(batch, &speed, bad);
   });
   return bias_acceleration;
 }

@@ -27,6 +27,7 @@ constexpr const char* name_of(Rule rule) {
     SUPPLE_NAME(Rule, optimal_newton)
     SUPPLE_NAME(Rule, curvature)
     SUPPLE_NAME(Rule, error_norm)
+    SUPPLE_NAME(Rule, residual_optimal)
   }
   return nullptr;
 }
@@ -63,6 +64,7 @@ constexpr const char* name_of(ControlMode mode) {
     SUPPLE_NAME(ControlMode, secondary)
     SUPPLE_NAME(ControlMode, priority)
     SUPPLE_NAME(ControlMode, filtered)
+    SUPPLE_NAME(ControlMode, estimated)
   }
   return nullptr;
 }

@@ -13,7 +13,7 @@ from supple.errors import InputError, join_names, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import number
 from supple.motion import damping
-from supple.motion.layout import CompiledTasks
+from supple.motion.layout import CompiledTasks, task_names
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 from supple.motion.task import (
@@ -45,12 +45,13 @@ def check_robot_first(robot: object, usage: str, *others: object) -> None:
 
 def one_per_task(name: str, tasks: Sequence[Task]) -> str:
     """Return the beginning of the error for arguments that must be one per task."""
-    expected = f"{name} must be a sequence with one {name} for each of {len(tasks)} tasks"
+    expected = f"{name} must be a sequence with one {name} for each of"
     frames = [getattr(task, "frame", None) for task in tasks]
     if all(type(task) is PoseTask for task in tasks) and all(frames):
         names = join_names(frame for frame in frames if frame is not None)
-        expected += f", the poses of {names} (frame={frames[0]!r} selects one)"
-    return expected
+        selects = f"(frame={frames[0]!r} selects one)"
+        return f"{expected} {len(tasks)} tasks, the poses of {names} {selects}"
+    return f"{expected} {task_names(tasks)}"
 
 
 def step_length(dt: object, name: str = "dt") -> float:
@@ -112,7 +113,11 @@ def command_converter(layout: CompiledTasks, single: bool) -> Callable[[str, Any
     def convert(name: str, given: Any) -> Array:
         if single:
             given = (given,)
-        elif isinstance(given, str) or not isinstance(given, Sequence):
+        elif (
+            isinstance(given, str)
+            or not isinstance(given, Sequence)
+            or len(given) != len(layout.tasks)
+        ):
             raise InputError(f"{one_per_task(name, layout.tasks)}; given: {short_repr(given)}")
         numbers = layout.targets(given) if name == "target" else layout.velocities(given)
         if numbers.ndim != 1:

@@ -22,6 +22,7 @@ from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import TotalSpeed, secondary_velocity
+from supple.motion.steps.estimated import EstimatedDLS
 from supple.motion.steps.filtering import NumericalFilter
 from supple.motion.steps.stateful import StatefulStep
 from supple.motion.steps.step import DLS, Step, damping_of, guaranteed_norm, kernel_of
@@ -39,7 +40,7 @@ def _no_secondary() -> SecondarySpec:
 
 
 def _no_filter() -> FilterSpec:
-    return FilterSpec(max_gain=1.0, printed=False)
+    return FilterSpec(max_gain=1.0, printed=False, directions=1)
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     if isinstance(step, Augmented):
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
-        filtering = FilterSpec(max_gain=step.max_gain, printed=step.printed)
-        return Controller(ControlMode.FILTERED, filter=filtering)
+        return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
         controller = _in_kernel(step, layout)
     except InputError:  # the step, or a rule inside it, is the user's own
@@ -94,6 +94,8 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
     """
     if isinstance(step, Priority):
         return Controller(ControlMode.PRIORITY, step.kernels(len(layout.tasks)))
+    if isinstance(step, EstimatedDLS):
+        return Controller(ControlMode.ESTIMATED, (step.kernel,))
     spec = getattr(step, "kernel", None)
     if isinstance(spec, SecondarySpec):
         return Controller(

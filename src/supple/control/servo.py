@@ -21,17 +21,23 @@ from supple.control.arguments import (
     step_length,
 )
 from supple.control.controller import AnyStep, make_controller
-from supple.control.status import EXCEEDS, NEARLY, StepStatus, held_joints, limits_acting
-from supple.errors import InputError, short_repr
+from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.robot import FrameNames
-from supple.motion.diagnostics import Report, explain_taken
+from supple.motion.diagnostics import Report, explain_taken, unlimited_step
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
+from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
+from supple.motion.steps.estimate import Estimates
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
+
+_SAME = 1e-6  # relative difference below which two joint velocities are parallel
+
+
+NEGLIGIBLE = 1e-9  # share of a command along a direction, below which a filter does not damp it
 
 
 class Servo(_core.Servo):
@@ -69,6 +75,7 @@ class Servo(_core.Servo):
     step: AnyStep
     limits: Limits
 
+    @known_arguments(**HINTS)
     def __init__(
         self,
         robot: Robot,
@@ -178,6 +185,26 @@ class Servo(_core.Servo):
         return self._lambda2
 
     @property
+    def estimates(self) -> Estimates | None:
+        """σ̂, σ_eff, σ_o, α² and λ² of a `NumericalFilter` or `EstimatedDLS` in the last step.
+
+        None for other steps, and before the first step.
+        """
+        found = self._estimates
+        return None if found is None else Estimates(*found)
+
+    @property
+    def _damps(self) -> bool:
+        """Whether the step was damped: in all directions, or in those of a filter."""
+        if self._chosen > 0 and self._lambda2 > 0:
+            return True
+        found = self._estimates
+        if found is None:
+            return False
+        sigma, _, _, alpha2, _ = found
+        return alpha2 > NEGLIGIBLE * (sigma * sigma + alpha2)
+
+    @property
     def active(self) -> NDArray[np.int8]:
         """The end of its limits at which each joint is (n,): -1, 0 or 1.
 
@@ -187,14 +214,22 @@ class Servo(_core.Servo):
 
     @property
     def status(self) -> StepStatus:
-        """StepStatus of the last step."""
-        if self._brakes and self._begun and (self._exceeded() > EXCEEDS).any():
-            return StepStatus.ACCELERATION_EXCEEDED
-        side = self._side
-        if side.any():
-            kinds = limits_acting(self.limits, self._from, self._before, side, self._dt)
-            return StepStatus(int(kinds.max()))
-        return StepStatus.DAMPED if self._lambda2 > 0 or self._held else StepStatus.FOLLOWING
+        """Everything that acted on the last step, as flags."""
+        damped = self._damps
+        if not (self._held or (self._brakes and self._begun)):
+            return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
+        (status,) = statuses_of(
+            self.limits,
+            self._bound,
+            self._dt,
+            q=self._from[None],
+            before=self._before[None],
+            qd=self._qd[None],
+            active=self._side[None],
+            damped=np.array([damped]),
+            limited=np.array([self._held]),
+        )
+        return StepStatus(int(status))
 
     @property
     def linearization(self) -> Linearization:
@@ -213,8 +248,9 @@ class Servo(_core.Servo):
         qd, before = self._qd, self._before
         speed = float(np.linalg.norm(qd))
         second = (qd - before) / self._dt + self._rest_gain * before
+        linearization = self.linearization
         return explain_taken(
-            self.linearization,
+            linearization,
             self.step,
             qd if self._order == 1 else second,
             speed=speed,
@@ -230,7 +266,23 @@ class Servo(_core.Servo):
                 self._dt,
             ),
             max_norm=self._bound if speed >= self._bound * NEARLY else None,
+            mode=self.limits.mode if self._held else None,
+            factor=self._factor(linearization),
         )
+
+    def _factor(self, linearization: Linearization) -> float | None:
+        """Return the factor by which mode "scale" slowed all joints, if it did and it is known."""
+        if self.limits.mode != "scale" or not self._held:
+            return None
+        step = unlimited_step(self.step, linearization, self._chosen)
+        if step is None:
+            return None
+        if self._order == 2:
+            step = self._before + self._dt * (step - self._rest_gain * self._before)
+        qd, size = self._qd, float(step @ step)
+        factor = float(step @ qd) / size if size > 0 else 0.0
+        kept = np.abs(qd - factor * step).max() <= _SAME * math.sqrt(size)
+        return factor if kept else None
 
     def _exceeded(self) -> Array:
         return self.limits.exceeded(self._before, self._qd, self._dt)

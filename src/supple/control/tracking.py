@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple.control.arguments import check_robot_first
 from supple.control.controller import AnyStep
 from supple.control.references import Commands, Reference, sample
 from supple.control.servo import Servo
-from supple.control.status import EXCEEDS, StepStatus, limits_acting
 from supple.control.trajectory import Trajectory
-from supple.errors import InputError, short_repr
+from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates
 from supple.kinematics.robot import FrameNames
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus, statuses_of
+from supple.motion.status_array import StatusArray
+from supple.motion.steps.estimate import Estimates
 from supple.motion.task import TaskLike
 
 
+@known_arguments(**HINTS)
 def track(
     robot: Robot,
     q0: ArrayLike,
@@ -107,7 +111,8 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
-    held = np.empty(steps, dtype=bool)
+    damped, limited = np.empty((2, steps), dtype=bool)
+    estimates = []
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
     for k in range(steps):
@@ -121,7 +126,9 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             q[k + 1],
         )
         qd[k + 1], side[k] = servo._qd, servo._side
-        lambda2[k], asked[k], held[k] = servo._lambda2, servo._asked, servo._held
+        lambda2[k], asked[k], limited[k] = servo._lambda2, servo._asked, servo._held
+        damped[k] = servo._damps
+        estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
     error = np.zeros((steps, len(weights))) if targets is None else layout.error(q[1:], targets[1:])
@@ -136,32 +143,31 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         error=error / weights,
         active=side.astype(np.int8),
         status=_statuses(
-            servo.limits,
-            q[:-1],
-            qd,
-            side,
-            (lambda2 > 0) | held,
-            lengths if uneven else np.full(steps, servo.dt),
+            servo,
+            lengths,
+            q=q[:-1],
+            before=qd[:-1],
+            qd=qd[1:],
+            active=side,
+            damped=damped,
+            limited=limited,
         ),
         rows=layout.rows,
+        estimates=None
+        if not estimates or estimates[0] is None
+        else Estimates(*np.array(estimates).T),
     )
 
 
-def _statuses(
-    limits: Limits, q: Array, qd: Array, active: Array, damped: NDArray[np.bool_], lengths: Array
-) -> NDArray[np.int8]:
-    """Return the status of each step (K,), as `Servo.status` has it; qd (K + 1, n) begins at q0."""
-    status = np.where(damped, StepStatus.DAMPED, StepStatus.FOLLOWING).astype(np.int8)
-    chosen = np.flatnonzero(active.any(axis=1))
-    # Steps of the same length are looked at together, others one by one.
-    for now in [chosen] if (lengths == lengths[0]).all() else chosen[:, None]:
-        if len(now):
-            dt = float(lengths[now[0]])
-            kinds = limits_acting(limits, q[now], qd[:-1][now], active[now], dt)
-            status[now] = kinds.max(axis=1)
-    exceeds = limits.exceeded(qd[:-1], qd[1:], lengths[:, None]) > EXCEEDS
-    status[exceeds.any(axis=1)] = StepStatus.ACCELERATION_EXCEEDED
-    return status
+def _statuses(servo: Servo, lengths: Array, **steps: Any) -> StatusArray[StepStatus]:
+    """Return the status of each step (K,), as `Servo.status` has it, given its lengths (K,) [s]."""
+    status = np.empty(len(lengths), dtype=np.int8)
+    even = np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
+    for part in [slice(None)] if even else [slice(k, k + 1) for k in range(len(lengths))]:
+        dt = servo.dt if even else float(lengths[part][0])
+        of_part = {name: array[part] for name, array in steps.items()}
+        status[part] = statuses_of(servo.limits, servo._bound, dt, **of_part)
+    return StatusArray.of(StepStatus, status)
 
 
 def _start(q0: ArrayLike, robot: Robot) -> Array:

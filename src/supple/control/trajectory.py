@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.control.status import StepStatus
 from supple.motion.linearization import Array
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
+from supple.motion.steps.estimate import Estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +29,10 @@ class Trajectory:
         velocity: Velocity of each row, J q̇ (K, m).
         error: Error of each row to its target after the step (K, m); zero without a target.
         active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
-        status: StepStatus of each step (K,), int8: the values of `StepStatus`.
+        status: `StepStatus` of each step (K,): flags in an int8 array, whose entries are statuses.
         rows: Names of the m rows.
+        estimates: What a `NumericalFilter` or `EstimatedDLS` estimated and chose at each step:
+            arrays (K,). None for other steps.
     """
 
     t: Array
@@ -40,8 +44,9 @@ class Trajectory:
     velocity: Array
     error: Array
     active: NDArray[np.int8]
-    status: NDArray[np.int8]
+    status: StatusArray[StepStatus]
     rows: tuple[str, ...]
+    estimates: Estimates | None = None
 
     def __len__(self) -> int:
         return len(self.qd)
@@ -49,8 +54,8 @@ class Trajectory:
     def __str__(self) -> str:
         steps = len(self)
         lines = [f"{steps} steps in {self.t[-1] - self.t[0]:.4g} s"]
-        for status in StepStatus:
-            count = int((self.status == status).sum())
+        for status in StepStatus.__members__.values():
+            count = self.status.count(status)
             if count:
                 lines.append(f"  {count:>6} {status}: {status.sentence}")
         if steps:

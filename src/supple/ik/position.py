@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from supple import _core
 from supple.control.arguments import check_robot_first
+from supple.errors import HINTS, known_arguments
 from supple.gpu.device import Precision, each_on_gpu, on_a_gpu
 from supple.ik.arguments import Progress, parse_options, per_task, seeds_of
 from supple.ik.driver import Driver
@@ -40,7 +41,8 @@ def _fast_path(function: Function) -> Function:
 
     Such a call is too short to parse arguments in Python, or to let signals and threads in.
     """
-    wrapped: Function = _core.direct(function, _solver_of, Solution, STATUS, Task)
+    whole = known_arguments(**HINTS)(function)
+    wrapped: Function = _core.with_fast_path(whole, _solver_of, Solution, STATUS, Task)
     return wrapped
 
 
@@ -137,7 +139,8 @@ def solve(
             near q0, otherwise the solution with the smallest maximum joint displacement (default
             with q0). "manipulability", "limits" (far from them) or a function of q (n,) to
             minimise: the best of up to 8 solutions.
-        solutions: Maximum number of distinct solutions of one target, best first; at most 100 000.
+        solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
+            `prefer`. With "fast" they are the first that are found, in the order of "limits".
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
         damping: Damping rule of the search; by default `ErrorNorm`, scaled by the robot's reach.
@@ -187,7 +190,7 @@ def solve(
     driver = Driver(problem, options)
     if options.gpu is not None and on_a_gpu(target):
         arrays = each_on_gpu(target, len(problem.layout.tasks))
-        return driver.gpu_solver().solve_there(arrays, q0, driver.gpu_options(), stream)
+        return driver.gpu_solver().solve_on_device(arrays, q0, driver.gpu_options(), stream)
     targets = problem.targets(per_task(target, single, problem), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])
     if targets.ndim == 1:

@@ -37,17 +37,18 @@ def check_preference(prefer: object, seeded: bool) -> None:
 
 
 def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | None) -> Array:
-    """Return the costs (B,) of configurations (B, n); q0 is (n,) or (B, n)."""
+    """Return the costs (B,) of configurations (B, n); q0 is (n,) or (B, n).
+
+    Solutions found by "fast" are ordered like those found by "limits".
+    """
     if prefer == "nearest" and q0 is not None:
         return np.asarray(np.abs(q - q0).max(axis=-1))
     if prefer == "manipulability":
         J = problem.layout.jacobian(q)[..., : problem.primary, :]
         return np.asarray(-np.linalg.svd(J, compute_uv=False).prod(axis=-1))
-    if prefer == "limits":
-        return _limit_proximity(problem.layout.robot, q)
     if callable(prefer):
         return np.array([_evaluated(prefer, one) for one in q])
-    return np.zeros(q.shape[:-1])
+    return _limit_proximity(problem.layout.robot, q)
 
 
 def _limit_proximity(robot: Robot, q: Array) -> Array:

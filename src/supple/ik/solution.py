@@ -13,6 +13,7 @@ from supple.errors import InputError, short_repr
 from supple.ik.report import SolveReport
 from supple.ik.status import SolveStatus
 from supple.motion.linearization import Array
+from supple.motion.status_array import StatusArray
 
 if TYPE_CHECKING:
     from typing import overload
@@ -29,7 +30,8 @@ class Solution:
     """A configuration that meets a target, or comes closest to it.
 
     Errors are computed in double precision at the q that is returned. A solution is true if it has
-    converged, and `str()` of it is a sentence.
+    converged. `str()` of it is a sentence, with `explain=True` followed by the report. Its q is an
+    array of its own: writing into it changes no other result.
 
     Attributes:
         q: Joint coordinates (n,) [rad or m], inside the limits.
@@ -58,6 +60,9 @@ class Solution:
         return self.success
 
     def __str__(self) -> str:
+        return self._sentence() if self.report is None else f"{self._sentence()}\n{self.report}"
+
+    def _sentence(self) -> str:
         if self.status == SolveStatus.CONVERGED:
             errors = f"{_scaled(self.position_error, 'm')}, {_scaled(self.rotation_error, 'rad')}"
             return f"converged in {self.iterations} iterations, {errors}"
@@ -71,18 +76,23 @@ class Solution:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SolutionArrays:
-    """Solutions as arrays, with batch axes first.
+    """Solutions as arrays, with batch axes first; indexed like a NumPy array of solutions.
 
-    `len` counts them, iteration yields `Solution` objects, and indexing with one integer per batch
-    axis returns a `Solution`. Slices, masks and index arrays select a subset.
+    With one batch axis, `len` counts the solutions, and an integer index or iteration gives each
+    `Solution`. With several axes, these refer to the first axis, and one integer per axis gives a
+    `Solution`. Slices, masks and index arrays select a part. Every index returns a copy: writing
+    into its arrays does not change those of the batch.
     """
 
     q: Array
-    status: NDArray[np.int8]
+    status: StatusArray[SolveStatus]
     position_error: Array
     rotation_error: Array
     iterations: NDArray[np.int32]
     restarts: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", StatusArray.of(SolveStatus, self.status))
 
     @property
     def success(self) -> NDArray[np.bool_]:
@@ -92,13 +102,18 @@ class SolutionArrays:
     @property
     def shape(self) -> tuple[int, ...]:
         """The batch axes."""
-        return self.status.shape
+        return tuple(self.status.shape)
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """The number of solutions in all batch axes."""
         return self.status.size
 
+    def __len__(self) -> int:
+        return len(self.status)
+
     def __iter__(self) -> Iterator[Solution]:
-        return (self[index] for index in np.ndindex(self.shape))
+        return (self[i] for i in range(len(self)))
 
     if TYPE_CHECKING:
 
@@ -111,16 +126,18 @@ class SolutionArrays:
 
     def __getitem__(self: Arrays, index: Any) -> Solution | Arrays:
         each = index if isinstance(index, tuple) else (index,)
-        if not all(isinstance(one, int | np.integer) for one in each):
-            return type(self)(*(part[index] for part in self._parts()))
-        if len(each) != len(self.shape):
-            raise InputError(
-                f"an index must have one integer for each of the batch axes {self.shape}, or "
-                f"slices; given: {short_repr(index)}"
+        integers = all(isinstance(one, int | np.integer) for one in each)
+        if len(each) > len(self.shape):
+            raise IndexError(
+                f"an index must have at most one entry for each of the batch axes {self.shape}; "
+                f"given: {short_repr(index)}"
             )
+        if not integers or len(each) < len(self.shape):
+            parts: Any = (np.array(part[index]) for part in self._parts())
+            return type(self)(*parts)
         q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
         return Solution(
-            q, STATUS[status], float(position), float(rotation), int(iterations), int(restarts)
+            q.copy(), status, float(position), float(rotation), int(iterations), int(restarts)
         )
 
     def __bool__(self) -> NoReturn:
@@ -130,9 +147,9 @@ class SolutionArrays:
 
     def __repr__(self) -> str:
         converged = int(self.success.sum())
-        return f"<{type(self).__name__} {self.shape}: {converged} of {len(self)} converged>"
+        return f"<{type(self).__name__} {self.shape}: {converged} of {self.size} converged>"
 
-    def _parts(self) -> tuple[NDArray[Any], ...]:
+    def _parts(self) -> tuple[Any, ...]:
         return (
             self.q,
             self.status,
@@ -147,11 +164,14 @@ class BatchSolution(SolutionArrays):
     """Solutions of a batch of targets, one for each; `str()` of it is a summary.
 
     `found[3]` is the `Solution` of the target 3, `found[found.success]` a batch of those that
-    converged, and iteration yields each `Solution`.
+    converged, and iteration yields each `Solution`. A batch with several axes is indexed like an
+    array: for axes (2, 3), `found[0]` is a batch of 3 and `found[0, 2]` a `Solution`. Every index
+    returns a copy.
 
     Attributes:
         q: Joint coordinates (..., n) [rad or m], inside the limits.
-        status: Status of each (...), int8: the values of `SolveStatus`.
+        status: `SolveStatus` of each (...), an int8 array whose entries are statuses:
+            `status[3].name`, `status.count(SolveStatus.CONVERGED)`.
         position_error: Largest position error of all tasks (...) [m]; infinite if not solved.
         rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
         iterations: Iterations of the search (...).
@@ -159,8 +179,8 @@ class BatchSolution(SolutionArrays):
     """
 
     def __str__(self) -> str:
-        counts = [(status, int((self.status == status).sum())) for status in SolveStatus]
-        lines = [f"{len(self)} targets"]
+        counts = [(status, self.status.count(status)) for status in SolveStatus]
+        lines = [f"{self.size} targets"]
         lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
         return "\n".join(lines)
 
@@ -168,12 +188,14 @@ class BatchSolution(SolutionArrays):
 class Solutions(SolutionArrays):
     """Several solutions of one target, the best first; `str()` of it lists them.
 
-    `found[0]` is the best `Solution`, and iteration yields each. If the target is unreachable there
-    is one, the closest pose found.
+    They are ordered by the preference of `solve`: the nearest to q0 first if there is one. Without
+    q0 and `prefer`, the one farthest from joint limits is first. `found[0]` is the best `Solution`,
+    and iteration yields each. If the target is unreachable there is one, the closest pose found.
+    Every index returns a copy.
 
     Attributes:
         q: Joint coordinates (s, n) [rad or m], inside the limits.
-        status: Status of each (s,), int8: the values of `SolveStatus`.
+        status: `SolveStatus` of each (s,), an int8 array whose entries are statuses.
         position_error: Largest position error of all tasks (s,) [m].
         rotation_error: Largest rotation error of all tasks (s,) [rad].
         iterations: Iterations of the search until each was found (s,).
@@ -181,8 +203,10 @@ class Solutions(SolutionArrays):
     """
 
     def __str__(self) -> str:
-        count = int(self.success.sum())
-        lines = [f"{count} solution{'s' * (count != 1)} of one target"]
+        count = self.status.count(SolveStatus.CONVERGED)
+        if not count:
+            return f"no solution; {self[0]}" if len(self) else "no solution"
+        lines = [f"{count} solution{'s' * (count != 1)} of one target, the best first"]
         lines += [f"  {self[i]}" for i in range(min(len(self), _MAX_LISTED))]
         more = len(self) - _MAX_LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from supple.control.status import Status
+from enum import IntEnum
 
 
-class SolveStatus(Status):
+class SolveStatus(IntEnum):
     """The result of a solve, in order of severity; `Outcome` in include/supple/ik/problem.hpp.
+
+    A status prints as a word, and `sentence` explains it.
 
     Attributes:
         CONVERGED: The solution was verified in double precision.
@@ -24,6 +26,12 @@ class SolveStatus(Status):
     def sentence(self) -> str:
         """The status in a sentence."""
         return _SENTENCES[self]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
 
 
 _SENTENCES = {

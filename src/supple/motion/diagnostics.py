@@ -20,6 +20,7 @@ from supple.motion.steps.clamp import ErrorClamp
 from supple.motion.steps.stateful import StatefulStep
 from supple.motion.steps.step import Step, damping_of
 
+_ROUNDING = 1e-12  # fraction of the task below which a number is shown as zero
 _LITTLE = 1e-6  # fraction of the task below which a component counts as rounding
 
 
@@ -94,6 +95,10 @@ class Report:
             zero if e is zero, None if no step was taken.
         held: The joints held by limits in a step of a `Servo`.
         max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
+        mode: How limits changed a step of a `Servo`: "exact" or "scale"; None if they did not.
+        factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if it did not
+            act, if the joints could not all slow down by it, or if the unlimited step is unknown
+            (a step with a memory).
     """
 
     directions: tuple[Direction, ...]
@@ -111,6 +116,8 @@ class Report:
     missed: float | None = None
     held: tuple[Held, ...] = ()
     max_norm: float | None = None
+    mode: Literal["exact", "scale"] | None = None
+    factor: float | None = None
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -155,6 +162,8 @@ def explain_taken(
     lambda2: float,
     held: tuple[Held, ...],
     max_norm: float | None,
+    mode: Literal["exact", "scale"] | None,
+    factor: float | None,
 ) -> Report:
     """Explain a step that was taken inside limits, by the numbers after the limits.
 
@@ -167,6 +176,8 @@ def explain_taken(
         lambda2: λ² inside the limits.
         held: The joints held by limits.
         max_norm: The bound on the norm of all speeds, if it was active.
+        mode: The mode of the limits, if they changed the step.
+        factor: The factor of mode "scale", if it is known.
     """
     lin = linearization
     limited = bool(held) or max_norm is not None or lambda2 != chosen
@@ -187,10 +198,28 @@ def explain_taken(
         reason=reason,
         speed=speed,
         null_space_leakage=None if null is None else null_space_leakage(lin, null),
-        missed=left / asked if asked > 0 else 0.0,
+        missed=left / asked if asked > 0 and left > _ROUNDING * asked else 0.0,
         held=held,
         max_norm=max_norm,
+        mode=mode,
+        factor=factor,
     )
+
+
+def unlimited_step(step: object, lin: Linearization, chosen: float) -> Array | None:
+    """Return the step (n,) before limits, or None if it depends on more than a linearization.
+
+    Args:
+        step: The step.
+        lin: Its input.
+        chosen: λ² that it had.
+    """
+    if isinstance(step, StatefulStep | Priority | Augmented) or not callable(step):
+        return None
+    rule, seen = damping_inside(step, lin)
+    if rule is not None and not _same_damping(damping_of(rule, seen), chosen):
+        return None
+    return numbers_of(step(lin), "the result of the step")
 
 
 def _report(
@@ -266,6 +295,7 @@ def _direction(
     elif dq is not None and abs(asked) > _LITTLE * np.linalg.norm(lin.e):
         gain = way * float(lin.V[:, i] @ dq) / asked
         missed = 1 - sigma * gain
+        missed = missed if abs(missed * asked) > _ROUNDING * np.linalg.norm(lin.e) else 0.0
     elif lambda2 is not None:
         gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)
     return Direction(direction_text(u, lin.rows), sigma, asked, gain, missed)
@@ -293,10 +323,13 @@ def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
 
     The two differ for rules that compare with previous steps, and for weighted tasks.
     """
-    plain = f"{name_of(rule)}: lambda2 = {chosen:.3g}"
-    if not math.isclose(damping_of(rule, lin), chosen, rel_tol=1e-6, abs_tol=1e-15):
-        return plain
+    if not _same_damping(damping_of(rule, lin), chosen):
+        return f"{name_of(rule)}: lambda2 = {chosen:.3g}"
     return _reason(rule, lin, chosen)
+
+
+def _same_damping(lambda2: float, chosen: float) -> bool:
+    return math.isclose(lambda2, chosen, rel_tol=1e-6, abs_tol=1e-15)
 
 
 def _lines(report: Report) -> list[str]:
@@ -315,16 +348,22 @@ def _lines(report: Report) -> list[str]:
     if report.reason:
         lines.append(report.reason)
     lines += [str(joint) for joint in report.held]
+    if report.mode == "scale":
+        by = "" if report.factor is None else f" to {report.factor:.1%} of the unlimited step"
+        kept = "all joints are" if report.factor is not None else "the joints are"
+        lines.append(f'{kept} slowed down{by} (mode="scale")')
     if report.max_norm is not None:
         lines.append(f"the norm of all joint speeds is held by its limit, {report.max_norm:.4g}")
     if report.speed is not None:
         missed = "" if report.missed is None else f", {report.missed:.1%} of the task missed"
         lines.append(f"{report.step}: joint speed {report.speed:.3g}{missed}")
+    largest = max(abs(d.asked) for d in report.directions)
     lines.append(f"  {'sigma':>9} {'asked':>9} {'gain':>9} {'missed':>7}  direction")
     for d in report.directions:
         gain = "-" if d.gain is None else f"{d.gain:.3g}"
         missed = "-" if d.missed is None else f"{round(d.missed, 4) + 0.0:.1%}"
-        lines.append(f"  {d.sigma:9.3g} {d.asked:9.3g} {gain:>9} {missed:>7}  {d.words}")
+        asked = d.asked if abs(d.asked) > _ROUNDING * largest else 0.0
+        lines.append(f"  {d.sigma:9.3g} {asked:9.3g} {gain:>9} {missed:>7}  {d.words}")
     if report.null_space_leakage is not None:
         lines.append(f"null-space motion leaks {report.null_space_leakage:.3g} into the task")
     return lines

@@ -13,7 +13,7 @@ from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
-from supple.kinematics.arrays import refuse_out
+from supple.kinematics.array_errors import raise_unusable_out
 from supple.motion.velocities import VelocityIk, raise_not_finite
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -52,11 +52,16 @@ class GpuVelocityIk:
         return self._kernels[dtype]
 
     def resolve(
-        self, q: NDArray[Any], twist: NDArray[Any], qd: NDArray[Any] | None, out: Any, threads: int
+        self,
+        q: NDArray[Any],
+        velocity: NDArray[Any],
+        qd: NDArray[Any] | None,
+        out: Any,
+        threads: int,
     ) -> NDArray[Any]:
         """Return q̇ (..., n) for arrays in the host's memory; synchronous."""
-        for row in np.flatnonzero(~_finite(q, twist, qd))[:1]:
-            raise_not_finite(q, twist, qd, int(row))
+        for row in np.flatnonzero(~_finite(q, velocity, qd))[:1]:
+            raise_not_finite(q, velocity, qd, int(row))
         if out is None:
             out = np.empty_like(q)
         elif not (
@@ -64,12 +69,12 @@ class GpuVelocityIk:
             and (out.shape, out.dtype) == (q.shape, q.dtype)
             and out.flags.carray
         ):
-            refuse_out(out, q.shape, q.dtype)
+            raise_unusable_out(out, q.shape, q.dtype)
         if not q.size:
             return out  # type: ignore[no-any-return]
         gpu, stream = self.device, self.device.stream()
         gpu.use()
-        arrays = [one for one in (q, twist, qd) if one is not None]
+        arrays = [one for one in (q, velocity, qd) if one is not None]
         memory = [gpu.allocate(one.nbytes, stream) for one in (*arrays, q)]
         for one, to in zip(arrays, memory, strict=False):
             gpu.upload(to.pointer, one, stream)
@@ -79,14 +84,14 @@ class GpuVelocityIk:
         gpu.download(out, at[-1], stream)
         return out  # type: ignore[no-any-return]
 
-    def resolve_on_device(self, q: Any, twist: Any, qd: Any, out: Any, stream: Any) -> Any:
+    def resolve_on_device(self, q: Any, velocity: Any, qd: Any, out: Any, stream: Any) -> Any:
         """Return q̇ (..., n) for arrays in the GPU's memory, asynchronously on a stream."""
-        gpu, velocity = self.device, self.velocity
-        n, kinds = velocity.layout.robot.dof, (np.float32, np.float64)
+        gpu, prepared = self.device, self.velocity
+        n, kinds = prepared.layout.robot.dof, (np.float32, np.float64)
         gpu.use()
-        if not velocity.brakes:
+        if not prepared.brakes:
             qd = None
-        on = stream_of(stream, (q, twist, qd, out))
+        on = stream_of(stream, (q, velocity, qd, out))
         at = seen(q, on, "q", dtypes=kinds)
         lead, count = at.shape[:-1], int(np.prod(at.shape[:-1]))
         if at.shape[-1:] != (n,) or at.device != gpu.number or count > _MAX_COUNT:
@@ -104,7 +109,7 @@ class GpuVelocityIk:
                 )
             return one
 
-        asked = like(twist, "twist", *velocity.tasks, 6)
+        asked = like(velocity, "velocity", *prepared.tasks, 6)
         before = None if qd is None else like(qd, "qd", n)
         result = None if out is None else like(out, "out", n)
         memory = None
@@ -119,12 +124,19 @@ class GpuVelocityIk:
         return GpuArray(at.shape, at.dtype, strides, to, memory)
 
     def launch(
-        self, dtype: np.dtype[Any], q: int, twist: int, qd: int, out: int, count: int, stream: int
+        self,
+        dtype: np.dtype[Any],
+        q: int,
+        velocity: int,
+        qd: int,
+        out: int,
+        count: int,
+        stream: int,
     ) -> None:
         """Launch the kernel on a stream, asynchronously, given addresses in the GPU's memory."""
         if not count:
             return
-        request = Request(q, qd, twist, out, count)
+        request = Request(q, qd, velocity, out, count)
         kernel, most = self.kernel(dtype)
         self.device.launch(kernel, min(-(-count // _THREADS), most), _THREADS, stream, request)
 

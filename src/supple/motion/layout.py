@@ -14,16 +14,23 @@ from supple import _core
 from supple._core import Goal
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
-from supple.kinematics.arrays import coordinates, names_of
+from supple.kinematics.arrays import coordinates, matched, names_of
 from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
 from supple.motion.linearization import Linearization
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
-from supple.motion.task_rows import BODY, WORLD, TaskRows
+from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
+_MAX_NAMED = 8  # tasks in a message
+
+_TASK_AXES = {
+    None: _core.TASK_AXES_BASE,
+    BODY: _core.TASK_AXES_FRAME,
+    SPATIAL: _core.TASK_AXES_SPATIAL,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +88,14 @@ class CompiledTasks:
 
     def error(self, q: NDArray[np.float64], targets: NDArray[np.float64]) -> FloatArray:
         """Return the weighted errors (..., m) to targets (..., k); zero for a task without one."""
-        e = self._rows(q, targets)[1]
-        none = [
-            np.repeat(np.isnan(part[..., :1]), rows, axis=-1)
-            for part, rows in zip(self._split(targets), self.counts, strict=True)
-        ]
-        return np.where(np.concatenate(none, axis=-1), 0.0, e)
+        return np.where(self.per_row(np.isnan(targets)), 0.0, self._rows(q, targets)[1])
+
+    def per_row(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return a mask of rows (..., m) from one of targets (..., k) in which tasks are whole."""
+        parts = zip(self._split(mask), self.counts, strict=True)
+        return np.concatenate(
+            [np.repeat(part[..., :1], rows, axis=-1) for part, rows in parts], axis=-1
+        )
 
     def _rows(
         self, q: NDArray[np.float64], targets: NDArray[np.float64]
@@ -102,7 +111,7 @@ class CompiledTasks:
         goods = {12: np.eye(4)[:, :3].ravel(), 3: np.array([0.0, 0.0, 1.0])}
         return np.concatenate([goods.get(s, np.zeros(s)) for s in self.kernel.target_sizes])
 
-    def _split(self, numbers: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def _split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
         """Split targets (..., k) of all tasks into those of each task."""
         return np.split(numbers, np.cumsum(self.kernel.target_sizes)[:-1], axis=-1)
 
@@ -117,7 +126,7 @@ class CompiledTasks:
 
     def _check(self, given: Sequence[ArrayLike | None], name: str) -> None:
         if len(given) != len(self.tasks):
-            expected = f"one {name} for each of {len(self.tasks)} tasks"
+            expected = f"one {name} for each of {task_names(self.tasks)}"
             raise InputError(f"there must be {expected}; given: {len(given)}")
 
 
@@ -140,7 +149,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
     laid = [task.on(robot) for task in tasks]
     specs = []
     for rows in laid:
-        axes = {None: _core.TASK_AXES_BASE, BODY: _core.TASK_AXES_FRAME}.get(rows.axes)
+        axes = _TASK_AXES.get(rows.axes)
         spec = _core.TaskSpec(
             goal=rows.goal,
             frame=index("" if rows.goal == Goal.POSTURE else rows.frame, rows),
@@ -164,51 +173,104 @@ def linearize(
     robot: Robot,
     tasks: TaskLike | Sequence[TaskLike],
     q: ArrayLike,
-    targets: Any,
+    target: Any = None,
     *,
+    velocity: Any = None,
+    qd: ArrayLike | None = None,
     threads: int | None = None,
 ) -> Linearization:
     """Return the linearization of tasks at a configuration, or at a batch q (..., n).
 
-    J is (..., m, n) and e (..., m), with the rows of all tasks stacked. Computed by the kernel, on
-    SIMD lanes and threads; equal to `Task.linearize` called one by one, to rounding. A float32
+        linearize(robot, "hand", q, T)                   e: the error to a target
+        linearize(robot, "hand", q, velocity=twist)      e: a velocity
+        linearize(robot, "hand", q, qd=qd)               its velocity and bias_acceleration at q̇
+
+    J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
+    the target, the velocity, or the sum of both; zero if neither is given. Computed by the kernel,
+    on SIMD lanes and threads; equal to `Task.linearize` called one by one, to rounding. A float32
     batch gives a float32 batch.
 
     Args:
         robot: The robot that performs the tasks.
         tasks: A task, the name of a frame (for its pose), or a sequence of these.
         q: Configurations (..., n) [rad or m].
-        targets: The target of the single task, or a sequence with one target per task. Their batch
-            axes are those of q, or broadcast to them.
+        target: The target of the single task, or a sequence with one per task, None where there is
+            none. Batch axes are those of q, or broadcast to them.
+        velocity: The velocity of the single task, or a sequence with one per task, likewise.
+        qd: Joint velocities (..., n) [rad/s or m/s], for `Linearization.velocity`, J q̇, and
+            `Linearization.bias_acceleration`, J̇q̇.
         threads: Maximum number of threads; all cores if None.
     """
     check_robot(robot)
     layout = compile_tasks(robot, as_tasks(tasks))
-    at = coordinates(q, robot.dof, "q")
-    if isinstance(tasks, str | Task):
-        targets = (targets,)
-    elif not isinstance(targets, Sequence):
+    at, count = coordinates(q, robot.dof, "q"), thread_count(threads)
+    single = isinstance(tasks, str | Task)
+    targets = _at(at, layout.targets(_per_task(target, single, layout, "target")), "target")
+    missing = np.isnan(targets)
+    some = np.where(missing, layout._any.astype(at.dtype), targets) if missing.any() else targets
+    J, e, bad = layout.kernel.linearize(at, some, count)
+    _check_bad(bad, at, "target")
+    if missing.any():
+        e = np.where(layout.per_row(missing), e.dtype.type(0), e)
+    if velocity is not None:
+        speeds = layout.velocities(_per_task(velocity, single, layout, "velocity"))
+        desired, bad = layout.kernel.command(at, _at(at, speeds, "velocity"), count)
+        _check_bad(bad, at, "velocity")
+        e = e + desired
+    if qd is None:
+        return Linearization(J, e, rows=layout.rows, q=at)
+    speed = np.ascontiguousarray(matched(at, coordinates(qd, robot.dof, "qd")))
+    if not np.isfinite(speed).all():
+        raise InputError(f"qd must be finite; given: {short_repr(qd)}")
+    bias = layout.kernel.bias_acceleration(at, speed, count)
+    return Linearization(J, e, rows=layout.rows, q=at, qd=speed, bias_acceleration=bias)
+
+
+def _per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:
+    """Return one entry per task."""
+    if given is None:
+        return (None,) * len(layout.tasks)
+    if single:
+        return (given,)
+    if isinstance(given, str) or not isinstance(given, Sequence):
         raise InputError(
-            f"targets must be a sequence, one for each task; given: {short_repr(targets)}"
+            f"{name} must be a sequence with one for each of {task_names(layout.tasks)}; given: "
+            f"{short_repr(given)}"
         )
-    given = layout.targets(targets)
+    return given
+
+
+def _at(q: FloatArray, numbers: NDArray[np.float64], name: str) -> FloatArray:
+    """Return the kernel's numbers (..., k) with the batch axes and the type of q."""
     try:
-        wide = np.broadcast_to(given, (*at.shape[:-1], given.shape[-1]))
+        wide = np.broadcast_to(numbers, (*q.shape[:-1], numbers.shape[-1]))
     except (ValueError, RuntimeError):
         raise InputError(
-            f"targets must have the batch axes of q, {at.shape[:-1]}, or broadcast to them; "
-            f"given: {given.shape[:-1]}"
+            f"{name} must have the batch axes of q, {q.shape[:-1]}, or broadcast to them; "
+            f"given: {numbers.shape[:-1]}"
         ) from None
-    with np.errstate(over="ignore"):  # infinite results raise an error below
-        goals = np.array(wide, at.dtype, order="C")
-    J, e, bad = layout.kernel.linearize(at, goals, thread_count(threads))
+    with np.errstate(over="ignore"):  # infinite results raise an error later
+        return np.array(wide, q.dtype, order="C")
+
+
+def _check_bad(bad: int, q: FloatArray, name: str) -> None:
+    """Raise an error for the row of a flattened batch that the kernel did not accept, if any."""
     if bad >= 0:
-        where = [int(i) for i in np.unravel_index(bad, at.shape[:-1])] if at.ndim > 1 else ""
+        where = [int(i) for i in np.unravel_index(bad, q.shape[:-1])] if q.ndim > 1 else ""
         raise InputError(
-            "q and targets must be finite, and small enough that the result is; given: "
-            f"q{where} = {short_repr(at.reshape(-1, robot.dof)[bad].tolist())}"
+            f"q and {name} must be finite, and small enough that the result is; given: "
+            f"q{where} = {short_repr(q.reshape(-1, q.shape[-1])[bad].tolist())}"
         )
-    return Linearization(J, e, rows=layout.rows, q=at)
+
+
+def task_names(tasks: Sequence[Task]) -> str:
+    """Return tasks in words, for messages: "2 tasks, PoseTask of 'E0', PostureTask"."""
+    each = []
+    for task in tasks[:_MAX_NAMED]:
+        frame = getattr(task, "frame", None)
+        each.append(type(task).__name__ + (f" of {frame!r}" if frame else ""))
+    each += [f"{len(tasks) - _MAX_NAMED} more"] * (len(tasks) > _MAX_NAMED)
+    return f"{len(tasks)} tasks, {', '.join(each)}"
 
 
 def selected_tasks(

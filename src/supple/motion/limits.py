@@ -18,14 +18,16 @@ from supple import _core
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, finite_array, number, real_numbers
+from supple.kinematics.joint_limits import JointValues, joint_values
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale"]
 MODES = ("exact", "scale")
+_MAX_LISTED = 12  # joints in a repr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Limits(ReadOnlyArrays):
     """Position, speed and acceleration limits of a robot's joints; infinite for no limit.
 
@@ -45,6 +47,8 @@ class Limits(ReadOnlyArrays):
             compensate for the others. "scale" slows all joints by the same factor, which keeps the
             direction of the step as long as every joint can slow down that much. That fails with
             acceleration limits, and when a joint must return into its range.
+        joints: Names of the n joints, for messages; empty if unnamed.
+        units: Units of their positions, "rad" or "m"; empty if unknown.
     """
 
     lower: Array
@@ -53,14 +57,20 @@ class Limits(ReadOnlyArrays):
     max_acceleration: Array
     max_norm: float = math.inf
     mode: Mode = "exact"
+    joints: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = real_numbers(self.lower, "Limits: lower must be numbers").size
+        for name in ("joints", "units"):
+            names: object = getattr(self, name)
+            if not isinstance(names, tuple) or len(names) not in (0, n):
+                raise InputError(f"Limits: {name} must be {n} names; given: {short_repr(names)}")
         for name in ("lower", "upper", "max_speed", "max_acceleration"):
             object.__setattr__(self, name, _bounds(getattr(self, name), n, name))
         if not (self.lower <= self.upper).all():
             j = int(np.argmin(self.lower <= self.upper))
-            given = f"{self.lower[j]} and {self.upper[j]} of joint {j}"
+            given = f"{self.lower[j]} and {self.upper[j]} of {self._names[j]}"
             raise InputError(f"Limits: lower must not be above upper; given: {given}")
         for name in ("max_speed", "max_acceleration"):
             if not (getattr(self, name) > 0).all():
@@ -78,37 +88,86 @@ class Limits(ReadOnlyArrays):
         cls,
         robot: Robot,
         *,
-        max_acceleration: ArrayLike = math.inf,
+        lower: JointValues = None,
+        upper: JointValues = None,
+        max_speed: JointValues = None,
+        max_acceleration: JointValues = None,
         max_norm: float = math.inf,
         speed_factor: float = 1.0,
         mode: Mode = "exact",
     ) -> Limits:
-        """Return the limits in a robot's description.
+        """Return the limits in a robot's description, except those that are given.
+
+        Limits of joints are given by one number for all joints, by an array (n,) or by a mapping
+        from joint names to numbers; joints left out of a mapping keep the robot's limit.
+        `Robot.with_limits` changes the robot itself, and thereby what `solve` returns.
 
         Args:
             robot: The robot.
-            max_acceleration: Acceleration limits (n,), or one for all joints [rad/s² or m/s²].
+            lower: Lower joint limits [rad or m].
+            upper: Upper joint limits [rad or m].
+            max_speed: Speed limits [rad/s or m/s].
+            max_acceleration: Acceleration limits [rad/s² or m/s²]; by default none.
             max_norm: Bound on the norm of all speeds [rad/s and m/s mixed].
             speed_factor: Fraction of the speed limits, above 0 and at most 1: 0.5 for half speed.
             mode: "exact" or "scale", as in `Limits`.
         """
         check_robot(robot)
         number(speed_factor, "Limits: speed_factor", above=0, most=1)
-        expected = f"Limits: max_acceleration must be a number or {robot.dof} numbers"
-        given = real_numbers(max_acceleration, expected)
-        each = _bounds(
-            np.full(robot.dof, given) if given.ndim == 0 else given, robot.dof, "max_acceleration"
+        present = {
+            "lower": (lower, robot.lower),
+            "upper": (upper, robot.upper),
+            "max_speed": (max_speed, robot.max_speed),
+            "max_acceleration": (max_acceleration, np.full(robot.dof, math.inf)),
+        }
+        low, high, speed, acceleration = (
+            joint_values(given, own, robot.joint_names, f"Limits: {name}")
+            for name, (given, own) in present.items()
         )
         with np.errstate(over="ignore"):  # overflow to inf means no limit
-            fastest = speed_factor * robot.max_speed
-        return cls(robot.lower, robot.upper, fastest, each, max_norm, mode)
+            fastest = speed_factor * speed
+        units = tuple("m" if slides else "rad" for slides in robot.prismatic)
+        return cls(
+            low, high, fastest, acceleration, max_norm, mode, tuple(robot.joint_names), units
+        )
 
     @classmethod
     def none(cls, robot: Robot) -> Limits:
         """Return infinite limits for a robot."""
         check_robot(robot)
-        free = np.full(robot.dof, math.inf)
-        return cls(-free, free, free, free)
+        free = math.inf
+        return cls.for_robot(robot, lower=-free, upper=free, max_speed=free)
+
+    def __repr__(self) -> str:
+        norm = (
+            "" if math.isinf(self.max_norm) else f", norm of all speeds at most {self.max_norm:g}"
+        )
+        plural = "s" * (len(self.lower) != 1)
+        lines = [f'Limits of {len(self.lower)} joint{plural}, mode "{self.mode}"{norm}']
+        width = max(map(len, self._names[:_MAX_LISTED]), default=0)
+        units = self.units or ("",) * len(self.lower)
+        rows = zip(
+            self._names,
+            self.lower,
+            self.upper,
+            self.max_speed,
+            self.max_acceleration,
+            units,
+            strict=True,
+        )
+        for name, low, high, speed, acceleration, unit in list(rows)[:_MAX_LISTED]:
+            said = [f"{low:.4g} to {high:.4g} {unit}".rstrip()]
+            per = f" {unit}/s" if unit else " per s"
+            said += [f"{speed:.4g}{per}"] if np.isfinite(speed) else []
+            said += [f"{acceleration:.4g}{per}²"] if np.isfinite(acceleration) else []
+            lines.append(f"  {name:<{width}}  {', '.join(said)}")
+        more = len(self.lower) - _MAX_LISTED
+        return "\n".join(lines + [f"  and {more} more"] * (more > 0))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The names of the joints, or their numbers."""
+        return self.joints or tuple(f"joint {j}" for j in range(len(self.lower)))
 
     def box(self, q: ArrayLike, qd: ArrayLike, dt: float) -> tuple[Array, Array]:
         """Return the bounds of q̇ for the next step, low (n,) and high (n,).
@@ -119,16 +178,22 @@ class Limits(ReadOnlyArrays):
             dt: Length of this step and the following ones [s].
         """
         n, dt = self.lower.shape, number(dt, "dt", above=0)
-        now = {"q": finite_array(q, n, "q"), "qd": finite_array(qd, n, "qd")}
-        box = _core.joint_box(
-            lower=self.lower,
-            upper=self.upper,
-            max_speed=self.max_speed,
-            max_acceleration=self.max_acceleration,
-            **now,
+        return self.boxes(finite_array(q, n, "q"), finite_array(qd, n, "qd"), dt)
+
+    def boxes(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
+        """Return the bounds of q̇ for many robots, low and high, flat (K n,); q and qd (K, n)."""
+        each = (self.lower, self.upper, self.max_speed, self.max_acceleration)
+        lower, upper, speed, acceleration = (np.broadcast_to(x, q.shape).ravel() for x in each)
+        low, high = _core.joint_box(
+            lower=lower,
+            upper=upper,
+            max_speed=speed,
+            max_acceleration=acceleration,
+            q=q.ravel(),
+            qd=qd.ravel(),
             dt=dt,
         )
-        return box[0], box[1]
+        return low, high
 
     def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
         """Return the ratio of each joint's acceleration to its limit (..., n).

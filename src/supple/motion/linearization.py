@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from supple.errors import InputError, short_repr
+from supple.errors import InputError, join_names, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, names_of, real_numbers
 from supple.motion.direction_text import direction_text
 
@@ -20,11 +20,12 @@ Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-# A singular value counts as zero unless it is above this times the largest, and a normal number.
+# Relative to the largest singular value: smaller ones, and denormal numbers, count as zero.
 RANK_FLOOR = 16 * EPSILON
+_MAX_LISTED = 6  # rows in a repr
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Linearization(ReadOnlyArrays):
     """A task linearized at one configuration or at a batch:  e ≈ J q̇ dt,  or  ẋ = J q̇.
 
@@ -43,6 +44,8 @@ class Linearization(ReadOnlyArrays):
             and for a batch.
         rows: Names of the rows, for example "x of hand"; empty if unnamed.
         q: The configuration (..., n) [rad or m]; None if unknown.
+        qd: The joint velocities there (..., n) [rad/s or m/s]; None if unknown.
+        bias_acceleration: J̇q̇ (..., m), the acceleration of the rows at constant q̇; None if unknown.
     """
 
     J: Array
@@ -50,6 +53,8 @@ class Linearization(ReadOnlyArrays):
     before: Linearization | None
     rows: tuple[str, ...]
     q: Array | None
+    qd: Array | None
+    bias_acceleration: Array | None
 
     def __init__(
         self,
@@ -58,6 +63,8 @@ class Linearization(ReadOnlyArrays):
         before: Linearization | None = None,
         rows: str | Sequence[str] = (),
         q: ArrayLike | None = None,
+        qd: ArrayLike | None = None,
+        bias_acceleration: ArrayLike | None = None,
     ) -> None:
         J, e = _numbers(J, "J"), _numbers(e, "e")
         if J.ndim < 2 or 0 in J.shape[-2:] or e.shape != J.shape[:-1]:
@@ -65,11 +72,17 @@ class Linearization(ReadOnlyArrays):
                 "J must be (..., m, n) and e (..., m) with m, n >= 1; "
                 f"given: {J.shape} and {e.shape}"
             )
-        if q is not None:
-            q = _numbers(q, "q")
-            expected = (*J.shape[:-2], J.shape[-1])
-            if q.shape != expected:
-                raise InputError(f"q must be {expected} for this J; given: {q.shape}")
+        joints, each = (*J.shape[:-2], J.shape[-1]), {}
+        given = {
+            "q": (q, joints),
+            "qd": (qd, joints),
+            "bias_acceleration": (bias_acceleration, e.shape),
+        }
+        for name, (array, expected) in given.items():
+            if array is not None:
+                each[name] = array = _numbers(array, name)
+                if array.shape != expected:
+                    raise InputError(f"{name} must be {expected} for this J; given: {array.shape}")
         names = rows if type(rows) is tuple else names_of(rows, "rows")
         if names and len(names) != J.shape[-2]:
             raise InputError(f"rows must name {J.shape[-2]} rows; given: {short_repr(names)}")
@@ -77,13 +90,38 @@ class Linearization(ReadOnlyArrays):
             single = J.dtype == np.float32 and e.dtype == np.float32
             kind = np.dtype(np.float32 if single else np.float64)
             J, e = _frozen_view(J, kind), _frozen_view(e, kind)
-            q = None if q is None else _frozen_view(q, q.dtype)
+            at = {name: _frozen_view(array, array.dtype) for name, array in each.items()}
         else:
             J, e = _finite_copy(J, "J"), _finite_copy(e, "e")
-            q = None if q is None else _finite_copy(q, "q")
-        values = {"J": J, "e": e, "before": _previous(before, J), "rows": names, "q": q}
-        for name, value in values.items():
+            at = {name: _finite_copy(array, name) for name, array in each.items()}
+        values = {"J": J, "e": e, "before": _previous(before, J), "rows": names}
+        for name, value in {**dict.fromkeys(given), **values, **at}.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        (m, n), lead = self.J.shape[-2:], self.batch_shape
+        sizes = f"{m} rows, {n} joints"
+        if lead:
+            names = f": {join_names(self.rows)}" if self.rows else ""
+            return f"<Linearization of a batch {lead}, {self.J.dtype}: {sizes}{names}>"
+        rows = self.rows or tuple(f"row {i}" for i in range(m))
+        entries = [f"{name} {value:.4g}" for name, value in zip(rows, self.e, strict=True)]
+        more = [f"and {m - _MAX_LISTED} more"] * (m > _MAX_LISTED)
+        return (
+            f"<Linearization: {sizes}, singular values {self.sigma_max:.3g} to "
+            f"{self.sigma_min:.3g}; e: {', '.join(entries[:_MAX_LISTED] + more)}>"
+        )
+
+    @property
+    def velocity(self) -> Array:
+        """The velocity of the rows, J q̇ (..., m).
+
+        Raises:
+            InputError: The linearization has no q̇.
+        """
+        if self.qd is None:
+            raise InputError("velocity needs q̇: linearize(..., qd=...); given: none")
+        return _read_only(np.einsum("...ij,...j->...i", self.J, self.qd))
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -103,9 +141,13 @@ class Linearization(ReadOnlyArrays):
         """Return a part of a batch, by an index into its batch axes."""
         lead, (m, n) = self.batch_shape, self.J.shape[-2:]
         rows = np.arange(math.prod(lead)).reshape(lead)[index]
-        q = None if self.q is None else self.q.reshape(-1, n)[rows]
+        parts = {
+            name: None if array is None else array.reshape(-1, array.shape[-1])[rows]
+            for name in ("q", "qd", "bias_acceleration")
+            for array in (getattr(self, name),)
+        }
         return Linearization(
-            self.J.reshape(-1, m, n)[rows], self.e.reshape(-1, m)[rows], rows=self.rows, q=q
+            self.J.reshape(-1, m, n)[rows], self.e.reshape(-1, m)[rows], rows=self.rows, **parts
         )
 
     @cached_property
@@ -164,6 +206,17 @@ class Linearization(ReadOnlyArrays):
         """The largest singular value over the smallest; infinite at a singularity."""
         return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
+    def damped_condition(self, lambda2: ArrayLike) -> Array | float:
+        """Return the condition number of JᵀJ + λ²I (...), see `damped_condition`.
+
+        Args:
+            lambda2: λ², one for all linearizations of a batch or (...).
+        """
+        m, n = self.J.shape[-2:]
+        smallest = self.sigma[..., -1] if m >= n else 0.0
+        found = damped_condition(self.sigma[..., 0], smallest, lambda2)
+        return found if self.J.ndim > 2 else float(found)
+
     @property
     def change(self) -> float:
         """Distance of J from the previous J in the Frobenius norm; zero at the start."""
@@ -178,6 +231,37 @@ class Linearization(ReadOnlyArrays):
         lost.
         """
         return direction_text(self.single().U[:, -1], self.rows)
+
+
+def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayLike) -> Array:
+    """Return the condition number κ² of JᵀJ + λ²I (...), which bounds the growth of errors.
+
+        κ² = (σ₁² + λ²)/(σ_n² + λ²)
+
+    It tends to 1 as λ grows; that of the stacked matrix [J; λI], which the QR method factors, is κ.
+    For the n × n matrix JᵀJ, σ_n is zero where J has fewer rows than columns. 1 where all of them
+    and λ are zero; infinite where only σ_n and λ are. Singular values may be estimates.
+
+    Args:
+        sigma_max: The largest singular values σ₁ (...), not negative.
+        sigma_min: The smallest singular values σ_n (...), not negative; zero if m < n.
+        lambda2: λ² (...), not negative.
+
+    References:
+        Wampler 1986, eq. (42).
+    """
+    numbers = {"sigma_max": sigma_max, "sigma_min": sigma_min, "lambda2": lambda2}
+    largest, smallest, damping = (numbers_of(x, name) for name, x in numbers.items())
+    for name, x in (("sigma_max", largest), ("sigma_min", smallest), ("lambda2", damping)):
+        if (x < 0).any():
+            raise InputError(f"{name} must not be negative; given: {short_repr(numbers[name])}")
+    # Divided by the largest of all, so that squares neither overflow nor vanish together.
+    scale = np.maximum(np.maximum(largest, smallest), np.sqrt(damping))
+    scale = np.where(scale > 0, scale, 1.0)
+    damped = (np.sqrt(damping) / scale) ** 2
+    above, below = (largest / scale) ** 2 + damped, (smallest / scale) ** 2 + damped
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(above == below, 1.0, above / below))
 
 
 def numbers_of(given: ArrayLike, name: str) -> Array:
@@ -232,10 +316,14 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         raise InputError(f"every J must have the same columns; given: {sorted(columns)}")
     before = [part.before for part in parts if part.before is not None]
     named = all(part.rows for part in parts)
+    bias = (part.bias_acceleration for part in parts)
+    biases = [one for one in bias if one is not None]
     return Linearization(
         J=np.concatenate([part.J for part in parts]),
         e=np.concatenate([part.e for part in parts]),
         before=stacked(before) if len(before) == len(parts) else None,
         rows=tuple(row for part in parts for row in part.rows) if named else (),
         q=next((part.q for part in parts if part.q is not None), None),
+        qd=next((part.qd for part in parts if part.qd is not None), None),
+        bias_acceleration=np.concatenate(biases) if len(biases) == len(parts) else None,
     )

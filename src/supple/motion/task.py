@@ -23,7 +23,7 @@ from supple.kinematics.chain import z_onto
 from supple.kinematics.robot import ROWS, check_robot
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.task_rows import BODY, WORLD, TaskRows, rows_of_frame
+from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows, rows_of_frame
 
 Weight: TypeAlias = float | Sequence[float]
 
@@ -111,6 +111,11 @@ class _FrameTask(Task):
 
     def __post_init__(self) -> None:
         _check_frames(self, "frame", "axes", "base")
+        if self.axes == SPATIAL and self.known != ROWS:
+            raise InputError(
+                f"{type(self).__name__}: spatial coordinates need position and rotation, as in a "
+                "PoseTask; given: axes='spatial'"
+            )
         rows = _rows(self, self.rows, self.known)
         _set(self, rows=rows, weight=_weight(self, self.weight, len(rows)))
 
@@ -169,7 +174,9 @@ class PoseTask(_MetricTask):
         rows: The controlled rows, among "x", "y", "z", "rx", "ry", "rz"; all if None.
         weight: One weight for all rows, or one per row.
         axes: The axes in which rows are expressed: "world", "body" (those of the frame itself) or
-            the name of any frame; those of the base, or of the world, if None.
+            the name of any frame; those of the base, or of the world, if None. With "spatial", v is
+            the velocity of the frame's point at the base's origin, in the base's axes, and e is
+            [p* - p + p × w; w] with the rotation vector w; not for `solve`.
         base: Name of the frame in which targets are expressed; the world if None.
         length: Number of metres that weigh as much as a radian [m]; divides the weights of the
             position rows.

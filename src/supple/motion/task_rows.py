@@ -14,12 +14,13 @@ import numpy as np
 from supple._core import Goal
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.robot import ROWS, only_tip, placed
+from supple.kinematics.robot import AXES, ROWS, only_tip, placed
 from supple.kinematics.rotation import log
-from supple.motion.direction_text import row_name
+from supple.motion.direction_text import axes_name, row_name
 from supple.motion.linearization import Array
 
 BODY = "body"
+SPATIAL = "spatial"
 WORLD = "world"
 
 
@@ -35,6 +36,7 @@ class TaskRows:
         frame: The controlled frame; empty for a posture.
         base: The frame in which the target is expressed; None for the world.
         axes: The frame in whose axes rows are expressed, "body" or "world"; None for the base's.
+            "spatial": the base's, and v is the velocity of the frame's point at the base's origin.
         turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
             for no rotation.
     """
@@ -62,6 +64,8 @@ class TaskRows:
             v_b, w_b = np.split(robot.jacobian(q, self.base).astype(np.float64), 2)
             p, p_b = (robot.fk(q, name)[:3, 3] for name in (self.frame, self.base))
             v, w = v - v_b - np.cross(w_b, p - p_b, axis=0), w - w_b
+        if self.axes == SPATIAL:
+            v = v + np.cross(self._arm(robot, q), w, axisb=0, axisc=0)
         C = self._axes(robot, q)
         return np.asarray(W * np.vstack([C.T @ v, C.T @ w])[list(self.picked)])
 
@@ -78,6 +82,8 @@ class TaskRows:
         R, p = R_b.T @ T[:3, :3], R_b.T @ (T[:3, 3] - T_b[:3, 3])
         shall = target.reshape(4, 3).T
         e = np.concatenate([shall[:, 3] - p, log(shall[:, :3] @ R.T)])
+        if self.axes == SPATIAL:
+            e[:3] += np.cross(p, e[3:])
         return np.asarray(W * self._turned(robot, q, e)[list(self.picked)])
 
     def reached(self, robot: Robot, q: Array) -> Array:
@@ -118,7 +124,13 @@ class TaskRows:
         if self.axes == BODY:
             R = self._rotation(robot, q, self.frame)
             return R if self.turn is None else np.asarray(R @ self.turn)
-        return self._rotation(robot, q, self.base if self.axes is None else self.axes)
+        named = self.axes not in (None, SPATIAL)
+        return self._rotation(robot, q, self.axes if named else self.base)
+
+    def _arm(self, robot: Robot, q: Array) -> Array:
+        """Return the position (3,) of the frame minus that of the base, in world axes [m]."""
+        p = robot.fk(q, self.frame)[:3, 3]
+        return np.asarray(p if self.base is None else p - robot.fk(q, self.base)[:3, 3])
 
     @staticmethod
     def _rotation(robot: Robot, q: Array, frame: str | None) -> Array:
@@ -143,9 +155,9 @@ def rows_of_frame(
     placed(robot, frame)
     if base is not None:
         placed(robot, base, "frame for base=")
-    if axes not in (None, WORLD, BODY) and axes not in robot.frames:
-        raise unknown_name_error("frame for axes=", axes, (WORLD, BODY, *robot.frames))
-    written = frame if axes == BODY else axes or base or WORLD
+    if axes is not None and axes not in AXES and axes not in robot.frames:
+        raise unknown_name_error("frame for axes=", axes, (*AXES, *robot.frames))
+    written = axes_name(axes or base or WORLD, frame)
     return TaskRows(
         goal=Goal.FRAME,
         picked=tuple(ROWS.index(row) for row in rows),

@@ -1,4 +1,4 @@
-"""Joint velocities of many robots in one call: q and twists -> q̇, on the CPU or a GPU."""
+"""Joint velocities of many robots in one call: q and velocities -> q̇, on the CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, check_robot
-from supple.motion.layout import CompiledTasks, compile_selected, selected_tasks
+from supple.motion.layout import CompiledTasks, compile_selected, selected_tasks, task_names
 from supple.motion.limits import Limits, limits_spec
+from supple.motion.linearization import Linearization
 from supple.motion.redundancy.priority import Augmented
-from supple.motion.steps.batch import check_sizes
+from supple.motion.status import StepStatus, statuses_of
+from supple.motion.status_array import StatusArray
+from supple.motion.steps.batch import check_sizes, run_batch
 from supple.motion.steps.step import Step, guaranteed_norm, kernel_of
 from supple.motion.task import PostureTask, Task, TaskLike
 
@@ -34,7 +37,7 @@ def velocities(
     step: Step | Augmented,
     robot: Robot,
     q: Any,
-    twist: Any,
+    velocity: Any,
     tasks: TaskLike | Sequence[TaskLike] | None,
     *,
     frame: FrameNames,
@@ -45,8 +48,9 @@ def velocities(
     device: str | None,
     stream: Any,
     out: Any,
+    explain: bool,
 ) -> Any:
-    """Return q̇ (..., n): see `BatchStep.velocities`."""
+    """Return q̇ (..., n), or `Velocities`: see `BatchStep.velocities`."""
     prepared = None
     if frame is not None:
         check_robot(robot)
@@ -66,15 +70,40 @@ def velocities(
 
         if threads is not None:
             raise InputError(f"threads is for device='cpu' only; given: {short_repr(threads)}")
+        if explain:
+            raise InputError("explain is for device='cpu' only; given: True")
         gpu = on_device(prepared, device_named(device))
         if there:
-            return gpu.resolve_on_device(q, twist, qd, out, stream)
+            return gpu.resolve_on_device(q, velocity, qd, out, stream)
         run = gpu.resolve
     else:
         run = prepared.resolve
     if stream is not None:
         raise InputError(f"stream is for arrays in GPU memory; given: {short_repr(stream)}")
-    return run(*prepared.numbers(q, twist, qd), out, thread_count(threads))
+    numbers, count = prepared.numbers(q, velocity, qd), thread_count(threads)
+    speeds = run(*numbers, out, count)
+    return prepared.explained(*numbers, speeds, count) if explain else speeds
+
+
+@dataclass(frozen=True, eq=False)
+class Velocities:
+    """Joint velocities of a batch of robots, and what acted on each.
+
+    Attributes:
+        qd: Joint velocities (..., n) [rad/s or m/s].
+        lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
+        active: The end of its limits at which each joint is (..., n): -1, 0 or 1.
+        status: `StepStatus` of each robot (...): flags in an int8 array, whose entries are
+            statuses.
+    """
+
+    qd: FloatArray
+    lambda2: FloatArray
+    active: NDArray[np.int8]
+    status: StatusArray[StepStatus]
+
+    def __repr__(self) -> str:
+        return f"<Velocities {self.qd.shape}: {self.status!r}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,27 +112,36 @@ class VelocityIk:
 
     Attributes:
         layout: The compiled tasks.
-        tasks: Axes of a twist before the last: () for one task, (k,) for k tasks.
+        tasks: Axes of a velocity before the last: () for one task, (k,) for k tasks.
         brakes: Whether the result depends on the previous joint speeds.
+        step: The kernel's step.
+        limits: The limits of the joints; infinite if none are given.
+        bound: Bound on the norm of all speeds.
+        dt: Length of a step [s]; 1 without limits.
         kernel: The compiled form.
     """
 
     layout: CompiledTasks
     tasks: tuple[int, ...]
     brakes: bool
+    step: _core.StepSpec
+    limits: Limits
+    bound: float
+    dt: float
     kernel: _core.Velocity
 
     def numbers(
-        self, q: Any, twist: Any, qd: Any
+        self, q: Any, velocity: Any, qd: Any
     ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Return q (..., n), twists (..., 6 k) and qd (..., n) of one type, broadcast."""
+        """Return q (..., n), velocities (..., 6 k) and qd (..., n) of one type, broadcast."""
         n, tail = self.layout.robot.dof, (*self.tasks, 6)
-        at, asked = coordinates(q, n, "q"), coordinates(twist, 6, "twist")
+        at, asked = coordinates(q, n, "q"), coordinates(velocity, 6, "velocity")
         if asked.shape[len(asked.shape) - len(tail) :] != tail:
             expected = ", ".join(map(str, tail))
-            raise InputError(f"twist must be (..., {expected}); given: {asked.shape}")
+            of_tasks = f" for {task_names(self.layout.tasks)}" if self.tasks else ""
+            raise InputError(f"velocity must be (..., {expected}){of_tasks}; given: {asked.shape}")
         asked = asked.reshape(*asked.shape[: asked.ndim - len(tail)], math.prod(tail))
-        each = {"q": at, "twist": asked}
+        each = {"q": at, "velocity": asked}
         if qd is not None and self.brakes:
             each["qd"] = coordinates(qd, n, "qd")
         try:
@@ -120,24 +158,73 @@ class VelocityIk:
         return wide[0], wide[1], wide[2] if len(wide) > 2 else None
 
     def resolve(
-        self, q: FloatArray, twist: FloatArray, qd: FloatArray | None, out: Any, threads: int
+        self, q: FloatArray, velocity: FloatArray, qd: FloatArray | None, out: Any, threads: int
     ) -> FloatArray:
         """Return q̇ (..., n), computed on the CPU."""
-        speeds, bad = self.kernel.follow(q, twist, qd, out, threads)
+        speeds, bad = self.kernel.follow(q, velocity, qd, out, threads)
         if bad >= 0:
-            raise_not_finite(q, twist, qd, bad)
+            raise_not_finite(q, velocity, qd, bad)
         return speeds
 
+    def explained(
+        self,
+        q: FloatArray,
+        velocity: FloatArray,
+        before: FloatArray | None,
+        qd: FloatArray,
+        threads: int,
+    ) -> Velocities:
+        """Return q̇ (..., n) with its damping, its active limits and its status."""
+        lead, n = q.shape[:-1], q.shape[-1]
+        flat: list[Any] = [
+            np.zeros((math.prod(lead), n)) if one is None else one.reshape(-1, one.shape[-1])
+            for one in (q, velocity, qd, before)
+        ]
+        at, asked, speeds, previous = flat
+        J = self.layout.jacobian(at)
+        e = self.layout.kernel.command(at, asked, threads)[0]
+        free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
+        at, speeds, previous, free = (
+            one.astype(np.float64) for one in (at, speeds, previous, free)
+        )
+        low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, previous, self.dt))
+        # Rounding of the kernel's type, also of the way to a limit over dt.
+        size = np.abs(at) / self.dt + np.abs(speeds) + np.abs(free)
+        rounding = 64 * float(np.finfo(q.dtype).eps) * size
+        changed = np.abs(speeds - free) > rounding
+        upper, lower = speeds >= high - rounding, speeds <= low + rounding
+        end = np.where(upper & lower, np.sign(free - speeds), upper.astype(float) - lower)
+        active = np.where(changed, end, 0.0)
+        status = statuses_of(
+            self.limits,
+            self.bound,
+            self.dt,
+            q=at,
+            before=previous,
+            qd=speeds,
+            active=active,
+            damped=lambda2 > 0,
+            limited=np.asarray(changed.any(axis=1)),
+        )
+        return Velocities(
+            qd=qd,
+            lambda2=lambda2.reshape(lead),
+            active=active.astype(np.int8).reshape(*lead, n),
+            status=StatusArray.of(StepStatus, status.reshape(lead)),
+        )
 
-def raise_not_finite(q: FloatArray, twist: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
+
+def raise_not_finite(
+    q: FloatArray, velocity: FloatArray, qd: FloatArray | None, row: int
+) -> NoReturn:
     """Raise the error for one row of the flattened batch."""
     place = [int(i) for i in np.unravel_index(row, q.shape[:-1])] if q.ndim > 1 else ""
     given = ", ".join(
         f"{name}{place} = {short_repr(one.reshape(-1, one.shape[-1])[row].tolist())}"
-        for name, one in (("q", q), ("twist", twist), ("qd", qd))
+        for name, one in (("q", q), ("velocity", velocity), ("qd", qd))
         if one is not None
     )
-    raise InputError(f"q, twist, qd and the resulting step must be finite; given: {given}")
+    raise InputError(f"q, velocity, qd and the resulting step must be finite; given: {given}")
 
 
 def velocity_ik(
@@ -191,6 +278,10 @@ def _made(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
         brakes=bool(np.isfinite(within.max_acceleration).any()),
+        step=step,
+        limits=within,
+        bound=bound,
+        dt=dt,
         kernel=_core.Velocity(
             tasks=layout.kernel,
             step=step,

@@ -20,6 +20,7 @@
 #include "supple/ik/policy.hpp"
 #include "supple/ik/problem.hpp"
 #include "supple/ik/restarts.hpp"
+#include "supple/ik/target.hpp"
 #include "supple/step.hpp"
 #include "supple/ik/postprocess.hpp"
 #include "supple/task.hpp"
@@ -138,16 +139,26 @@ __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, con
                 scratch);
 }
 
-// A filtered step for each thread, with the direction it remembers; exact at the start.
+// A filtered and an estimated step for each thread, with the directions that each remembers; exact
+// at the start.
 template <class T>
-__global__ void one_filtered_step(Filter<T> how, const T* J, const T* e, T* u, T* sigma, T* dq) {
+__global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, const T* e, T* u,
+                                  T* sigma, T* dq) {
   T scratch[4 * (rows + columns) * (rows + columns)], near[rows];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const T* const own = J + rows * columns * i;
-  if (sigma[i] < T(0)) singular_direction(rows, columns, own, u + rows * i, sigma[i], scratch);
+  T *const weak = u + 2 * max_directions * rows * i, *const ends = weak + max_directions * rows;
+  T *const least = sigma + 2 * i, *const speeds = dq + 2 * columns * i;
+  Estimate<T> filtered, estimated;
+  if (least[0] < T(0)) {
+    singular_directions(rows, columns, own, how.directions, weak, least[0], scratch);
+    extreme_directions(rows, columns, own, ends, least[1], estimated.largest, scratch);
+  }
   for (int k = 0; k < rows; ++k) near[k] = e[rows * i + k];
   clamp_error(rows, 3, T(1), near);
-  filtered_step(how, rows, columns, own, near, u + rows * i, sigma[i], dq + columns * i, scratch);
+  filtered_step(how, rows, columns, own, near, weak, least[0], filtered, speeds, scratch);
+  estimated_step(damped, rows, columns, own, near, ends, least[1], estimated, speeds + columns,
+                 scratch);
 }
 
 // Iterations from one start towards a target, and to the closest pose. (Sizes are known only at run
@@ -225,7 +236,8 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void one_step<T>(Step<T>, const T*, const T*, T*, T*);                     \
   template __global__ void one_task<T>(Chain<T>, Task<T>, const T*, const T*, T*, T*);           \
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
-  template __global__ void one_filtered_step<T>(Filter<T>, const T*, const T*, T*, T*, T*);      \
+  template __global__ void one_filtered_step<T>(Filter<T>, Step<T>, const T*, const T*, T*, T*,  \
+                                                T*);                                             \
   template __global__ void one_start<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void one_climb<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \

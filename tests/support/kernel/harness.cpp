@@ -160,44 +160,78 @@ void least_direction_batch(long count, int m, int n, const T* J, T* u, T* sigma)
   for (long i = 0; i < count; i += width<L>) {
     const std::vector<L> a = load<L>(m * n, count - i, J + i * m * n);
     L least(0);
-    singular_direction(m, n, a.data(), x.data(), least, scratch.data());
+    singular_directions(m, n, a.data(), 1, x.data(), least, scratch.data());
     store(m, count - i, x.data(), u + i * m);
     store(1, count - i, &least, sigma + i);
   }
 }
 
-// J (m, n), e (m), u (m) -> u (m), sigma, dq (n) and lambda2; how (2): the bound, and whether α is
-// as printed.
+// J (m, n), e (m), u (d, m) -> u (d, m), sigma, estimate (3), dq (n) and lambda2; how (3): the
+// bound, whether α is as printed, and the number d of directions.
 template <class L, class T = scalar_t<L>>
 void filtered_step_batch(long count, int m, int n, const T* how, const T* J, const T* e, T* u,
-                         T* sigma, T* dq, T* lambda2) {
-  const Filter<T> filter{how[0], how[1] != 0};
+                         T* sigma, T* estimate, T* dq, T* lambda2) {
+  const int directions = int(how[2]), size = directions * m;
+  const Filter<T> filter{how[0], how[1] != 0, directions};
   std::vector<L> scratch(filter_scratch(m, n)), speeds(n);
   for (long i = 0; i < count; i += width<L>) {
     const std::vector<L> a = load<L>(m * n, count - i, J + i * m * n);
     const std::vector<L> task = load<L>(m, count - i, e + i * m);
-    std::vector<L> x = load<L>(m, count - i, u + i * m);
+    std::vector<L> x = load<L>(size, count - i, u + i * size);
     L least(0);
-    const L damping = filtered_step(filter, m, n, a.data(), task.data(), x.data(), least,
+    Estimate<L> found;
+    const L damping = filtered_step(filter, m, n, a.data(), task.data(), x.data(), least, found,
                                     speeds.data(), scratch.data());
-    store(m, count - i, x.data(), u + i * m);
+    const L rest[] = {found.effective, found.across, found.alpha2};
+    store(size, count - i, x.data(), u + i * size);
     store(1, count - i, &least, sigma + i);
+    store(3, count - i, rest, estimate + i * 3);
     store(n, count - i, speeds.data(), dq + i * n);
     store(1, count - i, &damping, lambda2 + i);
   }
 }
 
-// J (m, n), e (m), and bound and start -> q̇ (n), λ², 1 where it holds, Newton steps.
+// J (m, n), e (m), u (2, m), sigma (2) -> u, sigma, dq (n) and lambda2; how (5): the rule and its
+// parameters; a direction (m) and the least weight behind it, where there is one.
+template <class L, class T = scalar_t<L>>
+void estimated_step_batch(long count, int m, int n, const T* how, const T* direction, const T* J,
+                          const T* e, T* u, T* sigma, T* dq, T* lambda2) {
+  Step<T> step{};
+  step.damping = {Rule(int(how[0])), {how[1], how[2], how[3], how[4]}};
+  if (direction[m] > 0) step.direction = direction, step.min_weight = direction[m];
+  std::vector<L> scratch(filter_scratch(m, n)), speeds(n);
+  for (long i = 0; i < count; i += width<L>) {
+    const std::vector<L> a = load<L>(m * n, count - i, J + i * m * n);
+    const std::vector<L> task = load<L>(m, count - i, e + i * m);
+    std::vector<L> x = load<L>(2 * m, count - i, u + i * 2 * m);
+    std::vector<L> values = load<L>(2, count - i, sigma + i * 2);
+    Estimate<L> found;
+    found.largest = values[1];
+    const L damping = estimated_step(step, m, n, a.data(), task.data(), x.data(), values[0], found,
+                                     speeds.data(), scratch.data());
+    values[1] = found.largest;
+    store(2 * m, count - i, x.data(), u + i * 2 * m);
+    store(2, count - i, values.data(), sigma + i * 2);
+    store(n, count - i, speeds.data(), dq + i * n);
+    store(1, count - i, &damping, lambda2 + i);
+  }
+}
+
+// J (m, n), e (m), and bound and start -> q̇ (n), λ², 1 where it holds, Newton steps. `residual`:
+// the bound is on the error.
 template <class L, class M, class N, class T = scalar_t<L>>
 void optimal_batch(long count, M m, N n, const T* J, const T* e, const T* bound, const T* start,
-                   T* dq, T* lambda2, T* holds, T* steps) {
+                   T* dq, T* lambda2, T* holds, T* steps, bool residual = false) {
   std::vector<L> speed(n), scratch(optimal_scratch(m, n));
   for (long i = 0; i < count; i += width<L>) {
     const long lanes = count - i;
     const std::vector<L> a = load<L>(m * n, lanes, J + i * m * n), b = load<L>(m, lanes, e + i * m);
     const L most = load<L>(1, lanes, bound + i)[0], first = load<L>(1, lanes, start + i)[0];
     L damping(0), taken(0);
-    const L held = number<L>(optimal_step(m, n, a.data(), b.data(), most, first, speed.data(),
+    const L held =
+        number<L>(residual ? residual_step(m, n, a.data(), b.data(), most, first, speed.data(),
+                                           &damping, scratch.data(), &taken)
+                           : optimal_step(m, n, a.data(), b.data(), most, first, speed.data(),
                                           &damping, scratch.data(), &taken));
     store(n, lanes, speed.data(), dq + i * n);
     store(1, lanes, &damping, lambda2 + i);
@@ -240,6 +274,11 @@ using namespace supple;
                                  const T* start, T* dq, T* lambda2, T* holds, T* steps) {          \
     optimal_batch<__VA_ARGS__>(count, m, n, J, e, bound, start, dq, lambda2, holds, steps);        \
   }                                                                                                \
+  extern "C" void residual_##lane(long count, int m, int n, const T* J, const T* e,                \
+                                  const T* share, const T* start, T* dq, T* lambda2, T* holds,     \
+                                  T* steps) {                                                      \
+    optimal_batch<__VA_ARGS__>(count, m, n, J, e, share, start, dq, lambda2, holds, steps, true);  \
+  }                                                                                                \
   extern "C" void optimal_of_6x7_##lane(long count, const T* J, const T* e, const T* bound,        \
                                         const T* start, T* dq, T* lambda2, T* holds, T* steps) {   \
     optimal_batch<__VA_ARGS__>(count, Fixed<6>{}, Fixed<7>{}, J, e, bound, start, dq, lambda2,     \
@@ -251,8 +290,14 @@ using namespace supple;
     least_direction_batch<__VA_ARGS__>(count, m, n, J, u, sigma);                                \
   }                                                                                              \
   extern "C" void filtered_step_##lane(long count, int m, int n, const T* how, const T* J,       \
-                                       const T* e, T* u, T* sigma, T* dq, T* lambda2) {          \
-    filtered_step_batch<__VA_ARGS__>(count, m, n, how, J, e, u, sigma, dq, lambda2);             \
+                                       const T* e, T* u, T* sigma, T* estimate, T* dq,           \
+                                       T* lambda2) {                                             \
+    filtered_step_batch<__VA_ARGS__>(count, m, n, how, J, e, u, sigma, estimate, dq, lambda2);   \
+  }                                                                                              \
+  extern "C" void estimated_step_##lane(long count, int m, int n, const T* how,                  \
+                                        const T* direction, const T* J, const T* e, T* u,        \
+                                        T* sigma, T* dq, T* lambda2) {                           \
+    estimated_step_batch<__VA_ARGS__>(count, m, n, how, direction, J, e, u, sigma, dq, lambda2); \
   }
 
 #define LAB_EXPORT(lane, T, ...)                             \

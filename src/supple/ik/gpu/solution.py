@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from supple.gpu.arrays import GpuArray
 from supple.ik.solution import BatchSolution
+from supple.ik.status import SolveStatus
+from supple.motion.status_array import StatusArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class GpuSolution:
         """Return a copy in host memory; waits for the stream."""
         return BatchSolution(
             self.q.numpy(),
-            self.status.numpy(),
+            StatusArray.of(SolveStatus, self.status.numpy()),
             self.position_error.numpy(),
             self.rotation_error.numpy(),
             self.iterations.numpy(),

@@ -10,16 +10,25 @@ compiled code (`include/supple/damping.hpp`), which runs it on batches.
 """
 
 from supple._core import Rule
+from supple.motion.damping.augmented import AugmentedWeights, VaryingWeights
 from supple.motion.damping.condition import ConditionBound, MayorgaCondition, MayorgaRank
 from supple.motion.damping.constant import Constant
 from supple.motion.damping.error import Curvature, ErrorDamped, ErrorNorm
 from supple.motion.damping.manipulability import Manipulability, ManipulabilityRate
 from supple.motion.damping.optimal import Optimal
+from supple.motion.damping.residual import ResidualOptimal
 from supple.motion.damping.rule import DampingRule, KernelRule
 from supple.motion.damping.singular_value import Region, SpeedBound, TrackingBound
+from supple.motion.damping.trade_off import (
+    NewtonIterates,
+    TradeOff,
+    newton_iterates,
+    trade_off,
+)
 
 __all__ = [
     "RULES",
+    "AugmentedWeights",
     "ConditionBound",
     "Constant",
     "Curvature",
@@ -31,11 +40,17 @@ __all__ = [
     "ManipulabilityRate",
     "MayorgaCondition",
     "MayorgaRank",
+    "NewtonIterates",
     "Optimal",
     "Region",
+    "ResidualOptimal",
     "Rule",
     "SpeedBound",
     "TrackingBound",
+    "TradeOff",
+    "VaryingWeights",
+    "newton_iterates",
+    "trade_off",
 ]
 
 RULES = (
@@ -52,4 +67,5 @@ RULES = (
     Optimal,
     Curvature,
     ErrorNorm,
+    ResidualOptimal,
 )

@@ -59,7 +59,7 @@ class BatchStep:
         self,
         robot: Robot,
         q: Any,
-        twist: Any,
+        velocity: Any,
         tasks: TaskLike | Sequence[TaskLike] | None = None,
         *,
         frame: FrameNames = None,
@@ -70,11 +70,13 @@ class BatchStep:
         device: str | None = None,
         stream: Any = None,
         out: Any = None,
+        explain: bool = False,
     ) -> Any:
-        """Return the joint velocities q̇ (..., n) [rad/s or m/s] for twists at configurations q.
+        """Return the joint velocities q̇ (..., n) [rad/s or m/s] for task velocities at q.
 
-            step.velocities(robot, q, twist)                         J q̇ ≈ twist
-            step.velocities(robot, q, twist, limits=limits, dt=0.01) the same, inside limits
+            step.velocities(robot, q, velocity)                         J q̇ ≈ velocity
+            step.velocities(robot, q, velocity, limits=limits, dt=0.01) the same, inside limits
+            step.velocities(robot, q, velocity, explain=True)           also λ² and the status
 
         This is the first step of a `Servo` in resolved rate, for a batch of robots: on SIMD lanes
         and threads, or on a GPU with one thread per robot. Nothing is kept between calls; rules
@@ -84,9 +86,9 @@ class BatchStep:
         Args:
             robot: The model shared by all rows of the batch.
             q: Configurations (..., n) [rad or m].
-            twist: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its origin,
-                in world axes unless the task has others; (..., k, 6) for k tasks. Components
-                without a row in the task are ignored.
+            velocity: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its
+                origin, in world axes unless the task has others; (..., k, 6) for k tasks.
+                Components without a row in the task are ignored.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
                 effectors.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
@@ -102,6 +104,8 @@ class BatchStep:
             out: Array of the result's shape and type to write into; may be qd. With it a call
                 allocates nothing and, on a GPU, can be captured in a CUDA graph after a first call
                 outside of one.
+            explain: Whether to return `Velocities`, with the damping, the active limits and the
+                status of each robot; on the CPU only, at about twice the time.
 
         Raises:
             InputError: Malformed input, a step that the kernel does not have, or numbers that are
@@ -113,7 +117,7 @@ class BatchStep:
             self,
             robot,
             q,
-            twist,
+            velocity,
             tasks,
             frame=frame,
             limits=limits,
@@ -123,6 +127,7 @@ class BatchStep:
             device=device,
             stream=stream,
             out=out,
+            explain=explain,
         )
 
 

@@ -1,9 +1,9 @@
-"""Statuses: what happened in a step, in words that an operator understands."""
+"""Statuses of steps: everything that acted on a step, in words that an operator understands."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Iterator, Sequence
+from enum import IntFlag
 from typing import Literal
 
 import numpy as np
@@ -18,30 +18,19 @@ EXCEEDS = 1 + 1e-9  # times its limit: an acceleration above that exceeds it by 
 NEARLY = 1 - 1e-9  # times a limit: as near as rounding lets a step come
 
 
-class Status(IntEnum):
-    """A status that prints as a word; `sentence` explains it. Arrays hold its integer values."""
+class StepStatus(IntFlag):
+    """Everything that acted on a step, as flags; FOLLOWING, 0, if nothing did.
 
-    @property
-    def sentence(self) -> str:
-        """The status in a sentence."""
-        raise NotImplementedError
+        if StepStatus.SPEED_LIMIT in servo.status: ...       one cause
+        for cause in servo.status: print(cause.sentence)     all of them
+        (motion.status & StepStatus.DAMPED) != 0             the steps of a motion
 
-    def __str__(self) -> str:
-        return self.name.lower()
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
-
-
-class StepStatus(Status):
-    """What acted on a step of `Servo` or `track`.
-
-    If several apply, a step has the one with the largest value; `Servo.explain().held` names every
-    joint at a limit. The status does not say how far a task is from its target: errors do.
+    A status prints as words. It does not say how far a task is from its target: errors do.
 
     Attributes:
         FOLLOWING: Neither damping nor a limit acted.
-        DAMPED: The damping is above 0, or the bound on the norm of all speeds acted.
+        DAMPED: The damping rule gave up part of the task to bound the joint speeds: λ² > 0.
+        NORM_LIMIT: The norm of all joint speeds is at its bound.
         ACCELERATION_LIMIT: A joint is at its maximum acceleration.
         SPEED_LIMIT: A joint is at its maximum speed.
         POSITION_LIMIT: A joint is at the end of its range, or brakes to stop there.
@@ -51,26 +40,82 @@ class StepStatus(Status):
 
     FOLLOWING = 0
     DAMPED = 1
-    ACCELERATION_LIMIT = 2
-    SPEED_LIMIT = 3
-    POSITION_LIMIT = 4
-    ACCELERATION_EXCEEDED = 5
+    NORM_LIMIT = 2
+    ACCELERATION_LIMIT = 4
+    SPEED_LIMIT = 8
+    POSITION_LIMIT = 16
+    ACCELERATION_EXCEEDED = 32
 
     @property
     def sentence(self) -> str:
-        """The status in a sentence."""
-        return _SENTENCES[self]
+        """The causes in a sentence."""
+        return " and ".join(_SENTENCES[cause] for cause in self) or _SENTENCES[StepStatus(0)]
+
+    def __iter__(self) -> Iterator[StepStatus]:
+        """Yield each flag that is set."""
+        return (cause for cause in _CAUSES if cause & self)
+
+    def __str__(self) -> str:
+        names = [_NAMES[cause] for cause in self] or [_NAMES[StepStatus(0)]]
+        return ", ".join(names)
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
 
 
 _SENTENCES = {
     StepStatus.FOLLOWING: "the robot follows the task as closely as it can",
     StepStatus.DAMPED: "part of the task is given up to keep joint speeds bounded",
+    StepStatus.NORM_LIMIT: "the norm of all joint speeds is at its bound",
     StepStatus.ACCELERATION_LIMIT: "a joint is at its maximum acceleration",
     StepStatus.SPEED_LIMIT: "a joint is at its maximum speed",
     StepStatus.POSITION_LIMIT: "a joint is at, or brakes for, the end of its range",
     StepStatus.ACCELERATION_EXCEEDED: "a joint exceeds its maximum acceleration because it has to "
     "stop",
 }
+_NAMES = {status: str(status.name).lower() for status in _SENTENCES}
+_CAUSES = tuple(status for status in _SENTENCES if status)
+# Plain integers: NumPy converts a flag a hundred times more slowly.
+_DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED = map(np.int8, map(int, _CAUSES))
+
+
+def statuses_of(
+    limits: Limits,
+    bound: float,
+    dt: float,
+    *,
+    q: Array,
+    before: Array,
+    qd: Array,
+    active: Array,
+    damped: NDArray[np.bool_],
+    limited: NDArray[np.bool_],
+) -> NDArray[np.int8]:
+    """Return the statuses (K,) of K steps of the same length, as the values of `StepStatus`.
+
+    Args:
+        limits: The limits of the joints.
+        bound: Bound on the norm of all speeds.
+        dt: Length of the steps [s].
+        q: Positions at the beginning of each step (K, n).
+        before: Speeds before each step (K, n).
+        qd: Speeds in each step (K, n).
+        active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
+        damped: Whether the damping rule acts in each step (K,).
+        limited: Whether limits, or the bound, changed each step (K,).
+    """
+    at_bound = np.sqrt((qd * qd).sum(axis=1)) >= bound * NEARLY
+    exceeds = limits.exceeded(before, qd, dt) > EXCEEDS
+    ends = _held_ends(before, active, exceeds)
+    at_norm = limited & (at_bound | ~active.any(axis=1))
+    status = np.bitwise_or.reduce(limits_acting(limits, q, before, ends, dt), axis=1)
+    status |= _DAMPED * damped | _NORM * at_norm | _EXCEEDED * exceeds.any(axis=1)
+    return np.asarray(status)
+
+
+def _held_ends(before: Array, active: Array, exceeds: NDArray[np.bool_]) -> Array:
+    """Return the ends that hold the joints: one that is too fast is held at the end it moves to."""
+    return np.where(exceeds & (active != 0), np.where(before > 0, 1, -1), active)
 
 
 def limits_acting(
@@ -107,10 +152,8 @@ def limits_acting(
     inside = (lower <= q) & (q <= upper)
     at_speed = fastest >= speed * NEARLY
     at_acceleration = fastest - end * before >= acceleration * dt * NEARLY
-    kinds[held] = np.select(
-        [inside & at_speed, inside & at_acceleration],
-        [StepStatus.SPEED_LIMIT, StepStatus.ACCELERATION_LIMIT],
-        StepStatus.POSITION_LIMIT,
+    kinds[held] = np.where(
+        inside & at_speed, _SPEED, np.where(inside & at_acceleration, _ACCELERATION, _POSITION)
     )
     return kinds
 
@@ -135,9 +178,7 @@ def held_joints(
 
     Arguments are those of `limits_acting` (n,), the names of the joints, and `Limits.exceeded`.
     """
-    # A joint that is too fast is held at the end that it moves to.
-    moves = np.where(exceeded > EXCEEDS, before, active)
-    end = np.where(active != 0, np.where(moves > 0, 1, -1), 0)
+    end = _held_ends(before, active, exceeded > EXCEEDS)
     kinds = limits_acting(limits, q, before, end, dt)
     held = []
     for j in np.flatnonzero(end).tolist():
