@@ -20,6 +20,7 @@ from supple.papers.experiment import (
     by_method,
     experiment,
 )
+from supple.papers.style import Array
 
 DEVIATIONS = (
     "Figures, targets and constants are those of the published program: the paper prints none.",
@@ -144,7 +145,7 @@ def _outcome(
         *_of_damping(found, by_window),
         *of_time(shape, found.seconds),
     )
-    columns = {"update": np.arange(shape.steps[1])}
+    columns: dict[str, Array] = {"update": np.arange(float(shape.steps[1]))}
     columns |= {f"{name}.distance": run.distance for name, run in found.methods.items()}
     columns["target"] = found.methods["dls"].goals.reshape(shape.steps[1], -1)
     sweep = {"lambda": np.array(lambdas)}

@@ -108,7 +108,7 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
         )
     }
     jerk = {
-        name: tuple(folded(methods()[name], 400, alternate=other) for other in (False, True))
+        name: [folded(methods()[name], 400, alternate=other) for other in (False, True)]
         for name in ("transpose", "dls", "sdls")
     }
     quantities = {}
@@ -116,11 +116,8 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
         for kind, run in zip(("usual", "alternate"), pair, strict=True):
             quantities[f"{shape}.{name}_{kind}_oscillation"] = run.oscillation
             quantities[f"{shape}.{name}_{kind}_total_error"] = run.total_error
-    for name, pair in jerk.items():
-        quantities |= {
-            f"folded.{name}_usual_jerk": pair[0],
-            f"folded.{name}_alternate_jerk": pair[1],
-        }
+    for name, (usual, other) in jerk.items():
+        quantities |= {f"folded.{name}_usual_jerk": usual, f"folded.{name}_alternate_jerk": other}
     back = {name: tuple(run.oscillation for run in runs["double_y", name]) for name in methods()}
     told = ", ".join(f"{NAMES[n]} {a:.2f} → {b:.2f}" for n, (a, b) in back.items())
     better = [name for name, (a, b) in back.items() if b < 0.8 * a]
@@ -150,7 +147,7 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
             "column; damped methods hardly notice",
         ),
     )
-    columns = {"update": np.arange(updates)}
+    columns: dict[str, Array] = {"update": np.arange(float(updates))}
     for name in methods():
         for kind, run in zip(("usual", "alternate"), runs["double_y", name], strict=True):
             columns[f"{name}_{kind}.distance"] = run.distance.mean(axis=1)
@@ -207,7 +204,7 @@ def single(progress: Progress, *, updates: int, damping: float) -> Outcome:
     T = 0.005 * np.arange(1, updates + 101)
     swing = np.stack([0.2 * np.sin(6 * T), 0.2 * np.sin(7 * T), 0.1 * np.sin(8 * T)], axis=1)
     goals = (center + swing)[:, None]
-    steps = {"transpose": figures.transpose(), "dls": figures.dls(damping)}
+    steps: dict[str, Step] = {"transpose": figures.transpose(), "dls": figures.dls(damping)}
     runs = {
         name: loop(robot, start, goals, step, alternate=False, settle=100)
         for name, step in each(steps.items(), progress)
@@ -245,7 +242,7 @@ def single(progress: Progress, *, updates: int, damping: float) -> Outcome:
             "one α cannot fit the rows of several end effectors, some of them out of reach",
         ),
     )
-    columns = {"update": np.arange(updates), "target": goals[100:, 0]}
+    columns: dict[str, Array] = {"update": np.arange(float(updates)), "target": goals[100:, 0]}
     for name, run in runs.items():
         columns |= {f"{name}.distance": run.distance[:, 0], f"{name}.q": run.q[1:]}
     return Outcome(quantities, claims, _single_figure(robot, runs), (Table("update", columns),))

@@ -195,7 +195,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
 
     def total(x: Array) -> Array:
         inside = ((sigma * gamma - beta[:2]) / (sigma**2 + x[:, None])) ** 2
-        return np.sqrt(inside.sum(axis=1) + (beta[2] / x) ** 2)
+        return np.asarray(np.sqrt(inside.sum(axis=1) + (beta[2] / x) ** 2))
 
     phis = norms(lam)
     formula = np.sqrt(((sigma * gamma / (sigma**2 + lam[:, None])) ** 2).sum(axis=1))

@@ -168,7 +168,8 @@ def _figure(
         )
         style.curves(speeds, time[:-1], named(speed))
         speeds.set_yscale("log")
-        speeds.set_yticks([3, 5, 10, 20, 50], [3, 5, 10, 20, 50])
+        ticks = [3, 5, 10, 20, 50]
+        speeds.set_yticks(ticks, [str(tick) for tick in ticks])
         speeds.minorticks_off()
         style.bound(speeds, max_speed, f"Δ = {max_speed:g}")
         style.titled(damping, "Damping, only while it is needed", "time [s]", "λ² [m²]")

@@ -146,7 +146,7 @@ def singular_configurations(progress: Progress, *, samples: int) -> Outcome:
     table = Table(
         "joint",
         {
-            "joint": np.arange(6),
+            "joint": np.arange(6.0),
             **{
                 f"{name}.place": joints_of(x)
                 for name, x in (

@@ -154,7 +154,7 @@ class Runs:
     @property
     def table(self) -> Table:
         """Return errors, speeds, joint angles and the path of the tool over the intervals."""
-        columns: dict[str, Array] = {"interval": np.arange(len(self.course.poses) - 1)}
+        columns: dict[str, Array] = {"interval": np.arange(len(self.course.poses) - 1.0)}
         columns["target"] = self.course.poses[:-1, :3, 3]
         for name, motion in self.moved.items():
             columns[f"{name}.error"] = error(motion)

@@ -201,7 +201,7 @@ def trajectory_c_modified(
     table = Table(
         "interval",
         {
-            "interval": np.arange(len(q)),
+            "interval": np.arange(float(len(q))),
             "q": q,
             "sigma": sigma,
             "paper.sigma": paper.sigma,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from supple.papers.maciejewski_klein.courses import INTERVAL, TRIPLE, Course
 from supple.papers.maciejewski_klein.inverse import (
     A2,
@@ -15,6 +17,8 @@ from supple.papers.maciejewski_klein.inverse import (
     configurations,
 )
 from supple.papers.style import Array
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 LENGTH = {"b": 436, "c": 785}  # intervals, for all paths of a family
 AWAY = 0.1  # least singular value at the start: λ, so that it is away from singularities
@@ -37,7 +41,7 @@ class Family:
     def __len__(self) -> int:
         return len(self.start)
 
-    def only(self, which: Array) -> Family:
+    def only(self, which: Mask | NDArray[np.integer[Any]]) -> Family:
         """Return some of the paths."""
         return Family(self.start[which], self.poses[:, which], self.both_ends)
 
@@ -72,7 +76,7 @@ def lines(rng: np.random.Generator, count: int) -> Family:
     end[:, 4] = np.radians(rng.uniform(-12, 12, count)) + rng.choice([0, np.pi], count)
     pose = PUMA.fk(np.nan_to_num(end))
     pose[:, :3, 3] -= moved[-1]
-    return _reachable(rng, pose, moved, np.isfinite(end).all(axis=1), both_ends=False)
+    return _reachable(rng, pose, moved, np.asarray(np.isfinite(end).all(axis=1)), both_ends=False)
 
 
 def circles(rng: np.random.Generator, count: int) -> Family:
@@ -92,18 +96,18 @@ def circles(rng: np.random.Generator, count: int) -> Family:
 
 
 def _reachable(
-    rng: np.random.Generator, pose: Array, moved: Array, valid: Array, *, both_ends: bool
+    rng: np.random.Generator, pose: Array, moved: Array, valid: Mask, *, both_ends: bool
 ) -> Family:
     """Return the valid paths whose start can be reached and is away from singularities."""
     poses = np.tile(pose, (len(moved), 1, 1, 1))
     poses[..., :3, 3] += moved
     start = configurations(poses[0], rng.choice([-1.0, 1.0], (len(pose), 3)))
-    good = valid & np.isfinite(start).all(axis=1)
+    good = valid & np.asarray(np.isfinite(start).all(axis=1))
     sigma = np.linalg.svd(PUMA.jacobian(np.where(good[:, None], start, 0)), compute_uv=False)
     return Family(start, poses, both_ends).only(good & (sigma[:, -1] >= AWAY))
 
 
-def is_like_b(q: Array) -> Array:
+def is_like_b(q: Array) -> Mask:
     """Return whether motions (K + 1, P, 6) pass the shoulder singularity in their middle half, and
     end with hand and forearm within 15° of one line after having been more than 30° off (P,).
     """

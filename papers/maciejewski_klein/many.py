@@ -106,7 +106,7 @@ class Estimated:
         A = gram + lambda2[:, None, None] * np.eye(6)
         self.u, size = iterated(A, self.u)
         self.sigma = np.sqrt(np.maximum(size - lambda2, 0))
-        return (J.swapaxes(1, 2) @ np.linalg.solve(A, x[..., None]))[..., 0]
+        return np.asarray((J.swapaxes(1, 2) @ np.linalg.solve(A, x[..., None]))[..., 0])
 
 
 @dataclass
@@ -137,7 +137,9 @@ class Printed:
         lambda2 = least_damping(1 / np.sqrt(np.maximum(gain2, 1e-300)), edge)[:, None, None]
         z = np.linalg.solve(A + lambda2 * eye, e[..., None])
         dq = (J.swapaxes(1, 2) @ z)[..., 0]
-        return length * dq / np.maximum(np.linalg.norm(dq, axis=1, keepdims=True) * edge, 1)
+        return np.asarray(length * dq) / np.maximum(
+            np.linalg.norm(dq, axis=1, keepdims=True) * edge, 1
+        )
 
 
 def iterated(A: Array, u: Array) -> tuple[Array, Array]:

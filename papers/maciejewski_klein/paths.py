@@ -123,8 +123,9 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
     """Return the verdict on the estimate along every path."""
     q, half = held(family, max_gain)
     each, edge = np.arange(len(family)), 1 / max_gain
-    sigma, alignment, least, gap, vectors = [], [], [], [], []
-    u, estimate = np.zeros((0, 6)), np.zeros(0)
+    every: list[tuple[Array, ...]] = []
+    u: Array = np.zeros((0, 6))
+    estimate: Array = np.zeros(0)
     for now in q:
         J = PUMA.jacobian(now)
         U, spectrum, _ = np.linalg.svd(J)
@@ -136,12 +137,9 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
             A = J @ J.swapaxes(1, 2) + lambda2[:, None, None] * np.eye(6)
             u, size = many.iterated(A, u)
             estimate = np.sqrt(np.maximum(size - lambda2, 0))
-        sigma.append(estimate)
-        alignment.append(np.abs((u * true).sum(axis=1)))
-        least.append(spectrum[:, -1])
-        gap.append(spectrum[:, -2] - spectrum[:, -1])
-        vectors.append(true)
-    sigma, alignment, least, gap, vectors = map(np.array, (sigma, alignment, least, gap, vectors))
+        aligned = np.abs((u * true).sum(axis=1))
+        every.append((estimate, aligned, spectrum[:, -1], spectrum[:, -2] - spectrum[:, -1], true))
+    sigma, alignment, least, gap, vectors = map(np.array, zip(*every, strict=True))
     found: Verdicts = {name: [] for name in OF_MODIFIED}
     for k in each:
         measured = crossing.Estimate(sigma[:, k], alignment[:, k]).measures(least[:, k], half)
@@ -216,11 +214,11 @@ def share_of_paths(progress: Progress, *, max_gain: float, paths: int, seed: int
         for (kind, name), share in found.items()
     )
     quantities = {f"{kind}.{name}": share for (kind, name), share in found.items()}
-    columns: dict[str, Array] = {"path": np.arange(paths)}
-    for kind, each in shares.items():
-        columns |= {f"{kind}.{name}": np.array(x, dtype=float) for name, x in each.items()}
-    for kind, each in sums.items():
-        columns |= {f"{kind}.{method}.integral_error": x for method, x in each.items()}
+    columns: dict[str, Array] = {"path": np.arange(float(paths))}
+    for kind, verdicts in shares.items():
+        columns |= {f"{kind}.{name}": np.array(x, dtype=float) for name, x in verdicts.items()}
+    for kind, errors in sums.items():
+        columns |= {f"{kind}.{method}.integral_error": x for method, x in errors.items()}
     columns |= {"b.start": b.start, "c.start": c.start}
     return Outcome(quantities, claims, _figure(found, words, sums), (Table("path", columns),))
 

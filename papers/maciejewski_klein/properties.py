@@ -87,7 +87,8 @@ def damped_norms(progress: Progress, *, problems: int, factor: float) -> Outcome
     """
     rng = np.random.default_rng(5)
     rises = falls = -np.inf
-    last, drawn = 0.0, (np.zeros(0), np.zeros(0))
+    last = 0.0
+    drawn: tuple[Array, Array] = (np.zeros(0), np.zeros(0))
     for shape in each(SHAPES, progress):
         speed, residual = norms(random_problem(rng, shape, problems), LAMBDAS)
         rises = max(rises, float((np.diff(speed, axis=0) / speed[0]).max()))

@@ -15,9 +15,9 @@ from supple.papers.maciejewski_klein.courses import (
 )
 from supple.papers.maciejewski_klein.drawing import figure_of
 from supple.papers.maciejewski_klein.inverse import PUMA
-from supple.papers.maciejewski_klein.methods import DEVIATIONS, norm, percent
+from supple.papers.maciejewski_klein.methods import DEVIATIONS, Moved, norm, percent
 
-from supple import Linearization, Trajectory
+from supple import Linearization
 from supple.steps import SingularDirection
 
 THETA_MAX = Parameter(
@@ -236,7 +236,7 @@ def trajectory_b(
     return Outcome(runs.quantities, claims, figure_of(runs, "x", "y"), (runs.table,))
 
 
-def _switch(moved: Trajectory) -> tuple[float, int, float]:
+def _switch(moved: Moved) -> tuple[float, int, float]:
     """Return the largest rotation of the singular direction in an interval of the second half
     [deg], its time, and the smallest alignment of the estimate with it on the whole path.
     """

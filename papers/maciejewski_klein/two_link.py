@@ -135,7 +135,7 @@ def follow_square(progress: Progress, *, max_gain: float, gain: float, offset: f
         *_features(moved, found, path, max_gain),
         _acceleration(moved_only, second),
     )
-    columns: dict[str, Array] = {"interval": np.arange(4 * SIDE), "target": path[:-1, :2]}
+    columns: dict[str, Array] = {"interval": np.arange(4.0 * SIDE), "target": path[:-1, :2]}
     for name, motion in moved.items():
         columns |= {
             f"{name}.error": error(motion),
@@ -314,7 +314,7 @@ def _features(
         Claim(
             "the largest errors occur at B and C",
             "at intervals " + ", ".join(map(str, tops)) + f" (B is {SIDE}, C is {2 * SIDE})",
-            max(near) <= 10,
+            bool(max(near) <= 10),
             "there ẋ_c leads outwards, along the direction that is lost",
         ),
         Claim(

@@ -98,13 +98,13 @@ def counts(progress: Progress) -> Outcome:
             "in the world, which fused multiply-adds do in pairs",
         ),
     )
-    columns = {"joints": np.array(JOINTS)} | {
+    columns = {"joints": np.array(JOINTS, dtype=float)} | {
         name: np.array([quantities[f"n{n}.{name}"] for n in JOINTS])
         for name in ("multiplications", "multiplications_without_ones", "additions")
     }
     figure = _figure(with_ones, without, additions, kernel)
-    claims += tuple(_of_stanford(stanford, *printed) for printed in STANFORD)
-    return Outcome(quantities, claims, figure, (Table("joints", columns),))
+    of_stanford = tuple(_of_stanford(stanford, *printed) for printed in STANFORD)
+    return Outcome(quantities, claims + of_stanford, figure, (Table("joints", columns),))
 
 
 def _of_stanford(

@@ -202,7 +202,7 @@ def conditioning(progress: Progress, *, alpha: float, samples: int) -> Outcome:
             "lies outside the range is in r already",
         ),
     )
-    columns = {"sample": np.arange(samples)}
+    columns: dict[str, Array] = {"sample": np.arange(float(samples))}
     columns |= {f"{name}.sigma": sigma for name, sigma in spectra.items()}
     columns |= {f"{name}.condition": values for name, values in cond.items()}
     figure = _conditioning_figure(spectra, alpha)

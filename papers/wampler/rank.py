@@ -67,7 +67,7 @@ def rank(progress: Progress, *, alpha: float, samples: int) -> Outcome:
     angle = np.radians(np.arange(0.0, 360.0, 1.0))
     asked = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     J = np.asarray(supple.load("planar2").jacobian(STRETCHED)[:2])
-    moved = [asked @ np.zeros((2, 2))] * 2
+    moved: list[Array] = [asked, asked]
     for row in (0, 1):
         many = np.broadcast_to(J, (len(asked), 2, 2))
         moved[row] = np.einsum("mn,kn->km", J, without_row(many, asked, row))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from supple.papers import style
 from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table, each, experiment
 from supple.papers.style import Array
@@ -52,7 +53,7 @@ def normal_equations(J: Array, alpha: float, cost: Cost) -> Array:
     return R
 
 
-def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, Array]:
+def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, NDArray[np.integer[Any]]]:
     """Return R (n, n) of a QR factorization of [Ĵ; αI] with column pivoting, and the order.
 
     Row k of αI is the pivot row of step k: its other entries are zero until then, so a reflection
@@ -86,14 +87,14 @@ def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, Array]:
     return R, order
 
 
-def printed_normal(n: float) -> float:
+def printed_normal(n: Array) -> Array:
     """Return the paper's count for the normal equations and Cholesky's method."""
-    return n**3 / 6 + 3.5 * n**2 + 7 / 3 * n
+    return np.asarray(n**3 / 6 + 3.5 * n**2 + 7 / 3 * n)
 
 
-def printed_qr(n: float) -> float:
+def printed_qr(n: Array) -> Array:
     """Return the paper's count for the QR factorization with column pivoting."""
-    return 8 * n**2 + 19 * n
+    return np.asarray(8 * n**2 + 19 * n)
 
 
 @experiment(
@@ -132,7 +133,8 @@ def solvers(progress: Progress, *, joints: int, alpha: float) -> Outcome:
             found[columns] = np.linalg.solve(factor, np.linalg.solve(factor.T, right))
             off = max(off, float(np.abs(found - exact).max() / np.abs(exact).max()))
     counted = {"normal": np.array(normal, dtype=float), "qr": np.array(qr, dtype=float)}
-    printed = {"normal": printed_normal(sizes), "qr": printed_qr(sizes)}
+    reals = sizes.astype(float)
+    printed = {"normal": printed_normal(reals), "qr": printed_qr(reals)}
     equal = float(np.max(np.roots([1 / 6, 3.5 - 8, 7 / 3 - 19])))
     cheaper = counted["qr"] < counted["normal"]
     meets = int(sizes[cheaper][0]) if cheaper.any() else 0
@@ -179,12 +181,12 @@ def solvers(progress: Progress, *, joints: int, alpha: float) -> Outcome:
     table = Table(
         "joints",
         {
-            "joints": sizes.astype(float),
+            "joints": reals,
             **{f"{name}.counted": x for name, x in counted.items()},
             **{f"{name}.printed": x for name, x in printed.items()},
         },
     )
-    return Outcome(quantities, claims, _figure(sizes, counted, printed), (table,))
+    return Outcome(quantities, claims, _figure(reals, counted, printed), (table,))
 
 
 def _figure(

@@ -229,7 +229,7 @@ def test_obstacle_is_its_transcription(ran: Ran) -> None:
     assert np.mean(counts) == pytest.approx(found["iterations_as_printed"], abs=0.1)
     curves = ran("dw-obstacle").curves
     for tolerance in (1e-4, 1e-8):
-        (k,) = np.flatnonzero(np.isclose(curves["tolerance"], tolerance, rtol=1e-6))
+        (k,) = np.flatnonzero(np.isclose(curves["tolerance"], tolerance, rtol=1e-6, atol=0))
         _, counts, _ = with_obstacle(1.0, tolerance)
         assert np.mean(counts) == pytest.approx(curves["printed.iterations"][k], abs=0.1)
     assert is_up(places).all()
