@@ -137,9 +137,8 @@ class Printed:
         lambda2 = least_damping(1 / np.sqrt(np.maximum(gain2, 1e-300)), edge)[:, None, None]
         z = np.linalg.solve(A + lambda2 * eye, e[..., None])
         dq = (J.swapaxes(1, 2) @ z)[..., 0]
-        return np.asarray(length * dq) / np.maximum(
-            np.linalg.norm(dq, axis=1, keepdims=True) * edge, 1
-        )
+        over = np.maximum(np.linalg.norm(dq, axis=1, keepdims=True) * edge, 1)
+        return np.asarray(length * dq / over)
 
 
 def iterated(A: Array, u: Array) -> tuple[Array, Array]:
