@@ -79,7 +79,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
         if layout.open:
-            return Controller(python_step=PythonStep(StatefulStep(step), layout))
+            return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
         controller = _in_kernel(step, layout)
