@@ -1,13 +1,18 @@
-"""How sensitive `solve` is to each of its tuned constants.
+"""How sensitive the library is to each of its tuned constants.
 
-    python bench/constants.py [--rounds N] [CONSTANT ...]
+    python bench/constants.py                        # all of docs/constants.md, except the GPU's
+    python bench/constants.py --only window --only '_LONG*'
+    python bench/constants.py --gpu                  # the GPU's, on a machine that has one
 
-For every constant of docs/constants.md that is named (default: those of `DEFAULT`), two variants
-of the package are made in a temporary folder, with half and with twice the value. A constant of the
-kernel is compiled, which takes a few minutes; one of the Python sources is not. All variants
-then solve the same fixed targets, one process each, interleaved, and the table shows the ratio to
-the package as it is: solved targets, restarts and processor time. Targets are poses of random
-configurations, and poses 5 cm beyond the edge of the workspace, whose closest pose is known.
+The extension is built once, in build/constants, with every constant of the kernel read from the
+environment when it is loaded (SUPPLE_CONSTANT, "name=value"); a Python constant is set in its
+module. Each constant gets half and twice its value, or the values of `VALUES`, and all workloads of
+constants_workloads.py run with each, one process per value, interleaved. The report lists what
+changes; nothing else depends on the constant. Counts are deterministic. Processor times are ratios
+within a round, listed where all rounds agree on the direction.
+
+The build takes some 10 minutes of one core, then each constant about 20 s. A run with all constants
+writes its report to bench/results/.
 """
 
 from __future__ import annotations
@@ -20,165 +25,353 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
-import numpy as np
-
-import supple
-
-ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+WORK = ROOT / "build/constants"
+TREE, SITE = WORK / "tree", WORK / "site"
 ROW = re.compile(r"^\| `(\w+)` \| `([\w./]+)` \| `([^`]+)` \|", re.MULTILINE)
-ARMS = ("panda", "ur5e", "iiwa14")
-DEFAULT = ("_DAMPING", "_TABLE", "_TURN", "_STIFFNESS")
-FACTORS = {"half": 0.5, "same": 1.0, "double": 2.0}
+ROUNDS = 2
+NOTICED = 0.03  # a smaller relative change of a count is not listed
+NOISE = 0.05  # nor a smaller one of the processor time
+
+# A lower and a higher value, where half and twice the value are not meaningful.
+VALUES: dict[str, tuple[float, float]] = {
+    "polish_progress": (0.4, 0.9),
+    "separation_threshold": (0.25, 0.9),
+    "own_cost_far": (1.0, 1.2),
+    "own_cost_near": (1.02, 2.0),
+    "nearly_met": (2e-4, 2e-2),
+    "min_gain_factor": (3e-3, 0.3),
+    "min_separation": (4e-4, 4e-2),
+    "closest_tolerance": (1e-4, 1e-2),
+    "float_resolution": (2e-6, 2e-4),
+    "near_miss": (1e-5, 1e-3),
+    "min_posture_gain": (1e-5, 1e-3),
+    "posture_tolerance": (1e-5, 1e-3),
+    "_FLOAT_TOLERANCE": (2e-6, 2e-4),
+    "clipping_weight": (0, 4096),
+}
+
+# A constant of the kernel reads its value when the library is loaded.
+TUNED = """\
+#ifndef SUPPLE_TUNED
+#define SUPPLE_TUNED
+#include <stdlib.h>
+#include <string.h>
+template <class T>
+inline T supple_tuned(const char* key, T usual) {
+  const char* const given = getenv("SUPPLE_CONSTANT");
+  const size_t length = strlen(key);
+  if (!given || strncmp(given, key, length) || given[length] != '=') return usual;
+  return T(strtod(given + length + 1, nullptr));
+}
+#endif
+"""
 
 
-def constants() -> dict[str, tuple[Path, str]]:
-    """The file and the value of each constant of docs/constants.md."""
+@dataclass(frozen=True)
+class Constant:
+    """A row of docs/constants.md.
+
+    Attributes:
+        key: Its name; with the file's name in front where two files define the same name.
+        name: Name in the code.
+        file: Path of the file, relative to the repository.
+        value: Value as it is written there.
+    """
+
+    key: str
+    name: str
+    file: Path
+    value: str
+
+    @property
+    def language(self) -> str:
+        """The suffix of the file: how its value is changed."""
+        return self.file.suffix
+
+    def used_by(self, gpu: bool) -> bool:
+        """Return whether it matters to a GPU's own code, or to a CPU."""
+        return (gpu and self.key == "_ENTRIES") or gpu == ("gpu" in self.file.parts)
+
+    @property
+    def definition(self) -> re.Pattern[str]:
+        """Match `name = value`, with the value as group."""
+        return re.compile(rf"(?<![\w.]){self.name}\s*=\s*({re.escape(self.value)})(?![\w.])")
+
+    def span(self, text: str) -> tuple[int, int]:
+        """Return where the value is in the text of the file.
+
+        Raises:
+            ValueError: the constant is not defined there, or more than once.
+        """
+        found = list(self.definition.finditer(text))
+        if len(found) != 1:
+            raise ValueError(
+                f"{self.name} = {self.value} must be defined once in {self.file}; "
+                f"found: {len(found)}. docs/constants.md may be stale"
+            )
+        return found[0].span(1)
+
+    def values(self) -> tuple[float, float, float]:
+        """Return a lower value, the value itself and a higher one."""
+        usual = _number(self.value)
+        if self.key in VALUES:
+            low, high = VALUES[self.key]
+        elif isinstance(usual, int):
+            low, high = max(1, usual // 2), 2 * usual
+        else:
+            low, high = usual / 2, 2 * usual
+        return low, usual, high
+
+
+# Python's copy of a constant of a CUDA source.
+ALSO = {"listed": [Constant("_LISTED", "_LISTED", Path("src/supple/ik/gpu/position.py"), "4")]}
+
+
+def _number(text: str) -> float:
+    """Return the value of a literal, or of a quotient of two."""
+    plain = re.sub(r"[T()_ f]", "", text)
+    over, _, under = plain.partition("/")
+    return int(plain) if plain.isdigit() else float(over) / float(under or 1)
+
+
+def constants() -> dict[str, Constant]:
+    """Return the constants of docs/constants.md, by key."""
     rows = ROW.findall((ROOT / "docs/constants.md").read_text(encoding="utf-8"))
-    return {name: (Path(file), value) for name, file, value in rows}
-
-
-def definition(name: str, value: str) -> re.Pattern[str]:
-    """Match the definition of a constant: `name = value` or, in C++, `name{value}`."""
-    return re.compile(rf"(?<![\w.]){name}(\s*=\s*|\{{){re.escape(value)}(?![\w.])")
-
-
-def changed(text: str, name: str, value: str, factor: float) -> str:
-    """Return a source with the constant times the factor; whole numbers stay whole."""
-    whole = value.isdigit()
-    new = f"{max(1, round(int(value) * factor))}" if whole else f"{factor} * {value}"
-    pattern = definition(name, value)
-    if len(pattern.findall(text)) != 1:
-        raise ValueError(f"{name} = {value} must be defined once; docs/constants.md may be stale")
-    return pattern.sub(lambda found: f"{name}{found[1]}{new}", text)
-
-
-def variant(folder: Path, name: str, factor: float) -> Path:
-    """Make a package with one constant changed; return the folder to import it from."""
-    file, value = constants()[name]
-    made = folder / f"{name}-{factor}"
-    package = made / "supple"
-    shutil.copytree(Path(supple.__file__).parent, package, ignore=shutil.ignore_patterns("*.pyc"))
-    text = changed((ROOT / file).read_text(encoding="utf-8"), name, value, factor)
-    if file.suffix == ".py":
-        (package / file.relative_to("src/supple")).write_text(text, encoding="utf-8")
-        return made
-    tree = folder / "tree"  # one build folder for all variants: each compiles only what it changes
-    tree.mkdir(exist_ok=True)
-    for part in ("CMakeLists.txt", "include", "src"):
-        target = tree / part
-        if not target.exists():
-            (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, target)
-    before = (tree / file).read_text(encoding="utf-8")
-    (tree / file).write_text(text, encoding="utf-8")
-    python = f"-DPython_EXECUTABLE={sys.executable}"
-    setup = ["cmake", "-S", str(tree), "-B", str(tree / "build"), "-G", "Ninja", python]
-    search = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    for command in (setup, ["cmake", "--build", str(tree / "build"), "--target", "_core"]):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | search)
-    (tree / file).write_text(before, encoding="utf-8")
-    for built in (tree / "build").glob("_core*.so"):
-        shutil.copy(built, package / built.name)
+    names = [name for name, _, _ in rows]
+    made = {}
+    for name, file, value in rows:
+        key = name if names.count(name) == 1 else f"{Path(file).stem}.{name}"
+        made[key] = Constant(key, name, Path(file), value)
     return made
 
 
-def targets(folder: Path, count: int) -> Path:
-    """Write the fixed targets of each arm: random ones, and some 5 cm beyond the edge."""
-    sys.path.insert(0, str(ROOT / "tests/support"))
-    from targets import boundary
-
-    arrays = {}
-    for arm in ARMS:
-        robot = supple.load(arm)
-        rng = np.random.default_rng(1)
-        lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
-        q = rng.uniform(lower, upper, (count, robot.dof))
-        arrays[f"{arm} random"] = robot.fk(q)
-        arrays[f"{arm} beyond"] = boundary(robot, count // 20)[2]
-    np.savez(folder / "targets.npz", **arrays)
-    return folder / "targets.npz"
+def changed(text: str, constant: Constant, value: float) -> str:
+    """Return a source in which the constant has another value."""
+    first, last = constant.span(text)
+    return f"{text[:first]}{value:g}{text[last:]}"
 
 
-def solve_all(file: str) -> None:
-    """Solve the targets of a file and print what came out as JSON: the work of one process."""
-    found = {}
-    for key, T in np.load(file).items():
-        robot = supple.load(key.split()[0])
-        supple.solve(robot, T[:50], threads=1)  # builds the table of seeds
-        start = time.process_time()
-        solution = supple.solve(robot, T, threads=1)
-        used = time.process_time() - start
-        found[key] = {
-            "solved": float(np.mean(solution.success)),
-            "restarts": float(np.mean(solution.restarts)),
-            "error": float(np.mean(solution.position_error)),
-            "us": 1e6 * used / len(T),
-        }
-    print(json.dumps(found))
+def tunable(text: str, several: Iterable[Constant]) -> str:
+    """Return a C++ source in which constants are read from the environment.
+
+    Their declarations become `const`. The size of an array that is derived from a constant in the
+    same declaration keeps its value.
+    """
+    declarations: dict[tuple[int, int], list[Constant]] = {}
+    for constant in several:
+        first, last = constant.span(text)
+        begin = text.rindex("constexpr", 0, first)
+        if ";" in text[begin:first]:
+            raise ValueError(f"{constant.key}: its declaration must be constexpr")
+        declarations.setdefault((begin, text.index(";", last)), []).append(constant)
+    for begin, end in sorted(declarations, reverse=True):
+        made = text[begin:end]
+        for one in declarations[begin, end]:
+            made = re.sub(rf"(?<![\w.]){one.name}\b(?!\s*=)", one.value, made)
+        for one in declarations[begin, end]:
+            first, last = one.span(made)
+            made = f'{made[:first]}supple_tuned("{one.key}", {one.value}){made[last:]}'
+        # in a function it is static: read once, not in every call
+        kind = "const" if text[:begin].endswith("inline ") else "static const"
+        text = text[:begin] + made.replace("constexpr", kind, 1) + text[end:]
+    return TUNED + text
 
 
-def measured(places: dict[str, Path], file: Path, rounds: int) -> dict[str, dict[str, dict]]:
-    """Return the medians of each variant, from interleaved rounds."""
-    runs: dict[str, list[dict]] = {name: [] for name in places}
-    for _ in range(rounds):
-        for name, place in places.items():
-            command = [sys.executable, __file__, "--worker", str(file)]
-            run = subprocess.run(
-                command,
-                check=True,
-                capture_output=True,
-                text=True,
-                env=os.environ | {"PYTHONPATH": str(place)},
-            )
-            runs[name].append(json.loads(run.stdout))
-    return {
-        name: {
-            key: {
-                field: statistics.median(run[key][field] for run in several)
-                for field in several[0][key]
-            }
-            for key in several[0]
-        }
-        for name, several in runs.items()
-    }
+def sources() -> dict[Path, str]:
+    """Return the sources of the extension with constants from the environment, by their paths."""
+    by_file: dict[Path, list[Constant]] = {}
+    for constant in constants().values():
+        if constant.language in (".hpp", ".cpp"):
+            by_file.setdefault(constant.file, []).append(constant)
+    paths = [Path("CMakeLists.txt")]
+    for folder in ("include", "src/core"):
+        paths += [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()]
+    made = {path: (ROOT / path).read_text(encoding="utf-8") for path in paths}
+    for path, several in by_file.items():
+        made[path] = tunable(made[path], several)
+    return made
+
+
+def build() -> None:
+    """Build the package in SITE: links to the Python sources, and the tunable extension."""
+    from supple import _core
+
+    package = SITE / "supple"
+    shutil.rmtree(package / "include", ignore_errors=True)
+    (package / "include").mkdir(parents=True)
+    for path in [*(ROOT / "src/supple").iterdir(), ROOT / "papers"]:
+        link(path, package / path.name)
+    link(ROOT / "include/supple", package / "include/supple")
+    for path, text in sources().items():
+        if path.name == "isa.txt":  # only the instruction set in use
+            text = "\n".join(line for line in text.splitlines() if f" {_core.isa()} " in line)
+        to = TREE / path
+        if not to.is_file() or to.read_text(encoding="utf-8") != text:  # others keep their time
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_text(text, encoding="utf-8")
+    options = [
+        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={package}",
+    ]
+    setup = ["cmake", "-S", str(TREE), "-B", str(WORK / "build"), "-G", "Ninja", *options]
+    search = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for command in (setup, ["cmake", "--build", str(WORK / "build"), "--target", "_core"]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | search)
+
+
+def link(source: Path, to: Path) -> None:
+    """Make a link, in place of an older one."""
+    to.unlink(missing_ok=True)
+    to.symlink_to(source)
+
+
+# ---- measuring ---------------------------------------------------------------------------------
+
+Measured = Mapping[str, Mapping[str, float]]  # workload: measure: value
+
+
+def run(site: Path, *arguments: str, setting: str = "") -> Measured:
+    """Run all workloads with the package in a folder, in a process of their own."""
+    command = [sys.executable, str(HERE / "constants_workloads.py"), str(WORK / "targets.npz")]
+    places = os.pathsep.join([str(site), str(ROOT / "tests/support")])
+    environment = os.environ | {"PYTHONPATH": places, "SUPPLE_CONSTANT": setting}
+    done = subprocess.run(
+        [*command, *arguments], stdout=subprocess.PIPE, encoding="utf-8", env=environment
+    )
+    if done.returncode:
+        sys.exit(done.returncode)  # it has said why
+    return json.loads(done.stdout)
+
+
+def on_cpu(constant: Constant, value: float) -> Measured:
+    """Run the workloads of a CPU with a value of a constant."""
+    if constant.language != ".py":
+        return run(SITE, setting=f"{constant.key}={value}")
+    module = ".".join(constant.file.with_suffix("").parts[1:])
+    return run(SITE, f"{module}.{constant.name}={value}")
+
+
+def on_gpu(constant: Constant, value: float) -> Measured:
+    """Run the workloads of a GPU with a value of a constant.
+
+    CUDA sources are compiled by the package that they belong to: a copy of it has the value.
+    """
+    import supple
+
+    site = WORK / "gpu"
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(Path(supple.__file__).parent, site / "supple")
+    for one in (constant, *ALSO.get(constant.key, ())):
+        file = site / one.file.relative_to("src")
+        file.write_text(changed(file.read_text(encoding="utf-8"), one, value), encoding="utf-8")
+    return run(site, "gpu")
+
+
+def measured(
+    constant: Constant, rounds: int, where: Callable[[Constant, float], Measured] = on_cpu
+) -> list[list[Measured]]:
+    """Return the measures of each round: with the lower value, the usual one and the higher one."""
+    return [[where(constant, value) for value in constant.values()] for _ in range(rounds)]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What depends on a constant: a measure of a workload, with each of its three values."""
+
+    workload: str
+    measure: str
+    values: tuple[float, float, float]
+
+    @property
+    def size(self) -> float:
+        """The larger of the two relative changes."""
+        low, usual, high = self.values
+        return max(abs(low - usual), abs(high - usual)) / (abs(usual) or 1)
+
+
+def changes(rounds: Sequence[Sequence[Measured]]) -> list[Change]:
+    """Return what changes with a constant.
+
+    Counts are those of the first round: all are the same. Times are relative to the usual value,
+    medians of all rounds, and listed where all rounds agree on the direction.
+    """
+    made = []
+    for workload, measures in rounds[0][1].items():
+        for measure in measures:
+            each = [[one[workload][measure] for one in several] for several in rounds]
+            if measure != "µs":
+                change = Change(workload, measure, (each[0][0], each[0][1], each[0][2]))
+                if change.size > (0 if measure == "solved [%]" else NOTICED):
+                    made.append(change)
+                continue
+            ratios = [[x / several[1] for x in several] for several in each]
+            low, high = ([one[k] for one in ratios] for k in (0, 2))
+            if any(min(x) > 1 + NOISE or max(x) < 1 - NOISE for x in (low, high)):
+                middle = statistics.median(low), 1.0, statistics.median(high)
+                made.append(Change(workload, "time, relative", middle))
+    return made
+
+
+def report(constant: Constant, found: Sequence[Change]) -> str:
+    """Return what depends on a constant as a table."""
+    low, _, high = constant.values()
+    lines = [f"## `{constant.key}` = {constant.value}", "", f"`{constant.file}`", ""]
+    if not found:
+        return "\n".join([*lines, f"Nothing changes with {low:g} or {high:g}.", ""])
+    lines += [f"| workload | | {low:g} | {constant.value} | {high:g} |", "|---|---|---:|---:|---:|"]
+    for one in found:
+        cells = " | ".join(f"{x:.4g}" for x in one.values)
+        lines.append(f"| {one.workload} | {one.measure} | {cells} |")
+    return "\n".join([*lines, ""])
+
+
+def summary(rounds: int) -> list[str]:
+    """Return the beginning of the report."""
+    import measure
+
+    return [
+        "# Sensitivity to tuned constants",
+        "",
+        f"What changes with the values of docs/constants.md: counts by more than {NOTICED:.0%}, "
+        f"processor times by more than {NOISE:.0%} in each of {rounds} interleaved rounds. Counts "
+        "are means per target, of three arms where a workload does not name a robot.",
+        "",
+        measure.provenance(["numpy", "supple"]),
+        "",
+    ]
 
 
 def main() -> None:
-    """Measure and print a table for each constant."""
+    """Measure constants, print what depends on each, and save it if all were measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="CONSTANT", default=DEFAULT)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--targets", type=int, default=2000)
-    parser.add_argument("--worker", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--only", action="append", metavar="NAME", help="a name or a pattern")
+    parser.add_argument("--gpu", action="store_true", help="constants of the GPU, measured there")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
-    if given.worker:
-        solve_all(given.worker)
-        return
-    unknown = set(given.names) - set(constants())
-    if unknown:
-        parser.error(f"unknown constants {sorted(unknown)}. Available: {sorted(constants())}")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        file = targets(folder, given.targets)
-        for constant in given.names:
-            places = {k: variant(folder, constant, f) for k, f in FACTORS.items()}
-            found = measured(places, file, given.rounds)
-            print(f"\n{constant} = {constants()[constant][1]}\n")
-            print("| targets | value | solved | restarts | closest [mm] | CPU time |")
-            print("|---|---|---:|---:|---:|---:|")
-            for key in found["same"]:
-                usual = found["same"][key]["us"]
-                for name in FACTORS:
-                    row = found[name][key]
-                    print(
-                        f"| {key} | {name} | {row['solved']:.2%} | {row['restarts']:.2f} | "
-                        f"{1e3 * row['error']:.3f} | {row['us'] / usual:.2f} |"
-                    )
-            for place in places.values():
-                shutil.rmtree(place)
+    every = {key: one for key, one in constants().items() if one.used_by(given.gpu)}
+    patterns = given.only or ["*"]
+    chosen = [one for key, one in every.items() if any(fnmatch(key, p) for p in patterns)]
+    if not chosen:
+        parser.error(f"no constant is named {patterns}. Available: {sorted(every)}")
+    if not given.gpu:
+        build()
+    WORK.mkdir(parents=True, exist_ok=True)
+    lines = summary(given.rounds)
+    for constant in chosen:
+        rounds = measured(constant, given.rounds, on_gpu if given.gpu else on_cpu)
+        lines.append(report(constant, changes(rounds)))
+        print(lines[-1], flush=True)
+    if len(chosen) == len(every):
+        import measure
+
+        print(measure.write("constants_gpu" if given.gpu else "constants", "\n".join(lines)))
 
 
 if __name__ == "__main__":

@@ -103,6 +103,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.Linearization(np.ones((4, 6, 7)), np.ones((4, 6)), q=np.ones((4, 7))),
     criteria.Capsule((0.0, 0.0, 0.0), (0.0, 0.0, 1.0), 0.1),
     criteria.Clearance(PANDA, [BALL], [criteria.Sphere((1.0, 0.0, 0.0), 0.2)], 0.1),
+    criteria.GravityTorque(PANDA.with_inertia("panda_hand", 1.0), np.ones(7)),
     criteria.LimitDistance(PANDA.lower, PANDA.upper),
     criteria.Manipulability(PANDA),
     REST,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from constants import changed, constants, definition
+from constants import Constant, changed, constants, tunable
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,21 +21,34 @@ def test_pre_commit_has_the_versions_of_make_lint() -> None:
     assert set(hooks) <= set(pinned)
 
 
-@pytest.mark.parametrize("name", constants())
-def test_a_constant_is_as_the_table_says(name: str) -> None:
-    file, value = constants()[name]
-    found = definition(name, value).findall((ROOT / file).read_text(encoding="utf-8"))
-    assert len(found) == 1, f"docs/constants.md: {name} = {value} is not defined in {file}"
+@pytest.mark.parametrize("key", constants())
+def test_a_constant_is_as_the_table_says(key: str) -> None:
+    one = constants()[key]
+    one.span((ROOT / one.file).read_text(encoding="utf-8"))  # raises unless it is defined once
 
 
-@pytest.mark.parametrize("file", sorted({str(file) for file, _ in constants().values()}))
+@pytest.mark.parametrize("file", sorted({str(one.file) for one in constants().values()}))
 def test_the_code_refers_to_the_table(file: str) -> None:
     assert "docs/constants.md" in (ROOT / file).read_text(encoding="utf-8"), file
 
 
 def test_the_bench_changes_one_number_and_nothing_else() -> None:
     text = "constexpr int window = 3, patient = 30;\nwindow = other.window;\n"
-    assert changed(text, "window", "3", 2) == text.replace("window = 3,", "window = 6,")
-    assert changed("part = 0.4f;", "part", "0.4f", 0.5) == "part = 0.5 * 0.4f;"
+    window = Constant("window", "window", Path("a.hpp"), "3")
+    assert changed(text, window, 6) == text.replace("window = 3,", "window = 6,")
+    assert changed("part = 0.4f;", Constant("part", "part", Path("a.cu"), "0.4f"), 0.2) == (
+        "part = 0.2;"
+    )
     with pytest.raises(ValueError, match="defined once"):
-        changed(text, "window", "4", 2)
+        changed(text, replace(window, value="4"), 6)
+
+
+def test_a_size_keeps_its_value_where_a_constant_is_tunable() -> None:
+    """An array's size must be known to the compiler."""
+    text = "constexpr int review = 8, later = 32, size = review + lanes;\nint a[size];"
+    values = {"review": "8", "later": "32"}
+    made = tunable(text, [Constant(name, name, Path("a.hpp"), x) for name, x in values.items()])
+    assert made.endswith(
+        'static const int review = supple_tuned("review", 8), later = supple_tuned("later", 32), '
+        "size = 8 + lanes;\nint a[size];"
+    )

@@ -368,7 +368,7 @@ SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const 
   const auto damping = [&](const L& least, const L& largest) {
     const L values[] = {largest, least}, components[] = {L(0), L(0)};
     return lambda2(how.damping,
-                   Spectrum<L>{2, values, components, dot(m, error, error), L(-1), L(0)});
+                   Spectrum<L>{2, values, components, dot(m, error, error), L(-1), L(0), m < n});
   };
   for (int i = 0; i < 2 * m; ++i) x[i] = u[i];
   to_row_space(p, x);

@@ -1,4 +1,4 @@
-// Forward kinematics, the partial-velocity matrix (Jacobian) and the bias acceleration J̇q̇.
+// Forward kinematics, the partial-velocity matrix (Jacobian), bias acceleration and bias jerk.
 //
 // All vectors are in world axes. A twist is [v; w], v the velocity of the frame's origin; Jacobian
 // column j is the twist per unit of speed of coordinate j (Wampler 1986, eq. 6, Theorems 1 and 2).
@@ -217,12 +217,24 @@ SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
   }
 }
 
-// Velocity and acceleration of a frame: of its origin (v, a) and of its axes (w, b).
+// Derivatives of the motion of a frame: of its origin (v, a) and of its axes (w, b).
 template <class L>
 struct Rates {
   Vec3<L> v, w;  // J q̇
   Vec3<L> a, b;  // J̇ q̇: the accelerations at q̈ = 0
 };
+
+// One order more: a and b are the accelerations J q̈ + J̇ q̇, j and c their derivatives at q⃛ = 0.
+template <class L>
+struct JerkRates : Rates<L> {
+  Vec3<L> j, c;  // 2 J̇ q̈ + J̈ q̇
+};
+
+// d²/dt² of a vector x that turns with the velocity w and the acceleration b.
+template <class L>
+SUPPLE_INLINE Vec3<L> turning(const Vec3<L>& w, const Vec3<L>& b, const Vec3<L>& x) {
+  return cross(b, x) + cross(w, cross(w, x));
+}
 
 // Shifts the rates from one point of a body to another, r away.
 template <class L>
@@ -230,14 +242,52 @@ SUPPLE_INLINE Rates<L> shift_rates(const Rates<L>& at, const Vec3<L>& r) {
   const Vec3<L> u = cross(at.w, r);
   return {at.v + u, at.w, at.a + cross(at.b, r) + cross(at.w, u), at.b};
 }
+template <class L>
+SUPPLE_INLINE JerkRates<L> shift_rates(const JerkRates<L>& at, const Vec3<L>& r) {
+  const Vec3<L> u = cross(at.w, r), du = turning(at.w, at.b, r), bu = cross(at.b, u);
+  return {
+      {at.v + u, at.w, at.a + du, at.b}, at.j + cross(at.c, r) + bu + bu + cross(at.w, du), at.c};
+}
 
-// The velocity of a frame with origin p, and its acceleration at zero joint accelerations: the
-// forward pass of the recursive Newton-Euler method without its q̈ terms (Wampler 1986, eq. 51).
-template <class L, class T>
-SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
-                             const Pose<L>* joint_poses, const Vec3<L>& p, const L* qd) {
+// The acceleration that a joint adds: its axis z turns with the parent, at body.w.
+template <class L>
+SUPPLE_INLINE void add_joint(Rates<L>& body, const Vec3<L>& z, bool slides, const L& qd, const L&) {
+  const Vec3<L> u = z * qd, swept = cross(body.w, u);
+  if (slides) {
+    body.v = body.v + u;
+    body.a = body.a + swept + swept;
+  } else {
+    body.w = body.w + u;
+    body.b = body.b + swept;
+  }
+}
+// Likewise one order more. With ż = w × z:  b += q̈ z + q̇ ż,  c += 2 q̈ ż + q̇ z̈  for a turn, and by
+// Leibniz' rule  a += q̈ z + 2 q̇ ż,  j += 3 q̈ ż + 3 q̇ z̈  for a slide.
+template <class L>
+SUPPLE_INLINE void add_joint(JerkRates<L>& body, const Vec3<L>& z, bool slides, const L& qd,
+                             const L& qdd) {
+  const Vec3<L> dz = cross(body.w, z), first = dz * qd;
+  const Vec3<L> second = dz * qdd, third = turning(body.w, body.b, z) * qd;
+  if (slides) {
+    body.v = fma(z, qd, body.v);
+    body.a = fma(z, qdd, body.a) + first + first;
+    body.j = body.j + (second + third) * L(3);
+  } else {
+    body.w = fma(z, qd, body.w);
+    body.b = fma(z, qdd, body.b) + first;
+    body.c = body.c + second + second + third;
+  }
+}
+
+// The rates of a frame with origin p: the forward pass of the recursive Newton-Euler method without
+// the terms of the highest derivative of q (Wampler 1986, eq. 51). `qdd` is read for JerkRates
+// only.
+template <template <class> class R, class L, class T>
+SUPPLE_INLINE R<L> frame_rates(const Chain<T>& chain, const Frame<T>& frame,
+                               const Pose<L>* joint_poses, const Vec3<L>& p, const L* qd,
+                               const L* qdd) {
   const Vec3<L> zero{L(0), L(0), L(0)};
-  Rates<L> body{zero, zero, zero, zero};
+  R<L> body{};
   Vec3<L> point = zero;
   for (int s = frame.support_begin; s < frame.support_end; ++s) {
     const int j = chain.support[s].joint;
@@ -245,17 +295,24 @@ SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
     const Pose<L>& at = joint_poses[j];
     body = shift_rates(body, at.p - point);
     point = at.p;
-    const Vec3<L> z = at.R.z * (qd[joint.coordinate] * L(joint.scale));
-    const Vec3<L> swept = cross(body.w, z);
-    if (joint.motion == Motion::prismatic) {
-      body.v = body.v + z;
-      body.a = body.a + swept + swept;
-    } else {
-      body.w = body.w + z;
-      body.b = body.b + swept;
-    }
+    const L speed = qd[joint.coordinate] * L(joint.scale);
+    const L faster = qdd ? qdd[joint.coordinate] * L(joint.scale) : L(0);
+    add_joint(body, at.R.z, joint.motion == Motion::prismatic, speed, faster);
   }
   return shift_rates(body, p - point);
+}
+
+template <class L, class T>
+SUPPLE_INLINE Rates<L> rates(const Chain<T>& chain, const Frame<T>& frame,
+                             const Pose<L>* joint_poses, const Vec3<L>& p, const L* qd) {
+  return frame_rates<Rates>(chain, frame, joint_poses, p, qd, static_cast<const L*>(nullptr));
+}
+
+template <class L, class T>
+SUPPLE_INLINE JerkRates<L> jerk_rates(const Chain<T>& chain, const Frame<T>& frame,
+                                      const Pose<L>* joint_poses, const Vec3<L>& p, const L* qd,
+                                      const L* qdd) {
+  return frame_rates<JerkRates>(chain, frame, joint_poses, p, qd, qdd);
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -18,6 +18,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
+inline constexpr int max_newton_iterations = 60;  // three are usual
+
 // Calls f(0), f(1), ... f(n - 1), with constant indices where n is a compile-time constant.
 template <class F>
 SUPPLE_INLINE void each(int n, const F& f) {
@@ -221,7 +223,6 @@ template <class L, class M, class N>
 SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
   using T = scalar_t<L>;
-  constexpr int max_iterations = 60;
   constexpr T epsilon = Number<T>::epsilon;
   // As in optimal_lambda2: the iteration ends slightly below the bound and aims a little lower.
   constexpr T end = 1 - 32 * epsilon, aim = 1 - 64 * epsilon, low = 1 - 96 * epsilon;
@@ -256,7 +257,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
       unit2 = unit2 / less;
     }
     count = select(open, L(1), L(0));
-    for (int k = 1; k < max_iterations; ++k) {
+    for (int k = 1; k < max_newton_iterations; ++k) {
       at = secular(m, alpha2, beta2, c, found, y, b.leading);
       length = sqrt(at.square);
       const mask_t<L> under = length > L(end);
@@ -290,7 +291,6 @@ template <class L, class M, class N>
 SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& share, const L& start,
                                   L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
   using T = scalar_t<L>;
-  constexpr int most = 60;  // iterations, as in `optimal_step`
   constexpr T epsilon = Number<T>::epsilon;
   if (int(m) > int(n)) return L(0) != L(0);
   const L size = sqrt(dot(m, e, e)), bound = select(size > L(0), size, L(1));
@@ -304,7 +304,7 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
   L count(0), found = upper;
   found = select(start > L(0), min(upper, start * (b.shrink * b.shrink)), found);
   mask_t<L> open = valid & !b.zero;
-  for (int k = 0; k < most && any(open); ++k) {
+  for (int k = 0; k < max_newton_iterations && any(open); ++k) {
     at = secular(m, b.alpha2, b.beta2, b.c, found, y, b.leading, tail);
     const L inverse = L(1) / at.determinant;
     L sum = error2 * tail[0] * tail[0];

@@ -20,6 +20,8 @@ enum class Goal : int {
 inline constexpr int task_world = -1;       // base of targets that are given in world coordinates
 inline constexpr int task_axes_base = -1;   // rows in the axes of the base
 inline constexpr int task_axes_frame = -2;  // rows in the axes of the frame itself
+// Rows in the axes of the base; v is the velocity of the point of the frame at the base's origin.
+inline constexpr int task_axes_spatial = -3;
 
 // An axis goal has two rows, the rotations about the x and y axes of the frame itself: `row` is
 // {3, 4} and `axes` is task_axes_frame.
@@ -35,6 +37,7 @@ struct Task {
   // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
+  bool alternate = false;  // J of the target, as if attached to the frame's link
 };
 
 }  // namespace supple
@@ -64,17 +67,30 @@ template <class L>
 struct TaskPoses {
   Pose<L> frame, base;
   Rotation<L> axes;
-  bool moved;   // the base is not the world
-  bool turned;  // the axes are not those of the base
+  bool moved;    // the base is not the world
+  bool turned;   // the axes are not those of the base
+  bool spatial;  // v belongs to the point of the frame at the base's origin
 };
+
+// The velocity of the point of a body that the rows refer to. The frame's origin is r away from the
+// base's and moves at v, the body turns at w.
+template <class L>
+SUPPLE_INLINE Vec3<L> at_reference(const TaskPoses<L>& at, const Vec3<L>& r, const Vec3<L>& v,
+                                   const Vec3<L>& w) {
+  return at.spatial ? v + cross(r, w) : v;
+}
 
 template <class L, class T>
 SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task,
                                       const Pose<L>* joint_poses) {
   const L o(0), i(1);
   const Pose<L> world{{{i, o, o}, {o, i, o}, {o, o, i}}, {o, o, o}};
-  TaskPoses<L> at{frame_pose(chain.frame[task.frame], joint_poses), world, world.R,
-                  task.base != task_world, task.axes != task_axes_base};
+  TaskPoses<L> at{frame_pose(chain.frame[task.frame], joint_poses),
+                  world,
+                  world.R,
+                  task.base != task_world,
+                  task.axes != task_axes_base && task.axes != task_axes_spatial,
+                  task.axes == task_axes_spatial};
   if (at.moved) at.base = frame_pose(chain.frame[task.base], joint_poses);
   at.axes = at.base.R;
   if (task.axes == task_axes_frame) at.axes = at.frame.R;
@@ -96,10 +112,11 @@ SUPPLE_INLINE Vec3<L> from_base_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
 
 // J (rows, coordinates), weighted. Relative to a moving base: the twist of the frame minus that of
 // the base at the frame's origin. Joints that move both are skipped, so their columns are exactly
-// zero.
+// zero. An alternate J is taken at the position of the target instead of the frame's origin, where
+// there is a target (Buss 2009, section 2).
 template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
-                             L* J) {
+                             L* J, const L* target = nullptr) {
   const int n = chain.coordinates;
   SUPPLE_UNROLL for (int i = 0; i < task.rows * n; ++i) J[i] = L(0);
   if (task.goal == Goal::posture) {
@@ -109,8 +126,17 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     return;
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
+  // Spatial: the velocities of the points of the bodies at the base's origin.
+  Vec3<L> point = at.spatial ? at.base.p : at.frame.p;
+  if (task.alternate && target) {
+    const Vec3<L> t{target[9], target[10], target[11]};
+    const Vec3<L> there = at.moved ? at.base.p + at.base.R * t : t;
+    const mask_t<L> given = target[0] == target[0];
+    point = {select(given, there.x, point.x), select(given, there.y, point.y),
+             select(given, there.z, point.z)};
+  }
   const auto add = [&](const Frame<T>& moved, T sign) {
-    jacobian(chain, moved, joint_poses, at.frame.p, [&](int column, const Twist<L>& twist, bool) {
+    jacobian(chain, moved, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {
       const Vec3<L> v = in_task_axes(at, twist.v), w = in_task_axes(at, twist.w);
       const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
       each_row(task, [&](int i, int c, T weight) {
@@ -170,9 +196,10 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
                             {target[3], target[4], target[5]},
                             {target[6], target[7], target[8]}};
     v = from_base_axes(at, Vec3<L>{target[9], target[10], target[11]} - is.p);
-    bool turns = false;
+    bool turns = at.spatial;
     each_row(task, [&](int, int c, T) { turns |= c >= 3; });
     if (turns) w = from_base_axes(at, log(times_transpose(shall, is.R)));
+    v = at_reference(at, is.p, v, w);
   }
   const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
   each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
@@ -202,7 +229,9 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
                               const Pose<L>* joint_poses, const Vec3<L>& v, const Vec3<L>& w,
                               L* rows) {
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
-  const Vec3<L> a = from_base_axes(at, v), b = from_base_axes(at, w);
+  const Vec3<L> r = at.frame.p - at.base.p;
+  const Vec3<L> a = from_base_axes(at, at_reference(at, at.moved ? into(at.base.R, r) : r, v, w));
+  const Vec3<L> b = from_base_axes(at, w);
   const L component[6] = {a.x, a.y, a.z, b.x, b.y, b.z};
   each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
 }
@@ -212,6 +241,9 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
 //
 //   d/dt Cᵀu = Cᵀ(a - a_b - w_b × u - w_C × u)        a_b of the base's point at the frame's origin
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
+//
+// In spatial coordinates u + r × w replaces u; the derivative of the additional term is
+// u × w + r × d/dt w.
 template <class L, class T>
 SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task,
                                       const Pose<L>* joint_poses, const L* qd,
@@ -234,8 +266,10 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
     rate.a = rate.a - base.a - cross(base.w, rate.v);
     rate.b = rate.b - base.b;
   }
-  const Vec3<L> a = in_task_axes(at, rate.a - cross(spin, rate.v));
-  const Vec3<L> b = in_task_axes(at, rate.b - cross(spin, rate.w));
+  rate.a = rate.a - cross(spin, rate.v);
+  rate.b = rate.b - cross(spin, rate.w);
+  if (at.spatial) rate.a = rate.a + cross(rate.v, rate.w) + cross(p - at.base.p, rate.b);
+  const Vec3<L> a = in_task_axes(at, rate.a), b = in_task_axes(at, rate.b);
   const L component[6] = {a.x, a.y, a.z, b.x, b.y, b.z};
   each_row(task, [&](int i, int c, T weight) { bias_acceleration[i] = component[c] * L(weight); });
 }

@@ -3,6 +3,7 @@
 from supple.motion.redundancy.criteria import (
     Clearance,
     Criterion,
+    GravityTorque,
     LimitDistance,
     Manipulability,
     RestPosture,
@@ -13,6 +14,7 @@ __all__ = [
     "Capsule",
     "Clearance",
     "Criterion",
+    "GravityTorque",
     "LimitDistance",
     "Manipulability",
     "RestPosture",

@@ -2,7 +2,8 @@
 
 The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
 most 1/(2λ). `supple.DLS(rule)` is a step with a rule. Any callable with this signature is a rule.
-`RULES` lists all rules. `trade_off` shows speed and error as functions of λ².
+`RULES` lists all rules. `trade_off` shows speed and error as functions of λ²; `damped_condition` is
+the condition number that a λ² leads to.
 """
 
 from supple.motion.damping import (
@@ -29,6 +30,7 @@ from supple.motion.damping import (
     newton_iterates,
     trade_off,
 )
+from supple.motion.linearization import damped_condition
 
 __all__ = [
     "RULES",
@@ -51,6 +53,7 @@ __all__ = [
     "TrackingBound",
     "TradeOff",
     "VaryingWeights",
+    "damped_condition",
     "newton_iterates",
     "trade_off",
 ]

@@ -1,7 +1,7 @@
 """Poses: 4x4 matrices from what people write, conversions back, and interpolation.
 
     T = sp.pose([0.4, 0, 0.3], rpy=[np.pi, 0, 0])       # position [m], roll, pitch, yaw [rad]
-    poses.wxyz(T), poses.rpy(T), poses.rotation_vector(T)
+    poses.wxyz(T), poses.rpy(T), poses.rotation_vector(T), poses.euler(T, "intrinsic zyz")
     poses.interpolate(T, goal, np.linspace(0, 1, 50))    # straight line and slerp, (50, 4, 4)
     poses.orthonormalize(T_rounded), poses.correction(T_rounded)
 
@@ -25,14 +25,19 @@ from supple.kinematics.arrays import (
 )
 from supple.kinematics.arrays import poses as checked_poses
 from supple.kinematics.chain import Matrix
+from supple.kinematics.orientation import check_parameters, euler_angles
+from supple.kinematics.orientation import rate_map as rate_map_of_rotation
 from supple.kinematics.rotation import exp, from_quaternion, log, quaternion
 
 __all__ = [
     "TOLERANCE",
+    "adjoint",
     "correction",
+    "euler",
     "interpolate",
     "orthonormalize",
     "pose",
+    "rate_map",
     "rotation_vector",
     "rpy",
     "wxyz",
@@ -198,14 +203,71 @@ def rpy(pose: ArrayLike) -> Matrix:
     The pitch is in [-π/2, π/2]. At its ends roll and yaw rotate about the same axis; the yaw is 0
     there.
     """
-    R = _matrices(pose, TOLERANCE)[1]
-    forward = np.hypot(R[..., 0, 0], R[..., 1, 0])
-    level = forward > 4 * np.finfo(float).eps
-    yaw = np.where(level, np.arctan2(R[..., 1, 0], R[..., 0, 0]), 0.0)
-    c, s = np.cos(yaw), np.sin(yaw)
-    # Roll from Rz(-yaw) R = Ry Rx: the product has no error where the yaw is poorly determined.
-    roll = np.arctan2(s * R[..., 0, 2] - c * R[..., 1, 2], c * R[..., 1, 1] - s * R[..., 0, 1])
-    return np.stack([roll, np.arctan2(-R[..., 2, 0], forward), yaw], axis=-1)
+    return euler(pose, "rpy")
+
+
+def euler(pose: ArrayLike, sequence: str) -> Matrix:
+    """Return Euler angles (..., 3) [rad] of poses, for any of the twelve sequences of axes.
+
+        "intrinsic zyx"     about the moving axes:  R = Rz(a) Ry(b) Rx(c)
+        "extrinsic xyz"     about the fixed axes:   R = Rz(c) Ry(b) Rx(a), the same as "rpy"
+
+    The middle angle is in [0, π] if the first axis is also the last one, else in [-π/2, π/2]. At
+    the ends of its range the two others rotate about the same axis; the one on the left of R's
+    formula is 0 there.
+
+    Args:
+        pose: Poses (..., 4, 4), or rotations (..., 3, 3).
+        sequence: "intrinsic" or "extrinsic" with three axes, or "rpy".
+    """
+    angles = euler_angles(check_parameters(sequence))
+    if angles is None:
+        raise InputError(
+            "sequence must be 'rpy', or 'intrinsic' or 'extrinsic' with three axes, for example "
+            f"'intrinsic zyx'; given: {sequence!r}"
+        )
+    return np.asarray(angles.angles(_matrices(pose, TOLERANCE)[1]), np.float64)
+
+
+def rate_map(pose: ArrayLike, orientation: str) -> Matrix:
+    """Return the map Ω (..., k, 3) from angular velocity to the rates of orientation parameters.
+
+        d/dt parameters = Ω w          w in world axes [rad/s]
+
+    Args:
+        pose: Poses (..., 4, 4), or rotations (..., 3, 3).
+        orientation: "rpy", Euler angles as in `euler`, a unit quaternion "wxyz" or "xyzw" (Euler
+            parameters), or "direction_cosines", the nine entries of R row by row.
+
+    Raises:
+        InputError: The first and the last axis of the Euler angles are parallel, where the rates
+            are not defined.
+
+    References:
+        Wampler 1986, eq. (9).
+    """
+    name = check_parameters(orientation)
+    return np.asarray(rate_map_of_rotation(_matrices(pose, TOLERANCE)[1], name), np.float64)
+
+
+def adjoint(pose: ArrayLike) -> Matrix:
+    """Return the matrix (..., 6, 6) that changes the coordinates of a twist [v; w].
+
+        spatial twist = adjoint(T) body twist,      adjoint(T) = [[R, [p] R], [0, R]]
+
+    T is the pose of the frame in the world. The transpose changes wrenches [force; moment]:
+    body wrench = adjoint(T)ᵀ spatial wrench. A twist in world axes at the frame's origin becomes
+    spatial by the adjoint of the translation alone, `adjoint(pose(p))`.
+
+    Args:
+        pose: Poses (..., 4, 4) [m].
+    """
+    T = checked_poses(pose, "pose")
+    R, p = T[..., :3, :3], T[..., :3, 3]
+    A = np.zeros((*T.shape[:-2], 6, 6))
+    A[..., :3, :3] = A[..., 3:, 3:] = R
+    A[..., :3, 3:] = np.cross(p[..., None], R, axis=-2)
+    return A
 
 
 def rotation_vector(pose: ArrayLike) -> Matrix:

@@ -4,6 +4,7 @@ Called with one linearization, a step returns joint velocities (n,); called with
 Any callable with this signature can serve as a step of a `Servo`.
 """
 
+from supple.motion.resolved import resolved_motion
 from supple.motion.steps.alternate import alternate_jacobian
 from supple.motion.steps.clamp import AdaptiveErrorClamp, AngleClamp, ErrorClamp
 from supple.motion.steps.estimate import (
@@ -40,6 +41,7 @@ __all__ = [
     "TruncatedSVD",
     "WeightedDLS",
     "alternate_jacobian",
+    "resolved_motion",
 ]
 
 

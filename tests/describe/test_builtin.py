@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import supple
 from slow_fk import coordinates, fk
 from supple.describe import builtin, builtin_names, urdf
 
@@ -25,8 +26,11 @@ def zero(name: str) -> dict[str, np.ndarray]:
     [
         ("planar2", 2, ("link2",)),
         ("planar3", 3, ("link3",)),
+        ("planar4", 4, ("link4",)),
         ("puma560_mk", 6, ("link6",)),
         ("puma560", 6, ("link6",)),
+        ("puma560_roll", 7, ("link6",)),
+        ("puma560_rail", 7, ("link6",)),
         ("stanford", 6, ("link6",)),
         ("panda", 7, ("panda_hand_tcp",)),
         ("ur5e", 6, ("tool0",)),
@@ -34,6 +38,7 @@ def zero(name: str) -> dict[str, np.ndarray]:
         ("youbot", 5, ("arm_link_5",)),
         ("y", 7, ("E0", "E1")),
         ("double_y", 25, ("E0", "E1", "E2", "E3")),
+        ("double_y16", 16, ("E0", "E1", "E2", "E3")),
     ],
 )
 def test_each_has_its_coordinates_and_tips(
@@ -47,7 +52,7 @@ def test_each_has_its_coordinates_and_tips(
 
 
 def test_the_list_of_names_is_complete() -> None:
-    assert len(builtin_names()) == 11
+    assert len(builtin_names()) == 15
 
 
 # Accuracy of the public files, which round π/2 to 9, 10 or 12 digits.
@@ -178,3 +183,34 @@ def test_the_double_y_is_symmetric_where_its_program_draws_it() -> None:
     assert np.allclose(T["E1"], (0.5 * r + 1.5 * h, -0.5 + 0.5 * r + 1.5 * h, 0), atol=1e-15)
     axis = next(joint.axis for joint in builtin("double_y").joints if joint.name == "a")
     assert np.allclose(axis, (math.sqrt(14) / 8, 1 / 8, 7 / 8), rtol=1e-15)
+
+
+def test_the_double_y_of_the_text_has_the_links_of_the_program() -> None:
+    # 16 links with a joint each, so that J is 12 × 16; ends and effectors are the same points.
+    one, two = zero("double_y16"), zero("double_y")
+    for tip in ("E0", "E1", "E2", "E3"):
+        np.testing.assert_allclose(one[tip], two[tip], atol=1e-15)
+    starts = {tuple(T[:3, 3].round(12) + 0.0) for T in two.values()}
+    assert {tuple(T[:3, 3].round(12) + 0.0) for T in one.values()} == starts
+    robot = supple.load("double_y16")
+    q = robot.random(seed=0)
+    J = robot.jacobian(q)[:, :3].reshape(12, 16)
+    assert np.linalg.matrix_rank(J) == 12
+
+
+def test_the_redundant_pumas_are_pumas_with_another_joint() -> None:
+    puma, q = supple.load("puma560"), np.linspace(-0.5, 0.7, 6)
+    roll, rail = supple.load("puma560_roll"), supple.load("puma560_rail")
+    np.testing.assert_allclose(roll.fk(np.insert(q, 2, 0.0)), puma.fk(q), atol=1e-15)
+    np.testing.assert_allclose(rail.fk(np.insert(q, 0, 0.0)), puma.fk(q), atol=1e-15)
+    moved = rail.fk(np.insert(q, 0, 0.4)) - puma.fk(q)
+    np.testing.assert_allclose(moved[:3, 3], [0.4, 0, 0], atol=1e-15)
+    # The roll axis is the upper arm's center line: it leaves the elbow where it is.
+    at = [roll.fk(np.insert(q, 2, angle), "upper_arm")[:3, 3] for angle in (0.0, 1.0)]
+    np.testing.assert_allclose(at[0], at[1], atol=1e-15)
+    for robot in (roll, rail):
+        assert np.linalg.matrix_rank(robot.jacobian(robot.random(seed=1))) == 6
+
+
+def test_the_four_links_reach_as_far_as_three() -> None:
+    assert np.allclose(zero("planar4")["link4"][:3, 3], zero("planar3")["link3"][:3, 3])

@@ -16,9 +16,21 @@ import pytest
 
 import emulator
 import supple
-from gpu_kernels import LEFT, RIGHT, tree
+from gpu_kernels import LEFT, RIGHT, screw, tree
 from several_arms import HEAD, arms
-from supple import AxisTask, BatchSolution, PoseTask, PositionTask, PostureTask, SolveStatus, solve
+from supple import (
+    AxisTask,
+    BatchSolution,
+    OrientationTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    SolveStatus,
+    _core,
+    poses,
+    solve,
+)
+from supple.errors import InputError
 from supple.gpu.source import source
 from supple.ik.gpu import position, solvers, subproblems
 from supple.ik.gpu.solution import GpuSolution
@@ -100,6 +112,15 @@ def test_iterations_that_are_compiled_apart() -> None:
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.position_error, same.position_error, atol=1e-3)
+
+
+def test_a_screw_joint() -> None:
+    robot = screw()
+    p = robot.fk(robot.random(COUNT, seed=3))[:, :3, 3]
+    found = solve(robot, p, tasks=PositionTask(), device="cuda")
+    assert found.success.all()
+    assert np.linalg.norm(robot.fk(found.q)[:, :3, 3] - p, axis=1).max() <= 1e-6
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
 def test_what_cannot_be_is_said() -> None:
@@ -268,11 +289,90 @@ def test_parts_begin_finite() -> None:
     limits = np.array([[-np.inf, -1.0, -np.inf], [np.inf, 1.0, np.inf]])
     q, error = np.full((2, 3), 7.0), np.full((2, 2), 7.0)
     effort, outcome = np.full((2, 2), 7, np.intc), np.full(2, 7, np.int8)
-    whole = subproblems.SolutionPointers(*(x.ctypes.data for x in (q, error, effort, outcome)), 3)
-    given = (ctypes.c_void_p(q0.ctypes.data), ctypes.c_int(3), ctypes.c_void_p(limits.ctypes.data))
+    arrays = {"q": q, "error": error, "effort": effort, "outcome": outcome}
+    whole = subproblems.SolutionPointers.among({k: x.ctypes.data for k, x in arrays.items()})
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (q0, limits)]
+    given = (pointers[0], ctypes.c_int(3), pointers[1], ctypes.c_int(3))
     begin = gpu.load(source("subproblems.cu").encode(), ("begin",))["begin"]
     gpu.launch(begin, 1, 32, 0, *given, whole, ctypes.c_int(2))
     np.testing.assert_array_equal(q, [[0.3, 1.0, -2.0], [0.0, 0.0, 0.1]])
     assert outcome.tolist() == [SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT]
     np.testing.assert_array_equal(error, [[0.0, 0.0], [np.inf, np.inf]])
     assert not effort.any()
+
+
+def test_a_part_that_is_not_finite_makes_the_whole_so() -> None:
+    both = arms("planar3", "planar3")
+    tasks = tuple(PositionTask(tip, rows=("x", "y")) for tip in both.tips)
+    p = [both.fk(both.random(COUNT, seed=7), tip)[:, :3, 3] for tip in both.tips]
+    p[1][5] = np.nan
+    found, same = (solve(both, p, tasks=tasks, device=device) for device in ("cuda", "cpu"))
+    for one in (found, same):
+        assert one.status[5] == SolveStatus.NONFINITE_INPUT
+        assert one.success.sum() == COUNT - 1
+        assert (one.q[5] == both.neutral()).all()
+        assert np.isinf([one.position_error[5], one.rotation_error[5]]).all()
+        assert one.iterations[5] == one.restarts[5] == 0
+
+
+# ---- rotations that are not quite orthonormal ----------------------------------------------------
+
+
+def off_by(T: Array, residual: float) -> Array:
+    """Poses with a shear: the largest entry of |RᵀR - 1| is the residual."""
+    sheared = T.copy()
+    sheared[..., :3, 1] += residual * T[..., :3, 0]
+    return sheared
+
+
+def on_device(given: Array, tasks: Any) -> BatchSolution:
+    found: Any = solve(ARM, emulator.There(given), tasks=tasks)
+    return found.numpy()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rotations_are_corrected_as_on_the_cpu(dtype: Any) -> None:
+    """The nearest rotation, from the same deviation on, whoever reads the target."""
+    T = ARM.fk(ARM.random(COUNT, seed=9))
+    rough = off_by(T, 5e-4).astype(dtype)
+    turn = OrientationTask(rows=("rz",))
+    U, _, Vt = np.linalg.svd(rough[:, :3, :3].astype(np.float64))
+    nearest = np.tile(np.eye(4), (COUNT, 1, 1))
+    nearest[:, :3, :3] = U @ Vt
+    for found in (on_device(rough, turn), solve(ARM, rough, tasks=turn, device="cuda")):
+        assert found.success.all()
+        error = ARM.fk(found.q)[:, :3, :3] @ nearest[:, :3, :3].swapaxes(1, 2)
+        assert np.abs(error - np.eye(3)).max() <= 2e-6  # the tolerance of a solution
+    exact = solve(ARM, nearest, tasks=turn)
+    np.testing.assert_allclose(solve(ARM, rough, tasks=turn).q, exact.q, rtol=0, atol=1e-9)
+
+
+def test_what_is_no_rotation_is_refused_as_on_the_cpu() -> None:
+    """An error where it can be raised; in GPU memory the status of a target without a pose."""
+    T = ARM.fk(ARM.random(COUNT, seed=9))
+    turn = OrientationTask(rows=("rz",))
+    wrong, mirrored = T.copy(), T.copy()
+    wrong[3] = off_by(T[3], 5e-3)
+    mirrored[3, :3, 0] *= -1
+    for given in (wrong, mirrored):
+        said = set()
+        for device in ("cuda", "cpu"):
+            with pytest.raises(InputError) as error:
+                solve(ARM, given, tasks=turn, device=device)
+            said.add(str(error.value))
+        assert len(said) == 1
+        found = on_device(given, turn)
+        assert found.status[3] == SolveStatus.NONFINITE_INPUT
+        assert found.success.sum() == COUNT - 1
+
+
+@pytest.mark.parametrize(("residual", "taken"), [(0.999e-3, True), (1.001e-3, False)])
+def test_the_deviation_from_which_on_is_the_same(residual: float, taken: bool) -> None:
+    T = off_by(ARM.fk(ARM.random(COUNT, seed=9)), residual)
+    assert (on_device(T, OrientationTask(rows=("rz",))).success == taken).all()
+    assert (_core.pose_numbers(T, 1) is not None) == taken
+    if taken:
+        poses.orthonormalize(T)
+    else:
+        with pytest.raises(InputError):
+            poses.orthonormalize(T)

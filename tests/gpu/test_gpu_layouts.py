@@ -29,10 +29,10 @@ PRELUDE = (
     [
         (position.Request, "Request", "ik/gpu/problem.hpp"),
         (targets.View, "View", "ik/gpu/targets.cu"),
-        (subproblems.SolutionPointers, "Solutions", "ik/gpu/subproblems.cu"),
+        (subproblems.SolutionPointers, "SolutionArrays", "../../include/supple/ik/policy.hpp"),
         (gpu_velocities.Request, "Request", "motion/velocity.cu"),
     ],
-    ids=["Request", "View", "Solutions", "velocity Request"],
+    ids=["Request", "View", "SolutionArrays", "velocity Request"],
 )
 def test_python_and_the_compiler_agree(
     mirror: type[ctypes.Structure], name: str, file: str, tmp_path: Path

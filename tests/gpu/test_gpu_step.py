@@ -13,7 +13,7 @@ import pytest
 from batch_steps import STEPS, hold_optimal, optimal, some, velocities
 from loops import SINGULAR, robot
 from rules import EVERY
-from supple import DLS, Limits, PositionTask, damping
+from supple import DLS, Limits, PoseTask, PositionTask, damping
 from supple.errors import InputError
 from supple.gpu import runtime
 from supple.gpu.runtime import check, compile_source, device_named
@@ -140,6 +140,8 @@ def test_other_tasks_and_several_frames() -> None:
     q, twist = some("panda", 500)
     expected, found = both(robot("panda"), q, twist, PositionTask(axes="body"))
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    expected, found = both(robot("panda"), q, twist, PoseTask(axes="spatial"))
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
     two = robot("y")
     q = two.random(500, seed=0)
     asked = np.random.default_rng(0).normal(size=(500, len(two.tips), 6))

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import supple
-from supple.criteria import Clearance, LimitDistance, Manipulability, RestPosture
-from supple.errors import InputError, UnknownNameError
+from supple.criteria import Clearance, GravityTorque, LimitDistance, Manipulability, RestPosture
+from supple.describe import Description, Joint, Mimic
+from supple.errors import DescriptionError, InputError, UnknownNameError
 from supple.motion.redundancy.shapes import Capsule, Sphere, closest_points
 
 Array = np.ndarray
@@ -38,6 +39,15 @@ def clearance(name: str, distance: float = 3.0) -> Clearance:
     return Clearance(robot(name), bodies, obstacles, distance)
 
 
+def gravity(name: str) -> GravityTorque:
+    """Return the criterion for a robot with masses, in a gravity that no link is normal to."""
+    chosen = robot(name)
+    for k, link in enumerate(chosen.description.links[1:]):
+        center = 0.1 * np.cos(np.arange(3) + k)
+        chosen = chosen.with_inertia(link, 0.3 / (k + 1), center, 0.01 * np.eye(3))
+    return GravityTorque(chosen, np.linspace(0.5, 1, chosen.dof), (1.0, -2.0, -9.0))
+
+
 def criteria(name: str) -> dict[str, supple.criteria.Criterion]:
     chosen = robot(name)
     n = chosen.dof
@@ -48,6 +58,7 @@ def criteria(name: str) -> dict[str, supple.criteria.Criterion]:
         "limits": LimitDistance.for_robot(chosen),
         "some limits": LimitDistance(np.full(n, -1.0), np.r_[np.full(n - 1, 2.0), np.inf]),
         "clearance": clearance(name),
+        "gravity": gravity(name),
         "manipulability": Manipulability(chosen, tips, rows),
     }
 
@@ -58,7 +69,7 @@ def differences(value: object, q: Array) -> Array:
     return np.array(sides)
 
 
-@pytest.mark.parametrize("kind", ["rest", "limits", "some limits", "clearance"])
+@pytest.mark.parametrize("kind", ["rest", "limits", "some limits", "clearance", "gravity"])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_the_gradient_is_the_derivative(name: str, kind: str) -> None:
     criterion = criteria(name)[kind]
@@ -250,3 +261,46 @@ def test_frames_that_do_not_exist() -> None:
         Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, tip)], [Sphere((0, 0, 0), 1.0, tip)], 1.0)
     with pytest.raises(InputError, match="distance"):
         Clearance(robot("panda"), [Sphere((0, 0, 0), 1.0, tip)], [ball], math.nan)
+
+
+def test_gravity_torques_of_screws_and_followers() -> None:
+    """The exact gradient where coordinates move several joints."""
+    screw = Joint("screw", "screw", "base", "a", axis=np.array([0.6, 0.0, 0.8]), pitch=0.3)
+    elbow = Joint(
+        "elbow", "continuous", "a", "b", supple.pose([0.5, 0.1, 0]), np.array([0, 1.0, 0])
+    )
+    follows = Joint(
+        "tip", "continuous", "b", "c", supple.pose([0.4, 0, 0.2]), mimic=Mimic("elbow", -2.0)
+    )
+    arm = supple.Robot(Description("arm", (screw, elbow, follows)))
+    for link in "abc":
+        arm = arm.with_inertia(link, 1.0, (0.1, 0.2, -0.1))
+    criterion = GravityTorque(arm)
+    for q in arm.random(10, seed=3):
+        np.testing.assert_allclose(criterion(q), differences(criterion.value, q), atol=1e-6)
+
+
+def test_self_motion_of_a_redundant_arm_reduces_its_gravity_torques() -> None:
+    arm = supple.load("planar4").with_base(
+        supple.pose(rpy=[np.pi / 2, 0, 0])
+    )  # in a vertical plane
+    for link in arm.description.links[1:]:
+        arm = arm.with_inertia(link, 2.0, (-0.25, 0, 0))
+    criterion, q = GravityTorque(arm), np.array([0.4, 0.5, 0.6, 0.7])
+    tip, before = arm.fk(q)[:3, 3], criterion.value(q)
+    for _ in range(2000):
+        J = arm.jacobian(q)[[0, 2]]
+        moved = -criterion(q) * 1e-5 - 1.0 * np.linalg.pinv(J) @ (arm.fk(q)[:3, 3] - tip)[[0, 2]]
+        q = q + moved - np.linalg.pinv(J) @ (J @ (-criterion(q) * 1e-5))
+    assert criterion.value(q) < 0.8 * before
+    np.testing.assert_allclose(arm.fk(q)[:3, 3], tip, atol=1e-6)
+
+
+def test_gravity_torques_need_masses_and_weights_that_fit() -> None:
+    with pytest.raises(DescriptionError, match="has no masses"):
+        GravityTorque(robot("panda"))
+    weighty = robot("panda").with_inertia("panda_hand", 1.0)
+    with pytest.raises(InputError, match="weight must be a number or"):
+        GravityTorque(weighty, np.ones(6))
+    with pytest.raises(InputError, match="gravity must be"):
+        GravityTorque(weighty, gravity=(9.81,))

@@ -35,6 +35,12 @@ def calls(robot: supple.Robot) -> dict[str, Call]:
         "jacobian in other axes": lambda q, threads=None: robot.jacobian(
             q, axes=other, threads=threads
         ),
+        "jacobian in spatial coordinates": lambda q, threads=None: robot.jacobian(
+            q, frames, axes="spatial", threads=threads
+        ),
+        "bias_jerk": lambda q, threads=None: robot.bias_jerk(
+            q, speeds(q), speeds(q)[..., ::-1], axes=other, threads=threads
+        ),
         "bias_acceleration": bias_acceleration,
         "bias_acceleration in body axes": lambda q, threads=None: bias_acceleration(
             q, threads, "body"

@@ -29,9 +29,9 @@ _TYPES = {  # of the kernels' arguments
     "explore": ("Request", "int"),
     "postprocess": ("Request",),
     "read": ("View", "int", "double*", "int", "int"),
-    "begin": ("double*", "int", "double*", "Solutions", "int"),
+    "begin": ("double*", "int", "double*", "int", "SolutionArrays", "int"),
     "split": ("double*", "double*", "int*", "int", "int", "int"),
-    "merge": ("Solutions", "Solutions", "int*", "int"),
+    "merge": ("SolutionArrays", "int*", "int", "double*", "int", "SolutionArrays", "int"),
 }
 _NEXT = "\0"  # between texts that are linked
 

@@ -44,6 +44,14 @@ def tree() -> supple.Robot:
     return supple.Robot(Description("tree", tuple(joints)))
 
 
+@lru_cache(maxsize=1)
+def screw() -> supple.Robot:
+    """A SCARA that lifts its tool by a screw of 0.2 m per turn."""
+    table = [(0.3, 0.0, 0.4, 0.0), (0.25, 0.0, 0.0, 0.0), (0.05, 0.3, -0.1, 0.0)]
+    limits = [(-2.5, 2.5), (-2.6, 2.6), (-6.0, 6.0)]
+    return supple.dh(table, kinds="RRH", pitch=0.2 / (2 * np.pi), limits=limits)
+
+
 LEFT, RIGHT = "left_slide_link", "right_slide_link"
 TREE = {
     "two arms": (PositionTask(LEFT), PositionTask(RIGHT)),
@@ -60,7 +68,8 @@ def cases() -> dict[str, tuple[supple.Robot, tuple[Any, ...], Any]]:
         for rule in RULES
     }
     tasks = {f"panda: {name}": (panda, each, None) for name, each in PANDA.items()}
-    return rules | tasks | {name: (tree(), each, None) for name, each in TREE.items()}
+    trees = {name: (tree(), each, None) for name, each in TREE.items()}
+    return rules | tasks | trees | {"a screw": (screw(), (PositionTask(),), None)}
 
 
 CASES = cases()

@@ -21,6 +21,7 @@ def motion(joint: Joint, q: float) -> np.ndarray:
         x, y, z = joint.axis
         K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
         T[:3, :3] += np.sin(q) * K + (1 - np.cos(q)) * K @ K
+        T[:3, 3] = joint.pitch * q * joint.axis
     return T
 
 

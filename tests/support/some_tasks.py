@@ -28,9 +28,10 @@ def a_frame_task(kind: type, rng: np.random.Generator, frames: tuple[str, ...]) 
     """With random rows, weights, axes and base."""
     known = {PoseTask: ROWS, PositionTask: ROWS[:3], OrientationTask: ROWS[3:]}[kind]
     rows = tuple(rng.permutation(known)[: rng.integers(1, len(known) + 1)])
+    spatial = ("spatial", "spatial") if kind is PoseTask else ()
     options: dict[str, Any] = {
         "rows": None if rng.random() < 0.5 else tuple(str(row) for row in rows),
-        "axes": rng.choice([None, "world", "body", *frames]),
+        "axes": rng.choice([None, "world", "body", *spatial, *frames]),
         "base": rng.choice([None, None, *frames]),
     }
     count = len(options["rows"] or known)

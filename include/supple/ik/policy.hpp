@@ -1,5 +1,6 @@
 // Decisions that the CPU and GPU drivers share: which input is valid, where starts begin, when a
-// start is polished enough, which solutions are distinct or preferred, how they are written.
+// start is polished enough, which solutions are distinct or preferred, how they are written and
+// merged.
 //
 // The drivers (src/core/drivers, src/supple/ik/gpu) only schedule: lanes on a CPU, threads and
 // warps on a GPU.
@@ -57,6 +58,55 @@ SUPPLE_FN void record_skipped(const SolutionArrays& to, int n, Index problem, Co
                               Outcome outcome) {
   const double infinite = from_bits(Number<double>::exponent);
   record(to, n, problem, 0, q, infinite, infinite, outcome, 0, 0);
+}
+
+// ---- subproblems -------------------------------------------------------------------------------
+
+// The joints of some problems (problems, n), and their limits (n,).
+struct JointRange {
+  int n;
+  const double *lower, *upper;
+
+  SUPPLE_INLINE double clamped(double q, int j) const {
+    return q < lower[j] ? lower[j] : q > upper[j] ? upper[j] : q;
+  }
+};
+
+// Begins the merged solution of a problem's subproblems: every joint at q0 (n,), or as near to zero
+// as its limits allow, with `starts` starts.
+template <class Index>
+SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints, Index problem,
+                           const double* q0, int starts) {
+  const auto q = [&](int j) {
+    return joints.clamped(q0 && abs(q0[j]) <= max_input ? q0[j] : 0, j);
+  };
+  if (is_valid(0, nullptr, joints.n, q0)) {
+    record(whole, joints.n, problem, 0, q, 0, 0, Outcome::solved, 0, starts);
+  } else {
+    record_skipped(whole, joints.n, problem, q, Outcome::nonfinite);
+  }
+}
+
+// Merges the solution of a subproblem of `n` joints, whose indices in the whole are `joint` (n,):
+// the larger errors, the worse outcome, the total effort. Of the starts of each subproblem all
+// count that follow the first `starts`. An invalid subproblem makes the whole invalid.
+template <class Index>
+SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
+                          const SolutionArrays& whole, const JointRange& joints, Index problem,
+                          int starts) {
+  const Outcome mine = part.outcome[problem], worst = whole.outcome[problem];
+  if (mine == Outcome::nonfinite || worst == Outcome::nonfinite) {
+    const auto neutral = [&](int j) { return joints.clamped(0, j); };
+    return record_skipped(whole, joints.n, problem, neutral, Outcome::nonfinite);
+  }
+  for (int j = 0; j < n; ++j) whole.q[problem * joints.n + joint[j]] = part.q[problem * n + j];
+  for (Index i = 2 * problem; i < 2 * problem + 2; ++i) {
+    whole.error[i] = max(whole.error[i], part.error[i]);
+  }
+  const int more = part.effort[2 * problem + 1] - starts;
+  whole.effort[2 * problem] += part.effort[2 * problem];
+  whole.effort[2 * problem + 1] += more > 0 ? more : 0;
+  whole.outcome[problem] = mine > worst ? mine : worst;
 }
 
 // ---- starts ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
-// One table of NumPy's functions for all files: bindings.cpp fills it.
+// One table of NumPy's functions for all files: module.cpp fills it.
 #define PY_ARRAY_UNIQUE_SYMBOL supple_numpy
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
@@ -21,11 +21,39 @@ namespace nb = nanobind;
 template <class T>
 inline constexpr int numpy_type = sizeof(T) == sizeof(double) ? NPY_DOUBLE : NPY_FLOAT;
 
-// Calls a function of supple/kinematics/arrays.py: what is rare, or an error, is said in Python.
+// Calls a function of supple/kinematics/arrays.py, for conversions that are rare.
 template <class... Args>
 nb::object call(const char* function, Args&&... args) {
   return nb::module_::import_("supple.kinematics.arrays")
       .attr(function)(std::forward<Args>(args)...);
+}
+
+// Raises an InputError for an array that is not accepted, by a function of
+// supple/kinematics/array_errors.py.
+template <class... Args>
+[[noreturn]] void raise_input_error(const char* function, Args&&... args) {
+  nb::module_::import_("supple.kinematics.array_errors")
+      .attr(function)(std::forward<Args>(args)...);
+  throw nb::value_error(function);  // (the function has raised)
+}
+
+// A new array, not initialised.
+inline nb::object new_array(int type, int axes, const npy_intp* shape) {
+  PyObject* const made = PyArray_SimpleNew(axes, const_cast<npy_intp*>(shape), type);
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
+// The data of a C-contiguous float64 array (n,) or (n, m); null for any other object.
+inline const double* contiguous_data(nb::handle given, npy_intp n, npy_intp m = 0) {
+  if (!PyArray_CheckExact(given.ptr())) return nullptr;
+  auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
+  const npy_intp* const shape = PyArray_DIMS(array);
+  if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array) ||
+      PyArray_NDIM(array) != (m ? 2 : 1) || shape[0] != n || (m && shape[1] != m)) {
+    return nullptr;
+  }
+  return static_cast<const double*>(PyArray_DATA(array));
 }
 
 // Whether two contiguous arrays share memory; false if one of them is no array.
@@ -76,16 +104,11 @@ class Batch {
     int axes = 0;
     for (; axes < leading(); ++axes) shape[axes] = PyArray_DIM(array(), axes);
     for (int size : tail) {
-      if (axes == NPY_MAXDIMS) {
-        call("refuse_axes", axes);
-        throw nb::value_error("too many axes");
-      }
+      if (axes == NPY_MAXDIMS) raise_input_error("raise_too_many_axes", axes);
       shape[axes++] = size;
     }
     if (out.is_valid() && !out.is_none()) return checked(out, axes, shape);
-    PyObject* made = PyArray_SimpleNew(axes, shape, PyArray_TYPE(array()));
-    if (!made) throw nb::python_error();
-    return nb::steal(made);
+    return new_array(PyArray_TYPE(array()), axes, shape);
   }
 
  private:
@@ -105,7 +128,7 @@ class Batch {
         !PyArray_ISCARRAY(given)) {
       nb::list expected;
       for (int i = 0; i < axes; ++i) expected.append(shape[i]);
-      call("refuse_out", out, nb::tuple(expected), array_.attr("dtype"));
+      raise_input_error("raise_unusable_out", out, nb::tuple(expected), array_.attr("dtype"));
     }
     return nb::borrow(out);
   }

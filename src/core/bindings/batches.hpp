@@ -1,35 +1,18 @@
-// Rows of a batch over threads, with working memory for each.
+// Rows of a batch over threads.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
-#include <new>
 
-#include "drivers/threads.hpp"
 #include "drivers/gil.hpp"
+#include "drivers/scratch.hpp"
+#include "drivers/threads.hpp"
 
 namespace supple {
 
 namespace nb = nanobind;
-
-// 64-byte aligned working memory; small ones live in the object itself.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) {
-    if (bytes > sizeof(local_)) heap_.reset(::operator new(bytes, std::align_val_t{64}));
-  }
-  void* get() { return heap_ ? heap_.get() : local_; }
-
- private:
-  struct Free {
-    void operator()(void* p) const { ::operator delete(p, std::align_val_t{64}); }
-  };
-  alignas(64) unsigned char local_[16384];
-  std::unique_ptr<void, Free> heap_;
-};
 
 // Rows that a thread takes at least: below, starting it costs more than it saves.
 inline constexpr std::ptrdiff_t grain = 512;

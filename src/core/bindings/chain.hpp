@@ -97,13 +97,13 @@ OwnedChain<T> build_chain(int coordinates, const std::vector<JointSpec>& joints,
 
 // The results that one call computes.
 struct Wanted {
-  bool poses = false, jacobian = false, bias_acceleration = false, sigma = false,
+  bool poses = false, jacobian = false, bias_acceleration = false, bias_jerk = false, sigma = false,
        manipulability = false;
 };
 
 // Arrays to write into, where given; afterwards the results.
 struct Outputs {
-  nb::object poses{}, jacobian{}, bias_acceleration{}, sigma{}, manipulability{};
+  nb::object poses{}, jacobian{}, bias_acceleration{}, bias_jerk{}, sigma{}, manipulability{};
 };
 
 class PyChain {
@@ -120,17 +120,22 @@ class PyChain {
         axes_(axes),
         rows_(std::move(rows)) {
     check_index("outputs", 1, int(frames.size()) + 1, outputs);
-    check_index("axes", axes_body, int(frames.size()), axes);
+    check_index("axes", axes_spatial, int(frames.size()), axes);
     for (int row : rows_) check_index("rows", 0, 6 * outputs, row);
   }
 
-  Outputs evaluate(nb::handle q, nb::handle qd, int threads, Wanted wanted,
+  // Joint velocities and accelerations, where the results need them.
+  struct Speeds {
+    nb::handle qd{}, qdd{};
+  };
+
+  Outputs evaluate(nb::handle q, Speeds speeds, int threads, Wanted wanted,
                    Outputs out = {}) const {
     Batch batch(q, f64_.coordinates, "q");
     if (batch.overlaps(out.poses) || batch.overlaps(out.jacobian)) batch.copy();
     return batch.is_double()
-               ? evaluate(batch, qd, threads, wanted, std::move(out), f64_.view(), isa().f64)
-               : evaluate(batch, qd, threads, wanted, std::move(out), f32_.view(), isa().f32);
+               ? evaluate(batch, speeds, threads, wanted, std::move(out), f64_.view(), isa().f64)
+               : evaluate(batch, speeds, threads, wanted, std::move(out), f32_.view(), isa().f32);
   }
 
   template <class T>
@@ -150,15 +155,14 @@ class PyChain {
     return Batch(call("matched", q.object(), speed.object()), n, "qd");
   }
 
-  [[noreturn]] static void refuse(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
-    call("refuse_nonfinite", q.object(),
-         speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
-    throw nb::value_error("a number out of bounds");
+  [[noreturn]] static void raise_nonfinite(const Batch& q, const Batch* speed, std::ptrdiff_t row) {
+    raise_input_error("raise_nonfinite", q.object(),
+                      speed ? nb::object(nb::borrow(speed->object())) : nb::none(), row);
   }
 
  private:
   template <class T>
-  Outputs evaluate(const Batch& q, nb::handle qd, int threads, Wanted wanted, Outputs out,
+  Outputs evaluate(const Batch& q, Speeds speeds, int threads, Wanted wanted, Outputs out,
                    const Chain<T>& chain, const Kernel<T>& kernel) const {
     const int n = chain.coordinates, f = outputs_, sigmas = std::min(int(rows_.size()), n);
     const auto result = [&](bool want, nb::object& given, std::initializer_list<int> one,
@@ -168,28 +172,32 @@ class PyChain {
     result(wanted.poses, out.poses, {4, 4}, {f, 4, 4});
     result(wanted.jacobian, out.jacobian, {6, n}, {f, 6, n});
     result(wanted.bias_acceleration, out.bias_acceleration, {6}, {f, 6});
+    result(wanted.bias_jerk, out.bias_jerk, {6}, {f, 6});
     result(wanted.sigma, out.sigma, {sigmas}, {sigmas});
     result(wanted.manipulability, out.manipulability, {}, {});
     if (wanted.poses && wanted.jacobian && overlap(out.poses, out.jacobian)) {
-      call("refuse_shared_out");
+      raise_input_error("raise_shared_out");
     }
-    std::unique_ptr<Batch> speed;
-    if (wanted.bias_acceleration) speed = std::make_unique<Batch>(paired(q, qd, n));
+    std::unique_ptr<Batch> speed, acceleration;
+    if (speeds.qd.is_valid()) speed = std::make_unique<Batch>(paired(q, speeds.qd, n));
+    if (speeds.qdd.is_valid()) acceleration = std::make_unique<Batch>(paired(q, speeds.qdd, n));
 
     const Request<T> request{.count = q.count(),
                              .frames = f,
                              .axes = axes_,
                              .q = q.data<T>(),
                              .qd = speed ? speed->data<T>() : nullptr,
+                             .qdd = acceleration ? acceleration->data<T>() : nullptr,
                              .poses = data_of<T>(out.poses),
                              .jacobian = data_of<T>(out.jacobian),
                              .bias_acceleration = data_of<T>(out.bias_acceleration),
+                             .bias_jerk = data_of<T>(out.bias_jerk),
                              .sigma = data_of<T>(out.sigma),
                              .manipulability = data_of<T>(out.manipulability),
                              .rows = rows_.data(),
                              .row_count = int(rows_.size())};
     const std::ptrdiff_t bad = run(chain, request, kernel, threads);
-    if (bad >= 0) refuse(q, speed.get(), bad);
+    if (bad >= 0) raise_nonfinite(q, speed.get(), bad);
     return out;
   }
 

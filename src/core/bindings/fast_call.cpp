@@ -1,123 +1,68 @@
 // The fast path of `solve`: an object that is called in place of the Python function. It solves one
 // target with common arguments itself, and passes every other call on to the function.
 #define NO_IMPORT_ARRAY
-#include "bindings/fast_call.hpp"
+#include "bindings/module.hpp"
 
-#include <nanobind/stl/string.h>
 #include <structmember.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
-#include <iterator>
 #include <limits>
-#include <memory>
+#include <new>
 #include <string>
+#include <utility>
 
 #include "bindings/arrays.hpp"
 #include "bindings/ik_solver.hpp"
-#include "bindings/deadline.hpp"
 
 namespace supple {
 namespace {
 
 using namespace nb::literals;
 
-// The arguments of a call, apart from the robot and the target.
+// ---- arguments ----------------------------------------------------------------------------------
+
+// The keyword arguments that the fast path reads. All others must have their default values.
+enum Keyword {
+  frame,
+  tasks,
+  q0,
+  prefer,
+  position_tolerance,
+  rotation_tolerance,
+  damping,
+  timeout,
+  max_seeds,
+  threads,
+  device,
+  keywords
+};
+constexpr const char* keyword_text[keywords] = {"frame",
+                                                "tasks",
+                                                "q0",
+                                                "prefer",
+                                                "position_tolerance",
+                                                "rotation_tolerance",
+                                                "damping",
+                                                "timeout",
+                                                "max_seeds",
+                                                "threads",
+                                                "device"};
+PyObject* keyword_name[keywords];  // interned, as names in a call are: pointers are compared
+
+struct Keywords {
+  PyObject* value[keywords];  // borrowed
+
+  PyObject* operator[](Keyword keyword) const { return value[keyword]; }
+};
+
+// Some of them in the form that the kernel takes.
 struct SolveArguments {
-  PyObject *tasks = Py_None, *damping = Py_None, *q0 = Py_None;
-  double position = 0, rotation = 0, timeout = std::numeric_limits<double>::infinity();
-  long max_starts = 0;  // 0: the default
-  bool fast = false, nearest = false;
-
-  // `frame` and `tasks` exclude each other.
-  bool select(PyObject* given) {
-    if (tasks != Py_None) return false;
-    tasks = given;
-    return true;
-  }
-};
-
-constexpr int solution_fields = 7;
-
-// The class of a solution: a Python class whose instances hold only its slots. Filling them in
-// place takes a tenth of the time of a call of the class.
-struct SolutionClass {
-  PyTypeObject* type;
-  Py_ssize_t offset[solution_fields];  // of the slots, in the order of `__slots__`
-};
-
-// Solves one problem. Returns a solution with q (n,), statuses[outcome], position error, rotation
-// error, iterations, restarts and None; null without an error if an argument is not in the form
-// that is taken here: arrays of float64, tolerances above zero.
-PyObject* solve_single(PySolver& solver, PyObject* target, const SolveArguments& arguments,
-                       long long began, const SolutionClass& solution, PyObject* statuses) {
-  const int n = solver.coordinates();
-  const double* const start = arguments.q0 == Py_None ? nullptr : plain(arguments.q0, n);
-  double numbers[12 * PySolver::most_tasks];
-  if (!solver.take(target, numbers) || (!start && arguments.q0 != Py_None) ||
-      !(arguments.position > 0 && std::isfinite(arguments.position)) ||
-      !(arguments.rotation > 0 && std::isfinite(arguments.rotation)) || arguments.max_starts < 0 ||
-      arguments.max_starts > std::numeric_limits<int>::max() || !(arguments.timeout >= 0)) {
-    return nullptr;
-  }
-  SolveRequest request{};
-  npy_intp size = n;
-  nb::object q = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
-  if (!q.is_valid()) return nullptr;
-  Outcome outcome;
-  double error[2];
-  int effort[2], found;
-  std::atomic<std::ptrdiff_t> next{0};
-  request.count = 1;
-  request.target = numbers;
-  request.q0 = start;
-  request.single = true;
-  request.nearest = start && !arguments.fast;
-  request.q = data_of<double>(q);
-  request.outcome = &outcome;
-  request.error = error;
-  request.effort = effort;
-  request.found = &found;
-  request.next = &next;
-  const long long deadline =
-      std::isfinite(arguments.timeout) ? began + nanoseconds(arguments.timeout) : 0;
-  solver.run({arguments.position, arguments.rotation, int(arguments.max_starts), deadline},
-             request);
-  if (outcome == Outcome::nonfinite) return nullptr;
-  nb::object made = nb::steal(solution.type->tp_alloc(solution.type, 0));
-  if (!made.is_valid()) return nullptr;
-  PyObject* const parts[solution_fields] = {q.release().ptr(),
-                                            Py_NewRef(PyTuple_GET_ITEM(statuses, int(outcome))),
-                                            PyFloat_FromDouble(error[0]),
-                                            PyFloat_FromDouble(error[1]),
-                                            PyLong_FromLong(effort[0]),
-                                            PyLong_FromLong(effort[1] - 1),
-                                            Py_NewRef(Py_None)};
-  bool whole = true;
-  for (int i = 0; i < solution_fields; ++i) {
-    char* const object = reinterpret_cast<char*>(made.ptr());
-    *reinterpret_cast<PyObject**>(object + solution.offset[i]) = parts[i];
-    whole &= parts[i] != nullptr;
-  }
-  return whole ? made.release().ptr() : nullptr;
-}
-
-// ---- the object ---------------------------------------------------------------------------------
-
-struct CachedSolver {
-  PyObject *robot, *tasks, *damping, *solver;
-};
-
-// References are counted by hand: this is a plain Python object, not one of nanobind's.
-struct FastCall {
-  PyObject ob_base;
-  vectorcallfunc call;
-  PyObject *whole, *kernel_of, *kind, *statuses, *task;
-  SolutionClass solution;   // `kind`
-  SolveArguments defaults;  // those of the function's signature
-  CachedSolver known[4];    // the solvers of the last calls
-  int last;
+  PyObject* tasks;  // or the name of a frame
+  bool nearest;
+  Bounds bounds;
 };
 
 bool is_number(PyObject* given, double& number) {
@@ -126,215 +71,239 @@ bool is_number(PyObject* given, double& number) {
     return true;
   }
   if (!PyLong_CheckExact(given)) return false;
-  int beyond = 0;
-  const long whole = PyLong_AsLongAndOverflow(given, &beyond);
-  number = double(whole);
-  return !beyond;
+  int overflow = 0;
+  number = double(PyLong_AsLongAndOverflow(given, &overflow));
+  return !overflow;
 }
 
-bool is_count(PyObject* given, long& count) {
-  int beyond = 0;
-  if (!PyLong_CheckExact(given)) return false;
-  count = PyLong_AsLongAndOverflow(given, &beyond);
-  return !beyond && count > 0;
+bool is_tolerance(PyObject* given, double& number) {
+  return is_number(given, number) && number > 0 && std::isfinite(number);
+}
+
+// Whether a count is given that fits an int, or None for the default, 0.
+bool is_count(PyObject* given, int& count) {
+  double number = 0;
+  if (given == Py_None) return (count = 0, true);
+  if (!PyLong_CheckExact(given) || !is_number(given, number)) return false;
+  if (!(number > 0 && number <= std::numeric_limits<int>::max())) return false;
+  count = int(number);
+  return true;
 }
 
 bool equals(PyObject* given, const char* word) {
   return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
 }
 
-bool is_none(PyObject* given, SolveArguments&) { return given == Py_None; }
-
-// The arguments by their names, the most common first; `take` returns whether the fast path accepts
-// the value. (Names in a call are interned, so that comparing pointers is enough.)
-struct Argument {
-  const char* text;
-  bool (*take)(PyObject* given, SolveArguments& arguments);
-  PyObject* name = nullptr;
-};
-Argument known_arguments[] = {
-    {"q0",
-     [](PyObject* given, SolveArguments& arguments) { return (arguments.q0 = given) != nullptr; }},
-    {"position_tolerance",
-     [](PyObject* given, SolveArguments& arguments) {
-       return is_number(given, arguments.position);
-     }},
-    {"rotation_tolerance",
-     [](PyObject* given, SolveArguments& arguments) {
-       return is_number(given, arguments.rotation);
-     }},
-    {"frame",
-     [](PyObject* given, SolveArguments& arguments) {
-       return given == Py_None || (PyUnicode_CheckExact(given) && arguments.select(given));
-     }},
-    {"tasks",
-     [](PyObject* given, SolveArguments& arguments) {
-       return given == Py_None || arguments.select(given);
-     }},
-    {"prefer",
-     [](PyObject* given, SolveArguments& arguments) {
-       arguments.fast = equals(given, "fast");
-       arguments.nearest = equals(given, "nearest");
-       return arguments.fast || arguments.nearest || given == Py_None;
-     }},
-    {"timeout",
-     [](PyObject* given, SolveArguments& arguments) {
-       arguments.timeout = std::numeric_limits<double>::infinity();
-       return given == Py_None || is_number(given, arguments.timeout);
-     }},
-    {"max_seeds",
-     [](PyObject* given, SolveArguments& arguments) {
-       arguments.max_starts = 0;
-       return given == Py_None || is_count(given, arguments.max_starts);
-     }},
-    {"damping", [](PyObject* given,
-                   SolveArguments& arguments) { return (arguments.damping = given) != nullptr; }},
-    {"threads",  // (one target takes one thread)
-     [](PyObject* given, SolveArguments&) {
-       long threads;
-       return given == Py_None || is_count(given, threads);
-     }},
-    {"explain", [](PyObject* given, SolveArguments&) { return given == Py_False; }},
-    {"device",
-     [](PyObject* given, SolveArguments&) { return given == Py_None || equals(given, "cpu"); }},
-    {"precision", [](PyObject* given, SolveArguments&) { return equals(given, "mixed"); }},
-    {"solutions", is_none},
-    {"max_step", is_none},
-    {"progress", is_none},
-    {"stream", is_none},
-};
-
-bool accept(PyObject* name, PyObject* given, SolveArguments& arguments) {
-  for (const Argument& one : known_arguments) {
-    if (one.name == name) return one.take(given, arguments);
+// Reads arguments. Returns false if one is not valid, or not in the form that the fast path takes.
+bool read(const Keywords& given, SolveArguments& arguments) {
+  const bool has_frame = given[frame] != Py_None, has_q0 = given[q0] != Py_None;
+  const bool any_preference = given[prefer] == Py_None;
+  arguments.tasks = has_frame ? given[frame] : given[tasks];
+  arguments.nearest = has_q0 && (any_preference || equals(given[prefer], "nearest"));
+  double limit = std::numeric_limits<double>::infinity();
+  int thread_count;  // one target takes one thread
+  if ((has_frame && (given[tasks] != Py_None || !PyUnicode_CheckExact(given[frame]))) ||
+      !(any_preference || arguments.nearest || equals(given[prefer], "fast")) ||
+      !is_tolerance(given[position_tolerance], arguments.bounds.position) ||
+      !is_tolerance(given[rotation_tolerance], arguments.bounds.rotation) ||
+      !is_count(given[max_seeds], arguments.bounds.max_starts) ||
+      !is_count(given[threads], thread_count) ||
+      !(given[timeout] == Py_None || (is_number(given[timeout], limit) && limit >= 0)) ||
+      !(given[device] == Py_None || equals(given[device], "cpu"))) {
+    return false;
   }
-  return false;
+  arguments.bounds.deadline = std::isfinite(limit) ? now() + nanoseconds(limit) : 0;
+  return true;
 }
+
+// ---- one solution -------------------------------------------------------------------------------
+
+constexpr int solution_fields = 7;
+
+// The class of a solution: a Python class whose instances hold only its slots. Filling them in
+// place takes a tenth of the time of a call of the class.
+struct SolutionClass {
+  PyTypeObject* type;
+  Py_ssize_t offset[solution_fields];  // of the slots, in the order of `__slots__`
+
+  explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
+    const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
+    if (slots.size() != solution_fields) throw nb::type_error("solution must have 7 slots");
+    for (int i = 0; i < solution_fields; ++i) {
+      const nb::object slot = given.attr(slots[i]);
+      if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("slots must be plain");
+      offset[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
+    }
+  }
+
+  // Returns a new solution with these fields, whose references it takes.
+  nb::object make(const std::array<PyObject*, solution_fields>& field) const {
+    nb::object made = nb::steal(type->tp_alloc(type, 0));
+    bool complete = made.is_valid();
+    for (int i = 0; i < solution_fields; ++i) {
+      complete = complete && field[i];
+      if (made.is_valid()) {
+        *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(made.ptr()) + offset[i]) = field[i];
+      } else {
+        Py_XDECREF(field[i]);
+      }
+    }
+    if (!complete) throw nb::python_error();
+    return made;
+  }
+};
+
+// Solves one problem. Returns a solution with q (n,), statuses[outcome], position error, rotation
+// error, iterations, restarts and None; an invalid object if the target or the initial guess is not
+// an array of float64, or not finite.
+nb::object solve_single(PySolver& solver, PyObject* target, PyObject* guess,
+                        const SolveArguments& arguments, const SolutionClass& solution,
+                        const nb::tuple& statuses) {
+  const npy_intp n = solver.coordinates();
+  double numbers[12 * PySolver::max_tasks];
+  SolveRequest request{};
+  if (guess != Py_None && !(request.q0 = contiguous_data(guess, n))) return {};
+  if (!solver.read_target(target, numbers)) return {};
+  nb::object q = new_array(NPY_DOUBLE, 1, &n);
+  Outcome outcome;
+  double error[2];
+  int effort[2], found;
+  std::atomic<std::ptrdiff_t> next{0};
+  request.count = 1;
+  request.target = numbers;
+  request.single = true;
+  request.max_solutions = 1;
+  request.nearest = arguments.nearest;
+  request.q = data_of<double>(q);
+  request.outcome = &outcome;
+  request.error = error;
+  request.effort = effort;
+  request.found = &found;
+  request.next = &next;
+  solver.run(arguments.bounds, request);
+  if (outcome == Outcome::nonfinite) return {};
+  return solution.make({q.release().ptr(), Py_NewRef(statuses[int(outcome)].ptr()),
+                        PyFloat_FromDouble(error[0]), PyFloat_FromDouble(error[1]),
+                        PyLong_FromLong(effort[0]), PyLong_FromLong(effort[1] - 1),
+                        Py_NewRef(Py_None)});
+}
+
+// ---- the object ---------------------------------------------------------------------------------
+
+struct FastCall {
+  PyObject ob_base;
+  vectorcallfunc call;
+  nb::object function, solver_of, task;
+  nb::dict all_defaults;  // of the function's keyword arguments
+  nb::tuple statuses;
+  SolutionClass solution;
+  Keywords defaults;
+};
+
+FastCall& as_fast_call(PyObject* object) { return *reinterpret_cast<FastCall*>(object); }
+
+// The solvers of the last calls. Never destroyed: that would be after the end of the interpreter.
+struct CachedSolver {
+  nb::object robot, tasks, damping, solver;
+};
+auto& cached_solvers = *new std::array<CachedSolver, 4>;
 
 // The solver of the tasks of a robot. On an error it is invalid, and the error is cleared so that
 // the Python function reports it; KeyboardInterrupt and SystemExit propagate.
-nb::object solver_of(FastCall& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
-  for (const CachedSolver& one : self.known) {
-    if (one.robot == robot && one.tasks == tasks && one.damping == damping) {
-      return nb::borrow(one.solver);
+nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
+  for (const CachedSolver& one : cached_solvers) {
+    if (one.robot.ptr() == robot && one.tasks.ptr() == tasks && one.damping.ptr() == damping) {
+      return one.solver;
     }
   }
   PyObject* const given[] = {robot, tasks, damping};
-  nb::object solver = nb::steal(PyObject_Vectorcall(self.kernel_of, given, 3, nullptr));
+  nb::object solver = nb::steal(PyObject_Vectorcall(self.solver_of.ptr(), given, 3, nullptr));
   if (!solver.is_valid() || !nb::isinstance<PySolver>(solver)) {
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return {};
   }
   // Only immutable tasks are cached by identity: a list may hold other tasks in the next call.
-  const int is_task = PyObject_IsInstance(tasks, self.task);
+  const int is_task = PyObject_IsInstance(tasks, self.task.ptr());
   if (is_task < 0) return {};
   const bool fixed =
       tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
   if (!fixed) return solver;
-  self.last = (self.last + 1) % int(std::size(self.known));
-  const CachedSolver before = self.known[self.last];
-  self.known[self.last] = {Py_NewRef(robot), Py_NewRef(tasks), Py_NewRef(damping),
-                           Py_NewRef(solver.ptr())};
-  Py_XDECREF(before.robot);
-  Py_XDECREF(before.tasks);
-  Py_XDECREF(before.damping);
-  Py_XDECREF(before.solver);
+  static std::size_t last = 0;
+  last = (last + 1) % cached_solvers.size();
+  // The previous entry is destroyed last: its destructors may run Python code that solves.
+  const CachedSolver before = std::exchange(
+      cached_solvers[last], {nb::borrow(robot), nb::borrow(tasks), nb::borrow(damping), solver});
   return solver;
 }
 
-PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
-  FastCall& self = *reinterpret_cast<FastCall*>(object);
-  SolveArguments arguments = self.defaults;
-  bool accepted = PyVectorcall_NARGS(flags) == 2;
-  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-  for (Py_ssize_t i = 0; accepted && i < named; ++i) {
-    accepted = accept(PyTuple_GET_ITEM(names, i), args[2 + i], arguments);
+// The arguments of a call by name. Returns false if the fast path does not take one of them.
+bool collect(const FastCall& self, PyObject* const* args, PyObject* names, Keywords& given) {
+  given = self.defaults;
+  const Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const name = PyTuple_GET_ITEM(names, i);
+    const auto known = std::find(keyword_name, keyword_name + keywords, name) - keyword_name;
+    if (known < keywords) {
+      given.value[known] = args[i];
+    } else if (PyDict_GetItemWithError(self.all_defaults.ptr(), name) != args[i]) {
+      return false;
+    }
   }
-  accepted = accepted && !(arguments.nearest && arguments.q0 == Py_None);
-  const long long began = accepted && std::isfinite(arguments.timeout) ? now() : 0;
-  const nb::object solver =
-      accepted ? solver_of(self, args[0], arguments.tasks, arguments.damping) : nb::object();
-  if (PyErr_Occurred()) return nullptr;
-  if (solver.is_valid()) {
+  return true;
+}
+
+// Returns a solution; an invalid object, possibly with an error, if the fast path has none.
+nb::object solve_directly(const FastCall& self, PyObject* const* args, PyObject* names) {
+  Keywords given;
+  SolveArguments arguments;
+  if (!collect(self, args + 2, names, given) || !read(given, arguments)) return {};
+  const nb::object solver = find_solver(self, args[0], arguments.tasks, given[damping]);
+  if (!solver.is_valid()) return {};
+  return solve_single(*nb::inst_ptr<PySolver>(solver), args[1], given[q0], arguments, self.solution,
+                      self.statuses);
+}
+
+PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
+  const FastCall& self = as_fast_call(object);
+  if (PyVectorcall_NARGS(flags) == 2) {
     try {
-      PyObject* const made = solve_single(*nb::inst_ptr<PySolver>(solver), args[1], arguments,
-                                          began, self.solution, self.statuses);
-      if (made || PyErr_Occurred()) return made;
+      nb::object made = solve_directly(self, args, names);
+      if (made.is_valid() || PyErr_Occurred()) return made.release().ptr();
+    } catch (nb::python_error& error) {
+      error.restore();
+      return nullptr;
     } catch (const std::bad_alloc&) {
       return PyErr_NoMemory();
     }
   }
-  return PyObject_Vectorcall(self.whole, args, flags, names);
+  return PyObject_Vectorcall(self.function.ptr(), args, flags, names);
 }
-
-template <class Visit>
-int each_held(FastCall& self, Visit&& visit) {
-  PyObject** const held[] = {&self.whole, &self.kernel_of, &self.kind, &self.statuses, &self.task};
-  for (PyObject** one : held) {
-    if (const int result = visit(*one)) return result;
-  }
-  for (CachedSolver& one : self.known) {
-    for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) {
-      if (const int result = visit(*part)) return result;
-    }
-  }
-  return 0;
-}
-
-int traverse(PyObject* object, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(object));
-  return each_held(*reinterpret_cast<FastCall*>(object),
-                   [&](PyObject* one) { return one ? visit(one, arg) : 0; });
-}
-
-int clear(PyObject* object) {
-  return each_held(*reinterpret_cast<FastCall*>(object), [](PyObject*& one) {
-    Py_CLEAR(one);
-    return 0;
-  });
-}
-
-// Releases the cached solvers, so that none outlives the interpreter.
-void release_solvers(FastCall& self) {
-  for (CachedSolver& one : self.known) {
-    for (PyObject** part : {&one.robot, &one.tasks, &one.damping, &one.solver}) Py_CLEAR(*part);
-  }
-}
-FastCall* every[4];  // all objects
 
 void deallocate(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
-  PyObject_GC_UnTrack(object);
-  std::replace(std::begin(every), std::end(every), reinterpret_cast<FastCall*>(object),
-               static_cast<FastCall*>(nullptr));
-  clear(object);
+  as_fast_call(object).~FastCall();
   type->tp_free(object);
   Py_DECREF(type);
 }
 
 // Attributes are those of the function, even its class: help, signature and annotations work.
 PyObject* attribute(PyObject* object, PyObject* name) {
-  return PyObject_GetAttr(reinterpret_cast<FastCall*>(object)->whole, name);
+  return PyObject_GetAttr(as_fast_call(object).function.ptr(), name);
 }
 PyObject* doc(PyObject* object, void*) {  // (help bypasses the above)
-  return PyObject_GetAttrString(reinterpret_cast<FastCall*>(object)->whole, "__doc__");
+  return PyObject_GetAttrString(as_fast_call(object).function.ptr(), "__doc__");
 }
-PyObject* repr(PyObject* object) {
-  return PyObject_Repr(reinterpret_cast<FastCall*>(object)->whole);
-}
+PyObject* repr(PyObject* object) { return PyObject_Repr(as_fast_call(object).function.ptr()); }
 PyObject* bound(PyObject* object, PyObject* to, PyObject*) {
   return to && to != Py_None ? PyMethod_New(object, to) : Py_NewRef(object);
 }
 
-PyTypeObject* direct_type() {
-  static PyTypeObject* made = nullptr;
-  if (made) return made;
+// Without garbage collection: the object lives as long as the module of the function.
+nb::object fast_call_type() {
   static PyMemberDef members[] = {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(FastCall, call), READONLY, nullptr}, {}};
   static PyGetSetDef gets[] = {{"__doc__", doc, nullptr, nullptr, nullptr}, {}};
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                                {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-                                {Py_tp_clear, reinterpret_cast<void*>(clear)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                                 {Py_tp_getattro, reinterpret_cast<void*>(attribute)},
                                 {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
@@ -343,81 +312,48 @@ PyTypeObject* direct_type() {
                                 {Py_tp_getset, gets},
                                 {0, nullptr}};
   static PyType_Spec spec = {"supple._core.FastCall", sizeof(FastCall), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-                             slots};
-  made = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  static PyObject* const type = PyType_FromSpec(&spec);
+  if (!type) throw nb::python_error();
+  return nb::borrow(type);
+}
+
+nb::object with_fast_path(nb::object function, nb::object solver_of, nb::type_object solution,
+                          nb::tuple statuses, nb::type_object task) {
+  const nb::object type = fast_call_type();
+  const SolutionClass solution_class(solution);
+  const nb::dict all = nb::cast<nb::dict>(function.attr("__kwdefaults__"));
+  Keywords defaults;
+  for (int i = 0; i < keywords; ++i) {
+    defaults.value[i] = PyDict_GetItemWithError(all.ptr(), keyword_name[i]);
+    if (defaults.value[i]) continue;
+    throw nb::type_error((std::string("the function has no ") + keyword_text[i]).c_str());
+  }
+  auto* const kind = reinterpret_cast<PyTypeObject*>(type.ptr());
+  PyObject* const made = kind->tp_alloc(kind, 0);
   if (!made) throw nb::python_error();
-  return made;
-}
-
-// The defaults of a function's keyword arguments, all of which must be in the table above.
-SolveArguments defaults_of(nb::handle whole) {
-  const nb::dict given = nb::cast<nb::dict>(whole.attr("__kwdefaults__"));
-  SolveArguments defaults{};
-  for (const Argument& one : known_arguments) {
-    PyObject* const value = PyDict_GetItemWithError(given.ptr(), one.name);
-    if (!value || !one.take(value, defaults)) {
-      throw nb::type_error(
-          (std::string("the fast path does not know this default of ") + one.text).c_str());
-    }
-  }
-  for (auto [name, value] : given) {
-    const auto is_name = [&](const Argument& one) { return one.name == name.ptr(); };
-    if (!std::any_of(std::begin(known_arguments), std::end(known_arguments), is_name)) {
-      throw nb::type_error(
-          ("the fast path does not know the argument " + nb::cast<std::string>(name)).c_str());
-    }
-  }
-  return defaults;
-}
-
-nb::object direct(nb::object whole, nb::object kernel_of, nb::type_object kind, nb::tuple statuses,
-                  nb::type_object task) {
-  PyTypeObject* const type = direct_type();
-  const SolveArguments defaults = defaults_of(whole);
-  SolutionClass solution{reinterpret_cast<PyTypeObject*>(kind.ptr()), {}};
-  const nb::tuple slots = nb::cast<nb::tuple>(kind.attr("__slots__"));
-  if (slots.size() != solution_fields) throw nb::type_error("kind must have 7 slots");
-  for (int i = 0; i < solution_fields; ++i) {
-    const nb::object slot = kind.attr(slots[i]);
-    if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("kind must have slots");
-    solution.offset[i] = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member->offset;
-  }
-  nb::object made = nb::steal(type->tp_alloc(type, 0));
-  if (!made.is_valid()) throw nb::python_error();
-  FastCall& self = *reinterpret_cast<FastCall*>(made.ptr());
-  self.call = &called;
-  self.solution = solution;
-  self.defaults = defaults;
-  self.whole = whole.release().ptr();
-  self.kernel_of = kernel_of.release().ptr();
-  self.kind = kind.release().ptr();
-  self.statuses = statuses.release().ptr();
-  self.task = task.release().ptr();
-  *std::find(std::begin(every), std::end(every) - 1, nullptr) = &self;
-  return made;
+  const PyObject head = *made;
+  new (made)
+      FastCall{head, &called, function, solver_of, task, all, statuses, solution_class, defaults};
+  return nb::steal(made);
 }
 
 }  // namespace
 
-void bind_call(nb::module_& m) {
-  for (Argument& one : known_arguments) one.name = PyUnicode_InternFromString(one.text);
-  m.def("direct", &direct, "whole"_a, "kernel_of"_a, "kind"_a, "statuses"_a, "task"_a,
-        "Return the function `whole` with a fast path for one target and common arguments.",
-        nb::sig("def direct(whole: typing.Any, kernel_of: typing.Any, kind: type[typing.Any], "
-                "statuses: tuple[object, ...], task: type[typing.Any]) -> typing.Any"));
+void bind_fast_path(nb::module_& m) {
+  for (int i = 0; i < keywords; ++i) keyword_name[i] = PyUnicode_InternFromString(keyword_text[i]);
+  m.def("with_fast_path", &with_fast_path, "function"_a, "solver_of"_a, "solution"_a, "statuses"_a,
+        "task"_a,
+        "Return the function `solve` with a fast path for one target and common arguments.",
+        nb::sig("def with_fast_path(function: typing.Any, solver_of: typing.Any, solution: "
+                "type[typing.Any], statuses: tuple[object, ...], task: type[typing.Any]) -> "
+                "typing.Any"));
   m.def(
-      "forget",
-      [] {
-        for (FastCall* one : every) {
-          if (one) release_solvers(*one);
-        }
-      },
+      "release_solvers", [] { cached_solvers.fill({}); },
       "Release the cached solvers of the last calls.");
   // (pickled by name, like a function)
   nb::module_::import_("copyreg").attr("pickle")(
-      nb::handle(reinterpret_cast<PyObject*>(direct_type())),
-      nb::module_::import_("operator").attr("attrgetter")("__qualname__"));
+      fast_call_type(), nb::module_::import_("operator").attr("attrgetter")("__qualname__"));
 }
 
 }  // namespace supple

@@ -1,5 +1,5 @@
 #define NO_IMPORT_ARRAY
-#include "bindings/ik.hpp"
+#include "bindings/module.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -11,9 +11,10 @@
 #include <memory>
 
 #include "bindings/batches.hpp"
-#include "kernels/isa.hpp"
-#include "bindings/ik_solver.hpp"
 #include "bindings/deadline.hpp"
+#include "bindings/ik_solver.hpp"
+#include "bindings/spec.hpp"
+#include "kernels/isa.hpp"
 
 namespace supple {
 namespace {
@@ -37,111 +38,179 @@ nb::object pose_numbers(nb::handle given, int threads) {
   }
   std::copy_n(PyArray_SHAPE(array), axes - 2, shape);
   shape[axes - 2] = 12;
-  nb::object made = nb::steal(PyArray_SimpleNew(axes - 1, shape, NPY_DOUBLE));
-  if (!made.is_valid()) throw nb::python_error();
+  nb::object made = new_array(NPY_DOUBLE, axes - 1, shape);
   const auto* const from = static_cast<const double*>(PyArray_DATA(array));
   double* const to = data_of<double>(made);
-  const auto some = [=](std::ptrdiff_t begin, std::ptrdiff_t end) -> std::ptrdiff_t {
+  const auto read = [=](std::ptrdiff_t begin, std::ptrdiff_t end) -> std::ptrdiff_t {
     for (std::ptrdiff_t i = begin; i < end; ++i) {
       const double* const T = from + 16 * i;
-      if (straight(T, to + 12 * i)) continue;
-      const bool sound = std::all_of(T, T + 16, [](double x) { return std::isfinite(x); });
-      if (sound || axes == 2) return i;
+      if (read_pose(T, to + 12 * i)) continue;
+      const bool finite = std::all_of(T, T + 16, [](double x) { return std::isfinite(x); });
+      if (finite || axes == 2) return i;
       std::fill_n(to + 12 * i, 12, std::numeric_limits<double>::quiet_NaN());
     }
     return -1;
   };
-  return over_batch(PyArray_SIZE(array) / 16, threads, some) < 0 ? made : nb::none();
+  return over_batch(PyArray_SIZE(array) / 16, threads, read) < 0 ? made : nb::none();
 }
 
-nb::object array(int type, std::initializer_list<npy_intp> shape) {
+// An array of zeros.
+nb::object zeros(int type, std::initializer_list<npy_intp> shape) {
   PyObject* made = PyArray_ZEROS(int(shape.size()), const_cast<npy_intp*>(shape.begin()), type, 0);
   if (!made) throw nb::python_error();
   return nb::steal(made);
 }
 
-// Solves a batch: the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, most, n), outcome
-// (B, most), errors and efforts (B, most, 2), the number of solutions (B,), and, if `explain` and
-// `single`, the number of starts, of failed ones, and the errors of the best failed one (B, 4).
-nb::tuple many(PySolver& solver, nb::handle targets, nb::handle q0, double position,
-               double rotation, int max_starts, double timeout, int most, bool single, bool nearest,
-               int threads, nb::handle progress, bool explain) {
-  const int n = solver.coordinates();
-  const Batch aim(targets, solver.targets(), "targets");
-  const npy_intp count = aim.count();
-  const long long deadline = std::isfinite(timeout) ? now() + nanoseconds(timeout) : 0;
-  SolveRequest said{};
-  said.nearest = nearest;
-  PySolver::Prepared asked(solver, {position, rotation, max_starts, deadline}, said);
-  SolveRequest& request = asked.request;
-  request.count = count;
-  request.target = aim.data<double>();
+// How a batch is solved.
+struct SearchSpec {
+  double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
+  int max_starts = 0;                                     // of each target; 0 for the default
+  double timeout = 0;                                     // [s]
+  int max_solutions = 1;                                  // of each target
+  bool single = false;     // whether targets are solved one at a time, with all lanes
+  bool nearest = false;    // whether the solution nearest to q0 is returned
+  bool explain = false;    // whether statistics of failed starts are returned
+  int threads = 1;         // maximum number
+  int merged_at_once = 1;  // targets whose subproblems are merged at a time
+
+  bool operator==(const SearchSpec&) const = default;
+};
+
+// Solves the problems of a request on threads, without the GIL.
+void run_batch(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays, int threads,
+               Deadline::Report report) {
+  PySolver::Prepared prepared(solver, bounds, arrays);
+  SolveRequest& request = prepared.request;
+  Deadline deadline(bounds.deadline, request.count, std::move(report));
+  request.next = &deadline.next;
+  request.stop = &Deadline::stop;
+  request.stop_context = &deadline;
+  const std::size_t bytes = isa().solve->scratch(request);
+  {
+    const Unlocked unlocked;
+    const npy_intp useful = std::min<npy_intp>(threads, (request.count + 31) / 32);
+    parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
+      Scratch scratch(bytes);
+      isa().solve->prepare(request, scratch.get());
+      isa().solve->run(request, scratch.get());
+    });
+  }
+  deadline.finish();
+}
+
+// Problems `first` to `first + count` of a request with one solution each.
+SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff_t count,
+                     const PySolver& solver) {
+  SolveRequest some = all;
+  some.count = count;
+  some.target += first * solver.targets();
+  if (some.q0) some.q0 += first * some.q0_stride;
+  some.q += first * solver.coordinates();
+  some.outcome += first;
+  some.error += 2 * first;
+  some.effort += 2 * first;
+  some.found += first;
+  if (some.failed) some.failed += 4 * first;
+  return some;
+}
+
+// Solves a batch: the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, s, n), outcome (B, s),
+// errors and efforts (B, s, 2) of s = max_solutions, the number of solutions (B,), and, with
+// `explain` and `single`, the number of starts, of failed ones, and the errors of the best failed
+// one (B, 4).
+nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const SearchSpec& spec,
+                      nb::handle progress) {
+  const int n = solver.coordinates(), most = spec.max_solutions;
+  check_at_least("max_solutions", 1, most);
+  check_at_least("merged_at_once", 1, spec.merged_at_once);
+  const Batch target(targets, solver.targets(), "targets");
+  if (!target.is_double()) throw nb::value_error("targets must be float64");
+  const npy_intp count = target.count();
+  SolveRequest request{};
   std::unique_ptr<Batch> start;
   if (!q0.is_none()) {
     start = std::make_unique<Batch>(q0, n, "q0");
+    if (!start->is_double()) throw nb::value_error("q0 must be float64");
+    if (start->leading()) check_length("q0", std::size_t(count), std::size_t(start->count()));
     request.q0 = start->data<double>();
     request.q0_stride = start->leading() ? n : 0;
   }
-  check_at_least("most", 1, most);
-  if (!aim.is_double()) throw nb::value_error("targets must be float64");
-  if (start && !start->is_double()) throw nb::value_error("q0 must be float64");
-  if (start && start->leading()) {
-    check_length("q0", std::size_t(count), std::size_t(start->count()));
-  }
-  nb::object q = array(NPY_DOUBLE, {count, most, n}), outcome = array(NPY_INT8, {count, most}),
-             error = array(NPY_DOUBLE, {count, most, 2}), effort = array(NPY_INT, {count, most, 2}),
-             found = array(NPY_INT, {count}), failed = array(NPY_DOUBLE, {explain ? count : 0, 4});
+  nb::object q = zeros(NPY_DOUBLE, {count, most, n}), outcome = zeros(NPY_INT8, {count, most}),
+             error = zeros(NPY_DOUBLE, {count, most, 2}), effort = zeros(NPY_INT, {count, most, 2}),
+             found = zeros(NPY_INT, {count}),
+             failed = zeros(NPY_DOUBLE, {spec.explain ? count : 0, 4});
+  request.count = count;
+  request.target = target.data<double>();
   request.max_solutions = most;
-  request.single = single || nearest || most > 1;
+  request.nearest = spec.nearest;
+  request.single = spec.single || spec.nearest || most > 1;
   request.q = data_of<double>(q);
   request.outcome = data_of<Outcome>(outcome);
   request.error = data_of<double>(error);
   request.effort = data_of<int>(effort);
   request.found = data_of<int>(found);
-  request.failed = explain ? data_of<double>(failed) : nullptr;
-  Deadline watch(deadline, count, progress);
-  request.next = &watch.next;
-  request.stop = &Deadline::stop;
-  request.stop_context = &watch;
-  const std::size_t bytes = isa().solve->scratch(request);
-  {
-    const Unlocked unlocked;
-    const npy_intp useful = std::min<npy_intp>(threads, (count + 31) / 32);
-    parallel(std::max<npy_intp>(1, useful), 1, threads, [&](std::ptrdiff_t, std::ptrdiff_t) {
-      Scratch room(bytes);
-      isa().solve->prepare(request, room.get());
-      isa().solve->run(request, room.get());
-    });
+  request.failed = spec.explain ? data_of<double>(failed) : nullptr;
+
+  const Bounds bounds{
+      .position = spec.position_tolerance,
+      .rotation = spec.rotation_tolerance,
+      .max_starts = spec.max_starts,
+      .deadline = std::isfinite(spec.timeout) ? now() + nanoseconds(spec.timeout) : 0};
+  const auto report = [&](std::ptrdiff_t done) {
+    if (!progress.is_none()) progress(done, count);
+  };
+  const int parts = most > 1 ? 0 : solver.subproblems();
+  if (!parts) {
+    run_batch(solver, bounds, request, spec.threads, report);
+  } else {
+    // In chunks: a target is solved when all its subproblems are.
+    SubproblemArrays own;
+    std::ptrdiff_t first = 0;
+    do {
+      const std::ptrdiff_t size = std::min<std::ptrdiff_t>(spec.merged_at_once, count - first);
+      const auto run = [&](PySolver& part, int i, const Bounds& within, const SolveRequest& one) {
+        run_batch(part, within, one, spec.threads,
+                  [&](std::ptrdiff_t done) { report(first + (i * size + done) / parts); });
+      };
+      solver.run_subproblems(bounds, some_of(request, first, size, solver), own, run);
+      first += size;
+    } while (first < count);
   }
-  watch.finish();
   return nb::make_tuple(q, outcome, error, effort, found, failed);
 }
 
 }  // namespace
 
-void bind_solve(nb::module_& m) {
+void bind_solver(nb::module_& m) {
   m.def("pose_numbers", &pose_numbers, "poses"_a.none(), "threads"_a,
         "Poses (..., 4, 4) as the kernel takes them (..., 12), or None.",
         nb::sig("def pose_numbers(poses: object, threads: int) -> " SUPPLE_F64 " | None"));
+  bind_spec(m, "SearchSpec", "How a batch is solved. See supple.ik.driver.",
+            required("position_tolerance", &SearchSpec::position_tolerance),
+            required("rotation_tolerance", &SearchSpec::rotation_tolerance),
+            required("max_starts", &SearchSpec::max_starts),
+            required("timeout", &SearchSpec::timeout),
+            required("max_solutions", &SearchSpec::max_solutions),
+            required("single", &SearchSpec::single), required("nearest", &SearchSpec::nearest),
+            required("explain", &SearchSpec::explain), required("threads", &SearchSpec::threads),
+            required("merged_at_once", &SearchSpec::merged_at_once));
   nb::class_<PySolver>(m, "Solver", "Position inverse kinematics of some tasks. See supple.solve.")
       .def(nb::init<nb::object, const SolverSpec&>(), nb::kw_only(), "tasks"_a, "spec"_a)
       .def("operations", &PySolver::operations,
            nb::sig("def operations(self) -> tuple[int, int, int, int]"),
            "Multiplications, additions, others and depth of an iteration: operation_count.hpp.")
-      .def("divide", &PySolver::divide, "parts"_a,
-           nb::sig("def divide(self, parts: list[tuple[Solver, list[int], list[int]]]) -> None"),
+      .def("set_subproblems", &PySolver::set_subproblems, "subproblems"_a,
+           nb::sig("def set_subproblems(self, subproblems: list[tuple[Solver, list[int], "
+                   "list[int]]]) -> None"),
            "Set the subproblems: a solver, its coordinates and its numbers of a target each.")
       .def_prop_ro("seeds", &PySolver::seeds, "Size of the table of seeds: 0 until it is complete.")
       .def("constants", &PySolver::constants,
            "Return the C++ source of RobotConstants<T> and Closest<T>, for a compiler to fold.")
-      .def("many", &many, "targets"_a, "q0"_a.none(), "position_tolerance"_a,
-           "rotation_tolerance"_a, "max_starts"_a, "timeout"_a, "most"_a, "single"_a, "nearest"_a,
-           "threads"_a, "progress"_a.none(), "explain"_a,
-           nb::sig("def many(self, targets: numpy.typing.ArrayLike, q0: numpy.typing.ArrayLike | "
-                   "None, position_tolerance: float, rotation_tolerance: float, max_starts: int, "
-                   "timeout: float, most: int, single: bool, nearest: bool, threads: int, "
-                   "progress: typing.Any, explain: bool) -> tuple[" SUPPLE_F64 ", " SUPPLE_I8
-                   ", " SUPPLE_F64 ", " SUPPLE_I32 ", " SUPPLE_I32 ", " SUPPLE_F64 "]"));
+      .def("solve_batch", &solve_batch, "targets"_a, "q0"_a.none(), "spec"_a, "progress"_a.none(),
+           nb::sig("def solve_batch(self, targets: numpy.typing.ArrayLike, q0: "
+                   "numpy.typing.ArrayLike | None, spec: SearchSpec, progress: typing.Any) -> "
+                   "tuple[" SUPPLE_F64 ", " SUPPLE_I8 ", " SUPPLE_F64 ", " SUPPLE_I32
+                   ", " SUPPLE_I32 ", " SUPPLE_F64 "]"));
 }
 
 }  // namespace supple

@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
-#include <limits>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -12,8 +12,11 @@
 
 #include "bindings/batches.hpp"
 #include "bindings/specs.hpp"
-#include "drivers/seed_table.hpp"
 #include "bindings/tasks.hpp"
+#include "drivers/clock.hpp"
+#include "drivers/seed_table.hpp"
+#include "supple/ik/policy.hpp"
+#include "supple/ik/target.hpp"
 
 namespace supple {
 
@@ -73,33 +76,39 @@ struct OwnedProblem {
   }
 };
 
-// Converts a pose (4, 4) to twelve numbers with an orthonormal rotation; returns false if it is not
-// a pose. Agrees with `pose` in supple/kinematics/arrays.py.
-bool straight(const double* T, double* twelve);
-
-// The data of a C-contiguous float64 array (n,) or (n, m); null for any other object.
-const double* plain(nb::handle given, npy_intp n, npy_intp m = 0);
+// Writes the twelve numbers of a pose (4, 4); returns false if it is no pose. Agrees with `pose` in
+// supple/kinematics/arrays.py.
+inline bool read_pose(const double* T, double* numbers) {
+  return read_pose([T](int r, int c) { return T[4 * r + c]; }, true, 1e-6, numbers);
+}
 
 // Tolerances [m], [rad], the maximum number of starts of a target (0: the usual number), and the
-// deadline by `now` of deadline.hpp (0: none).
+// deadline (clock.hpp).
 struct Bounds {
   double position, rotation;
   int max_starts;
   long long deadline = 0;
 };
 
+// Results of a subproblem of some problems, and its part of their targets and initial guesses.
+struct SubproblemArrays {
+  Doubles target, q0, q, error, failed;
+  std::vector<Outcome> outcome;
+  Ints effort, found;
+};
+
 class PySolver {
  public:
   PySolver(nb::object tasks, const SolverSpec& spec);
 
-  // A request with these bounds; the caller fills in targets and results.
+  // A request with these bounds, for the targets and results of another.
   struct Prepared {
-    Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& said = {});
+    Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
     Prepared(const Prepared&) = delete;  // it points into itself
 
     IkProblem<float> wide;
     IkProblem<double> fine, closest;
-    SolveRequest request{};
+    SolveRequest request;
   };
 
   int coordinates() const { return fine_.ik.chain.coordinates; }
@@ -107,15 +116,24 @@ class PySolver {
 
   // Writes the numbers of a target: an array for one task, a list or tuple of arrays for several.
   // Returns false if the conversion needs Python.
-  static constexpr int most_tasks = 8;
-  bool take(nb::handle target, double* numbers) const;
+  static constexpr int max_tasks = 8;
+  bool read_target(nb::handle target, double* numbers) const;
 
-  // Tasks that share no joint: the solver of each, its coordinates and its numbers of a target. A
-  // single problem is then solved one subproblem at a time (supple/ik/subproblems.py).
-  void divide(const std::vector<std::tuple<nb::object, Ints, Ints>>& parts);
+  // Tasks that share no joint: the solver of each, its coordinates and its numbers of a target.
+  // For one solution of each target the subproblems are then solved one after the other, and their
+  // solutions merged (supple/ik/subproblems.py).
+  void set_subproblems(const std::vector<std::tuple<nb::object, Ints, Ints>>& given);
+  int subproblems() const { return int(subproblems_.size()); }
 
-  // Solves one problem.
-  void run(const Bounds& bounds, const SolveRequest& said);
+  // Solves one problem, with memory that is reused.
+  void run(const Bounds& bounds, const SolveRequest& arrays);
+
+  // Solves the subproblems of some problems by run(solver, number, bounds, request), and merges
+  // their solutions. Joints in no subproblem stay at q0, or as near to zero as their limits allow.
+  // Subproblems share the remaining time.
+  template <class Run>
+  void run_subproblems(const Bounds& bounds, const SolveRequest& arrays, SubproblemArrays& own,
+                       Run&& run) const;
 
   // The robot, the tasks and the damping rule as C++ source for the GPU's compiler.
   std::string constants() const;
@@ -127,15 +145,13 @@ class PySolver {
   nb::tuple operations() const;
 
  private:
-  struct Part {
+  struct Subproblem {
     nb::object solver;
-    Ints joints, numbers;
+    Ints joints, numbers;  // indices in the whole problem
   };
-  void* room(const SolveRequest& request);
-  void run_parts(const Bounds& bounds, const SolveRequest& said);
-
-  bool take_one(nb::handle target, int i, double* numbers) const;
-  void arrange(long long deadline);
+  void* workspace(const SolveRequest& request);
+  bool read_one_target(nb::handle target, int i, double* numbers) const;
+  void prepare_table(long long deadline);
 
   nb::object tasks_;
   OwnedProblem<float> wide_;
@@ -147,11 +163,73 @@ class PySolver {
   std::vector<float> feature_scale_;
   std::vector<TargetSpec> target_specs_;
   int table_size_;
-  const SolveKernel* arranged_ = nullptr;  // that the table and the memory were made for
+  const SolveKernel* prepared_for_ = nullptr;  // that the table and the memory were made for
   std::unique_ptr<SeedTable> table_;
-  std::unique_ptr<Scratch> room_;  // reused from problem to problem
-  std::vector<Part> parts_;        // empty if the tasks are one problem
-  Doubles numbers_, start_, q_;    // of a subproblem
+  std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
+  std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
+  SubproblemArrays subproblem_arrays_;   // likewise reused
 };
+
+// Row i of the result holds the entries `index` of row i of a matrix whose rows are `stride` apart.
+inline const double* selected_columns(const double* from, std::ptrdiff_t stride,
+                                      std::ptrdiff_t rows, const Ints& index, Doubles& to) {
+  const std::size_t width = index.size();
+  to.resize(std::size_t(rows) * width);
+  for (std::ptrdiff_t i = 0; i < rows; ++i) {
+    for (std::size_t k = 0; k < width; ++k) to[i * width + k] = from[i * stride + index[k]];
+  }
+  return to.data();
+}
+
+template <class Run>
+void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
+                               SubproblemArrays& own, Run&& run) const {
+  const std::ptrdiff_t count = arrays.count;
+  const JointRange range{coordinates(), fine_.ik.lower, fine_.ik.upper};
+  const SolutionArrays whole{1,           arrays.q, arrays.outcome, arrays.error, arrays.effort,
+                             arrays.found};
+  for (std::ptrdiff_t p = 0; p < count; ++p) {
+    begin_merge(whole, range, p, arrays.q0 ? arrays.q0 + p * arrays.q0_stride : nullptr, 1);
+  }
+  if (arrays.failed) std::fill_n(arrays.failed, 4 * count, 0.0);
+  for (int i = 0; i < subproblems(); ++i) {
+    const Subproblem& part = subproblems_[i];
+    const int n = int(part.joints.size());
+    Bounds within = bounds;
+    within.deadline = share_of_time(bounds.deadline, subproblems() - i);
+    own.q.resize(count * n);
+    own.outcome.resize(count);
+    own.error.resize(2 * count);
+    own.effort.resize(2 * count);
+    own.found.resize(count);
+    own.failed.resize(arrays.failed ? 4 * count : 0);
+    std::atomic<std::ptrdiff_t> next{0};
+    SolveRequest request = arrays;
+    request.target = selected_columns(arrays.target, targets(), count, part.numbers, own.target);
+    if (arrays.q0) {
+      const bool shared = arrays.q0_stride == 0;
+      request.q0 =
+          selected_columns(arrays.q0, arrays.q0_stride, shared ? 1 : count, part.joints, own.q0);
+      request.q0_stride = shared ? 0 : n;
+    }
+    request.q = own.q.data();
+    request.outcome = own.outcome.data();
+    request.error = own.error.data();
+    request.effort = own.effort.data();
+    request.found = own.found.data();
+    request.failed = arrays.failed ? own.failed.data() : nullptr;
+    request.next = &next;
+    run(*nb::inst_ptr<PySolver>(part.solver), i, within, request);
+    const SolutionArrays solved{
+        1, request.q, request.outcome, request.error, request.effort, request.found};
+    for (std::ptrdiff_t p = 0; p < count; ++p) {
+      merge_part(solved, n, part.joints.data(), whole, range, p, 1);
+    }
+    for (std::size_t k = 0; k < own.failed.size(); ++k) {  // sums of starts, largest errors
+      double& merged = arrays.failed[k];
+      merged = k % 4 < 2 ? merged + own.failed[k] : std::max(merged, own.failed[k]);
+    }
+  }
+}
 
 }  // namespace supple

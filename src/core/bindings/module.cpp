@@ -1,4 +1,4 @@
-// The extension module supple._core: converts arguments, chooses an instruction set, spreads
+// The extension module supple._core: converts arguments, chooses an instruction set, starts
 // threads.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -9,17 +9,13 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/chain.hpp"
+#include "bindings/module.hpp"
+#include "bindings/specs.hpp"
+#include "bindings/tasks.hpp"
+#include "drivers/gil.hpp"
 #include "drivers/operation_count.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/kernels.hpp"
-#include "bindings/specs.hpp"
-#include "bindings/steps.hpp"
-#include "bindings/servo.hpp"
-#include "bindings/ik.hpp"
-#include "bindings/fast_call.hpp"
-#include "bindings/tasks.hpp"
-#include "drivers/gil.hpp"
-#include "bindings/velocity.hpp"
 
 namespace supple {
 namespace {
@@ -82,10 +78,20 @@ NB_MODULE(_core, m) {
       .def(
           "bias_acceleration",
           [](const PyChain& c, nb::handle q, nb::handle qd, int threads) {
-            return c.evaluate(q, qd, threads, {.bias_acceleration = true}).bias_acceleration;
+            return c.evaluate(q, {.qd = qd}, threads, {.bias_acceleration = true})
+                .bias_acceleration;
           },
           "q"_a.none(), "qd"_a.none(), "threads"_a,
           SUPPLE_SIG("bias_acceleration", "qd: numpy.typing.ArrayLike, threads: int", SUPPLE_ARRAY))
+      .def(
+          "bias_jerk",
+          [](const PyChain& c, nb::handle q, nb::handle qd, nb::handle qdd, int threads) {
+            return c.evaluate(q, {.qd = qd, .qdd = qdd}, threads, {.bias_jerk = true}).bias_jerk;
+          },
+          "q"_a.none(), "qd"_a.none(), "qdd"_a.none(), "threads"_a,
+          SUPPLE_SIG("bias_jerk",
+                     "qd: numpy.typing.ArrayLike, qdd: numpy.typing.ArrayLike, threads: int",
+                     SUPPLE_ARRAY))
       .def(
           "singular_values",
           [](const PyChain& c, nb::handle q, int threads) {
@@ -113,12 +119,12 @@ NB_MODULE(_core, m) {
       "set_leak_warnings", [](bool wanted) { nb::set_leak_warnings(wanted); }, "wanted"_a,
       "Whether objects that are alive at the very end are reported.");
 
-  bind_motion(m);
+  bind_steps(m);
   bind_tasks(m);
   bind_servo(m);
-  bind_velocity(m);
-  bind_solve(m);
-  bind_call(m);
+  bind_velocities(m);
+  bind_solver(m);
+  bind_fast_path(m);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #define NO_IMPORT_ARRAY
-#include "bindings/servo.hpp"
+#include "bindings/module.hpp"
 
 #include <nanobind/stl/vector.h>
 
@@ -22,13 +22,15 @@ class PyServo {
  public:
   // `convert` makes the kernel's numbers of targets and velocities that are not arrays of the
   // expected input. `secondary_velocity` maps q to v, or is None; `python_step` is a step that the
-  // kernel does not have, or None.
+  // kernel does not have, or None; `open_rows` evaluates the tasks that Python defines, or is None,
+  // and needs a step in Python.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
-          nb::object secondary_velocity, nb::object python_step)
+          nb::object secondary_velocity, nb::object python_step, nb::object open_rows)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
         python_step_(std::move(python_step)),
+        open_rows_(std::move(open_rows)),
         inputs_(spec.inputs) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().coordinates, m = all.rows();
@@ -65,12 +67,15 @@ class PyServo {
               .dt = spec.dt,
               .gain = spec.gain,
               .rate_gain = spec.rate_gain,
-              .rest_gain = spec.rest_gain};
+              .rest_gain = spec.rest_gain,
+              .in_python = !python_step_.is_none()};
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
     record_ = 7 * n + 2 * m * n + (2 + max_directions) * m;
-    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
+    const int metric = servo_.in_python ? n * n : 0;
+    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + metric + isa().servo->scratch(servo_),
+                   0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
@@ -101,6 +106,7 @@ class PyServo {
     target_ = take(targets_);
     velocity_ = take(velocities_);
     acceleration_ = take(velocities_);
+    metric_ = take(metric);
     scratch_ = piece;
   }
 
@@ -108,7 +114,7 @@ class PyServo {
                   nb::handle out) {
     const int n = servo_.chain.coordinates;
     const Batch at(q, n, "q");
-    if (at.leading() != 0) call("refuse_batch", q, "q", n);
+    if (at.leading() != 0) raise_input_error("raise_batch", q, "q", n);
     nb::object kept[3];
     const Command<double> command{
         numbers(target, targets_, "target", target_, kept[0]),
@@ -124,7 +130,7 @@ class PyServo {
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
       if (given.is_none()) return nullptr;
-      if (!plain(given, count))
+      if (!contiguous_data(given, count))
         throw nb::value_error(
             "targets, velocities and accelerations must have the sizes of these tasks");
       return static_cast<const double*>(
@@ -138,14 +144,15 @@ class PyServo {
 
   template <class Visit>
   int visit(Visit&& visit) const {
-    for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_step_}) {
+    for (const nb::object* held :
+         {&tasks_, &convert_, &secondary_velocity_, &python_step_, &open_rows_}) {
       if (const int stop = visit(*held)) return stop;
     }
     return 0;
   }
 
   // Releases the objects that may refer back to this one, which cannot be called afterwards.
-  void clear() { convert_ = secondary_velocity_ = python_step_ = nb::none(); }
+  void clear() { convert_ = secondary_velocity_ = python_step_ = open_rows_ = nb::none(); }
 
   // Starts anew with joints that move at `qd`.
   void reset(nb::handle qd) {
@@ -168,6 +175,7 @@ class PyServo {
   nb::object jacobian() const { return jacobian_of(last_->state); }
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
+  nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
   // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates; None if it does not, or before the first.
   nb::object estimates() const {
     const ServoState<double>& state = last_->state;
@@ -193,7 +201,7 @@ class PyServo {
     return all;
   }
   void recall(nb::handle all) {
-    if (!plain(all, record_ + scalars))
+    if (!contiguous_data(all, record_ + scalars))
       throw nb::value_error("memory must come from a Servo with the same robot and tasks");
     const double* from = data_of<double>(nb::borrow(all));
     ServoState<double>& state = last_->state;
@@ -211,7 +219,8 @@ class PyServo {
     const int count = PyArray_CheckExact(kept.ptr())
                           ? int(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(kept.ptr())))
                           : 0;
-    if (k < 0 || k >= count || !plain(kept, count)) refuse_field("k", "an index of lengths", k);
+    if (k < 0 || k >= count || !contiguous_data(kept, count))
+      refuse_field("k", "an index of lengths", k);
     const double* each = data_of<double>(kept);
     check_positive("lengths[k]", each[k]);
     lengths_ = kept;
@@ -236,7 +245,9 @@ class PyServo {
     ServoState<double>& state = next_->state;
     for (int j = 0; j < n; ++j) {
       state.q[j] = at.is_double() ? at.data<double>()[j] : double(at.data<float>()[j]);
-      if (!std::isfinite(state.q[j])) call("refuse_nonfinite", at.object(), nb::none(), 0);
+      if (!std::isfinite(state.q[j])) {
+        raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
+      }
       next_->before[j] = state.qd[j] = last.qd[j];
       next_->from[j] = state.q[j];
     }
@@ -252,7 +263,7 @@ class PyServo {
     const ServoKernel& kernel = *isa().servo;
     if (!secondary_velocity_.is_none()) {
       const nb::object v = secondary_velocity_(copy(state.q, {n}));
-      if (!plain(v, n))
+      if (!contiguous_data(v, n))
         throw nb::value_error("secondary_velocity must return an array (n,) of float64");
       for (int j = 0; j < n; ++j) state.v[j] = data_of<double>(v)[j];
     }
@@ -260,6 +271,7 @@ class PyServo {
       kernel.run(servo_, command, state, scratch_);
     } else {
       kernel.evaluate_tasks(servo_, command, state, scratch_);
+      if (!open_rows_.is_none()) evaluate_in_python(command, state);
       decide_in_python(state);
       kernel.advance(servo_, state, scratch_);
     }
@@ -269,7 +281,7 @@ class PyServo {
     }
     if (!valid) {
       if (!python_step_.is_none()) python_step_.attr("undo")();
-      call("refuse_overflow", at.object());
+      raise_input_error("raise_overflow", at.object());
     }
     for (int j = 0; j < n; ++j) next[j] = state.q[j];
     std::swap(last_, next_);
@@ -279,17 +291,9 @@ class PyServo {
     npy_intp sizes[2], count = 1;
     int axes = 0;
     for (int size : shape) count *= sizes[axes++] = size;
-    nb::object made = nb::steal(PyArray_SimpleNew(axes, sizes, NPY_DOUBLE));
-    if (!made.is_valid()) throw nb::python_error();
+    nb::object made = new_array(NPY_DOUBLE, axes, sizes);
     for (npy_intp i = 0; i < count; ++i) data_of<double>(made)[i] = from[i];
     return made;
-  }
-
-  static bool plain(nb::handle given, int count) {
-    if (!PyArray_CheckExact(given.ptr())) return false;
-    auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
-    return PyArray_TYPE(array) == NPY_DOUBLE && PyArray_NDIM(array) == 1 &&
-           PyArray_DIM(array, 0) == count && PyArray_ISCARRAY_RO(array);
   }
 
   // The kernel's numbers of what was given, written to `to`; null for None. What is not an array of
@@ -312,7 +316,7 @@ class PyServo {
       if (k == servo_.tasks) return to;
     }
     kept = convert_(name, given);
-    if (!plain(kept, count))
+    if (!contiguous_data(kept, count))
       throw nb::value_error(
           "targets, velocities and accelerations must have the sizes of these tasks");
     return data_of<double>(kept);
@@ -329,7 +333,7 @@ class PyServo {
       return servo_.tasks > 1;
     }
     if (target && input.target == pose_size) return put_pose(given, to);
-    if (count == 0 || !plain(given, count)) return false;
+    if (count == 0 || !contiguous_data(given, count)) return false;
     const auto* from =
         static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
     const bool position = target && task.goal == Goal::frame;  // a pose that is not turned
@@ -379,14 +383,13 @@ class PyServo {
   nb::object result(nb::handle out, int n) const {
     if (out.is_none()) {
       const npy_intp size = n;
-      nb::object made = nb::steal(PyArray_SimpleNew(1, &size, NPY_DOUBLE));
-      if (!made.is_valid()) throw nb::python_error();
-      return made;
+      return new_array(NPY_DOUBLE, 1, &size);
     }
-    if (!plain(out, n) || !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(out.ptr()))) {
+    if (!contiguous_data(out, n) ||
+        !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(out.ptr()))) {
       nb::list expected;
       expected.append(n);
-      call("refuse_out", out, nb::tuple(expected), "float64");
+      raise_input_error("raise_unusable_out", out, nb::tuple(expected), "float64");
     }
     return nb::borrow(out);
   }
@@ -395,20 +398,43 @@ class PyServo {
     return copy(state.J, {servo_.rows, servo_.chain.coordinates});
   }
 
-  // q̇ or q̈, and λ², of a step in Python.
+  // J and the desired motion of tasks that Python defines: it writes them over the kernel's rows.
+  void evaluate_in_python(const Command<double>& command, ServoState<double>& state) {
+    const int n = servo_.chain.coordinates, m = servo_.rows;
+    const auto given = [](const double* numbers, int count) -> nb::object {
+      return numbers ? copy(numbers, {count}) : nb::none();
+    };
+    const nb::object J = jacobian_of(state), desired = copy(state.desired, {m});
+    open_rows_(J, desired, copy(state.q, {n}), copy(state.qd, {n}), given(command.target, targets_),
+               given(command.velocity, velocities_), given(command.acceleration, velocities_));
+    std::copy_n(data_of<double>(J), m * n, state.J);
+    std::copy_n(data_of<double>(desired), m, state.desired);
+    const double rest = servo_.acceleration_level ? servo_.rest_gain : 0.0;
+    for (int i = 0; i < m; ++i) {
+      state.e[i] = state.desired[i] + rest * dot(n, state.J + i * n, state.qd);
+    }
+  }
+
+  // q̇ or q̈, λ², and the rows of the norm that it minimises (n, n) or None, of a step in Python.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});
     const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {n}));
-    const nb::tuple pair = nb::cast<nb::tuple>(made);
-    const nb::object dq = pair[0];
-    if (!plain(dq, n))
+    const nb::tuple parts = nb::cast<nb::tuple>(made);
+    const nb::object dq = parts[0], metric = parts[2];
+    if (!contiguous_data(dq, n))
       throw nb::value_error("the step in Python must return an array (n,) of float64");
     for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
-    state.lambda2 = nb::cast<double>(pair[1]);
+    state.lambda2 = nb::cast<double>(parts[1]);
+    state.metric = nullptr;
+    if (metric.is_none()) return;
+    if (!contiguous_data(metric, n * n))
+      throw nb::value_error("the norm of a step in Python must be an array (n n,) of float64");
+    std::copy_n(data_of<double>(metric), n * n, metric_);
+    state.metric = metric_;
   }
 
-  nb::object tasks_, convert_, secondary_velocity_, python_step_, lengths_;
+  nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, lengths_;
   std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
@@ -417,7 +443,7 @@ class PyServo {
   std::vector<double> memory_;
   Servo<double> servo_;
   Record records_[2], *last_ = records_, *next_ = records_ + 1;
-  double *target_, *velocity_, *acceleration_, *scratch_;
+  double *target_, *velocity_, *acceleration_, *metric_, *scratch_;
   int targets_, velocities_, record_;
   bool estimates_;  // u
   bool remembers_;  // J_before or u
@@ -446,9 +472,9 @@ PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_serv
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: supple.Servo.")
-      .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object>(),
+      .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
-           "python_step"_a.none())
+           "python_step"_a.none(), "open_rows"_a.none() = nb::none())
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),
@@ -469,6 +495,8 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _asked(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_e", &PyServo::seen,
                    nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_step", &PyServo::before_limits,
+                   nb::sig("def _step(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro(
           "_estimates", &PyServo::estimates,
           nb::sig("def _estimates(self) -> tuple[float, float, float, float, float] | None"))

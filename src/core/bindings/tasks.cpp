@@ -22,7 +22,8 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
                  .row = {},
                  .weight = {},
                  .coordinate = nullptr,
-                 .posture_weight = nullptr};
+                 .posture_weight = nullptr,
+                 .alternate = spec.alternate};
     if (spec.goal == Goal::posture) {
       task.coordinate = coordinate_.back().data();
       task.posture_weight = weight_.back().data();
@@ -46,7 +47,7 @@ const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const P
     for (int row : spec.rows) check_index("rows", 0, rows, row);
     check_index("frame", 0, chain.frames(), spec.frame);
     check_index("base", task_world, chain.frames(), spec.base);
-    check_index("axes", task_axes_frame, chain.frames(), spec.axes);
+    check_index("axes", task_axes_spatial, chain.frames(), spec.axes);
   }
   return specs;
 }
@@ -140,7 +141,7 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) 
     request.qd = speed.data<T>();
     request.bias_acceleration = data_of<T>(bias_acceleration);
     const std::ptrdiff_t bad = run(request, threads);
-    if (bad >= 0) PyChain::refuse(batch, &speed, bad);
+    if (bad >= 0) PyChain::raise_nonfinite(batch, &speed, bad);
   });
   return bias_acceleration;
 }

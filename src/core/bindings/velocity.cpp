@@ -1,5 +1,5 @@
 #define NO_IMPORT_ARRAY
-#include "bindings/velocity.hpp"
+#include "bindings/module.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -108,7 +108,7 @@ class PyVelocity {
 
 }  // namespace
 
-void bind_velocity(nb::module_& m) {
+void bind_velocities(nb::module_& m) {
   nb::class_<PyVelocity>(m, "Velocity", "Joint speeds of many robots. See supple.step.")
       .def(nb::init<nb::object, const StepSpec&, const LimitsSpec&, double>(), nb::kw_only(),
            "tasks"_a, "step"_a, "limits"_a, "dt"_a)

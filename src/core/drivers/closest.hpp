@@ -3,9 +3,11 @@
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "drivers/solutions.hpp"
+#include "drivers/workspace.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "drivers/clock.hpp"
 #include "supple/ik/restarts.hpp"
-#include "bindings/deadline.hpp"
 
 namespace supple {
 namespace {

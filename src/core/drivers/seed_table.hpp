@@ -1,10 +1,10 @@
-// A table of seeds, indexed by the targets that they reach (`nearest_seeds` in search.hpp).
+// A table of seeds, indexed by the targets that they reach (`nearest_seeds` in starts.hpp).
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "bindings/batches.hpp"
+#include "drivers/scratch.hpp"
 #include "kernels/kernels.hpp"
 
 namespace supple {
@@ -18,8 +18,8 @@ class SeedTable {
             double lambda2);
   ~SeedTable();
 
-  // Builds entries until the deadline (on the clock of `now` in deadline.hpp; 0 for none). Returns
-  // whether the table is complete; until then it appears empty, and the next call continues.
+  // Builds entries until a deadline (clock.hpp). Returns whether the table is complete; until then
+  // it appears empty, and the next call continues.
   bool build(long long deadline);
 
   const Table& view() const { return table_; }

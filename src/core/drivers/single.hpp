@@ -3,7 +3,11 @@
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
+#include <algorithm>
+
 #include "drivers/closest.hpp"
+#include "drivers/solutions.hpp"
+#include "drivers/starts.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

@@ -3,7 +3,7 @@
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
-#include "drivers/search.hpp"
+#include "drivers/workspace.hpp"
 #include "supple/ik/policy.hpp"
 
 namespace supple::inline SUPPLE_ISA {

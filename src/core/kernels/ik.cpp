@@ -3,10 +3,11 @@
 // For one solution of each of many problems every lane is another problem (batch.hpp). For a single
 // problem, or several solutions of each, every lane is another start (single.hpp). The iteration
 // itself is in include/supple/ik/iterate.hpp, the decisions shared with the GPU in ik/policy.hpp,
-// seeds in search.hpp, results in solutions.hpp and closest.hpp.
+// seeds in starts.hpp, results in solutions.hpp and closest.hpp.
 #include <new>
 
 #include "drivers/batch.hpp"
+#include "drivers/workspace.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {

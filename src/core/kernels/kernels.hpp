@@ -15,9 +15,11 @@
 namespace supple {
 
 // The axes in which a twist is expressed: those of the world, of the frame itself, or of a frame of
-// the chain given by its index.
+// the chain given by its index. Spatial coordinates have world axes, and v is the velocity of the
+// point of the frame's body that is at the world's origin.
 inline constexpr int axes_world = -1;
 inline constexpr int axes_body = -2;
+inline constexpr int axes_spatial = -3;
 
 // Kinematics of `count` configurations. Arrays are C-ordered; outputs that are null are not
 // computed.
@@ -25,12 +27,14 @@ template <class T>
 struct Request {
   std::ptrdiff_t count;
   int frames;            // number of frames to compute, from the first of the chain
-  int axes;              // axes_world, axes_body or the index of a frame of the chain
+  int axes;              // axes_... or the index of a frame of the chain
   const T* q;            // (count, coordinates)
-  const T* qd;           // (count, coordinates), for bias_acceleration
+  const T* qd;           // (count, coordinates), for bias_acceleration and bias_jerk
+  const T* qdd;          // (count, coordinates), for bias_jerk
   T* poses;              // (count, frames, 4, 4)
   T* jacobian;           // (count, frames, 6, coordinates)
   T* bias_acceleration;  // (count, frames, 6): J̇ q̇
+  T* bias_jerk;          // (count, frames, 6): 2 J̇ q̈ + J̈ q̇
   T* sigma;           // (count, min(rows, coordinates)): of the chosen rows of the stacked Jacobian
   T* manipulability;  // (count,): the product of the sigma
   const int* rows;    // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
@@ -42,6 +46,7 @@ template <class T>
 struct DampingRequest {
   std::ptrdiff_t count;
   int values;
+  bool redundant;  // the Jacobians have more columns than rows
   Damping<T> damping;
   const T* sigma;    // (count, values), each row descending
   const T* gamma;    // (count, values)

@@ -18,7 +18,7 @@ namespace {
 // Scratch memory of one block of lanes.
 template <class L>
 struct Workspace {
-  L *q, *qd, *jacobian, *stacked, *work, *sigma, *poses, *bias_acceleration;
+  L *q, *qd, *qdd, *jacobian, *stacked, *work, *sigma, *poses, *bias_acceleration, *bias_jerk;
   Pose<L>* joint_poses;
 
   template <class T>
@@ -27,10 +27,12 @@ struct Workspace {
     Arena<L> arena(static_cast<L*>(memory));
     const int picked = request.sigma || request.manipulability ? request.row_count * n : 0;
     q = arena.take(n);
-    qd = arena.take(request.bias_acceleration ? n : 0);
+    qd = arena.take(request.qd ? n : 0);
+    qdd = arena.take(request.qdd ? n : 0);
     joint_poses = arena.template take_as<Pose<L>>(chain.joints);
     poses = arena.take(16 * f);
     bias_acceleration = arena.take(6 * f);
+    bias_jerk = arena.take(request.bias_jerk ? 6 * f : 0);
     jacobian = arena.take(request.jacobian || picked ? 6 * f * n : 0);
     stacked = arena.take(picked);
     work = arena.take(picked);
@@ -77,24 +79,62 @@ void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspac
   });
 }
 
-// The bias acceleration J̇q̇ of one frame. In moving axes R the twist is R^T [v; w], and its
-// derivative has an additional term: d/dt R^T v = R^T (a - w_R × v).
+// The angular rates of the axes in which a frame's twist is expressed: its own or another frame's.
+template <class L, class T, class R, class Rate>
+R rates_of_axes(const Chain<T>& chain, const Request<T>& request, const R& own, Rate&& rate) {
+  return request.axes >= 0 ? rate(chain.frame[request.axes]) : own;
+}
+
+// The bias acceleration J̇q̇ of one frame whose origin is p.
+//
+//   moving axes R   twist R^T [v; w]       d/dt R^T v = R^T (a - w_R × v)
+//   spatial         twist [v + p × w; w]   d/dt = a + v × w + p × b
 template <class L, class T>
 void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
                              const Frame<T>& frame, const Workspace<L>& space, const Vec3<L>& p,
                              const Rotation<L>* in, L* bias_acceleration) {
-  Rates<L> rate = rates(chain, frame, space.joint_poses, p, space.qd);
+  const auto rate_of = [&](const Frame<T>& f) {
+    return rates(chain, f, space.joint_poses, p, space.qd);
+  };
+  Rates<L> rate = rate_of(frame);
   if (in) {
-    Vec3<L> spin = rate.w;
-    if (request.axes >= 0) {
-      const Frame<T>& reference = chain.frame[request.axes];
-      spin = rates(chain, reference, space.joint_poses, p, space.qd).w;
-    }
+    const Vec3<L> spin = rates_of_axes<L>(chain, request, rate, rate_of).w;
     rate.a = into(*in, rate.a - cross(spin, rate.v));
     rate.b = into(*in, rate.b - cross(spin, rate.w));
   }
+  if (request.axes == axes_spatial) rate.a = rate.a + cross(rate.v, rate.w) + cross(p, rate.b);
   put(bias_acceleration, 1, rate.a);
   put(bias_acceleration + 3, 1, rate.b);
+}
+
+// The bias jerk 2 J̇q̈ + J̈q̇ of one frame whose origin is p: the derivatives above once more, without
+// the terms of q⃛. With the acceleration of a twist that q̈ causes:
+//
+//   moving axes R   d²/dt² R^T v = R^T (j - 2 w_R × a - b_R × v + w_R × (w_R × v))
+//   spatial         d²/dt² = j + a × w + 2 v × b + p × c
+template <class L, class T>
+SUPPLE_NOINLINE_HOST void write_bias_jerk(const Chain<T>& chain, const Request<T>& request,
+                                          const Frame<T>& frame, const Workspace<L>& space,
+                                          const Vec3<L>& p, const Rotation<L>* in, L* bias_jerk) {
+  const auto rate_of = [&](const Frame<T>& f) {
+    return jerk_rates(chain, f, space.joint_poses, p, space.qd, space.qdd);
+  };
+  JerkRates<L> rate = rate_of(frame);
+  if (in) {
+    const JerkRates<L> axes = rates_of_axes<L>(chain, request, rate, rate_of);
+    const auto turned = [&](const Vec3<L>& x, const Vec3<L>& dx, const Vec3<L>& ddx) {
+      const Vec3<L> moved = cross(axes.w, dx), twice = cross(axes.w, cross(axes.w, x));
+      return into(*in, ddx - moved - moved - cross(axes.b, x) + twice);
+    };
+    rate.j = turned(rate.v, rate.a, rate.j);
+    rate.c = turned(rate.w, rate.b, rate.c);
+  }
+  if (request.axes == axes_spatial) {
+    const Vec3<L> twice = cross(rate.v, rate.b);
+    rate.j = rate.j + cross(rate.a, rate.w) + twice + twice + cross(p, rate.c);
+  }
+  put(bias_jerk, 1, rate.j);
+  put(bias_jerk + 3, 1, rate.c);
 }
 
 // Returns the lanes where the product is finite.
@@ -125,13 +165,15 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
                 const Workspace<L>& space) {
   const int n = chain.coordinates, f = request.frames;
   load(n, lanes, request.q + first * n, space.q);
-  if (request.bias_acceleration) load(n, lanes, request.qd + first * n, space.qd);
-  mask_t<L> valid = within_bounds(chain, space.q, request.bias_acceleration ? space.qd : nullptr);
+  if (request.qd) load(n, lanes, request.qd + first * n, space.qd);
+  if (request.qdd) load(n, lanes, request.qdd + first * n, space.qdd);
+  mask_t<L> valid = within_bounds(chain, space.q, request.qd ? space.qd : nullptr);
   if (!all(valid)) return valid;
 
   forward(chain, space.q, space.joint_poses);
   Pose<L> reference;
-  const Rotation<L>* in = request.axes == axes_world ? nullptr : &reference.R;
+  const bool turned = request.axes >= 0 || request.axes == axes_body;
+  const Rotation<L>* in = turned ? &reference.R : nullptr;
   if (request.axes >= 0) reference = frame_pose(chain.frame[request.axes], space.joint_poses);
 
   for (int i = 0; i < f; ++i) {
@@ -140,14 +182,19 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
     if (request.axes == axes_body) reference = pose;
     if (request.poses) write_pose(pose, space.poses + 16 * i);
     if (request.jacobian || request.sigma || request.manipulability) {
-      write_jacobian(chain, frame, space, pose.p, in, space.jacobian + 6 * n * i);
+      Vec3<L> p = pose.p;
+      if (request.axes == axes_spatial) p = {L(0), L(0), L(0)};
+      write_jacobian(chain, frame, space, p, in, space.jacobian + 6 * n * i);
     }
     if (request.bias_acceleration)
       write_bias_acceleration(chain, request, frame, space, pose.p, in,
                               space.bias_acceleration + 6 * i);
+    if (request.bias_jerk)
+      write_bias_jerk(chain, request, frame, space, pose.p, in, space.bias_jerk + 6 * i);
   }
-  if (request.bias_acceleration) {  // squares of speeds may overflow
-    for (int k = 0; k < 6 * f; ++k) valid = valid & finite(space.bias_acceleration[k]);
+  if (request.qd) {  // squares of speeds may overflow
+    const L* bias = request.bias_jerk ? space.bias_jerk : space.bias_acceleration;
+    for (int k = 0; k < 6 * f; ++k) valid = valid & finite(bias[k]);
     if (!all(valid)) return valid;
   }
   if (request.poses) store(16 * f, lanes, space.poses, request.poses + first * 16 * f);
@@ -155,6 +202,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
     store(6 * f * n, lanes, space.jacobian, request.jacobian + first * 6 * f * n);
   if (request.bias_acceleration)
     store(6 * f, lanes, space.bias_acceleration, request.bias_acceleration + first * 6 * f);
+  if (request.bias_jerk) store(6 * f, lanes, space.bias_jerk, request.bias_jerk + first * 6 * f);
   if (request.sigma || request.manipulability) {
     return write_sigma(chain, request, first, lanes, space);
   }
@@ -174,7 +222,8 @@ void damp(const DampingRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t
     load(k, lanes, request.sigma + first * k, sigma);
     load(k, lanes, request.gamma + first * k, gamma);
     load(3, lanes, request.history + first * 3, history);
-    const Spectrum<L> spectrum{k, sigma, gamma, history[0], history[1], history[2]};
+    const Spectrum<L> spectrum{
+        k, sigma, gamma, history[0], history[1], history[2], request.redundant};
     const L result = lambda2(request.damping, spectrum);
     store(1, lanes, &result, request.lambda2 + first);
   }

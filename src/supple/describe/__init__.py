@@ -4,6 +4,7 @@ from supple.describe.builtin import builtin
 from supple.describe.builtin import names as builtin_names
 from supple.describe.description import Description
 from supple.describe.dh import dh
+from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Mimic
 from supple.describe.mjcf import mjcf
 from supple.describe.urdf import urdf
@@ -11,6 +12,7 @@ from supple.describe.urdf import urdf
 __all__ = [
     "Description",
     "Frame",
+    "Inertia",
     "Joint",
     "Mimic",
     "builtin",

@@ -45,14 +45,8 @@ def y() -> Description:
 
 
 def double_y() -> Description:
-    """The double Y: 25 joints, two levels of forks, end effectors E0 to E3."""
-    r, h = 1 / math.sqrt(2), math.sqrt(3) / 2
-    p: list[_Point] = [(0, -1.5, 0), (0, -1, 0), (0, -0.5, 0), (0.5 * r, -0.5 + 0.5 * r, 0)]
-    p += [_along(p[3], k, 0.5 * h, 0.25) for k in (1, 2, 3)]  # p4, p5, p6
-    p += [_along(p[3], k, 0.5 * h, 0.5 * h) for k in (1, 2, 3)]  # p7, p8, p9
-    p += [(-p[3][0], p[3][1], 0)]  # p10
-    p += [_along(p[10], k, -0.5 * h, 0.5 * h) for k in (1, 2, 3)]  # p11, p12, p13
-    p += [_along(p[10], k, -0.5 * h, 0.25) for k in (1, 2, 3)]  # p14, p15, p16
+    """The double Y of the program: 25 joints, two levels of forks, end effectors E0 to E3."""
+    p = _double_y_points()
     joints: list[tuple[str, str, _Point, str]] = [
         ("a", "base", p[0], "u"),
         ("b", "a", p[1], "x"),
@@ -87,6 +81,45 @@ def double_y() -> Description:
         ("E3", "C1", p[16]),
     ]
     return _figure("double_y", joints, effectors)
+
+
+def double_y16() -> Description:
+    """The double Y of the text: 16 links with one joint each, end effectors E0 to E3.
+
+    The text states 16 links and a 12 × 16 Jacobian; its drawing shows the links of the program's
+    figure. The axes are not stated: each link has one of the joints that the program has at its
+    start.
+    """
+    p = _double_y_points()
+    joints: list[tuple[str, str, _Point, str]] = [
+        ("a", "base", p[0], "u"),
+        ("b", "a", p[1], "x"),
+        ("d", "b", p[2], "z"),
+        ("e", "b", p[2], "z"),
+    ]
+    effectors: list[tuple[str, str, _Point]] = []
+    for arm, (fork, first) in enumerate((("d", 4), ("d", 7), ("e", 11), ("e", 14))):
+        start = p[3] if fork == "d" else p[10]
+        one, two, three = (f"arm{arm}_{k}" for k in (1, 2, 3))
+        joints += [
+            (one, fork, start, "x"),
+            (two, one, p[first], "z"),
+            (three, two, p[first + 1], "y"),
+        ]
+        effectors.append((f"E{arm}", three, p[first + 2]))
+    return _figure("double_y16", joints, effectors)
+
+
+def _double_y_points() -> list[_Point]:
+    """Return the ends p0 to p16 of the double Y's links [m]."""
+    r, h = 1 / math.sqrt(2), math.sqrt(3) / 2
+    p: list[_Point] = [(0, -1.5, 0), (0, -1, 0), (0, -0.5, 0), (0.5 * r, -0.5 + 0.5 * r, 0)]
+    p += [_along(p[3], k, 0.5 * h, 0.25) for k in (1, 2, 3)]  # p4, p5, p6
+    p += [_along(p[3], k, 0.5 * h, 0.5 * h) for k in (1, 2, 3)]  # p7, p8, p9
+    p += [(-p[3][0], p[3][1], 0)]  # p10
+    p += [_along(p[10], k, -0.5 * h, 0.5 * h) for k in (1, 2, 3)]  # p11, p12, p13
+    p += [_along(p[10], k, -0.5 * h, 0.25) for k in (1, 2, 3)]  # p14, p15, p16
+    return p
 
 
 def _along(start: _Point, k: int, dx: float, dy: float) -> _Point:

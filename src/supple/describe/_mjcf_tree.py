@@ -6,6 +6,7 @@ budget. The effort is thus bounded for any file, and no asset is opened.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -48,13 +49,18 @@ class TreeJoint:
 
 @dataclass(frozen=True, eq=False)
 class TreeBody:
-    """A body: index of its parent, pose in the parent, joints, and sites by name."""
+    """A body: index of its parent, pose in the parent, joints, sites by name, and masses.
+
+    Mass, pose of the principal axes and principal moments are as stated by <inertial>, None for
+    each <geom>: its mass would follow from its shape.
+    """
 
     name: str
     parent: int
     pose: Array
     joints: list[TreeJoint] = field(default_factory=list)
     sites: list[tuple[str, Array]] = field(default_factory=list)
+    masses: list[tuple[float, Array, Array] | None] = field(default_factory=list)
 
 
 class Equality(NamedTuple):
@@ -227,6 +233,8 @@ class _Walk:
         tag = element.tag
         if tag in _OTHER_PARTS:
             self._spend(part=False)
+            if tag in ("inertial", "geom"):
+                self._mass(element, place)
             return None
         if tag not in _PARTS:
             if tag in _DEFORMABLE:
@@ -305,6 +313,23 @@ class _Walk:
         pose = place.model.values(element, place).pose(place.model.compiler)
         if name:
             self.bodies[place.body].sites.append((name, place.pose @ pose))
+
+    def _mass(self, element: Element, place: _Place) -> None:
+        """Add what an element says about the mass of its body; None if it cannot be read."""
+        masses, compiler = self.bodies[place.body].masses, place.model.compiler
+        if element.tag == "geom" or compiler.inertia_from_geoms:
+            masses.append(None)
+            return
+        try:
+            values = Values(element)
+            moments = np.diag(values.numbers("diaginertia", 3, [math.nan] * 3))
+            if values.text("fullinertia").strip():
+                xx, yy, zz, xy, xz, yz = values.numbers("fullinertia", 6, ())
+                moments = np.array(((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
+            mass = float(values.numbers("mass", 1, (math.nan,))[0])
+            masses.append((mass, place.pose @ values.pose(compiler), moments))
+        except DescriptionError:
+            masses.append(None)
 
     def _joint(self, element: Element, place: _Place, name: str) -> None:
         """Add a joint to its body: anchor and axis in the body's frame, angles in radians."""

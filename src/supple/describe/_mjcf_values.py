@@ -48,6 +48,7 @@ _ATTRIBUTES = {
     "joint": ("name", "class", *_JOINT.split()),
     "freejoint": ("name", "group", "align"),
     "site": ("name", "class", *_SITE),
+    "inertial": ("mass", "diaginertia", "fullinertia", *_POSE),
     "default joint": _JOINT.split(),
     "default site": _SITE,
     "default equality": _EQUALITY,
@@ -57,11 +58,12 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """Settings of the compiler: unit of angles, order of Euler angles, implied limits."""
+    """Settings of the compiler: unit of angles, order of Euler angles, implied limits, masses."""
 
     degrees: bool = True
     eulerseq: str = "xyz"
     autolimits: bool = True
+    inertia_from_geoms: bool = False
 
     def angle(self, value: float) -> float:
         """Return an angle of the file in radians."""
@@ -211,6 +213,7 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
         degrees=values.keyword("angle", ("degree", "radian"), "degree") == "degree",
         eulerseq=eulerseq,
         autolimits=values.keyword("autolimits", ("true", "false"), "true") == "true",
+        inertia_from_geoms=values.text("inertiafromgeom") == "true",
     )
 
 

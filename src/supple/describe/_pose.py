@@ -79,10 +79,12 @@ def from_wxyz(position: Array, wxyz: Array) -> Array:
     return T
 
 
-def motion(kind: str, axis: Array, value: float) -> Array:
-    """Return the transform (4, 4) of a joint of a given kind at a position [rad or m]."""
+def motion(kind: str, axis: Array, value: float, pitch: float = 0.0) -> Array:
+    """Return the transform (4, 4) of a joint at a position [rad or m]; pitch [m/rad] of a screw."""
     if kind == "prismatic":
         return translation(*(axis * value))
+    if kind == "screw":
+        return translation(*(axis * (pitch * value))) @ rotation(axis, value)
     return rotation(axis, value) if kind in ("revolute", "continuous") else np.eye(4)
 
 

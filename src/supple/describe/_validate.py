@@ -20,7 +20,7 @@ from supple.describe._pose import (
 from supple.describe.joint import Frame, Joint, Mimic
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
-KINDS = ("revolute", "continuous", "prismatic", "fixed")
+KINDS = ("revolute", "continuous", "prismatic", "screw", "fixed")
 _MAX_SIZE = 1e12  # of a length [m] or a mimic: larger ones would overflow in float32
 
 
@@ -48,7 +48,7 @@ def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) ->
     if not any(joint.moves for joint in joints):
         raise DescriptionError(
             f"robot {short_repr(robot)} has {len(joints)} joints and none of them moves; "
-            "expected at least one revolute, continuous or prismatic joint."
+            "expected at least one revolute, continuous, prismatic or screw joint."
         )
 
 
@@ -134,6 +134,7 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
     for joint, name, origin, axis, placement in zip(
         joints, names, origins, axes, placements, strict=True
     ):
+        _check_pitch(joint, name)
         if joint.moves:
             _check_limits(joint, name)
             # Files write 1e308 for "no limit"; the difference of two such numbers overflows.
@@ -156,6 +157,16 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
             )
         )
     return tuple(clean)
+
+
+def _check_pitch(joint: Joint, name: str) -> None:
+    if joint.kind == "screw" and not 0 < abs(joint.pitch) <= _MAX_SIZE:
+        problem = f"expected a pitch other than zero, at most {_MAX_SIZE:g} m/rad"
+        raise DescriptionError(f"{name}: {problem}, given {joint.pitch:g}.")
+    if joint.kind != "screw" and joint.pitch != 0:
+        raise DescriptionError(
+            f"{name}: only a screw joint has a pitch, given {joint.pitch:g} for a {joint.kind} one."
+        )
 
 
 def _check_limits(joint: Joint, name: str) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from supple.describe._figures import double_y, y
+from supple.describe._figures import double_y, double_y16, y
 from supple.describe._pose import Array, rotation_z, translation
 from supple.describe.description import Description
 from supple.describe.dh import dh
@@ -94,6 +95,17 @@ def planar3() -> Description:
     return dh(_table((1.0, 0, 0, 0), (0.5, 0, 0, 0), (0.5, 0, 0, 0)), name="planar3")
 
 
+def planar4() -> Description:
+    """Four links of 0.5 m in a plane, relative angles, without limits.
+
+    Deo & Walker mention such arms without dimensions; equal links have the reach of `planar3`.
+
+    References:
+        Deo & Walker 1995, section 1.
+    """
+    return dh(_table(*[(0.5, 0, 0, 0)] * 4), name="planar4")
+
+
 def puma560_mk() -> Description:
     """The PUMA arm as in Maciejewski & Klein 1988, Table I: rounded dimensions, no limits."""
     table = _table(
@@ -129,6 +141,35 @@ def puma560() -> Description:
     )
     limits = _degrees(160, (-225, 45), (-45, 225), (-110, 170), 100, 266)
     return dh(table, limits=limits, name="puma560")
+
+
+def puma560_roll() -> Description:
+    """The PUMA 560 with an extra roll joint in the shoulder: seven joints.
+
+    "shoulder_roll" turns the arm about the upper arm's center line, after joint 2, and has no
+    limits. At zero it is a `puma560`.
+
+    References:
+        Deo & Walker 1995, section 1, of Egeland's study.
+    """
+    puma = puma560()
+    first, second, third, *rest = puma.joints
+    roll = Joint("shoulder_roll", "continuous", "link2", "upper_arm", axis=np.array((1.0, 0, 0)))
+    elbow = replace(third, parent="upper_arm")
+    return Description("puma560_roll", (first, second, roll, elbow, *rest), tips=puma.tips)
+
+
+def puma560_rail() -> Description:
+    """The PUMA 560 with a base that slides along x: seven joints.
+
+    "rail" is the first joint; it has no limits. At zero it is a `puma560`.
+
+    References:
+        Deo & Walker 1995, section 1, of a study in which the base translates.
+    """
+    puma = puma560()
+    rail = Joint("rail", "prismatic", "floor", "link0", axis=np.array((1.0, 0, 0)))
+    return Description("puma560_rail", (rail, *puma.joints), tips=puma.tips)
 
 
 def stanford() -> Description:
@@ -289,8 +330,11 @@ def youbot() -> Description:
 _ROBOTS: dict[str, Callable[[], Description]] = {
     "planar2": planar2,
     "planar3": planar3,
+    "planar4": planar4,
     "puma560_mk": puma560_mk,
     "puma560": puma560,
+    "puma560_roll": puma560_roll,
+    "puma560_rail": puma560_rail,
     "stanford": stanford,
     "panda": panda,
     "ur5e": ur5e,
@@ -298,4 +342,5 @@ _ROBOTS: dict[str, Callable[[], Description]] = {
     "youbot": youbot,
     "y": y,
     "double_y": double_y,
+    "double_y16": double_y16,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from supple.describe import _validate
+from supple.describe.inertia import Inertia, checked_inertias
 from supple.describe.joint import Frame, Joint
 from supple.errors import DescriptionError, short_repr
 
@@ -44,6 +45,7 @@ class Description:
         frames: Extra named frames, with names different from those of links.
         tips: Names of the end effectors (links or frames); all leaf links if empty. The file
             readers choose them by the rule of `supple.describe.tips`.
+        inertias: Masses of links, at most one entry per link; a link without one has no mass.
 
     Raises:
         DescriptionError: An invalid tree; the message names the joint, link or frame.
@@ -53,16 +55,19 @@ class Description:
     joints: tuple[Joint, ...]
     frames: tuple[Frame, ...] = ()
     tips: tuple[str, ...] = ()
+    inertias: tuple[Inertia, ...] = ()
 
     def __post_init__(self) -> None:
         joints = _sequence_of(Joint, self.joints, "joints")
         frames = _sequence_of(Frame, self.frames, "frames")
         tips = _sequence_of(str, self.tips, "tips")
+        inertias = _sequence_of(Inertia, self.inertias, "inertias")
         _validate.check_names(self.name, joints, frames)
         joints = _validate.in_tree_order(joints)
         joints = _validate.with_resolved_mimics(_validate.with_clean_numbers(joints))
         object.__setattr__(self, "joints", joints)
         object.__setattr__(self, "frames", _validate.with_clean_placements(frames, self.links))
+        object.__setattr__(self, "inertias", checked_inertias(inertias, self.links))
         object.__setattr__(self, "tips", _validate.checked_tips(tips, self.links, frames))
 
     def __repr__(self) -> str:

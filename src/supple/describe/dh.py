@@ -19,8 +19,10 @@ from supple.errors import DescriptionError, check_one_of, short_repr, unknown_na
 _KINDS: dict[str, Kind] = {
     "R": "revolute",
     "P": "prismatic",
+    "H": "screw",
     "revolute": "revolute",
     "prismatic": "prismatic",
+    "screw": "screw",
 }
 
 
@@ -31,6 +33,7 @@ def dh(
     kinds: str | Sequence[str] | None = None,
     limits: npt.ArrayLike | None = None,
     max_speed: npt.ArrayLike | None = None,
+    pitch: npt.ArrayLike | None = None,
     base: npt.ArrayLike | None = None,
     tool: npt.ArrayLike | None = None,
     joint_names: Sequence[str] | None = None,
@@ -44,16 +47,19 @@ def dh(
         modified (Craig):   A_i = Rx(alpha) Tx(a) Rz(theta + q) Tz(d),  a and alpha of link i-1
 
     The column that the joint moves is its offset: q is added to theta of a revolute joint and to d
-    of a prismatic one. Multiples of 90° are exact.
+    of a prismatic one; a screw joint adds q to theta and pitch times q to d. Multiples of 90° are
+    exact.
 
     Args:
         table: Columns a [m], alpha [rad], d [m], theta [rad], shape (n, 4).
         convention: "standard" or "modified".
-        kinds: One letter per joint, "RRPRRR", or a list of "revolute" and "prismatic"; all
-            revolute by default.
+        kinds: One letter per joint, "RRPRRR", or a list of "revolute", "prismatic" and "screw"
+            (R, P and H, for helical); all revolute by default.
         limits: Lower and upper position limits (n, 2) [rad or m], infinite if there are none. A
             revolute joint without limits is continuous.
         max_speed: Speed limits (n,) or one for all joints [rad/s or m/s].
+        pitch: Translation per angle of the screw joints [m/rad], one for all of them or (n,), zero
+            for the other joints; required if there are any.
         base: Pose of the table's frame 0 in the root link, T_root_0 (4, 4) [m].
         tool: Pose of the tool in the last link, T_n_tool (4, 4) [m]; adds the frame "tool", which
             becomes the end effector.
@@ -80,6 +86,7 @@ def dh(
     kind_of = _kinds(kinds, n)
     bounds = _limits(limits, n)
     speeds = np.broadcast_to(_numbers("max_speed", max_speed, math.inf, (), (n,)), (n,))
+    pitches = _pitches(pitch, kind_of)
     first = _numbers("base", base, np.eye(4), (4, 4))
     joints = _names("joint_names", joint_names, [f"joint{i + 1}" for i in range(n)])
     links = _names("link_names", link_names, [f"link{i}" for i in range(n + 1)])
@@ -100,6 +107,7 @@ def dh(
                 lower=lower,
                 upper=upper,
                 max_speed=speeds[i],
+                pitch=pitches[i],
             )
         )
     frames: tuple[Frame, ...] = ()
@@ -142,6 +150,16 @@ def _limits(given: npt.ArrayLike | None, n: int) -> Array:
     if given is None:
         return np.tile((-math.inf, math.inf), (n, 1))
     return _numbers("limits", given, None, (n, 2))
+
+
+def _pitches(given: npt.ArrayLike | None, kinds: Sequence[Kind]) -> Array:
+    """Return the pitch (n,) [m/rad] of each joint, zero unless it is a screw."""
+    n, screws = len(kinds), np.array([kind == "screw" for kind in kinds])
+    if given is None and screws.any():
+        problem = f"expected a number or {n}, as joint {int(screws.argmax()) + 1} is a screw joint"
+        raise DescriptionError(f"pitch: {problem}, given none.")
+    pitches = _numbers("pitch", given, 0.0, (), (n,))
+    return np.where(screws, pitches, 0.0) if pitches.ndim == 0 else pitches
 
 
 def _kinds(given: str | Sequence[str] | None, n: int) -> list[Kind]:

@@ -12,7 +12,7 @@ from supple.describe._numbers import described_numbers
 from supple.describe._pose import Array
 from supple.errors import DescriptionError, short_repr
 
-Kind: TypeAlias = Literal["revolute", "continuous", "prismatic", "fixed"]
+Kind: TypeAlias = Literal["revolute", "continuous", "prismatic", "screw", "fixed"]
 
 
 def _identity() -> Array:
@@ -23,7 +23,7 @@ def _z_axis() -> Array:
     return np.array((0.0, 0.0, 1.0))
 
 
-def _read_only(value: object, shape: tuple[int, ...], what: str) -> Array:
+def read_only(value: object, shape: tuple[int, ...], what: str) -> Array:
     """Return a read-only float64 copy of a value that must have this shape."""
     array = described_numbers(value, what)
     if array.shape != shape:
@@ -32,7 +32,8 @@ def _read_only(value: object, shape: tuple[int, ...], what: str) -> Array:
     return array
 
 
-def _number(value: object, what: str) -> float:
+def described_number(value: object, what: str) -> float:
+    """Return a value that must be one number."""
     if type(value) is float:
         return value
     array = described_numbers(value, what, "a number")
@@ -60,11 +61,13 @@ class Mimic:
         if not isinstance(joint, str):
             raise DescriptionError(f"mimic: expected a joint's name, given {short_repr(joint)}.")
         for key in ("multiplier", "offset"):
-            number = _number(getattr(self, key), f"mimic of {short_repr(self.joint)}: {key}")
+            number = described_number(
+                getattr(self, key), f"mimic of {short_repr(self.joint)}: {key}"
+            )
             object.__setattr__(self, key, number)
 
 
-class _PickledByFields:
+class PickledByFields:
     """Base of dataclasses that are rebuilt when unpickled, so that their arrays stay read-only."""
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -73,17 +76,18 @@ class _PickledByFields:
 
 
 @dataclass(frozen=True, eq=False)
-class Joint(_PickledByFields):
+class Joint(PickledByFields):
     """A joint between two links.
 
         T_parent_child(q) = origin @ motion(axis, q) @ child_placement
 
-    motion rotates about the axis (revolute, continuous), translates along it (prismatic) or is the
-    identity (fixed). A continuous joint is a revolute one without limits.
+    motion rotates about the axis (revolute, continuous), translates along it (prismatic), does both
+    in a fixed ratio (screw) or is the identity (fixed). A continuous joint is a revolute one
+    without limits. The position of a screw joint is its angle.
 
     Attributes:
         name: Unique name of the joint.
-        kind: "revolute", "continuous", "prismatic" or "fixed".
+        kind: "revolute", "continuous", "prismatic", "screw" or "fixed".
         parent, child: Names of the two links.
         origin: Pose of the joint frame in the parent link, T_parent_joint (4, 4) [m].
         axis: Direction of the axis in the joint frame (3,); `Description` normalizes it.
@@ -91,6 +95,8 @@ class Joint(_PickledByFields):
         lower, upper: Position limits [rad or m]; infinite if there are none.
         max_speed: Speed limit [rad/s or m/s]; infinite if unknown.
         mimic: Coupling to another joint, if any.
+        pitch: Translation of a screw joint along its axis per angle [m/rad], negative for a
+            left-handed thread; a lead of 5 mm per turn is 0.005 / (2 π). Zero for the other kinds.
     """
 
     name: str
@@ -104,14 +110,15 @@ class Joint(_PickledByFields):
     upper: float = math.inf
     max_speed: float = math.inf
     mimic: Mimic | None = None
+    pitch: float = 0.0
 
     def __post_init__(self) -> None:
         what = f"joint {short_repr(self.name)}"
         for key, shape in (("origin", (4, 4)), ("axis", (3,)), ("child_placement", (4, 4))):
-            array = _read_only(getattr(self, key), shape, f"{what}: {key}")
+            array = read_only(getattr(self, key), shape, f"{what}: {key}")
             object.__setattr__(self, key, array)
-        for key in ("lower", "upper", "max_speed"):
-            number = _number(getattr(self, key), f"{what}: {key}")
+        for key in ("lower", "upper", "max_speed", "pitch"):
+            number = described_number(getattr(self, key), f"{what}: {key}")
             object.__setattr__(self, key, number)
         mimic: object = self.mimic
         if not isinstance(mimic, Mimic | None):
@@ -125,7 +132,7 @@ class Joint(_PickledByFields):
 
 
 @dataclass(frozen=True, eq=False)
-class Frame(_PickledByFields):
+class Frame(PickledByFields):
     """A named frame fixed to a link.
 
     Attributes:
@@ -140,4 +147,4 @@ class Frame(_PickledByFields):
 
     def __post_init__(self) -> None:
         what = f"frame {short_repr(self.name)}: placement"
-        object.__setattr__(self, "placement", _read_only(self.placement, (4, 4), what))
+        object.__setattr__(self, "placement", read_only(self.placement, (4, 4), what))

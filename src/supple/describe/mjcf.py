@@ -14,6 +14,7 @@ from supple.describe._pose import Array, motion, translation
 from supple.describe._source import Budget, PathOrText, read_source
 from supple.describe._validate import check_unique
 from supple.describe.description import Description
+from supple.describe.inertia import Inertia
 from supple.describe.joint import Frame, Joint, Kind, Mimic
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
@@ -28,8 +29,8 @@ def mjcf(
 ) -> Description:
     """Return a robot from an MJCF file, or from an MJCF text (a string that starts with "<").
 
-    Only the kinematics are read, with the meaning they have in MuJoCo, which need not be installed:
-    meshes, textures and masses are ignored. q is MuJoCo's qpos:
+    Kinematics and masses are read, with the meaning they have in MuJoCo, which need not be
+    installed: meshes and textures are ignored. q is MuJoCo's qpos:
 
     - A body is a link and the root is "world"; a body without joints is fixed to its parent.
     - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
@@ -43,6 +44,8 @@ def mjcf(
       single joint welds it. Loops, tendons, contacts, actuators and keyframes are ignored;
       deformable bodies are rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
+    - Masses are those of <inertial>. MuJoCo computes missing ones from shapes and meshes; here they
+      are unknown, which is an error when they are used. An armature is not a mass.
     - Bodies and joints without a name are called "body<id>" and "joint<id>".
 
     Args:
@@ -101,7 +104,19 @@ class _Reader:
             for joint in self._body(i, body, weld)
         ]
         sites = tuple(self._sites({joint.child for joint in chain} | {self.bodies[0]}))
-        return Description(self.name, welded(chain, still), frames=sites)
+        masses = tuple(self._masses())
+        return Description(self.name, welded(chain, still), frames=sites, inertias=masses)
+
+    def _masses(self) -> Iterator[Inertia]:
+        """Yield the inertia of each body that has one."""
+        for link, body in zip(self.bodies[1:], self.tree.bodies[1:], strict=True):
+            stated = [mass for mass in body.masses if mass is not None]
+            if stated:
+                mass, T, moments = stated[0]
+                R = T[:3, :3]
+                yield Inertia(link, mass, T[:3, 3], R @ moments @ R.T)
+            elif body.masses:
+                yield Inertia.unknown(link)
 
     def _body(self, i: int, body: TreeBody, weld: frozenset[str]) -> Iterator[Joint]:
         """Yield the joints from the parent body to this one, in order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import get_args
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -13,7 +12,8 @@ from supple.describe._pose import Array, rotation_x, rotation_y, rotation_z
 from supple.describe._source import Budget, PathOrText, read_source
 from supple.describe._validate import check_unique, raise_several_roots
 from supple.describe.description import Description
-from supple.describe.joint import Joint, Kind, Mimic
+from supple.describe.inertia import Inertia
+from supple.describe.joint import Joint, Mimic
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import DescriptionError, short_repr, unknown_name_error
@@ -23,7 +23,7 @@ _MAX_ELEMENTS = 200_000
 _MAX_JOINTS = 5_000
 _MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
 _WELDABLE = ("floating", "planar")
-_TYPES = (*get_args(Kind), *_WELDABLE)
+_TYPES = ("revolute", "continuous", "prismatic", "fixed", *_WELDABLE)
 
 
 def urdf(
@@ -34,7 +34,7 @@ def urdf(
 ) -> Description:
     """Return a robot from a URDF file, or from a URDF text (a string that starts with "<").
 
-    Only the kinematics are read: meshes, masses and colours are ignored and need not exist.
+    Kinematics and masses are read: meshes and colours are ignored and need not exist.
 
     - A missing <axis> is x, as specified by the format.
     - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor
@@ -42,6 +42,7 @@ def urdf(
       two is missing it is 0, as specified by the format.
     - velocity="0", or no velocity, means that the speed limit is unknown.
     - Limits of continuous joints are ignored.
+    - A link without <inertial> has no mass. What an <inertial> says is checked when it is used.
     - Floating and planar joints are rejected unless they are named in `fixed`.
 
     Args:
@@ -64,9 +65,12 @@ def urdf(
         weld = names_to_weld(fixed, names)
         joints = [_joint(name, e, weld) for name, e in zip(names, elements, strict=True)]
         _check_links([_name(element) for element in links], joints)
+        bodies = [e for e in links if e.find("inertial") is not None]
+        known = {link for joint in joints for link in (joint.parent, joint.child)}
+        masses = tuple(_inertia(_name(e), e) for e in bodies if _name(e) in known)
         still = welded(joints, dict.fromkeys(weld, 0.0))
         name = file.root.get("name") or (file.path.stem if file.path else "robot")
-        return with_tips(Description(name, still), tips)
+        return with_tips(Description(name, still, inertias=masses), tips)
     except DescriptionError as error:
         raise DescriptionError(f"{file.label}: {error}") from error
 
@@ -84,6 +88,25 @@ def _name(element: Element) -> str:
     if not name:
         raise DescriptionError(f"a <{element.tag}> element has no name.")
     return name
+
+
+def _inertia(link: str, element: Element) -> Inertia:
+    """Return the inertia of a link as stated; numbers that cannot be read are unknown."""
+    try:
+        part = element.find("inertial")
+        if part is None:
+            return Inertia.unknown(link)
+        origin, mass, moments = (_Part(part, tag) for tag in ("origin", "mass", "inertia"))
+        xx, xy, xz, yy, yz, zz = (
+            moments.number(key) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+        )
+        rows = ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))
+        T = _pose(origin.vector("xyz"), origin.vector("rpy"))
+        kilograms, R = mass.number("value"), T[:3, :3]
+        matrix = R @ np.array(rows, dtype=np.float64) @ R.T  # None becomes NaN
+        return Inertia(link, math.nan if kilograms is None else kilograms, T[:3, 3], matrix)
+    except DescriptionError:
+        return Inertia.unknown(link)
 
 
 def _joint(name: str, element: Element, weld: frozenset[str]) -> Joint:

@@ -69,7 +69,7 @@ def _fixed_at(joint: Joint, value: float) -> Joint:
         axis = joint.axis / (abs(joint.axis).max() or 1.0)  # avoids overflow in the norm
         axis = axis / (float(np.linalg.norm(axis)) or 1.0)
         with np.errstate(over="ignore", invalid="ignore"):  # checked by Description
-            origin = origin @ motion(joint.kind, axis, value)
+            origin = origin @ motion(joint.kind, axis, value, joint.pitch)
     return replace(
         joint,
         kind="fixed",
@@ -78,4 +78,5 @@ def _fixed_at(joint: Joint, value: float) -> Joint:
         upper=math.inf,
         max_speed=math.inf,
         mimic=None,
+        pitch=0.0,
     )

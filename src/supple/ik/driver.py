@@ -1,15 +1,18 @@
-"""Run a search for targets on the CPU or a GPU, and choose among the solutions it finds."""
+"""Run a search for targets on the CPU or a GPU, and choose among the solutions it finds.
+
+Tuned constants and the measurements that chose them: docs/constants.md.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from supple import _core
 from supple.errors import InputError
 from supple.ik.arguments import Progress, SolveOptions, raise_nonfinite
 from supple.ik.preference import costs
@@ -17,12 +20,16 @@ from supple.ik.problem import CompiledProblem
 from supple.ik.report import make_report
 from supple.ik.solution import STATUS, BatchSolution, Solution, Solutions
 from supple.ik.status import SolveStatus
-from supple.ik.subproblems import RawSolutions, is_separable, solve_subproblems
+from supple.ik.subproblems import decoupled_solver
 from supple.motion.linearization import Array
 
 _COMPARED = 8  # solutions of a target that a preference chooses from
 _CHUNK = 4096  # targets whose solutions are compared at a time
 _MERGED = (65_536, 1024)  # targets merged at a time: without and with a timeout
+
+# Arrays (B, s, ...): q, status, errors, iterations and seeds; then the number of solutions (B,) and
+# the statistics of failed seeds (B, 4).
+RawSolutions: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Driver:
         if seeds is not None and seeds.ndim > 1:
             seeds = seeds.reshape(-1, seeds.shape[-1])
         if options.prefer in ("fast", "nearest"):
-            found = self._run(flat, seeds, most=1, progress=options.progress)
+            found = self._run(flat, seeds, progress=options.progress)
         else:
             found = self._best_by_chunks(flat, seeds)
         parts = (part[:, 0].reshape(*batch, *part.shape[2:]) for part in found[:4])
@@ -88,7 +95,7 @@ class Driver:
         prefer, wanted = self.options.prefer, self.options.solutions or 1
         alone = wanted == 1 and prefer in ("fast", "nearest")
         most = wanted if alone or prefer == "fast" else max(wanted, _COMPARED)
-        *found, count, failed = self._run(targets, seeds, most=most, single=True)
+        *found, count, failed = self._run(targets, seeds, max_solutions=most, single=True)
         if alone:
             return (*found, failed)
         cost = self._costs(found[0], count, seeds)
@@ -115,47 +122,31 @@ class Driver:
         targets: Array,
         seeds: Array | None,
         *,
-        most: int,
+        max_solutions: int = 1,
         single: bool = False,
         progress: Progress | None = None,
     ) -> RawSolutions:
-        """Search for up to `most` solutions of each target."""
+        """Search for up to `max_solutions` solutions of each target."""
         if self.options.gpu is not None:
             return (
-                *self.gpu_solver().solve(targets, seeds, self.gpu_options(most)),
+                *self.gpu_solver().solve(targets, seeds, self.gpu_options(max_solutions)),
                 np.empty((0, 4)),
             )
-        seeds = self.problem.rests(targets) if seeds is None else seeds
-        run = partial(self._run_on_cpu, most=most, single=single)
-        if most > 1 or not is_separable(self.problem):
-            return run(self.problem, targets, seeds, progress)
-        size = _MERGED[math.isfinite(self.options.deadline)]
-        return solve_subproblems(self.problem, run, targets, seeds, size, progress)
-
-    def _run_on_cpu(
-        self,
-        problem: CompiledProblem,
-        targets: Array,
-        seeds: Array | None,
-        progress: Progress | None,
-        shares: int = 1,
-        *,
-        most: int,
-        single: bool,
-    ) -> RawSolutions:
-        """Search on the CPU, in one of `shares` equal shares of the time that is left."""
-        return problem.kernel.many(
-            targets,
-            seeds,
-            *self.options.tolerances,
-            _remaining(self.options.deadline) / shares,
-            most,
-            single,
-            self.options.prefer == "nearest" and most == 1,
-            self.options.threads,
-            progress,
-            self.options.explain,
+        options = self.options
+        spec = _core.SearchSpec(
+            position_tolerance=options.position_tolerance,
+            rotation_tolerance=options.rotation_tolerance,
+            max_starts=options.max_seeds,
+            timeout=max(0.0, options.deadline - time.perf_counter()),
+            max_solutions=max_solutions,
+            single=single,
+            nearest=options.prefer == "nearest" and max_solutions == 1,
+            explain=options.explain,
+            threads=options.threads,
+            merged_at_once=_MERGED[math.isfinite(options.deadline)],
         )
+        seeds = self.problem.rests(targets) if seeds is None else seeds
+        return decoupled_solver(self.problem).solve_batch(targets, seeds, spec, progress)
 
     def gpu_solver(self) -> Any:
         """Return the solver on the GPU."""
@@ -165,20 +156,15 @@ class Driver:
         assert gpu is not None
         return gpu_solver(self.problem, gpu.device, gpu.precision, gpu.several)
 
-    def gpu_options(self, most: int = 1) -> Any:
+    def gpu_options(self, max_solutions: int = 1) -> Any:
         """Return the options of a search on the GPU."""
         from supple.ik.gpu.position import SearchOptions
 
-        nearest = self.options.prefer == "nearest" and most == 1
-        return SearchOptions(*self.options.tolerances, nearest, most)
+        nearest = self.options.prefer == "nearest" and max_solutions == 1
+        return SearchOptions(*self.options.tolerances, nearest, max_solutions)
 
 
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
     """Return the fields of `SolutionArrays`."""
     restarts = np.maximum(effort[..., 1] - 1, 0)  # (a target that is not tried has no seed)
     return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts
-
-
-def _remaining(deadline: float) -> float:
-    """Return the time until a deadline [s]."""
-    return max(0.0, deadline - time.perf_counter())

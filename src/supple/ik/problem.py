@@ -22,6 +22,7 @@ from supple.kinematics.robot import check_robot, may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
 from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
 from supple.motion.linearization import Array
+from supple.motion.open_task import OpenTask
 from supple.motion.steps.step import DLS
 from supple.motion.task import (
     AxisTask,
@@ -32,13 +33,13 @@ from supple.motion.task import (
     Task,
     TaskLike,
 )
-from supple.motion.task_rows import TaskRows
+from supple.motion.task_rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # entries of the seed table
 _ENTRIES = 512  # entries of that on a GPU, from which sizes are taken, too
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, by default
-_STIFFNESS = 0.3  # gain of Newton's method towards the closest pose, in the same units
+_NEWTON_GAIN = 0.3  # gain of Newton's method towards the closest pose, in the same units
 _LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
 _SLOWEST = 1000  # largest factor of the number of iterations, for small displacements
 _LONG = 10.0  # times the reach of the other joints: the range of a long prismatic joint
@@ -51,8 +52,8 @@ _KINDS: dict[type[Task], TargetKind] = {
     PositionTask: TargetKind.POSITION,
     AxisTask: TargetKind.AXIS,
 }
-_MOST_TASKS = 8  # for which the kernel reads the targets itself
-_COARSE = 2e-5  # tolerance of the search in float32, relative to the size of positions
+_MAX_TASKS = 8  # for which the kernel reads the targets itself
+_FLOAT_TOLERANCE = 2e-5  # tolerance of the search in float32, relative to the size of positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,19 +127,7 @@ class CompiledProblem:
         return np.ascontiguousarray(side_by_side(each, "targets"))
 
     def _numbers(self, task: Task, given: ArrayLike, threads: int) -> Array:
-        """Return the targets of one task; NaN for targets of a batch that are not finite."""
-        made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
-        if made is not None:
-            return made
-        try:
-            return task.targets(self.layout.robot, given)
-        except InputError:
-            replaced, good = _without_nonfinite(given, task)
-            if good.all():
-                raise  # something else is wrong
-        numbers = task.targets(self.layout.robot, replaced)
-        numbers[~good] = np.nan
-        return numbers
+        return task_numbers(self.layout.robot, task, given, threads)
 
     def rests(self, targets: Array) -> Array | None:
         """Return the rest postures of targets as seeds (..., n); None without a posture task."""
@@ -151,6 +140,22 @@ class CompiledProblem:
             if k >= 0:
                 start[..., j] = targets[..., k]
         return start
+
+
+def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Array:
+    """Return the targets of one task; NaN for targets of a batch that are not finite."""
+    made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
+    if made is not None:
+        return made
+    try:
+        return task.targets(robot, given)
+    except InputError:
+        replaced, good = _without_nonfinite(given, task)
+        if good.all():
+            raise  # something else is wrong
+    numbers = task.targets(robot, replaced)
+    numbers[~good] = np.nan
+    return numbers
 
 
 def _without_nonfinite(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
@@ -199,14 +204,21 @@ def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, flo
 def _compiled(
     robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float | None
 ) -> CompiledProblem:
+    if any(isinstance(task, OpenTask) for task in tasks):
+        raise InputError("the kernel has no OpenTask; given: one")
     met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
     moved = met + [i for i in range(len(tasks)) if i not in met]
     layout = compile_tasks(robot, tuple(tasks[i] for i in moved))
     rows = [task.on(robot) for task in layout.tasks]
+    if any(one.axes == SPATIAL for one in rows):
+        raise InputError(
+            "solve takes tasks in the axes of a frame, because spatial coordinates mix errors of "
+            "position and rotation; given: axes='spatial'"
+        )
     primary = sum(layout.counts[: len(met)])
-    low, span, stride = _spread(robot)
+    low, span, stride = seed_range(robot)
     shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
     seeds = low + shares * span
     reached = layout.reached(seeds)
@@ -226,17 +238,17 @@ def _compiled(
         for c in one.picked
     ]
     weights = layout.weights[:primary]
-    eased = _eased(weights, measures, reach)
-    scale, true_scale = (_scale(each, measures, reach) for each in (eased, weights))
+    relaxed = _relaxed(weights, measures, reach)
+    scale, true_scale = (_scale(each, measures, reach) for each in (relaxed, weights))
     rule = damping or ErrorNorm(_DAMPING * scale)
     starts = SeedTable(seeds, reached, np.array([x for one in rows for x in _features(one, reach)]))
     poses = len(tasks) if all(isinstance(task, PoseTask) for task in tasks) else 0
-    coarse = _COARSE * max(1.0, largest)
+    float_tolerance = _FLOAT_TOLERANCE * max(1.0, largest)
     spec = _core.SolverSpec(
         primary=len(met),
         measures=measures,
         weights=weights.tolist(),
-        relaxed_weights=eased.tolist(),
+        relaxed_weights=relaxed.tolist(),
         lower=robot.lower.tolist(),
         upper=robot.upper.tolist(),
         seed_low=low.tolist(),
@@ -245,11 +257,11 @@ def _compiled(
         joint_scale=joint_scale.tolist(),
         wrap=turns(robot).tolist(),
         step=_step(rule, primary),
-        newton_gain=_STIFFNESS * scale,
-        closest_newton_gain=_STIFFNESS * true_scale,
+        newton_gain=_NEWTON_GAIN * scale,
+        closest_newton_gain=_NEWTON_GAIN * true_scale,
         max_step=_LONGEST if max_step is None else max_step,
-        iteration_factor=_pace(max_step),
-        float_tolerance=coarse,
+        iteration_factor=_iteration_factor(max_step),
+        float_tolerance=float_tolerance,
         max_lambda2=_DAMPING * _FAR * scale**2,
         posture_index=resting,
         posture_weight=pull,
@@ -266,13 +278,13 @@ def _compiled(
         rule,
         (damping, max_step),
         starts,
-        coarse,
+        float_tolerance,
         poses,
         kernel,
     )
 
 
-def _eased(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
+def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
     """Return weights for the search, whose ratios are bounded.
 
     Any weights give the same solutions of a target in reach. Small ones are raised so that rows of
@@ -294,7 +306,7 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
 
     Empty if a task has targets that the kernel cannot read.
     """
-    if len(tasks) > _MOST_TASKS or not all(type(task) in _KINDS for task in tasks):
+    if len(tasks) > _MAX_TASKS or not all(type(task) in _KINDS for task in tasks):
         return []
     begins = np.cumsum([0, *layout.kernel.target_sizes])
     places = {task: int(begins[k]) for k, task in enumerate(moved)}
@@ -309,7 +321,7 @@ def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
     return spec
 
 
-def _pace(max_step: float | None) -> int:
+def _iteration_factor(max_step: float | None) -> int:
     """Return the factor of the number of iterations, for displacements below the default."""
     if max_step is None or max_step >= _LONGEST:
         return 1
@@ -322,7 +334,7 @@ def turns(robot: Robot) -> Array:
     return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
 
 
-def _spread(robot: Robot) -> tuple[Array, Array, Array]:
+def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     """Return the lower end and the width of the range of seeds, and their sequence step (n,).
 
     Points 0.5 + k step, modulo 1, fill a cube of any dimension evenly: step_j = φ^-j with
@@ -334,8 +346,8 @@ def _spread(robot: Robot) -> tuple[Array, Array, Array]:
     low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
     low = np.where(np.isfinite(lower), lower, low)
     high = np.where(np.isfinite(upper), upper, low + 2 * reach)
-    # Two revolutions of a joint suffice: further ones repeat the same postures.
-    many = ~robot.prismatic & (high - low > 4 * np.pi)
+    # Two revolutions suffice where a further one repeats the same posture.
+    many = may_turn(robot) & (high - low > 4 * np.pi)
     low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
     high = np.where(many, low + 4 * np.pi, high)
     phi = 2.0

@@ -1,31 +1,21 @@
-"""Decouple tasks that share no joint into subproblems, and merge their solutions."""
+"""Decouple tasks that share no joint into subproblems; the compiled solver merges solutions."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple import _core
 from supple._core import Goal
-from supple.ik.arguments import LARGEST, Progress
 from supple.ik.problem import CompiledProblem, compile_problem
-from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
 from supple.kinematics.robot import ancestors
 from supple.motion.damping import Region
-from supple.motion.linearization import Array
 from supple.motion.task import Task
 from supple.motion.task_rows import BODY, WORLD
-
-# Arrays (B, s, ...): q, status, errors, iterations and seeds; then the number of solutions (B,) and
-# the statistics of failed seeds (B, 4).
-RawSolutions: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +69,7 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
 def decoupled_solver(problem: CompiledProblem) -> _core.Solver:
     """Return the compiled solver of a problem, which knows its subproblems."""
     if is_separable(problem):
-        problem.kernel.divide(
+        problem.kernel.set_subproblems(
             [
                 (part.problem.kernel, part.joints.tolist(), part.numbers.tolist())
                 for part in subproblems_of(problem)
@@ -91,78 +81,6 @@ def decoupled_solver(problem: CompiledProblem) -> _core.Solver:
 def is_separable(problem: CompiledProblem) -> bool:
     """Return whether a problem reduces to smaller, independent subproblems."""
     return subproblems_of(problem)[0].problem is not problem
-
-
-def solve_subproblems(
-    problem: CompiledProblem,
-    run: Callable[..., RawSolutions],
-    targets: Array,
-    seeds: Array | None,
-    size: int,
-    progress: Progress | None,
-) -> RawSolutions:
-    """Solve a separable problem.
-
-    Args:
-        problem: The whole problem.
-        run: Function that solves a subproblem, `run(problem, targets, seeds, progress, shares)`, in
-            one of `shares` equal shares of the time that is left.
-        targets: Targets (B, k) for the kernel.
-        seeds: Seeds (B, n), one for all (n,), or None.
-        size: Number of targets at a time: a target is solved when all its subproblems are.
-        progress: Function that is called with the number of finished targets, and of all.
-    """
-    chunks = []
-    for first in range(0, max(len(targets), 1), size):
-        chunk = slice(first, first + size)
-        own = seeds if seeds is None or seeds.ndim == 1 else seeds[chunk]
-        tell = None if progress is None else partial(_tell, progress, first, len(targets))
-        chunks.append(_merged(problem, run, targets[chunk], own, tell))
-    return tuple(np.concatenate(parts) for parts in zip(*chunks, strict=True))
-
-
-def _merged(
-    problem: CompiledProblem,
-    run: Callable[..., RawSolutions],
-    targets: Array,
-    seeds: Array | None,
-    progress: Progress | None,
-) -> RawSolutions:
-    """Merge the solutions of all subproblems, as `PySolver::run_parts` does for one target."""
-    robot, parts, count = problem.layout.robot, subproblems_of(problem), len(targets)
-    given = np.broadcast_to(0.0 if seeds is None else seeds, (count, robot.dof))
-    good = np.asarray(np.abs(given).max(axis=1, initial=0.0) <= LARGEST)
-    q = np.clip(np.where(good[:, None], given, 0.0), robot.lower, robot.upper)
-    status = np.where(good, SolveStatus.CONVERGED, SolveStatus.NONFINITE_INPUT).astype(np.int8)
-    error = np.where(good[:, None], [0.0, 0.0], math.inf)
-    effort = np.tile(np.array([0, 1], np.intc), (count, 1))
-    failed = np.zeros((count, 4))
-    for i, part in enumerate(parts):
-        own = None if seeds is None else np.ascontiguousarray(seeds[..., part.joints])
-        aim = np.ascontiguousarray(targets[:, part.numbers])
-        tell = None if progress is None else partial(_tell_share, progress, i, len(parts))
-        found = run(part.problem, aim, own, tell, len(parts) - i)
-        q[:, part.joints] = found[0][:, 0]
-        status = np.maximum(status, found[1][:, 0])
-        error = np.maximum(error, found[2][:, 0])
-        effort += np.maximum(found[3][:, 0] - np.array([0, 1], np.intc), 0)
-        if len(found[5]):  # statistics are collected for `explain` only
-            failed[:, :2] += found[5][:, :2]
-            failed[:, 2:] = np.maximum(failed[:, 2:], found[5][:, 2:])
-    bad = status == SolveStatus.NONFINITE_INPUT
-    q[bad], effort[bad] = robot.neutral(), 0
-    there = np.ones(count, np.intc)
-    return q[:, None], status[:, None], error[:, None], effort[:, None], there, failed
-
-
-def _tell_share(progress: Progress, part: int, parts: int, done: int, total: int) -> None:
-    """Report progress of one of some subproblems."""
-    progress((part * total + done) // parts, total)
-
-
-def _tell(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    """Report progress of one chunk of targets."""
-    progress(before + done, total)
 
 
 def moving_joints(robot: Robot, task: Task) -> frozenset[int]:

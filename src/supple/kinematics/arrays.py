@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
 from numbers import Real
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,62 +65,6 @@ def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
         ) from None
     with np.errstate(over="ignore"):  # infinite entries are reported later, by index
         return np.array(wide, dtype=q.dtype, order="C")
-
-
-def refuse_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
-    """Raise the error for row `row` of a flattened batch, which is not finite or overflows."""
-    for name, array in (("q", q), ("qd", qd)):
-        if array is None:
-            continue
-        values = array.reshape(-1, array.shape[-1])[row]
-        for column in np.flatnonzero(~np.isfinite(values)):
-            index = (*np.unravel_index(row, array.shape[:-1]), column)
-            place = ", ".join(str(int(i)) for i in index)
-            raise InputError(f"{name} must be finite; given: {name}[{place}] = {values[column]}")
-    place = str([int(i) for i in np.unravel_index(row, q.shape[:-1])]) if q.ndim > 1 else ""
-    given = ", ".join(
-        f"{name}{place} = {short_repr(array.reshape(-1, array.shape[-1])[row].tolist())}"
-        for name, array in (("q", q), ("qd", qd))
-        if array is not None
-    )
-    raise InputError(
-        "q and qd must be small enough that the result is finite (lengths within 1e100, in float32 "
-        f"1e15); given: {given}"
-    )
-
-
-def refuse_batch(given: object, name: str, width: int) -> NoReturn:
-    """Raise the error for a batch where one configuration is expected."""
-    raise InputError(f"{name} must be ({width},), not a batch; given: {short_repr(given)}")
-
-
-def refuse_overflow(given: object) -> NoReturn:
-    """Raise the error for a step that overflows."""
-    raise InputError(
-        "the command must be small enough that the step is finite; it overflows at "
-        f"q = {short_repr(given)}"
-    )
-
-
-def refuse_axes(axes: int) -> NoReturn:
-    """Raise the error for a result with more axes than NumPy supports."""
-    raise InputError(f"q has too many leading axes: NumPy supports at most {axes}")
-
-
-def refuse_shared_out() -> NoReturn:
-    """Raise the error for two output arrays that share memory."""
-    raise InputError("out must be two separate arrays; given: arrays that share memory")
-
-
-def refuse_out(given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NoReturn:
-    """Raise the error for an array that cannot hold the result."""
-    what = (
-        f"an array of shape {given.shape}, {given.dtype}" if isinstance(given, np.ndarray) else ""
-    )
-    raise InputError(
-        f"out must be a writable C-contiguous array of shape {shape}, {dtype}; "
-        f"given: {what or short_repr(given)}"
-    )
 
 
 def pose(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> NDArray[np.float64]:

@@ -12,21 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
-from supple._core import AXES_BODY, AXES_WORLD
+from supple._core import AXES_BODY, AXES_SPATIAL, AXES_WORLD
 from supple.describe import Description, Frame
 from supple.describe.tips import with_tips
 from supple.describe.weld import names_to_weld, welded
 from supple.errors import InputError, join_names, short_repr, unknown_name_error
-from supple.kinematics.arrays import FloatArray, names_of, number, pose
+from supple.kinematics import dynamics
+from supple.kinematics.arrays import FloatArray, coordinates, finite_array, names_of, number, pose
 from supple.kinematics.chain import WORLD, FixedFrame, Matrix, chain
 from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 from supple.kinematics.frozen import FullConfiguration
 from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits, with_limits
+from supple.kinematics.orientation import check_parameters, rate_map
 from supple.kinematics.tree import Tree, tree
 
 FrameNames: TypeAlias = str | Sequence[str] | None
 
 ROWS = ("x", "y", "z", "rx", "ry", "rz")
+AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # besides frames
 
 
 class Robot:
@@ -45,7 +48,9 @@ class Robot:
 
     A twist is [v; w]: the velocity [m/s] of the frame's origin and the angular velocity [rad/s],
     relative to the world. `axes` selects the axes in which it is expressed: "world", "body" (the
-    frame's own) or the name of any frame.
+    frame's own) or the name of any frame. With "spatial" it is in world axes and v is the velocity
+    of the point of the frame's body that is at the world's origin. (World axes at the frame's
+    origin are also called hybrid coordinates.)
 
     Attributes:
         name: Name of the robot.
@@ -53,7 +58,8 @@ class Robot:
         joint_names: Names of the n joints of a configuration.
         lower, upper: Position limits (n,) [rad or m]; infinite if there are none.
         max_speed: Speed limits (n,) [rad/s or m/s]; infinite if unknown.
-        prismatic: Mask (n,) of the joints that translate, bool.
+        prismatic: Mask (n,) of the joints whose position is a length, bool. A screw joint's is an
+            angle.
         frames: Names of all frames: links from the root on, then extra frames.
         tips: Names of the end effectors.
         base: Pose (4, 4) of the root link in the world [m].
@@ -146,11 +152,12 @@ class Robot:
         plural = "s" if len(self.tips) > 1 else ""
         tips = ", ".join(self.tips)
         lines = [f"{self.name}: {self.dof} degrees of freedom, end effector{plural}: {tips}"]
+        screws = {joint.name for joint in self.description.joints if joint.kind == "screw"}
         for name, slides, low, high, speed in zip(
             self.joint_names, self.prismatic, self.lower, self.upper, self.max_speed, strict=True
         ):
             unit = "m" if slides else "rad"
-            kind = "prismatic" if slides else "revolute"
+            kind = "prismatic" if slides else "screw" if name in screws else "revolute"
             limits = f"[{low:8.4f}, {high:8.4f}] {unit:<4}"
             lines.append(f"  {name:<{width}}  {kind:<9}  {limits} {speed:8.4f} {unit}/s")
         return "\n".join(lines)
@@ -365,7 +372,7 @@ class Robot:
         Args:
             q: Configurations (..., n) [rad or m].
             frame: Name of a frame, or several; the end effectors by default.
-            axes: Axes of v and w: "world", "body" or the name of any frame.
+            axes: Axes of v and w: "world", "body", "spatial" or the name of any frame.
             threads: Maximum number of threads; all cores by default.
             out: Array for the result, of its shape and type.
 
@@ -403,6 +410,83 @@ class Robot:
             ) from None
         return found.poses_and_jacobian(q, count, poses, jacobian)
 
+    def analytic_jacobian(
+        self,
+        q: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        orientation: str = "rpy",
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return the Jacobian ∂x/∂q of position and orientation parameters, (..., 3 + k, n).
+
+            x = [p; parameters]          d/dt x = J_x q̇,  J_x = blockdiag(1, Ω) J
+
+        The first three rows are those of `jacobian`. Several frames have an axis before the matrix
+        axes.
+
+        Args:
+            q: Configurations (..., n) [rad or m].
+            frame: Name of a frame, or several; the end effectors by default.
+            orientation: The parameters: "rpy"; Euler angles about moving or fixed axes, such as
+                "intrinsic zyz" or "extrinsic xyz"; a unit quaternion "wxyz" or "xyzw"; or
+                "direction_cosines", the nine entries of R row by row. `supple.poses` computes the
+                parameters (`rpy`, `euler`, `wxyz`) and Ω (`rate_map`).
+            threads: Maximum number of threads; all cores by default.
+
+        Raises:
+            InputError: The first and the last axis of the Euler angles are parallel at one of the
+                configurations, where their rates are not defined. Quaternions and direction cosines
+                have no such singularities.
+
+        References:
+            Wampler 1986, eqs. (2), (3), (9) and (10).
+        """
+        parameters = check_parameters(orientation)
+        T, J = self.fk_jacobian(q, frame, threads=threads)
+        rates = rate_map(T[..., :3, :3], parameters).astype(J.dtype, copy=False)
+        return np.concatenate([J[..., :3, :], rates @ J[..., 3:, :]], axis=-2)
+
+    def joint_torques(
+        self,
+        q: ArrayLike,
+        wrench: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        axes: str = "world",
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return the joint torques (..., n) that correspond to wrenches at frames:  τ = Jᵀ f.
+
+        The power is the same on both sides: τ·q̇ = f·twist. A wrench that the robot exerts on its
+        surroundings takes these torques [N m, or N for a slide]; one that acts on the robot is
+        balanced by their negatives. Weights and friction are not included.
+
+        Args:
+            q: Configurations (..., n) [rad or m].
+            wrench: Force and moment [f; m] [N, N m] (..., 6), or (..., k, 6) for k frames, in the
+                coordinates of `axes`: the force at the frame's origin, or at the world's origin if
+                spatial. Leading axes broadcast.
+            frame: Name of a frame, or several; the end effectors by default.
+            axes: Axes of the wrench: "world", "body", "spatial" or the name of any frame.
+            threads: Maximum number of threads; all cores by default.
+
+        References:
+            Wampler 1986, eq. (24).
+        """
+        J = self.jacobian(q, frame, axes=axes, threads=threads)
+        many = J.ndim > 2 and J.ndim == np.ndim(q) + 2
+        shape = J.shape[-3:-1] if many else (6,)
+        f = finite_array(wrench, shape, "wrench", batch=True).astype(J.dtype, copy=False)
+        try:
+            return np.asarray(np.einsum("...kij,...ki->...j" if many else "...ij,...i->...j", J, f))
+        except ValueError:
+            lead = J.shape[: -len(shape) - 1]
+            raise InputError(
+                f"wrench must have the leading axes of q, {lead}, or broadcast to them; "
+                f"given: an array of shape {f.shape}"
+            ) from None
+
     def bias_acceleration(
         self,
         q: ArrayLike,
@@ -417,19 +501,59 @@ class Robot:
             d/dt twist = J q̈ + J̇ q̇
 
         In "world" axes it is the acceleration [m/s²] of the frame's origin and the angular
-        acceleration [rad/s²], in other axes the derivative of the twist's components.
+        acceleration [rad/s²], otherwise the derivative of the twist's components.
 
         Args:
             q: Configurations (..., n) [rad or m].
             qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
             frame: Name of a frame, or several; the end effectors by default.
-            axes: Axes of the twist: "world", "body" or the name of any frame.
+            axes: Axes of the twist: "world", "body", "spatial" or the name of any frame.
             threads: Maximum number of threads; all cores by default.
 
         References:
             Wampler 1986, eq. (51): the forward pass of Newton and Euler without its q̈ terms.
         """
         return self._chain(frame, axes).bias_acceleration(q, qd, thread_count(threads))
+
+    def bias_jerk(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        frame: FrameNames = None,
+        *,
+        axes: str = "world",
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return the bias jerk, (..., 6) or (..., k, 6): d²/dt² of the twist if q⃛ = 0.
+
+            d²/dt² twist = J q⃛ + 2 J̇ q̈ + J̈ q̇
+
+        In "world" axes it is the jerk [m/s³] of the frame's origin and the derivative of the
+        angular acceleration [rad/s³], otherwise the second derivative of the twist's components.
+
+        Args:
+            q: Configurations (..., n) [rad or m].
+            qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
+            qdd: Joint accelerations [rad/s² or m/s²], likewise.
+            frame: Name of a frame, or several; the end effectors by default.
+            axes: Axes of the twist: "world", "body", "spatial" or the name of any frame.
+            threads: Maximum number of threads; all cores by default.
+
+        References:
+            Wampler 1986, after eq. (51): solutions of any higher-order derivative.
+        """
+        at, faster = coordinates(q, self.dof, "q"), coordinates(qdd, self.dof, "qdd")
+        if not np.isfinite(faster).all():
+            raise InputError(f"qdd must be finite; given: {short_repr(qdd)}")
+        try:
+            faster = np.array(np.broadcast_to(faster, at.shape), at.dtype)
+        except ValueError:
+            raise InputError(
+                f"qdd must have the shape of q, {at.shape}, or broadcast to it; "
+                f"given: {faster.shape}"
+            ) from None
+        return self._chain(frame, axes).bias_jerk(at, qd, faster, thread_count(threads))
 
     def singular_values(
         self,
@@ -449,7 +573,7 @@ class Robot:
             q: Configurations (..., n) [rad or m].
             frame: Name of a frame, or several; the end effectors by default.
             rows: Rows used of each frame, from "x", "y", "z", "rx", "ry", "rz"; all by default.
-            axes: Axes of these rows: "world", "body" or the name of any frame.
+            axes: Axes of these rows: "world", "body", "spatial" or the name of any frame.
             threads: Maximum number of threads; all cores by default.
         """
         return self._chain(frame, axes, rows).singular_values(q, thread_count(threads))
@@ -471,6 +595,89 @@ class Robot:
         """
         w = self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
         return w if w.ndim else w[()]
+
+    # ---- masses --------------------------------------------------------------------------------
+
+    @property
+    def mass(self) -> float:
+        """The total mass of all links [kg]; NaN if that of a link is not known."""
+        return float(sum(inertia.mass for inertia in self.description.inertias))
+
+    def with_inertia(
+        self,
+        link: str,
+        mass: float,
+        center: ArrayLike = (0.0, 0.0, 0.0),
+        matrix: ArrayLike | None = None,
+    ) -> Robot:
+        """Return the robot with another mass of a link, in place of what its file says.
+
+        Args:
+            link: Name of the link.
+            mass: Mass [kg], not negative.
+            center: Center of mass (3,) in the link's frame [m].
+            matrix: Inertia matrix (3, 3) about the center of mass, in the link's axes [kg m²]; that
+                of a point if None.
+        """
+        links = self.description.links
+        if link not in links:
+            raise unknown_name_error("link", link, links)
+        inertias = dynamics.with_inertia(self, link, mass, center, matrix)
+        return self._changed(replace(self.description, inertias=inertias))
+
+    def inertia_matrix(self, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
+        """Return the joint-space inertia matrix M(q), (..., n, n) [kg m², kg m or kg].
+
+        The kinetic energy is ½ q̇ᵀ M q̇. Symmetric; positive definite if every joint moves a mass or
+        an inertia about its axis. As weight of a step it minimizes the kinetic energy instead of
+        ‖q̇‖²: `WeightedDLS(rule, joint_weight=robot.inertia_matrix(q))`.
+
+        Args:
+            q: Configurations (..., n) [rad or m].
+            threads: Maximum number of threads; all cores by default.
+
+        Raises:
+            DescriptionError: The mass of a link is not known, or no link has one.
+
+        References:
+            Whitney 1969; Wampler 1986, after eq. (32); Deo & Walker 1995, section 4.
+        """
+        return dynamics.inertia_matrix(self, q, thread_count(threads))
+
+    def gravity_torques(
+        self,
+        q: ArrayLike,
+        *,
+        gravity: ArrayLike = dynamics.GRAVITY,
+        threads: int | None = None,
+    ) -> FloatArray:
+        """Return the joint torques that hold the robot against gravity, (..., n) [N m or N].
+
+        The gradient of the potential energy with respect to q.
+
+        Args:
+            q: Configurations (..., n) [rad or m].
+            gravity: Acceleration of free fall (3,) in world axes [m/s²].
+            threads: Maximum number of threads; all cores by default.
+
+        Raises:
+            DescriptionError: The mass of a link is not known, or no link has one.
+        """
+        return dynamics.gravity_torques(self, q, gravity, thread_count(threads))
+
+    def center_of_mass(self, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
+        """Return the center of mass of all links in the world, (..., 3) [m].
+
+        Args:
+            q: Configurations (..., n) [rad or m].
+            threads: Maximum number of threads; all cores by default.
+
+        Raises:
+            DescriptionError: The mass of a link is not known, or no link has one.
+        """
+        return dynamics.center_of_mass(self, q, thread_count(threads))
+
+    # ---- cost ----------------------------------------------------------------------------------
 
     def operations(self, frame: FrameNames = None) -> tuple[int, int]:
         """Return the numbers of multiplications and additions of one `fk_jacobian`.
@@ -510,14 +717,14 @@ class Robot:
             for name in names:
                 if name not in known:
                     raise unknown_name_error("frame", name, self.frames)
-            if axes not in ("world", "body") and axes not in known:
-                raise unknown_name_error("frame for axes=", axes, ("world", "body", *self.frames))
+            if axes not in AXES and axes not in known:
+                raise unknown_name_error("frame for axes=", axes, (*AXES, *self.frames))
             made = chain(
                 self._tree.joints,
                 [known[name] for name in names],
                 coordinates=self.dof,
                 stack=stack,
-                axes={"world": AXES_WORLD, "body": AXES_BODY}.get(axes) or known[axes],
+                axes=AXES[axes] if axes in AXES else known[axes],
                 rows=[6 * k + ROWS.index(row) for k in range(len(names)) for row in picked],
             )
             self._chains[key] = made
@@ -560,6 +767,24 @@ def ancestors(robot: Robot, frame: str) -> dict[int, int]:
         found[j] = joints[j].coordinate
         j = joints[j].parent
     return found
+
+
+def link_lengths(robot: Robot, frames: Sequence[str]) -> list[float]:
+    """Return the lengths of the links that carry some frames [m], between successive joints.
+
+    The last link ends at the frame, the first one begins at the first joint. Links without length,
+    as between the axes of a spherical joint, are left out.
+    """
+    joints = robot._tree.joints
+    lengths: dict[str | int, float] = {}
+    for frame in frames:
+        on = placed(robot, frame)
+        lengths[frame] = float(np.linalg.norm(on.placement[:3, 3])) if on.joint != WORLD else 0.0
+        for j in ancestors(robot, frame):
+            moved = joints[j].parent != WORLD
+            lengths[j] = float(np.linalg.norm(joints[j].placement[:3, 3])) if moved else 0.0
+    longest = max(lengths.values(), default=0.0)
+    return [length for length in lengths.values() if length > 1e-9 * longest]
 
 
 def may_turn(robot: Robot) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,18 +38,26 @@ def tree(description: Description, base: Matrix) -> Tree:
             frames[joint.child] = FixedFrame(parent.joint, placement @ joint.child_placement)
             continue
         mimic = joint.mimic
-        frames[joint.child] = FixedFrame(len(moving), joint.child_placement)
-        moving.append(
-            MovingJoint(
-                parent=parent.joint,
-                prismatic=joint.kind == "prismatic",
-                coordinate=coordinate[mimic.joint if mimic else joint.name],
-                scale=mimic.multiplier if mimic else 1.0,
-                offset=mimic.offset if mimic else 0.0,
-                placement=placement,
-                axis=joint.axis,
-            )
+        moves = MovingJoint(
+            parent=parent.joint,
+            prismatic=joint.kind == "prismatic",
+            coordinate=coordinate[mimic.joint if mimic else joint.name],
+            scale=mimic.multiplier if mimic else 1.0,
+            offset=mimic.offset if mimic else 0.0,
+            placement=placement,
+            axis=joint.axis,
         )
+        if joint.kind == "screw":  # a slide by pitch times the angle, then the turn
+            slide = replace(
+                moves,
+                prismatic=True,
+                scale=joint.pitch * moves.scale,
+                offset=joint.pitch * moves.offset,
+            )
+            moves = replace(moves, parent=len(moving), placement=np.eye(4))
+            moving.append(slide)
+        frames[joint.child] = FixedFrame(len(moving), joint.child_placement)
+        moving.append(moves)
     for frame in description.frames:
         link = frames[frame.link]
         frames[frame.name] = FixedFrame(link.joint, link.placement @ frame.placement)

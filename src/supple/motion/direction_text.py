@@ -17,6 +17,11 @@ _ROW = re.compile(r"(r?)([xyz]) of (.+?)(?: relative to (.+?))?(?: in axes of (.
 _SMALL = 0.05  # components of a unit vector below this are not mentioned
 
 
+def axes_name(axes: str, frame: str) -> str:
+    """Return the name of the axes of a frame's twist, as it appears in the names of rows."""
+    return {"body": frame, "spatial": "spatial coordinates"}.get(axes, axes)
+
+
 def row_name(component: str, frame: str, base: str | None = None, axes: str = "world") -> str:
     """Return the name of a twist's row: component "x" to "rz" of a frame, in the given axes."""
     relative = f" relative to {base}" if base else ""

@@ -13,7 +13,7 @@ from supple.errors import InputError
 from supple.gpu.arrays import DeviceArrayView, GpuArray, seen, stream_of
 from supple.gpu.runtime import compile_source, device_named, open_device
 from supple.gpu.source import source
-from supple.kinematics.arrays import refuse_out
+from supple.kinematics.array_errors import raise_unusable_out
 from supple.motion.velocities import VelocityIk, raise_not_finite
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
@@ -69,7 +69,7 @@ class GpuVelocityIk:
             and (out.shape, out.dtype) == (q.shape, q.dtype)
             and out.flags.carray
         ):
-            refuse_out(out, q.shape, q.dtype)
+            raise_unusable_out(out, q.shape, q.dtype)
         if not q.size:
             return out  # type: ignore[no-any-return]
         gpu, stream = self.device, self.device.stream()

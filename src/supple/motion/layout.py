@@ -19,12 +19,44 @@ from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
-from supple.motion.linearization import Linearization
+from supple.motion.linearization import Linearization, joined_effectors
+from supple.motion.open_task import OpenRows
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
-from supple.motion.task_rows import BODY, WORLD, TaskRows
+from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
 _MAX_NAMED = 8  # tasks in a message
+
+_TASK_AXES = {
+    None: _core.TASK_AXES_BASE,
+    BODY: _core.TASK_AXES_FRAME,
+    SPATIAL: _core.TASK_AXES_SPATIAL,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class OpenPart:
+    """An open task among others, which the kernel has as a placeholder.
+
+    Attributes:
+        open: Its rows.
+        rows: Where they are among the rows of all tasks.
+        targets: Where its numbers are among the kernel's targets.
+        velocities: Where they are among the kernel's velocities.
+    """
+
+    open: OpenRows
+    rows: slice
+    targets: slice
+    velocities: slice
+
+    def write(self, q: FloatArray, targets: FloatArray, J: FloatArray, e: FloatArray) -> None:
+        """Write J (..., m, n) and e (..., m) of its rows at configurations (..., n)."""
+        weights = np.array(self.open.weights)
+        for index in np.ndindex(q.shape[:-1]):
+            x, slopes = self.open.linear(q[index].astype(np.float64))
+            J[(*index, self.rows)] = weights[:, None] * slopes
+            e[(*index, self.rows)] = weights * (targets[(*index, self.targets)] - x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +69,9 @@ class CompiledTasks:
         rows: Names of the rows.
         weights: Weights of the rows.
         counts: Number of rows of each task.
+        effectors: The end effector of each row of each task, numbered from 0 in every task.
         kernel: The compiled tasks, with a chain of the frames they refer to.
+        open: The open tasks, which Python evaluates.
     """
 
     robot: Robot
@@ -45,7 +79,14 @@ class CompiledTasks:
     rows: tuple[str, ...]
     weights: NDArray[np.float64]
     counts: tuple[int, ...]
+    effectors: tuple[tuple[int, ...], ...]
     kernel: _core.Tasks
+    open: tuple[OpenPart, ...] = ()
+
+    @property
+    def all_effectors(self) -> tuple[int, ...]:
+        """The end effector of each row of the stacked tasks."""
+        return joined_effectors(self.effectors)
 
     def targets(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
         """Convert one target per task to the kernel's numbers (..., k), batch axes broadcast.
@@ -78,6 +119,8 @@ class CompiledTasks:
 
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
         """Return the weighted J (..., m, n) at configurations (..., n)."""
+        if any(task.on(self.robot).alternate for task in self.tasks):
+            return self._rows(q, self.reached(q))[0]  # there an alternate J is the ordinary one
         return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]
 
     def error(self, q: NDArray[np.float64], targets: NDArray[np.float64]) -> FloatArray:
@@ -95,9 +138,15 @@ class CompiledTasks:
         self, q: NDArray[np.float64], targets: NDArray[np.float64]
     ) -> tuple[FloatArray, FloatArray]:
         """Return J and e, with an arbitrary valid target for tasks without one."""
-        some = np.where(np.isnan(targets), self._any, targets)
+        some = np.where(np.isnan(targets), self._any, targets).astype(q.dtype)
         J, e, _ = self.kernel.linearize(np.ascontiguousarray(q), some, 1)
+        self.write_open(q, some, J, e)
         return J, e
+
+    def write_open(self, q: FloatArray, targets: FloatArray, J: FloatArray, e: FloatArray) -> None:
+        """Write the rows of open tasks into J (..., m, n) and e (..., m)."""
+        for part in self.open:
+            part.write(q, targets, J, e)
 
     @property
     def _any(self) -> NDArray[np.float64]:
@@ -143,7 +192,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
     laid = [task.on(robot) for task in tasks]
     specs = []
     for rows in laid:
-        axes = {None: _core.TASK_AXES_BASE, BODY: _core.TASK_AXES_FRAME}.get(rows.axes)
+        axes = _TASK_AXES.get(rows.axes)
         spec = _core.TaskSpec(
             goal=rows.goal,
             frame=index("" if rows.goal == Goal.POSTURE else rows.frame, rows),
@@ -151,16 +200,32 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
             axes=index(rows.axes or WORLD) if axes is None else axes,
             rows=rows.picked,
             weights=rows.weights,
+            alternate=rows.alternate,
         )
         specs.append(spec)
+    kernel = _core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs)
+    counts = tuple(len(rows.picked) for rows in laid)
+    places = zip(*map(_slices, (counts, kernel.target_sizes, kernel.velocity_sizes)), strict=True)
     return CompiledTasks(
         robot=robot,
         tasks=tasks,
         rows=tuple(name for rows in laid for name in rows.names),
         weights=np.array([w for rows in laid for w in rows.weights]),
-        counts=tuple(len(rows.picked) for rows in laid),
-        kernel=_core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs),
+        counts=counts,
+        effectors=tuple(rows.effectors for rows in laid),
+        kernel=kernel,
+        open=tuple(
+            OpenPart(rows, *at)
+            for rows, at in zip(laid, places, strict=True)
+            if isinstance(rows, OpenRows)
+        ),
     )
+
+
+def _slices(sizes: Sequence[int]) -> list[slice]:
+    """Return the places of consecutive parts."""
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
 def linearize(
@@ -199,28 +264,41 @@ def linearize(
     layout = compile_tasks(robot, as_tasks(tasks))
     at, count = coordinates(q, robot.dof, "q"), thread_count(threads)
     single = isinstance(tasks, str | Task)
-    targets = _at(at, layout.targets(_per_task(target, single, layout, "target")), "target")
+    targets = _at(at, layout.targets(per_task(target, single, layout, "target")), "target")
     missing = np.isnan(targets)
     some = np.where(missing, layout._any.astype(at.dtype), targets) if missing.any() else targets
     J, e, bad = layout.kernel.linearize(at, some, count)
     _check_bad(bad, at, "target")
+    layout.write_open(at, some, J, e)
     if missing.any():
         e = np.where(layout.per_row(missing), e.dtype.type(0), e)
     if velocity is not None:
-        speeds = layout.velocities(_per_task(velocity, single, layout, "velocity"))
+        speeds = layout.velocities(per_task(velocity, single, layout, "velocity"))
         desired, bad = layout.kernel.command(at, _at(at, speeds, "velocity"), count)
         _check_bad(bad, at, "velocity")
         e = e + desired
     if qd is None:
-        return Linearization(J, e, rows=layout.rows, q=at)
+        return Linearization(J, e, rows=layout.rows, q=at, effectors=layout.all_effectors)
     speed = np.ascontiguousarray(matched(at, coordinates(qd, robot.dof, "qd")))
     if not np.isfinite(speed).all():
         raise InputError(f"qd must be finite; given: {short_repr(qd)}")
     bias = layout.kernel.bias_acceleration(at, speed, count)
-    return Linearization(J, e, rows=layout.rows, q=at, qd=speed, bias_acceleration=bias)
+    for part in layout.open:
+        weights = np.array(part.open.weights)
+        for i in np.ndindex(at.shape[:-1]):
+            bias[(*i, part.rows)] = weights * part.open.bias(*map(np.float64, (at[i], speed[i])))
+    return Linearization(
+        J,
+        e,
+        rows=layout.rows,
+        q=at,
+        qd=speed,
+        bias_acceleration=bias,
+        effectors=layout.all_effectors,
+    )
 
 
-def _per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:
+def per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:
     """Return one entry per task."""
     if given is None:
         return (None,) * len(layout.tasks)

@@ -46,6 +46,9 @@ class Linearization(ReadOnlyArrays):
         q: The configuration (..., n) [rad or m]; None if unknown.
         qd: The joint velocities there (..., n) [rad/s or m/s]; None if unknown.
         bias_acceleration: J̇q̇ (..., m), the acceleration of the rows at constant q̇; None if unknown.
+        effectors: The end effector that each row belongs to (m,), numbered from 0; empty if
+            unknown. The rows of position and those of orientation count as end effectors of their
+            own.
     """
 
     J: Array
@@ -55,6 +58,7 @@ class Linearization(ReadOnlyArrays):
     q: Array | None
     qd: Array | None
     bias_acceleration: Array | None
+    effectors: tuple[int, ...]
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Linearization(ReadOnlyArrays):
         q: ArrayLike | None = None,
         qd: ArrayLike | None = None,
         bias_acceleration: ArrayLike | None = None,
+        effectors: Sequence[int] = (),
     ) -> None:
         J, e = _numbers(J, "J"), _numbers(e, "e")
         if J.ndim < 2 or 0 in J.shape[-2:] or e.shape != J.shape[:-1]:
@@ -95,6 +100,7 @@ class Linearization(ReadOnlyArrays):
             J, e = _finite_copy(J, "J"), _finite_copy(e, "e")
             at = {name: _finite_copy(array, name) for name, array in each.items()}
         values = {"J": J, "e": e, "before": _previous(before, J), "rows": names}
+        values["effectors"] = _effectors(effectors, J.shape[-2])
         for name, value in {**dict.fromkeys(given), **values, **at}.items():
             object.__setattr__(self, name, value)
 
@@ -147,7 +153,11 @@ class Linearization(ReadOnlyArrays):
             for array in (getattr(self, name),)
         }
         return Linearization(
-            self.J.reshape(-1, m, n)[rows], self.e.reshape(-1, m)[rows], rows=self.rows, **parts
+            self.J.reshape(-1, m, n)[rows],
+            self.e.reshape(-1, m)[rows],
+            rows=self.rows,
+            effectors=self.effectors,
+            **parts,
         )
 
     @cached_property
@@ -206,6 +216,17 @@ class Linearization(ReadOnlyArrays):
         """The largest singular value over the smallest; infinite at a singularity."""
         return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
+    def damped_condition(self, lambda2: ArrayLike) -> Array | float:
+        """Return the condition number of JᵀJ + λ²I (...), see `damped_condition`.
+
+        Args:
+            lambda2: λ², one for all linearizations of a batch or (...).
+        """
+        m, n = self.J.shape[-2:]
+        smallest = self.sigma[..., -1] if m >= n else 0.0
+        found = damped_condition(self.sigma[..., 0], smallest, lambda2)
+        return found if self.J.ndim > 2 else float(found)
+
     @property
     def change(self) -> float:
         """Distance of J from the previous J in the Frobenius norm; zero at the start."""
@@ -220,6 +241,37 @@ class Linearization(ReadOnlyArrays):
         lost.
         """
         return direction_text(self.single().U[:, -1], self.rows)
+
+
+def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayLike) -> Array:
+    """Return the condition number κ² of JᵀJ + λ²I (...), which bounds the growth of errors.
+
+        κ² = (σ₁² + λ²)/(σ_n² + λ²)
+
+    It tends to 1 as λ grows; that of the stacked matrix [J; λI], which the QR method factors, is κ.
+    For the n × n matrix JᵀJ, σ_n is zero where J has fewer rows than columns. 1 where all of them
+    and λ are zero; infinite where only σ_n and λ are. Singular values may be estimates.
+
+    Args:
+        sigma_max: The largest singular values σ₁ (...), not negative.
+        sigma_min: The smallest singular values σ_n (...), not negative; zero if m < n.
+        lambda2: λ² (...), not negative.
+
+    References:
+        Wampler 1986, eq. (42).
+    """
+    numbers = {"sigma_max": sigma_max, "sigma_min": sigma_min, "lambda2": lambda2}
+    largest, smallest, damping = (numbers_of(x, name) for name, x in numbers.items())
+    for name, x in (("sigma_max", largest), ("sigma_min", smallest), ("lambda2", damping)):
+        if (x < 0).any():
+            raise InputError(f"{name} must not be negative; given: {short_repr(numbers[name])}")
+    # Divided by the largest of all, so that squares neither overflow nor vanish together.
+    scale = np.maximum(np.maximum(largest, smallest), np.sqrt(damping))
+    scale = np.where(scale > 0, scale, 1.0)
+    damped = (np.sqrt(damping) / scale) ** 2
+    above, below = (largest / scale) ** 2 + damped, (smallest / scale) ** 2 + damped
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(above == below, 1.0, above / below))
 
 
 def numbers_of(given: ArrayLike, name: str) -> Array:
@@ -254,6 +306,27 @@ def _previous(before: object, J: Array) -> Linearization | None:
     return before
 
 
+def _effectors(given: object, rows: int) -> tuple[int, ...]:
+    """Return the end effector of each row, checked."""
+    each = tuple(given) if isinstance(given, Sequence) else (None,)
+    if not each:
+        return ()
+    if any(type(one) is not int or not 0 <= one < rows for one in each) or len(each) != rows:
+        raise InputError(
+            f"effectors must be {rows} numbers from 0 to {rows - 1}; given: {short_repr(given)}"
+        )
+    return each
+
+
+def joined_effectors(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the end effectors of the stacked rows of several tasks."""
+    joined: list[int] = []
+    for part in parts:
+        first = max(joined, default=-1) + 1
+        joined += [first + one for one in part]
+    return tuple(joined)
+
+
 def _frozen_view(array: NDArray[Any], dtype: Any) -> Array:
     """Return a read-only, contiguous view of an array, or a copy where that needs one."""
     with np.errstate(over="ignore"):  # the kernel names the entries that become infinite
@@ -284,4 +357,7 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         q=next((part.q for part in parts if part.q is not None), None),
         qd=next((part.qd for part in parts if part.qd is not None), None),
         bias_acceleration=np.concatenate(biases) if len(biases) == len(parts) else None,
+        effectors=joined_effectors([part.effectors for part in parts])
+        if all(part.effectors for part in parts)
+        else (),
     )

@@ -14,12 +14,13 @@ import numpy as np
 from supple._core import Goal
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.robot import ROWS, only_tip, placed
+from supple.kinematics.robot import AXES, ROWS, only_tip, placed
 from supple.kinematics.rotation import log
-from supple.motion.direction_text import row_name
+from supple.motion.direction_text import axes_name, row_name
 from supple.motion.linearization import Array
 
 BODY = "body"
+SPATIAL = "spatial"
 WORLD = "world"
 
 
@@ -35,8 +36,10 @@ class TaskRows:
         frame: The controlled frame; empty for a posture.
         base: The frame in which the target is expressed; None for the world.
         axes: The frame in whose axes rows are expressed, "body" or "world"; None for the base's.
+            "spatial": the base's, and v is the velocity of the frame's point at the base's origin.
         turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
             for no rotation.
+        alternate: Whether J is that of the target, as if attached to the frame's link.
     """
 
     goal: Goal
@@ -47,12 +50,22 @@ class TaskRows:
     base: str | None = None
     axes: str | None = None
     turn: Array | None = None
+    alternate: bool = False
 
-    def jacobian(self, robot: Robot, q: Array) -> Array:
+    @property
+    def effectors(self) -> tuple[int, ...]:
+        """The end effector of each row: one for position, one for orientation, or every joint."""
+        if self.goal == Goal.POSTURE:
+            return tuple(range(len(self.picked)))
+        kinds = [c // 3 for c in self.picked]
+        return tuple(sorted(set(kinds)).index(kind) for kind in kinds)
+
+    def jacobian(self, robot: Robot, q: Array, target: Array | None = None) -> Array:
         """Return the weighted J (rows, n).
 
         In the base's coordinates it is R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b), rotated
-        into the axes of the rows.
+        into the axes of the rows. An alternate J has v + w × (t - p) in the place of v, and t in
+        that of p, if there is a target at t.
         """
         W = np.array(self.weights)[:, None]
         if self.goal == Goal.POSTURE:
@@ -62,6 +75,12 @@ class TaskRows:
             v_b, w_b = np.split(robot.jacobian(q, self.base).astype(np.float64), 2)
             p, p_b = (robot.fk(q, name)[:3, 3] for name in (self.frame, self.base))
             v, w = v - v_b - np.cross(w_b, p - p_b, axis=0), w - w_b
+        if self.axes == SPATIAL:
+            v = v + np.cross(self._arm(robot, q), w, axisb=0, axisc=0)
+        if self.alternate and target is not None:
+            T_b = np.eye(4) if self.base is None else robot.fk(q, self.base)
+            t = T_b[:3, 3] + T_b[:3, :3] @ target[9:]
+            v = v + np.cross(w, t - robot.fk(q, self.frame)[:3, 3], axis=0)
         C = self._axes(robot, q)
         return np.asarray(W * np.vstack([C.T @ v, C.T @ w])[list(self.picked)])
 
@@ -78,6 +97,8 @@ class TaskRows:
         R, p = R_b.T @ T[:3, :3], R_b.T @ (T[:3, 3] - T_b[:3, 3])
         shall = target.reshape(4, 3).T
         e = np.concatenate([shall[:, 3] - p, log(shall[:, :3] @ R.T)])
+        if self.axes == SPATIAL:
+            e[:3] += np.cross(p, e[3:])
         return np.asarray(W * self._turned(robot, q, e)[list(self.picked)])
 
     def reached(self, robot: Robot, q: Array) -> Array:
@@ -118,7 +139,13 @@ class TaskRows:
         if self.axes == BODY:
             R = self._rotation(robot, q, self.frame)
             return R if self.turn is None else np.asarray(R @ self.turn)
-        return self._rotation(robot, q, self.base if self.axes is None else self.axes)
+        named = self.axes not in (None, SPATIAL)
+        return self._rotation(robot, q, self.axes if named else self.base)
+
+    def _arm(self, robot: Robot, q: Array) -> Array:
+        """Return the position (3,) of the frame minus that of the base, in world axes [m]."""
+        p = robot.fk(q, self.frame)[:3, 3]
+        return np.asarray(p if self.base is None else p - robot.fk(q, self.base)[:3, 3])
 
     @staticmethod
     def _rotation(robot: Robot, q: Array, frame: str | None) -> Array:
@@ -132,6 +159,7 @@ def rows_of_frame(
     weights: tuple[float, ...],
     base: str | None,
     axes: str | None,
+    alternate: bool = False,
 ) -> TaskRows:
     """Return the rows "x" to "rz" of a frame's twist in the given axes.
 
@@ -143,9 +171,9 @@ def rows_of_frame(
     placed(robot, frame)
     if base is not None:
         placed(robot, base, "frame for base=")
-    if axes not in (None, WORLD, BODY) and axes not in robot.frames:
-        raise unknown_name_error("frame for axes=", axes, (WORLD, BODY, *robot.frames))
-    written = frame if axes == BODY else axes or base or WORLD
+    if axes is not None and axes not in AXES and axes not in robot.frames:
+        raise unknown_name_error("frame for axes=", axes, (*AXES, *robot.frames))
+    written = axes_name(axes or base or WORLD, frame)
     return TaskRows(
         goal=Goal.FRAME,
         picked=tuple(ROWS.index(row) for row in rows),
@@ -154,6 +182,7 @@ def rows_of_frame(
         frame=frame,
         base=base,
         axes=None if axes == WORLD and base is None else axes,
+        alternate=alternate,
     )
 
 

@@ -32,9 +32,9 @@ KERNELS = {
 
 _LISTED = 4  # `listed` in search.cu
 FEW = 9_000  # targets up to which a warp per target is faster than a thread per target
-_MOST = 1 << 23  # targets per launch: indices are ints
+_MAX_TARGETS = 1 << 23  # targets per launch: indices are ints
 _THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
-_APART = 1e-2  # `apart` in include/supple/ik/restarts.hpp
+_DISTINCT = 1e-2  # `distinct` in include/supple/ik/restarts.hpp
 _ALIGNED = 256  # [bytes]
 _ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # type of the search, bytes
 
@@ -83,19 +83,19 @@ class SearchOptions:
         rotation: Rotation tolerance [rad].
         max_starts: Maximum number of seeds of a target; 0 for the default.
         nearest: Whether the solution nearest to q0 is returned.
-        most: Maximum number of distinct solutions of a target.
+        max_solutions: Maximum number of distinct solutions of a target.
     """
 
     position: float
     rotation: float
     max_starts: int
     nearest: bool = False
-    most: int = 1
+    max_solutions: int = 1
 
     @property
     def several(self) -> bool:
         """Whether several solutions are compared, instead of taking the first."""
-        return self.nearest or self.most > 1
+        return self.nearest or self.max_solutions > 1
 
 
 def texts(
@@ -136,7 +136,7 @@ class GpuSolver:
     ) -> None:
         self.problem = problem
         self.device = open_device(number)
-        self.suits = several or bool(problem.rest)
+        self.postprocesses = several or bool(problem.rest)
         self._rough = _ROUGH[precision][1]
 
         def loaded(names: tuple[str, ...], parts: list[str]) -> dict[str, Any]:
@@ -161,29 +161,29 @@ class GpuSolver:
         self.device.upload(memory.pointer, array, stream)
         return memory
 
-    def solve(self, targets: Array, q0: Array | None, bounds: SearchOptions) -> tuple[Any, ...]:
+    def solve(self, targets: Array, q0: Array | None, options: SearchOptions) -> tuple[Any, ...]:
         """Solve targets (B, k) from seeds (B, n), one seed for all (n,), or None.
 
         Returns:
-            q (B, most, n), status (B, most), errors, iterations and seeds (B, most, 2), and the
-            number of solutions (B,).
+            q (B, s, n), status (B, s), errors, iterations and seeds (B, s, 2) of s = max_solutions,
+            and the number of solutions (B,).
         """
         pieces = []
-        size = max(1, _MOST // bounds.most)
+        size = max(1, _MAX_TARGETS // options.max_solutions)
         for i in range(0, max(len(targets), 1), size):
             own = q0[i : i + size] if q0 is not None and q0.ndim > 1 else q0
-            pieces.append(self._piece(targets[i : i + size], own, bounds))
+            pieces.append(self._piece(targets[i : i + size], own, options))
         if len(pieces) == 1:
             return pieces[0]
         return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
 
-    def _piece(self, targets: Array, q0: Array | None, bounds: SearchOptions) -> tuple[Any, ...]:
+    def _piece(self, targets: Array, q0: Array | None, options: SearchOptions) -> tuple[Any, ...]:
         gpu, count, n = self.device, len(targets), self.problem.layout.robot.dof
         gpu.use()
         stream = gpu.stream()
-        most = bounds.most
-        sizes = self._results(count, most)
-        if most > 1:
+        max_solutions = options.max_solutions
+        sizes = self._results(count, max_solutions)
+        if max_solutions > 1:
             sizes["solutions"] = 4 * count
         inputs = {"target": targets.nbytes, "q0": 0 if q0 is None else q0.nbytes}
         memory, at = self.allocate_arrays(sizes | inputs, stream)
@@ -194,7 +194,7 @@ class GpuSolver:
             at["q0"] = 0
         if count:
             step = n if q0 is not None and q0.ndim > 1 else 0
-            self.launch(at, count, bounds, stream, step)
+            self.launch(at, count, options, stream, step)
         host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)  # all results at once
         gpu.download(host, memory.pointer, stream)
 
@@ -203,24 +203,22 @@ class GpuSolver:
             piece: NDArray[Any] = host[first : first + sizes[name]].view(dtype)
             return piece.reshape(shape)
 
-        effort = part("effort", np.int32, count, most, 2)
+        effort = part("effort", np.int32, count, max_solutions, 2)
         effort[..., 1] += 1  # seeds
         found = (
-            part("q", np.float64, count, most, n),
-            part("outcome", np.int8, count, most),
-            part("error", np.float64, count, most, 2),
+            part("q", np.float64, count, max_solutions, n),
+            part("outcome", np.int8, count, max_solutions),
+            part("error", np.float64, count, max_solutions, 2),
             effort,
-            part("solutions", np.int32, count) if most > 1 else np.ones(count, np.int32),
+            part("solutions", np.int32, count) if max_solutions > 1 else np.ones(count, np.int32),
         )
-        return distinct(found, turns(self.problem.layout.robot)) if self._merges(most) else found
+        if max_solutions > 1 and self.problem.rest:  # postprocessing may have made solutions equal
+            return distinct(found, turns(self.problem.layout.robot))
+        return found
 
-    def _merges(self, most: int) -> bool:
-        """Return whether postprocessing may have made solutions equal."""
-        return most > 1 and bool(self.problem.rest)
-
-    def _results(self, count: int, most: int) -> dict[str, int]:
+    def _results(self, count: int, max_solutions: int) -> dict[str, int]:
         """Return the bytes of each array of results."""
-        rows = count * most
+        rows = count * max_solutions
         return {
             "q": 8 * self.problem.layout.robot.dof * rows,
             "error": 16 * rows,
@@ -228,8 +226,8 @@ class GpuSolver:
             "outcome": rows,
         }
 
-    def solve_there(
-        self, targets: Sequence[object], q0: object, bounds: SearchOptions, stream: object
+    def solve_on_device(
+        self, targets: Sequence[object], q0: object, options: SearchOptions, stream: object
     ) -> GpuSolution:
         """Solve targets in GPU memory, one for each task; the results stay there.
 
@@ -239,13 +237,13 @@ class GpuSolver:
         gpu.use()
         on = stream_of(stream, (*targets, q0))
         reader = Reader(self.problem, gpu, self._architecture)
-        lead, numbers = reader.targets(targets, on, _MOST)
+        lead, numbers = reader.targets(targets, on, _MAX_TARGETS)
         seeds = (0, 0, ()) if q0 is None else reader.seeds(q0, lead, on)
         count = math.prod(lead)
         memory, at = self.allocate_arrays(self._results(count, 1), on)
         at |= {"target": numbers.pointer, "q0": seeds[0]}
         if count:
-            self.launch(at, count, bounds, on, seeds[1])
+            self.launch(at, count, options, on, seeds[1])
         steps = [math.prod(lead[i + 1 :]) for i in range(len(lead))]
 
         def part(name: str, dtype: Any, width: int, first: int = 0, *more: int) -> GpuArray:
@@ -270,11 +268,11 @@ class GpuSolver:
         return memory, dict(zip(sizes, begins, strict=True))
 
     def launch(
-        self, at: dict[str, int], count: int, bounds: SearchOptions, stream: int, q0_step: int = 0
+        self, at: dict[str, int], count: int, options: SearchOptions, stream: int, q0_step: int = 0
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
         gpu, n = self.device, self.problem.layout.robot.dof
-        many, memory = count > FEW and bounds.most == 1, None
+        many, memory = count > FEW and options.max_solutions == 1, None
         own: dict[str, int] = {}
         if many:
             memory, own = self.allocate_arrays(
@@ -292,16 +290,16 @@ class GpuSolver:
             **own,
             table=self._table.pointer,
             seeds=self._seeds.pointer,
-            position=bounds.position,
-            rotation=bounds.rotation,
-            rough_position=max(bounds.position, self.problem.float_tolerance),
-            rough_rotation=max(bounds.rotation, 2e-5),
+            position=options.position,
+            rotation=options.rotation,
+            rough_position=max(options.position, self.problem.float_tolerance),
+            rough_rotation=max(options.rotation, 2e-5),
             count=count,
             entries=self.entries,
-            max_starts=bounds.max_starts,
+            max_starts=options.max_starts,
             q0_step=q0_step,
-            nearest=bounds.nearest,
-            max_solutions=bounds.most,
+            nearest=options.nearest,
+            max_solutions=options.max_solutions,
         )
 
         def start(name: str, blocks: int, *more: Any) -> None:
@@ -313,8 +311,8 @@ class GpuSolver:
             start("search", min(-(-count // 128), 4 * gpu.processors))
             start("finish", -(-count // 128))
         start("explore", min(-(-count // 2), 4 * gpu.processors), ctypes.c_int(many))
-        if self.suits:
-            start("postprocess", -(-count * bounds.most // 128))
+        if self.postprocesses:
+            start("postprocess", -(-count * options.max_solutions // 128))
         del memory  # freed on the stream, after its last use there
 
 
@@ -332,7 +330,7 @@ def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
     for i in range(count.max(initial=0)):
         away = q[:, :i] - q[:, i, None]
         away -= np.where(turn > 0, turn, 0.0) * np.round(away / whole)
-        same = (np.abs(away).max(axis=-1) <= _APART) & kept[:, :i]
+        same = (np.abs(away).max(axis=-1) <= _DISTINCT) & kept[:, :i]
         kept[:, i] = (i < count) & ~same.any(axis=1)
     order = np.argsort(~kept, axis=1, kind="stable")
     rows = np.arange(len(q))[:, None]

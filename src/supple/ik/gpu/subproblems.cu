@@ -1,37 +1,22 @@
 // A search that is decoupled into subproblems (subproblems.py): splits targets and merges
-// solutions. Independent of the robot.
-#include "supple/ik/restarts.hpp"
+// solutions. Independent of the robot. (`SolutionArrays` has the same layout in subproblems.py.)
+#include "supple/ik/policy.hpp"
 
 namespace supple {
 
-// The solutions of a whole search or of a subproblem. (The same layout as `Answers` in
-// subproblems.py.)
-struct Solutions {
-  double* q;             // (count, n)
-  double* error;         // (count, 2)
-  int* effort;           // (count, 2)
-  signed char* outcome;  // (count,)
-  int n;
-};
+// On a GPU efforts are iterations and restarts: the first start of a subproblem is not counted.
+constexpr int first_starts = 0;
 
-// Initialises the merged solutions: every joint at q0, or as near to zero as its limits allow, and
-// no effort. `step` is the distance between two q0; `limits` (2, n) are the lower and upper ones.
-extern "C" __global__ void begin(const double* q0, int step, const double* limits, Solutions whole,
-                                 int count) {
-  const int problem = blockIdx.x * blockDim.x + threadIdx.x, n = whole.n;
+// The joints of the whole search, with `limits` (2, n): the lower and the upper ones.
+__device__ JointRange joint_range(int n, const double* limits) { return {n, limits, limits + n}; }
+
+// Begins the merged solutions. `step` is the distance between two q0.
+extern "C" __global__ void begin(const double* q0, int step, const double* limits, int n,
+                                 SolutionArrays whole, int count) {
+  const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;
-  bool good = true;
-  for (int j = 0; j < n; ++j) {
-    const double x = q0 ? q0[problem * step + j] : 0;
-    const bool valid = abs(x) <= max_input;
-    good &= valid;
-    whole.q[problem * n + j] = ::fmin(::fmax(valid ? x : 0, limits[j]), limits[n + j]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    whole.error[2 * problem + i] = good ? 0 : __longlong_as_double(0x7ff0000000000000ll);
-    whole.effort[2 * problem + i] = 0;
-  }
-  whole.outcome[problem] = static_cast<signed char>(good ? Outcome::solved : Outcome::nonfinite);
+  begin_merge(whole, joint_range(n, limits), problem, q0 ? q0 + problem * step : nullptr,
+              first_starts);
 }
 
 // Copies some columns (columns,) of a matrix (count, width).
@@ -42,19 +27,12 @@ extern "C" __global__ void split(const double* whole, double* part, const int* c
   part[i] = whole[i / columns * width + column[i % columns]];
 }
 
-// Merges the solutions of a subproblem into those of the whole: its joints, the larger error, the
-// worse outcome, the sum of the efforts.
-extern "C" __global__ void merge(Solutions part, Solutions whole, const int* column, int count) {
+// Merges the solutions of a subproblem into those of the whole; `column` (columns,) are its joints.
+extern "C" __global__ void merge(SolutionArrays part, const int* column, int columns,
+                                 const double* limits, int n, SolutionArrays whole, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;
-  for (int j = 0; j < part.n; ++j) {
-    whole.q[problem * whole.n + column[j]] = part.q[problem * part.n + j];
-  }
-  for (int i = 2 * problem; i < 2 * problem + 2; ++i) {
-    whole.error[i] = ::fmax(whole.error[i], part.error[i]);
-    whole.effort[i] += part.effort[i];
-  }
-  whole.outcome[problem] = ::max(whole.outcome[problem], part.outcome[problem]);
+  merge_part(part, columns, column, whole, joint_range(n, limits), problem, first_starts);
 }
 
 }  // namespace supple

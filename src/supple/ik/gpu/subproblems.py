@@ -20,17 +20,17 @@ _THREADS = 128  # of a block
 
 
 class SolutionPointers(ctypes.Structure):
-    """`Solutions` of subproblems.cu: the same members in the same order."""
+    """`SolutionArrays` of policy.hpp: the same members in the same order."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("q", "error", "effort", "outcome")),
-        ("n", ctypes.c_int),
+        ("capacity", ctypes.c_int),
+        *((name, ctypes.c_void_p) for name in ("q", "outcome", "error", "effort", "found")),
     )
 
     @classmethod
-    def among(cls, at: dict[str, int], n: int) -> SolutionPointers:
-        """Return the addresses of solutions of n joints."""
-        return cls(*(at[name] for name in ("q", "error", "effort", "outcome")), n)
+    def among(cls, at: dict[str, int]) -> SolutionPointers:
+        """Return the addresses of one solution for each problem."""
+        return cls(1, *(at[name] for name in ("q", "outcome", "error", "effort")), None)
 
 
 class GpuSubproblems(GpuSolver):
@@ -66,11 +66,11 @@ class GpuSubproblems(GpuSolver):
         return GpuSolver(self.problem, *self._how)
 
     def launch(
-        self, at: dict[str, int], count: int, bounds: SearchOptions, stream: int, q0_step: int = 0
+        self, at: dict[str, int], count: int, options: SearchOptions, stream: int, q0_step: int = 0
     ) -> None:
         """Solve on a stream, asynchronously; `at` holds the addresses of the arrays."""
-        if bounds.most > 1:
-            return self._whole.launch(at, count, bounds, stream, q0_step)
+        if options.max_solutions > 1:
+            return self._whole.launch(at, count, options, stream, q0_step)
         gpu, each = self.device, ctypes.c_int(count)
         layout = self.problem.layout
         dof, width = layout.robot.dof, layout.kernel.targets
@@ -82,10 +82,9 @@ class GpuSubproblems(GpuSolver):
             sizes = (ctypes.c_int(of), ctypes.c_int(columns), each)
             start("split", columns * count, *map(ctypes.c_void_p, (at[name], to, part)), *sizes)
 
-        whole = SolutionPointers.among(at, dof)
-        limits = ctypes.c_void_p(self._limits.pointer)
-        q0 = (ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_step))
-        start("begin", count, *q0, limits, whole, each)
+        limits = (ctypes.c_void_p(self._limits.pointer), ctypes.c_int(dof))
+        whole = (*limits, SolutionPointers.among(at), each)
+        start("begin", count, ctypes.c_void_p(at["q0"]), ctypes.c_int(q0_step), *whole)
         for part, solver, joints, numbers in zip(
             self.parts, self.solvers, self._joints, self._numbers, strict=True
         ):
@@ -100,9 +99,9 @@ class GpuSubproblems(GpuSolver):
                 split("q0", n, q0_step, joints.pointer, own["q0"])
             else:
                 own["q0"] = 0
-            solver.launch(own, count, bounds, stream, n)
-            column = ctypes.c_void_p(joints.pointer)
-            start("merge", count, SolutionPointers.among(own, n), whole, column, each)
+            solver.launch(own, count, options, stream, n)
+            columns = (ctypes.c_void_p(joints.pointer), ctypes.c_int(n))
+            start("merge", count, SolutionPointers.among(own), *columns, *whole)
             del memory  # freed on the stream, after its last use there
         return None
 

@@ -1,7 +1,7 @@
 // Reads the caller's arrays on a GPU, float or double with any strides, into targets in double. An
 // invalid target becomes NaN, because reporting it would require a synchronisation. Independent of
 // the robot.
-#include "supple/se3.hpp"
+#include "supple/ik/target.hpp"
 
 namespace supple {
 
@@ -15,30 +15,7 @@ struct View {
 };
 enum Kind : int { pose, position, direction, orientation, plain };
 
-namespace {
-
 __device__ double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
-
-// Makes the columns of R orthonormal. Returns whether R was a rotation within a tolerance. The same
-// iteration as that of the CPU in src/core/bindings/ik_solver.cpp.
-__device__ bool orthonormalize(Rotation<double>& R, double tolerance) {
-  bool good = true;
-  for (int pass = 0; pass < 3; ++pass) {
-    const double xx = dot(R.x, R.x), yy = dot(R.y, R.y), zz = dot(R.z, R.z);
-    const double xy = dot(R.x, R.y), xz = dot(R.x, R.z), yz = dot(R.y, R.z);
-    double off = 0;
-    const auto near = [&](double x, double y) { off = ::fmax(off, x == x ? ::fabs(x - y) : 1); };
-    near(xx, 1), near(yy, 1), near(zz, 1), near(xy, 0), near(xz, 0), near(yz, 0);
-    good = good && off <= tolerance;
-    if (off <= 1e-14 || pass == 2) break;
-    R = {R.x * (1.5 - 0.5 * xx) + R.y * (-0.5 * xy) + R.z * (-0.5 * xz),
-         R.x * (-0.5 * xy) + R.y * (1.5 - 0.5 * yy) + R.z * (-0.5 * yz),
-         R.x * (-0.5 * xz) + R.y * (-0.5 * yz) + R.z * (1.5 - 0.5 * zz)};
-  }
-  return good && dot(cross(R.x, R.y), R.z) > 0;
-}
-
-}  // namespace
 
 // Reads the targets of one task: `to` is its first value of the first problem, `width` the number
 // of values of all tasks of a problem.
@@ -68,25 +45,12 @@ extern "C" __global__ void read(View view, int kind, double* to, int width, int 
     number[0] = a / length, number[1] = b / length, number[2] = c / length;
     return;
   }
-  Rotation<double> R{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
-  double p[3] = {0, 0, 0};
-  bool good = true;
   if (kind == position) {
-    for (int c = 0; c < 3; ++c) p[c] = at(0, c);
-  } else {
-    const double tolerance = view.floats ? 1e-5 : 1e-6;
-    R = {{at(0, 0), at(1, 0), at(2, 0)},
-         {at(0, 1), at(1, 1), at(2, 1)},
-         {at(0, 2), at(1, 2), at(2, 2)}};
-    for (int c = 0; c < view.columns && view.rows == 4; ++c) {
-      good = good && ::fabs(at(3, c) - (c == 3)) <= tolerance;
-      if (c < 3) p[c] = at(c, 3);
-    }
-    good = orthonormalize(R, tolerance) && good;
+    for (int i = 0; i < 12; ++i) number[i] = i < 9 ? i % 4 == 0 : at(0, i - 9);
+    return;
   }
-  const double all[12] = {R.x.x, R.x.y, R.x.z, R.y.x, R.y.y, R.y.z,
-                          R.z.x, R.z.y, R.z.z, p[0],  p[1],  p[2]};
-  for (int i = 0; i < 12; ++i) number[i] = good ? all[i] : not_a_number();
+  if (read_pose(at, view.rows == 4, view.floats ? 1e-5 : 1e-6, number)) return;
+  for (int i = 0; i < 12; ++i) number[i] = not_a_number();
 }
 
 }  // namespace supple

@@ -25,7 +25,7 @@ KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
     OrientationTask: (3, ((3, 3), (4, 4))),
 }
 PLAIN = 4
-_MOST_AXES = 8
+_MAX_AXES = 8
 _DTYPES = (np.float64, np.float32)
 
 
@@ -35,8 +35,8 @@ class View(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
         *((name, ctypes.c_int) for name in ("axes", "floats", "rows", "columns")),
-        ("size", ctypes.c_longlong * _MOST_AXES),
-        ("step", ctypes.c_longlong * _MOST_AXES),
+        ("size", ctypes.c_longlong * _MAX_AXES),
+        ("step", ctypes.c_longlong * _MAX_AXES),
         ("row", ctypes.c_longlong),
         ("column", ctypes.c_longlong),
     )
@@ -50,7 +50,7 @@ class Reader:
         self._kernel = _kernel(device, architecture)
 
     def targets(
-        self, given: Sequence[object], stream: int, most: int
+        self, given: Sequence[object], stream: int, max_count: int
     ) -> tuple[tuple[int, ...], Memory]:
         """Return the batch axes, and targets for the kernel (count, k) in new memory.
 
@@ -75,9 +75,9 @@ class Reader:
                 f"targets must have batch axes that broadcast; given: {shown}"
             ) from None
         count = math.prod(lead)
-        if count > most or len(lead) > _MOST_AXES:
+        if count > max_count or len(lead) > _MAX_AXES:
             raise InputError(
-                f"targets in GPU memory must be at most {most}, of at most {_MOST_AXES} axes; "
+                f"targets in GPU memory must be at most {max_count}, of at most {_MAX_AXES} axes; "
                 f"given: {lead}"
             )
         memory = self.device.allocate(8 * sum(sizes) * count, stream)
@@ -158,8 +158,8 @@ def _view(
         int(array.dtype == np.float32),
         inner[0] if len(inner) == 2 else 1,
         inner[-1],
-        (ctypes.c_longlong * _MOST_AXES)(*reversed(lead)),
-        (ctypes.c_longlong * _MOST_AXES)(*reversed(along)),
+        (ctypes.c_longlong * _MAX_AXES)(*reversed(lead)),
+        (ctypes.c_longlong * _MAX_AXES)(*reversed(along)),
         row,
         column,
     )

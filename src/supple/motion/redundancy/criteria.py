@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from supple.errors import InputError, short_repr, unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.arrays import ReadOnlyArrays, as_doubles, number_field, real_numbers
+from supple.kinematics.dynamics import GRAVITY, bodies, gravity_stiffness
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping.scale import Rows
 from supple.motion.linearization import EPSILON, Array, numbers_of
@@ -123,6 +124,58 @@ class LimitDistance(ReadOnlyArrays):
         lower, upper = np.where(ranged, self.lower, 0.0), np.where(ranged, self.upper, 0.0)
         room = np.where(ranged, upper - lower, 1.0)
         return (lower + upper) / 2, ranged / room**2 / max(1, ranged.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class GravityTorque(ReadOnlyArrays):
+    """Carry the robot's weight with small joint torques:  h = ½ Σ weight_i τ_i(q)².
+
+    τ are the torques that hold the robot against gravity, from the masses of its links; a payload
+    is a mass of its link (`Robot.with_inertia`). The gradient is exact: ∇h = (∂τ/∂q)(weight τ).
+
+    Attributes:
+        robot: The robot, with masses.
+        weight: One weight for all joints, or one per joint (n,), not negative. 1/τ_max² makes
+            torques comparable with what each joint can bear.
+        gravity: Acceleration of free fall (3,) in world axes [m/s²].
+
+    References:
+        Hollerbach & Suh 1987; Deo & Walker 1995, section 4.
+    """
+
+    robot: Robot
+    weight: Array | float = 1.0
+    gravity: Array | tuple[float, float, float] = GRAVITY
+
+    def __post_init__(self) -> None:
+        bodies(self.robot)  # raises an error if masses are missing
+        weight = numbers_of(self.weight, "GravityTorque: weight")
+        if weight.shape not in ((), (self.robot.dof,)) or (weight < 0).any():
+            raise InputError(
+                f"GravityTorque: weight must be a number or ({self.robot.dof},), not negative; "
+                f"given: {short_repr(self.weight)}"
+            )
+        gravity = numbers_of(self.gravity, "GravityTorque: gravity")
+        if gravity.shape != (3,):
+            raise InputError(
+                f"GravityTorque: gravity must be (3,); given: {short_repr(self.gravity)}"
+            )
+        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "gravity", gravity)
+
+    def __call__(self, q: ArrayLike) -> Array:
+        """Return ∇h (n,)."""
+        at = _configuration(q, self.robot.dof)
+        stiffness = gravity_stiffness(self.robot, at, np.asarray(self.gravity))
+        return np.asarray(stiffness @ (self.weight * self._torques(at)))
+
+    def value(self, q: ArrayLike) -> float:
+        """Return h."""
+        torques = self._torques(_configuration(q, self.robot.dof))
+        return float((self.weight * torques) @ torques) / 2
+
+    def _torques(self, q: Array) -> Array:
+        return np.asarray(self.robot.gravity_torques(q, gravity=self.gravity), np.float64)
 
 
 @dataclass(frozen=True, eq=False)

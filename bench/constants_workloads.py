@@ -1,0 +1,374 @@
+"""The workloads of constants.py: what a tuned constant may change, in numbers.
+
+    python bench/constants_workloads.py FILE [gpu] [NAME=VALUE]
+
+runs them with the supple that is imported, and prints {workload: {measure: value}} as JSON. A
+Python constant is set in its module first: "supple.ik.problem._TABLE=4096". FILE keeps the targets,
+and is made if it is missing. Measures are counts, which are deterministic, and "µs", the processor
+time of one target or step; on a GPU the time of the whole call. Those of the three arms are
+averaged. tests/support must be on PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import supple as sp
+from mobile import mobile
+from position_targets import singular
+from several_arms import arms
+from supple.describe import Description, Joint
+from supple.ik import problem
+from targets import boundary
+
+Array = NDArray[np.float64]
+Measures = dict[str, float]
+ARMS = ("panda", "ur5e", "iiwa14")
+BEYOND = 0.05  # [m]: targets of `boundary` beyond reach
+JUMP = 0.5  # [rad] of a joint from one target of a path to the next
+TIMEOUT = 1e-3  # [s] of a search that would take longer
+COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # targets of a batch on a GPU
+
+
+# ---- targets -----------------------------------------------------------------------------------
+
+
+def targets(robot: sp.Robot) -> dict[str, Array]:
+    """Return the targets of an arm, and the seeds of some of them."""
+    rng = np.random.default_rng(7)
+    q, other = robot.random(10_000, seed=1), robot.random(400, seed=2)
+    start, opposite = other.copy(), other.copy()
+    start[:, 0] = np.minimum(other[:, 0], robot.upper[0] - np.pi)
+    opposite[:, 0] = start[:, 0] + np.pi
+    corner = np.where(rng.random((600, robot.dof)) < 0.5, robot.lower, robot.upper)
+    farthest, edge, beyond = boundary(robot, 200)
+
+    def around(q: Array, most: float) -> Array:
+        noise = np.random.default_rng(9).uniform(-most, most, q.shape)
+        return np.clip(q + noise, robot.lower, robot.upper)
+
+    anywhere = robot.fk(q[:80])
+    anywhere[:, :3, :3] = robot.fk(q[-80:])[:, :3, :3]
+    return {
+        "random": robot.fk(q),
+        "near q0": np.clip(q[:400] + rng.uniform(-0.1, 0.1, other.shape), robot.lower, robot.upper),
+        "medium q0": around(q[:400], 0.6),
+        "far q0": other,
+        "half turn": robot.fk(opposite),
+        "half turn q0": start,
+        "corner": robot.fk(corner),
+        "singular": robot.fk(singular(robot, 300)),
+        "edge": edge,
+        "edge q0": around(farthest, 0.1),
+        "beyond": beyond,
+        "anywhere": anywhere,
+    }
+
+
+def load(file: Path) -> dict[str, dict[str, Array]]:
+    """Return the targets of each arm, from a file or a new one."""
+    if not file.is_file():
+        made = {arm: targets(sp.load(arm)) for arm in ARMS}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, **{f"{a}/{k}": x for a, every in made.items() for k, x in every.items()})
+    every: dict[str, dict[str, Array]] = {arm: {} for arm in ARMS}
+    for key, array in np.load(file).items():
+        arm, _, kind = key.partition("/")
+        every[arm][kind] = array
+    return every
+
+
+# ---- measures ----------------------------------------------------------------------------------
+
+
+class Clock:
+    """Processor time since it was made [µs]."""
+
+    def __init__(self) -> None:
+        self.begin = time.process_time()
+
+    def us(self, count: int = 1) -> float:
+        """Return the time divided by a count."""
+        return 1e6 * (time.process_time() - self.begin) / count
+
+
+def batch(robot: sp.Robot, T: Any, **options: Any) -> tuple[sp.BatchSolution, Measures]:
+    """Solve a batch on one thread: solutions, and shares and means of all targets.
+
+    The first target is solved before, to build the table of seeds.
+    """
+    several = isinstance(T, list)
+    first = [one[:1] for one in T] if several else T[:1]
+    sp.solve(robot, first, threads=1, **{k: v for k, v in options.items() if k != "q0"})
+    clock = Clock()
+    found = sp.solve(robot, T, threads=1, **options)
+    return found, effort(found, clock.us(len(found)))
+
+
+def effort(found: sp.BatchSolution | list[sp.Solution], us: float) -> Measures:
+    """Return the share of solved targets, and restarts, iterations and time of each."""
+
+    def average(name: str) -> float:
+        one_by_one = isinstance(found, list)
+        values = [getattr(one, name) for one in found] if one_by_one else getattr(found, name)
+        return float(np.mean(values))
+
+    return {
+        "solved [%]": 100 * average("success"),
+        "restarts": average("restarts"),
+        "iterations": average("iterations"),
+        "µs": us,
+    }
+
+
+def distance(q: Array, q0: Array) -> Measures:
+    """Return the largest joint displacement, averaged."""
+    return {"displacement [rad]": float(np.abs(q - q0).max(axis=-1).mean())}
+
+
+def mean(several: Sequence[dict[str, Measures]]) -> dict[str, Measures]:
+    """Return the means of the measures of several robots."""
+    return {
+        name: {key: float(np.mean([one[name][key] for one in several])) for key in measures}
+        for name, measures in several[0].items()
+    }
+
+
+# ---- workloads of an arm -----------------------------------------------------------------------
+
+
+def of_arm(arm: str, at: dict[str, Array]) -> dict[str, Measures]:
+    """Solve everything that an arm is used for."""
+    robot = sp.load(arm)
+    made = {kind: batch(robot, at[kind])[1] for kind in ("random", "singular", "edge", "corner")}
+    made["any orientation"] = batch(robot, at["anywhere"])[1]
+    few, near = at["random"][:400], at["near q0"]
+    clock = Clock()
+    alone = [sp.solve(robot, target) for target in few]
+    made["one by one"] = effort(alone, clock.us(len(few)))
+    clock = Clock()
+    alone = [sp.solve(robot, target, q0=q0) for target, q0 in zip(few, near, strict=True)]
+    used = clock.us(len(few))
+    made["near q0"] = effort(alone, used) | distance(np.array([one.q for one in alone]), near)
+    for name, T, q0 in (
+        ("q0 within 0.6 rad", few, at["medium q0"]),
+        ("far q0", few, at["far q0"]),
+        ("half turn", at["half turn"], at["half turn q0"]),
+        ("edge, q0 within 0.1 rad", at["edge"], at["edge q0"]),
+    ):
+        found, measures = batch(robot, T, q0=q0)
+        made[name] = measures | distance(found.q, q0)
+    found, measures = batch(robot, at["beyond"])
+    excess = 1e3 * float(found.position_error.mean() - BEYOND)
+    made["beyond reach"] = measures | {"excess [mm]": excess}
+    made["path beyond reach"] = path_beyond_reach(robot, at["beyond"][:10])
+    return made | of_tasks(robot, at)
+
+
+def path_beyond_reach(robot: sp.Robot, starts: Array) -> Measures:
+    """Follow closest poses along horizontal lines, from one to the next."""
+    jumps, error, used = 0, [], 0.0
+    for start in starts:
+        q, target = sp.solve(robot, start).q, start.copy()
+        for share in np.linspace(0.05, 1, 20):
+            target[:3, 3] = start[:3, 3] + share * np.cross(start[:3, 3], (0, 0, 1))
+            clock = Clock()
+            found = sp.solve(robot, target, q0=q)
+            used += clock.us()
+            jumps += int(np.abs(found.q - q).max() > JUMP)
+            error.append(found.position_error)
+            q = found.q
+    return {"jumps": jumps, "error [mm]": 1e3 * float(np.mean(error)), "µs": used / len(error)}
+
+
+def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
+    """Solve weighted tasks and postures, and several solutions of a target."""
+    light = sp.PoseTask(weight=(1, 1, 1, 1e-3, 1e-3, 1e-3))
+    made = {"unequal weights": batch(robot, at["random"][:400], tasks=light)[1]}
+    T, rest = at["random"][:150], at["far q0"][:150]
+    for name, task, wanted in (
+        ("posture", sp.PoseTask(), T),
+        ("posture, position", sp.PositionTask(), T[:, :3, 3]),
+    ):
+        found, measures = batch(robot, [wanted, rest], tasks=(task, sp.PostureTask()))
+        left = float(np.linalg.norm(found.q - rest, axis=1).mean())
+        made[name] = measures | {"distance [rad]": left}
+    few = T[: 60 if robot.dof > 6 else 5]  # six joints rarely have 8: all starts are spent
+    clock = Clock()
+    several = [sp.solve(robot, target, solutions=8) for target in few]
+    used = clock.us(len(few))
+    made["8 solutions"] = {"found": float(np.mean([len(one) for one in several])), "µs": used}
+    found, measures = batch(robot, few, prefer="manipulability")
+    best = float(np.mean(np.prod(robot.singular_values(found.q), axis=-1)))
+    return made | {"best manipulability": {"manipulability": best, "µs": measures["µs"]}}
+
+
+# ---- other workloads ---------------------------------------------------------------------------
+
+
+def of_two_arms() -> dict[str, Measures]:
+    """Solve both hands of a robot whose arms share a lift, and targets out of their reach."""
+    robot = arms("panda", "ur5e", lift=True)
+    q = robot.random(300, seed=3)
+    T = [robot.fk(q, tip) for tip in robot.tips]
+    made = {"two arms": batch(robot, T)[1]}
+    far = [one[:40].copy() for one in T]
+    far[0][:, :3, 3] *= 2
+    made["two arms, beyond reach"] = batch(robot, far)[1]
+    late = []
+    for pair in zip(*far, strict=True):
+        begin = time.perf_counter()
+        sp.solve(robot, list(pair), timeout=TIMEOUT)
+        late.append(time.perf_counter() - begin)
+    return made | {"timeout of 1 ms": {"µs": 1e6 * float(np.median(late))}}
+
+
+def chain(seed: int, joints: int) -> sp.Robot:
+    """Return a chain of joints with random axes and limits."""
+    rng, made = np.random.default_rng(seed), []
+    for i in range(joints):
+        origin, lower = np.eye(4), -rng.uniform(0.3, 2.8)
+        origin[:3, 3] = 0.25 * rng.normal(size=3)
+        axis = rng.normal(size=3)
+        axis /= np.linalg.norm(axis)
+        limits = {"lower": lower, "upper": lower + rng.uniform(1, 4)}
+        ends = f"link{i}", f"link{i + 1}"
+        made.append(Joint(f"joint{i}", "revolute", *ends, axis=axis, origin=origin, **limits))
+    return sp.Robot(Description("chain", tuple(made)))
+
+
+def of_chains() -> dict[str, Measures]:
+    """Solve for poses with every joint at a limit: the hardest targets that are in reach."""
+    every = []
+    for seed in range(6):
+        for joints in (9, 10, 12, 14):
+            robot = chain(seed, joints)
+            chosen = np.random.default_rng(seed).random((300, joints)) < 0.5
+            every.append(batch(robot, robot.fk(np.where(chosen, robot.lower, robot.upper)))[1])
+    return mean([{f"corners of {len(every)} chains": one} for one in every])
+
+
+def of_long_joints() -> dict[str, Measures]:
+    """Solve for mobile manipulators whose base slides far."""
+    made = {}
+    for name, limit, far in (
+        ("base ±3 m", 3.0, 1.0),
+        ("base ±10 m", 10.0, 1.0),
+        ("base ±1 km", 1e3, 1.0),
+        ("base without limits", None, 1e6),
+    ):
+        robot = mobile(limit)
+        q = robot.random(400, seed=4)
+        q[:, :2] *= far
+        made[name] = batch(robot, robot.fk(q))[1]
+        del made[name]["µs"]  # too short to be measured
+    return made
+
+
+def at_limits(robot: sp.Robot, tasks: Any = None, step: Any = None) -> Measures:
+    """Take single steps of a Servo that is much too slow for the speeds that its tasks want."""
+    limits = sp.Limits.for_robot(robot, speed_factor=0.2)
+    servo = sp.Servo(robot, tasks, dt=0.01, limits=limits, step=step)
+    q = 0.7 * robot.random(1000, seed=5) + 0.3 * robot.neutral()
+    twists = np.random.default_rng(9).normal(size=(len(q), len(robot.tips), 6))
+    goals = [list(several) if len(several) > 1 else several[0] for several in twists]
+    if step is not None:  # priorities of one pose
+        goals = [[twist[:3], twist[3:]] for (twist,) in twists]
+    speeds, clock = [], Clock()
+    for start, goal in zip(q, goals, strict=True):
+        servo.reset()
+        servo(start, goal)
+        speeds.append(servo.qd)
+    used = clock.us(len(q))
+    J = np.stack([robot.jacobian(q, tip) for tip in robot.tips], axis=1)
+    missed = np.einsum("btij,bj->bti", J, np.array(speeds)) - twists
+    return {
+        "missed [m/s]": float(np.linalg.norm(missed[..., :3], axis=-1).mean()),
+        "missed [rad/s]": float(np.linalg.norm(missed[..., 3:], axis=-1).mean()),
+        "µs": used,
+    }
+
+
+def of_control() -> dict[str, Measures]:
+    """Follow twists inside tight limits, alone and with priorities, and with optimal damping."""
+    robot, rng = sp.load("panda"), np.random.default_rng(8)
+    two, step = arms("panda", "ur5e", lift=True), sp.DLS(sp.damping.Constant(1e-6))
+    tasks = (sp.PositionTask(), sp.OrientationTask())
+    made = {
+        "servo at limits": at_limits(robot),
+        "servo of two arms at limits": at_limits(two, tuple(sp.PoseTask(tip) for tip in two.tips)),
+        "priorities at limits": at_limits(robot, tasks, sp.redundancy.Priority((step, step))),
+    }
+    J, e = robot.jacobian(robot.random(20_000, seed=6)), rng.normal(size=(20_000, 6))
+    lines, clock = sp.Linearization(J, e), Clock()
+    speed = sp.DLS(sp.damping.Optimal(1.0))(lines)
+    used = clock.us(len(e))
+    size = float(np.linalg.norm(speed, axis=1).mean())
+    return made | {"optimal damping": {"speed [rad/s]": size, "µs": used}}
+
+
+def of_calls(T: Array) -> dict[str, Measures]:
+    """Build a table of seeds, and mark the targets of a batch that there is no time for."""
+    robot = sp.load("panda")
+    clock = Clock()
+    for _ in range(3):
+        problem._compiled.cache_clear()
+        sp.solve(robot, T[0])
+    made = {"first call": {"µs": clock.us(3)}}
+    many, times = np.resize(T, (100_000, 4, 4)), []
+    for _ in range(5):
+        clock = Clock()
+        sp.solve(robot, many, threads=1, timeout=1e-9)
+        times.append(clock.us(len(many)))
+    return made | {"batch out of time": {"µs": min(times)}}
+
+
+def run(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
+    """Run all workloads."""
+    made = mean([of_arm(arm, at) for arm, at in every.items()])
+    made |= of_two_arms() | of_chains() | of_long_joints() | of_control()
+    return made | of_calls(every["panda"]["random"])
+
+
+def run_on_gpu(every: dict[str, dict[str, Array]]) -> dict[str, Measures]:
+    """Solve batches on a GPU: of several sizes, and hard ones."""
+    made = []
+    for arm, at in every.items():
+        robot, found = sp.load(arm), {}
+        sets = {f"{n} random": np.resize(at["random"], (n, 4, 4)) for n in COUNTS}
+        sets |= {kind: at[kind] for kind in ("singular", "edge", "corner", "beyond", "anywhere")}
+        for name, T in sets.items():
+            sp.solve(robot, T, device="cuda")  # compiles
+            times = []
+            for _ in range(5):
+                begin = time.perf_counter()
+                solution = sp.solve(robot, T, device="cuda")
+                times.append(time.perf_counter() - begin)
+            found[name] = effort(solution, 1e6 * float(np.median(times)))
+        made.append(found)
+    return mean(made)
+
+
+def main(file: str, *words: str) -> None:
+    """Set a constant, run all workloads and print their measures."""
+    for setting in words:
+        name, is_setting, value = setting.partition("=")
+        module, _, constant = name.rpartition(".")
+        if is_setting:
+            place = importlib.import_module(module)
+            setattr(place, constant, type(getattr(place, constant))(float(value)))
+    every = load(Path(file))
+    print(json.dumps(run_on_gpu(every) if "gpu" in words else run(every)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,161 @@
+// The state of a search on the lanes of a CPU, in scratch memory of one thread. For files that are
+// compiled once for each instruction set.
+// Tuned constants and what chose them: docs/constants.md.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/kernels.hpp"
+#include "kernels/lanes.hpp"
+#include "supple/arena.hpp"
+#include "supple/ik/policy.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+namespace {
+
+// The search runs on wide lanes of floats, which are accurate enough to find a solution; the result
+// is polished and verified in double precision.
+using SearchLanes = Pack<float, batch_width<float>>;
+using PolishLanes = Pack<double, batch_width<double>>;
+constexpr int lanes = width<SearchLanes>, polish_lanes = width<PolishLanes>;
+
+using Row = Pack<float, Table::row>;  // several joints side by side
+
+// The unit of the search's scratch memory: arrays begin at cache lines.
+struct CacheLine {
+  unsigned char bytes[64];
+};
+
+template <class L, class T>
+IterateState<L> make_state(const IkProblem<T>& ik, Arena<CacheLine>& arena) {
+  const int n = ik.chain.coordinates, m = ik.rows;
+  IterateState<L> at{};
+  at.q = arena.take_as<L>(n);
+  at.target = arena.take_as<L>(ik.targets);
+  at.J = arena.take_as<L>(m * n);
+  at.e = arena.take_as<L>(m);
+  at.work = arena.take_as<L>(iterate_scratch(ik));
+  at.J_before = arena.take_as<L>(ik.step.damping.rule == Rule::mayorga_rank ? m * n : 0);
+  at.before = L(-1);
+  return at;
+}
+
+// The start that runs on one lane of the search.
+struct LaneState {
+  std::ptrdiff_t problem;  // negative: the lane is idle
+  int start;               // number of the start
+  int iteration;           // number of iterations of this start
+  int iterations;          // of all starts of the problem
+  float cost;              // at the last check of its progress
+  bool is_new;             // to be initialised after the current iteration
+};
+
+// The failed starts of a problem are reviewed after the first of these numbers of them, then each
+// time the second has been added: the best are minimised, which solves some and may show that the
+// target is unreachable. Problems with many rows skip the early review.
+constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
+
+// In a batch, a target that this many starts have missed is solved like a single problem, with
+// every lane a start of it. A batch and a single call then agree on which targets are unreachable,
+// and all lanes work on the same hard problem.
+constexpr int hard_after = 16;
+
+// The best failed starts of a problem: first those that have been minimised, then the others.
+struct FailedStarts {
+  int count, minimized, since_review;  // the last: number of failures since the last review
+  float cost[max_failures];
+  float* q;  // (max_failures, n)
+
+  void clear() { count = minimized = since_review = 0; }
+};
+
+// Seeds from the table for a problem, the most promising first: q (count, n).
+struct SeedList {
+  int count;
+  float* q;
+};
+
+// Scratch memory of one thread.
+struct Workspace {
+  IterateState<SearchLanes> search, minimize;  // the search itself; minimisation of failed starts
+  IterateState<PolishLanes> polish;
+  IterateState<double> single;  // one configuration, in double precision
+  float* feature;               // (2, targets): a target scaled for the table, and unscaled
+  Row* row;                     // (padded / Table::row,)
+  SeedList seeds[lanes];
+  FailedStarts failures[lanes];
+  LaneState lane[lanes];
+  float* gathered_q;           // (n,): q of one lane
+  float* direction;            // (rows + targets,)
+  double* posture_work;        // (5 n,): for `approach_posture`
+  SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
+  PolishLanes* polish_work;    // likewise
+  double* single_work;         // likewise
+  Workspace*
+      hard;  // for problems of a batch that are solved like single ones; null without a batch
+
+  // Takes the arrays from a block of memory, which may be null. Returns the bytes they need.
+  std::size_t allocate(const SolveRequest& request, void* memory) {
+    Arena<CacheLine> arena(static_cast<CacheLine*>(memory));
+    const int n = request.search->chain.coordinates;
+    search = make_state<SearchLanes>(*request.search, arena);
+    minimize = make_state<SearchLanes>(*request.search, arena);
+    polish = make_state<PolishLanes>(*request.polish, arena);
+    single = make_state<double>(*request.polish, arena);
+    feature = arena.take_as<float>(2 * request.search->targets);
+    row = arena.take_as<Row>(request.table->padded / Table::row);
+    for (int i = 0; i < lanes; ++i) {
+      seeds[i].q = arena.take_as<float>(lanes * n);
+      failures[i].q = arena.take_as<float>(max_failures * n);
+    }
+    gathered_q = arena.take_as<float>(n);
+    direction = arena.take_as<float>(request.search->rows + request.search->targets);
+    posture_work = arena.take_as<double>(5 * n);
+    minimize_work = arena.take_as<SearchLanes>(n + newton_scratch(n));
+    polish_work = arena.take_as<PolishLanes>(n + newton_scratch(n));
+    single_work = arena.take_as<double>(n + newton_scratch(n));
+    return std::size_t(arena.size()) * sizeof(CacheLine);
+  }
+
+  // Idle lanes are evaluated as well: zero keeps their sines fast.
+  void clear(const SolveRequest& request) {
+    for (IterateState<SearchLanes>* at : {&search, &minimize}) {
+      for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);
+      for (int i = 0; i < request.search->targets; ++i) at->target[i] = SearchLanes(0.0f);
+    }
+  }
+
+  const float* lane_q(int i, int n) {
+    for (int j = 0; j < n; ++j) gathered_q[j] = get(search.q[j], i);
+    return gathered_q;
+  }
+};
+
+double clamped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
+double magnitude(double x) { return x < 0 ? -x : x; }
+
+bool stopped(const SolveRequest& request) {
+  return request.stop && request.stop(request.stop_context);
+}
+
+template <class L>
+void set_polish_target(const SolveRequest& request, IterateState<L>& at, int lane,
+                       std::ptrdiff_t problem) {
+  const int k = request.polish->targets;
+  for (int i = 0; i < k; ++i) set(at.target[i], lane, request.target[problem * k + i]);
+  set(at.before, lane, -1.0);
+}
+
+template <class L, class T>
+void load_configuration(const SolveRequest& request, IterateState<L>& at, int lane,
+                        std::ptrdiff_t problem, const T* q) {
+  const IkProblem<double>& ik = *request.polish;
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
+    set(at.q[j], lane, clamped(double(q[j]), ik.lower[j], ik.upper[j]));
+  }
+  set_polish_target(request, at, lane, problem);
+}
+
+}  // namespace
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,90 @@
+"""Masses of links, for norms and criteria that depend on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from supple.describe._pose import Array
+from supple.describe.joint import PickledByFields, described_number, read_only
+from supple.errors import DescriptionError, short_repr, unknown_name_error
+
+_UNKNOWN = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Inertia(PickledByFields):
+    """The mass of a link, its center and its rotational inertia.
+
+    The readers of files keep what a file says without judging it, because most uses of a robot do
+    not depend on masses. `check` does, on first use.
+
+    Attributes:
+        link: Name of the link.
+        mass: Mass [kg].
+        center: Center of mass (3,) in the link's frame [m].
+        matrix: Inertia matrix (3, 3) about the center of mass, in the link's axes [kg m²].
+    """
+
+    link: str
+    mass: float
+    center: Array
+    matrix: Array
+
+    def __post_init__(self) -> None:
+        what = f"inertia of link {short_repr(self.link)}"
+        object.__setattr__(self, "mass", described_number(self.mass, f"{what}: mass"))
+        for key, shape in (("center", (3,)), ("matrix", (3, 3))):
+            object.__setattr__(self, key, read_only(getattr(self, key), shape, f"{what}: {key}"))
+
+    @classmethod
+    def unknown(cls, link: str) -> Inertia:
+        """Return the entry of a link that has a mass which its file does not state."""
+        return cls(link, _UNKNOWN, np.full(3, _UNKNOWN), np.full((3, 3), _UNKNOWN))
+
+    def check(self) -> None:
+        """Raise an error unless mass, center and matrix are known, finite and of the right sign.
+
+        Zero is allowed. Principal moments are checked where links form a body, because public files
+        have small parts with negative ones.
+        """
+        what = f"inertia of link {short_repr(self.link)}"
+        if math.isnan(self.mass):
+            raise DescriptionError(
+                f"{what} is not in the file; robot.with_inertia({short_repr(self.link)}, ...) sets "
+                "it."
+            )
+        if not (math.isfinite(self.mass) and self.mass >= 0 and np.isfinite(self.center).all()):
+            raise DescriptionError(
+                f"{what}: expected a finite mass that is not negative and a finite center, given "
+                f"{self.mass:g} kg at {short_repr(self.center.tolist())}."
+            )
+        given = f"given {short_repr(self.matrix.tolist())}."
+        if not np.isfinite(self.matrix).all():
+            raise DescriptionError(f"{what}: expected a finite matrix, {given}")
+        largest = float(abs(self.matrix).max())
+        if abs(self.matrix - self.matrix.T).max() > 1e-9 * largest:
+            raise DescriptionError(f"{what}: expected a symmetric matrix, {given}")
+
+
+def check_moments(matrix: Array, what: str) -> None:
+    """Raise an error if a principal moment of inertia is negative, by more than rounding."""
+    if np.linalg.eigvalsh(matrix)[0] < -1e-9 * abs(matrix).max():
+        given = f"given {short_repr(matrix.tolist())}."
+        raise DescriptionError(f"{what}: a principal moment of inertia is negative, {given}")
+
+
+def checked_inertias(inertias: Iterable[Inertia], links: Sequence[str]) -> tuple[Inertia, ...]:
+    """Return inertias after checking that each belongs to a link of its own."""
+    known, found = set(links), tuple(inertias)
+    seen: set[str] = set()
+    for each in found:
+        if each.link not in known:
+            raise DescriptionError(f"inertia: {unknown_name_error('link', each.link, links)}")
+        if each.link in seen:
+            raise DescriptionError(f"link {short_repr(each.link)} has two inertias.")
+        seen.add(each.link)
+    return found

@@ -1,0 +1,193 @@
+"""Masses of a robot at a configuration: inertia matrix, gravity, center of mass.
+
+Everything follows from the Jacobians of the bodies' centers of mass, which the kernel computes; a
+body is what moves with one joint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple import _core
+from supple._core import AXES_WORLD
+from supple.describe import Inertia
+from supple.describe.inertia import check_moments
+from supple.errors import DescriptionError, InputError, join_names, short_repr
+from supple.kinematics.arrays import FloatArray, coordinates, finite_array
+from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint, chain
+from supple.kinematics.environment import DEFAULT_THREADS
+
+if TYPE_CHECKING:
+    from supple.kinematics.robot import Robot
+
+GRAVITY = (0.0, 0.0, -9.81)  # [m/s²] in world axes
+
+
+@dataclass(frozen=True, eq=False)
+class Bodies:
+    """The k bodies with mass that move, and the mass that does not.
+
+    Attributes:
+        mass: Masses (k,) [kg].
+        matrix: Inertia matrices (k, 3, 3) about the centers of mass, in the axes of `frames`.
+        frames: A frame at the center of mass of each body.
+        still: Mass that no joint moves [kg], and the sum of mass times position (3,) [kg m].
+    """
+
+    mass: Matrix
+    matrix: Matrix
+    frames: tuple[FixedFrame, ...]
+    still: tuple[float, Matrix]
+
+
+@lru_cache(maxsize=64)
+def bodies(robot: Robot) -> Bodies:
+    """Return the bodies of a robot: the links that one joint carries are rigidly connected.
+
+    Raises:
+        DescriptionError: A link whose mass is not known or not valid, or a robot without masses.
+    """
+    found: dict[int, list[tuple[Inertia, Matrix]]] = {}
+    for inertia in robot.description.inertias:
+        link = robot._tree.frames[inertia.link]
+        inertia.check()
+        found.setdefault(link.joint, []).append((inertia, link.placement))
+    if not any(inertia.mass > 0 for inertia in robot.description.inertias):
+        raise DescriptionError(
+            f"{robot.name} has no masses; robot.with_inertia(link, mass, center, matrix) adds them."
+        )
+    lumped = {joint: _lumped(parts) for joint, parts in sorted(found.items())}
+    for joint, (_, _, matrix) in lumped.items():
+        if joint != WORLD:
+            links = join_names([inertia.link for inertia, _ in found[joint]])
+            check_moments(matrix, f"inertia of links {links}")
+    mass, center, _ = lumped.pop(WORLD, (0.0, np.zeros(3), np.zeros((3, 3))))
+    moving = list(lumped.items())
+    frames = []
+    for joint, (_, at, _) in moving:
+        T = np.eye(4)
+        T[:3, 3] = at
+        frames.append(FixedFrame(joint, T))
+    return Bodies(
+        mass=np.array([body[0] for _, body in moving]),
+        matrix=np.array([body[2] for _, body in moving]).reshape(-1, 3, 3),
+        frames=tuple(frames),
+        still=(mass, mass * center),
+    )
+
+
+def _lumped(parts: Sequence[tuple[Inertia, Matrix]]) -> tuple[float, Matrix, Matrix]:
+    """Return mass, center (3,) and inertia about it (3, 3) of links placed on one body."""
+    mass = sum(inertia.mass for inertia, _ in parts)
+    at = [T[:3, :3] @ inertia.center + T[:3, 3] for inertia, T in parts]
+    center = np.zeros(3)
+    if mass > 0:
+        center = sum((i.mass * p for (i, _), p in zip(parts, at, strict=True)), center) / mass
+    matrix = np.zeros((3, 3))
+    for (inertia, T), p in zip(parts, at, strict=True):
+        r, R = p - center, T[:3, :3]
+        matrix += R @ inertia.matrix @ R.T + inertia.mass * (r @ r * np.eye(3) - np.outer(r, r))
+    return mass, center, matrix
+
+
+@lru_cache(maxsize=64)
+def _chain_of_bodies(robot: Robot) -> _core.Chain:
+    return _chain(robot._tree.joints, bodies(robot).frames, robot.dof)
+
+
+@lru_cache(maxsize=64)
+def _chain_of_joints(robot: Robot) -> _core.Chain:
+    """Return the chain in which every moving joint is a coordinate, also one that mimics."""
+    joints = [
+        replace(joint, coordinate=i, scale=1.0, offset=0.0)
+        for i, joint in enumerate(robot._tree.joints)
+    ]
+    return _chain(joints, bodies(robot).frames, len(joints))
+
+
+def _chain(
+    joints: Sequence[MovingJoint], frames: Sequence[FixedFrame], coordinates: int
+) -> _core.Chain:
+    return chain(joints, frames, coordinates=coordinates, stack=True, axes=AXES_WORLD, rows=[0])
+
+
+def inertia_matrix(robot: Robot, q: ArrayLike, threads: int = DEFAULT_THREADS) -> FloatArray:
+    """Return M(q) (..., n, n): the sum of m JvᵀJv + Jwᵀ(R I Rᵀ)Jw over all bodies."""
+    q = coordinates(q, robot.dof, "q")
+    each = bodies(robot)
+    if not each.frames:
+        return np.zeros((*q.shape, robot.dof), q.dtype)
+    T, J = _chain_of_bodies(robot).poses_and_jacobian(q, threads)
+    # Each body's rows [√m Jv; Cᵀ Rᵀ Jw] with I = C Cᵀ: their product is symmetric to the last bit.
+    v = np.sqrt(each.mass)[:, None, None] * J[..., :3, :]
+    w = (T[..., :3, :3] @ _root(each.matrix)).swapaxes(-1, -2) @ J[..., 3:, :]
+    rows = np.concatenate([v, w], axis=-2).reshape(*q.shape[:-1], -1, robot.dof)
+    return np.asarray(rows.swapaxes(-1, -2) @ rows, q.dtype)
+
+
+def _root(matrix: Matrix) -> Matrix:
+    """Return C (k, 3, 3) with C Cᵀ = I for positive semidefinite I, negative rounding dropped."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+
+
+def gravity_torques(
+    robot: Robot, q: ArrayLike, gravity: ArrayLike = GRAVITY, threads: int = DEFAULT_THREADS
+) -> FloatArray:
+    """Return the torques (..., n) that hold the robot against gravity: the gradient of energy."""
+    q, g = coordinates(q, robot.dof, "q"), finite_array(gravity, (3,), "gravity")
+    each = bodies(robot)
+    if not each.frames:
+        return np.zeros_like(q)
+    J = _chain_of_bodies(robot).jacobian(q, threads)
+    return np.asarray(np.einsum("k,i,...kij->...j", each.mass, -g, J[..., :3, :]), q.dtype)
+
+
+def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
+    """Return ∂(gravity torques)/∂q (n, n) at one configuration, symmetric.
+
+    A point that joints i and j move, i nearer to the base, has ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j.
+    """
+    each, joints = bodies(robot), robot._tree.joints
+    if not each.frames:
+        return np.zeros((robot.dof, robot.dof))
+    moves = np.zeros((len(joints), robot.dof))  # joint displacements per coordinate
+    moves[np.arange(len(joints)), [j.coordinate for j in joints]] = [j.scale for j in joints]
+    at = moves @ q + [joint.offset for joint in joints]
+    J = _chain_of_joints(robot).jacobian(at, DEFAULT_THREADS)
+    turned = np.cross(-gravity, J[:, 3:], axisb=-2, axisc=-2)  # -g·(w_i × v_j) = -(g × w_i)·v_j
+    upper = np.triu(np.einsum("k,kai,kaj->ij", each.mass, turned, J[:, :3]))
+    return np.asarray(moves.T @ (upper + np.triu(upper, 1).T) @ moves)
+
+
+def center_of_mass(robot: Robot, q: ArrayLike, threads: int = DEFAULT_THREADS) -> FloatArray:
+    """Return the center of mass (..., 3) in the world [m], of all links."""
+    q = coordinates(q, robot.dof, "q")
+    each = bodies(robot)
+    mass, moment = each.still
+    if each.frames:
+        p = _chain_of_bodies(robot).poses(q, threads)[..., :3, 3]
+        moment = moment + np.einsum("k,...ki->...i", each.mass, p)
+    total = mass + each.mass.sum()
+    return np.asarray(np.broadcast_to(moment / total, (*q.shape[:-1], 3)), q.dtype)
+
+
+def with_inertia(
+    robot: Robot, link: str, mass: float, center: ArrayLike, matrix: ArrayLike | None
+) -> tuple[Inertia, ...]:
+    """Return the inertias of a robot's description with another one for a link."""
+    moments = np.zeros((3, 3)) if matrix is None else finite_array(matrix, (3, 3), "matrix")
+    given = Inertia(link, mass, finite_array(center, (3,), "center"), moments)
+    try:
+        given.check()
+        check_moments(given.matrix, f"inertia of link {short_repr(link)}")
+    except DescriptionError as error:
+        raise InputError(str(error)) from None
+    others = (each for each in robot.description.inertias if each.link != link)
+    return (*others, given)

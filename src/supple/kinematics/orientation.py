@@ -1,0 +1,168 @@
+"""Parameters of an orientation, and the maps from angular velocity to their rates (..., k, 3).
+
+    "rpy"                  roll, pitch, yaw (3) [rad], as in URDF: the same as "extrinsic xyz"
+    "intrinsic zyx", ...   Euler angles (3) [rad] about the moving axes: R = Rz(a) Ry(b) Rx(c)
+    "extrinsic xyz", ...   Euler angles (3) [rad] about the fixed axes:  R = Rz(c) Ry(b) Rx(a)
+    "wxyz", "xyzw"         Euler parameters: a unit quaternion (4) whose scalar is not negative
+    "direction_cosines"    the rotation matrix (9), row by row
+
+Each of the twelve sequences of axes can be used, with three different axes (Tait-Bryan) or with the
+first one repeated (proper Euler angles).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import InputError, unknown_name_error
+from supple.kinematics.rotation import quaternion
+
+_XYZ = "xyz"
+SEQUENCES = tuple(
+    "".join(axes) for axes in product(_XYZ, repeat=3) if axes[0] != axes[1] != axes[2]
+)
+PARAMETERS = (
+    "rpy",
+    "wxyz",
+    "xyzw",
+    "direction_cosines",
+    *(f"{kind} {axes}" for kind in ("intrinsic", "extrinsic") for axes in SEQUENCES),
+)
+
+Array = NDArray[np.floating[Any]]
+
+# Levi-Civita's symbol: (a × b)_i = Σ PERMUTATION[i, j, k] a_j b_k.
+PERMUTATION = np.zeros((3, 3, 3))
+for _i, _j, _k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+    PERMUTATION[_i, _j, _k], PERMUTATION[_i, _k, _j] = 1.0, -1.0
+
+
+@dataclass(frozen=True)
+class EulerAngles:
+    """Angles about the axes i, j, k, each fixed to the frame that the one before has turned.
+
+        R = R_i(first) R_j(middle) R_k(last)
+
+    Angles about fixed axes are the same in reverse order.
+    """
+
+    i: int
+    j: int
+    k: int
+    reverse: bool
+
+    @property
+    def proper(self) -> bool:
+        """Whether the last axis is the first one again."""
+        return self.i == self.k
+
+    @property
+    def sign(self) -> float:
+        """1 if i, j and the third axis follow each other like x, y, z; else -1."""
+        return float(PERMUTATION[self.i, self.j, 3 - self.i - self.j])
+
+    def angles(self, R: Array) -> Array:
+        """Return the angles (..., 3) [rad] of rotations (..., 3, 3), the first one 0 if singular.
+
+        The middle one is in [0, π] for proper Euler angles, in [-π/2, π/2] for the others.
+        """
+        i, j, k, s = self.i, self.j, self.k, self.sign
+        third = 3 - i - j
+        # R's column k is the last axis, at the middle angle to the first one.
+        u, v = (R[..., j, k], -s * R[..., third, k])
+        if not self.proper:
+            u, v = -s * R[..., j, k], R[..., k, k]
+        away = np.hypot(u, v)
+        first = np.where(away > 4 * np.finfo(R.dtype).eps, np.arctan2(u, v), 0.0)
+        if self.proper:
+            middle = np.arctan2(away, R[..., i, i])
+        else:
+            middle = np.arctan2(s * R[..., i, k], away)
+        # Row j of R_i(-first) R = R_j R_k is that of R_k: exact where the first angle is not.
+        c, m = np.cos(first)[..., None], s * np.sin(first)[..., None]
+        row = c * R[..., j, :] + m * R[..., third, :]
+        other = 3 - j - k
+        last = np.arctan2(-PERMUTATION[k, j, other] * row[..., other], row[..., j])
+        return np.stack([last, middle, first] if self.reverse else [first, middle, last], axis=-1)
+
+    def rates(self, R: Array) -> Array:
+        """Return the map (..., 3, 3) from the angular velocity to the rates of the angles.
+
+        With the axes a, b, c of the three turns, w = a ẋ₁ + b ẋ₂ + c ẋ₃; b is normal to a and c.
+        """
+        a = np.zeros(R.shape[:-1], R.dtype)
+        a[..., self.i] = 1.0
+        c = R[..., :, self.k]
+        normal = np.cross(c, a)  # b times the volume of a, b, c
+        size = np.linalg.norm(normal, axis=-1, keepdims=True)
+        _check_regular(size[..., 0], self)
+        # b has the sense of the angles above: the middle angle of proper ones is positive.
+        b = normal / size * (-1.0 if self.proper else self.sign)
+        volume = (b * normal).sum(axis=-1, keepdims=True)
+        rows = [np.cross(b, c) / volume, b, np.cross(a, b) / volume]
+        return np.stack(rows[::-1] if self.reverse else rows, axis=-2)
+
+    def __str__(self) -> str:
+        axes = "".join(_XYZ[axis] for axis in (self.i, self.j, self.k))
+        return f"extrinsic {axes[::-1]}" if self.reverse else f"intrinsic {axes}"
+
+
+def _check_regular(size: Array, angles: EulerAngles) -> None:
+    """Check the distances of the middle angle from where the first and last axes are parallel."""
+    # Rates are wrong by eps/size (relative): this keeps half of the digits.
+    singular = ~(size > np.sqrt(np.finfo(size.dtype).eps))
+    if not singular.any():
+        return
+    where = np.unravel_index(int(np.argmax(singular)), singular.shape)
+    place = f"[{', '.join(str(int(i)) for i in where)}]" if where else ""
+    middle = "0 or ±180°" if angles.proper else "±90°"
+    raise InputError(
+        f"the rates of {str(angles)!r} angles are not defined where the middle angle is {middle}; "
+        f"given: pose{place}, {float(size[where]):.1e} rad from it. "
+        "Without singularities: 'wxyz', 'xyzw', 'direction_cosines'."
+    )
+
+
+@cache
+def euler_angles(parameters: str) -> EulerAngles | None:
+    """Return the Euler angles of a name such as "intrinsic zyx" or "rpy"; None for other names."""
+    kind, _, axes = ("extrinsic xyz" if parameters == "rpy" else parameters).partition(" ")
+    if not axes:
+        return None
+    i, j, k = (_XYZ.index(axis) for axis in axes)
+    reverse = kind == "extrinsic"
+    return EulerAngles(*((k, j, i) if reverse else (i, j, k)), reverse)
+
+
+def check_parameters(given: object) -> str:
+    """Return the name of the parameters of an orientation, or raise an error that lists them."""
+    if isinstance(given, str) and given in PARAMETERS:
+        return given
+    if isinstance(given, str) and given.lower() in SEQUENCES:
+        raise InputError(
+            "Euler angles need the word 'intrinsic' (about moving axes) or 'extrinsic' (about "
+            f"fixed axes) before the sequence; given: {given!r}"
+        )
+    raise unknown_name_error("orientation", given, PARAMETERS)
+
+
+def rate_map(R: Array, parameters: str) -> Array:
+    """Return Ω (..., k, 3) of rotations (..., 3, 3):  d/dt parameters = Ω w,  w in world axes."""
+    angles = euler_angles(parameters)
+    if angles is not None:
+        return angles.rates(R)
+    if parameters == "direction_cosines":  # d/dt R = [w] R
+        of_rows = np.einsum("raj,...jc->...rca", PERMUTATION, R)
+        return np.asarray(of_rows.reshape(*R.shape[:-2], 9, 3))
+    q = quaternion(R.astype(np.float64))
+    s, v = q[..., 0], q[..., 1:]  # d/dt (s, v) = (-v·w, s w + w × v)/2
+    rows = s[..., None, None] * np.eye(3) + np.einsum("iaj,...j->...ia", PERMUTATION, v)
+    scalar = -v[..., None, :]
+    order = [scalar, rows] if parameters == "wxyz" else [rows, scalar]
+    return np.asarray(np.concatenate(order, axis=-2) / 2)

@@ -1,0 +1,150 @@
+"""Resolved motion at the levels of velocity, acceleration and jerk; the damped condition number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supple
+from supple import DLS, Linearization
+from supple.damping import Constant, Optimal, damped_condition
+from supple.errors import InputError
+from supple.steps import Pseudoinverse, WeightedDLS, resolved_motion
+
+Array = np.ndarray
+AXES = ("world", "body", "spatial", "link2")
+
+
+@pytest.fixture(scope="module")
+def arm() -> supple.Robot:
+    return supple.load("puma560")
+
+
+@pytest.mark.parametrize("axes", AXES)
+def test_the_highest_derivative_makes_the_commanded_motion(arm: supple.Robot, axes: str) -> None:
+    # Along q(t) with the solution's derivative, differences of the lower order are the command.
+    rng, h = np.random.default_rng(1), 1e-5
+    q, qd, qdd = arm.random(seed=rng), *rng.normal(size=(2, 6))
+    twist, acceleration, jerk = rng.normal(size=(3, 6))
+    solve = Pseudoinverse()
+    kept = {"axes": axes}
+
+    speed = solve(resolved_motion(arm, twist, q, **kept))
+    np.testing.assert_allclose(arm.jacobian(q, **kept) @ speed, twist, atol=1e-10)
+
+    found = solve(resolved_motion(arm, acceleration, q, qd, **kept))
+
+    def velocity(t: float) -> Array:
+        return arm.jacobian(q + qd * t + found * t**2 / 2, **kept) @ (qd + found * t)
+
+    np.testing.assert_allclose((velocity(h) - velocity(-h)) / (2 * h), acceleration, atol=1e-5)
+
+    third = solve(resolved_motion(arm, jerk, q, qd, qdd, **kept))
+
+    def accelerated(t: float) -> Array:
+        at = q + qd * t + qdd * t**2 / 2 + third * t**3 / 6
+        rates = qd + qdd * t + third * t**2 / 2
+        J = arm.jacobian(at, **kept)
+        return J @ (qdd + third * t) + arm.bias_acceleration(at, rates, **kept)
+
+    difference = (accelerated(h) - accelerated(-h)) / (2 * h)
+    np.testing.assert_allclose(difference, jerk, atol=1e-4 * max(1, abs(third).max()))
+
+
+def test_jerk_is_damped_like_velocity(arm: supple.Robot) -> None:
+    # At a singular wrist: the same J, so the same bound 1/(2 λ) on the gain, at every level.
+    rng, lambda2 = np.random.default_rng(2), 0.01
+    q = np.array([0.3, -0.8, 2.5, 0.7, 0.0, 0.4])
+    qd, qdd, command = rng.normal(size=(3, 6))
+    for rates in ((), (qd,), (qd, qdd)):
+        linear = resolved_motion(arm, command, q, *rates)
+        np.testing.assert_allclose(linear.J, arm.jacobian(q))
+        found = DLS(Constant(lambda2))(linear)
+        assert np.linalg.norm(found) <= np.linalg.norm(linear.e) / (2 * np.sqrt(lambda2))
+        limited = DLS(Optimal(1.0))(linear)
+        assert np.linalg.norm(limited) <= 1.0
+
+
+def test_a_jerk_profile_moves_the_tool_along_a_line() -> None:
+    # Smooth start and stop of 0.1 m along y in 1 s: 5th-order polynomial, jerk at every step.
+    arm, n = supple.load("puma560"), 1000
+    q, qd, qdd = np.array([0.2, -1.0, 2.3, 0.4, 0.9, 0.1]), np.zeros(6), np.zeros(6)
+    start, dt, step = arm.fk(q), 1 / n, DLS(Constant(1e-10))
+    for k in range(n):
+        s = (k + 0.5) * dt
+        jerk = np.zeros(6)
+        jerk[1] = 0.1 * (60 - 360 * s + 360 * s**2)
+        # The bias is that of the middle of the interval: errors of second order in dt.
+        half = q + qd * dt / 2 + qdd * dt**2 / 8, qd + qdd * dt / 2, qdd
+        third = step(resolved_motion(arm, jerk, *half))
+        q = q + qd * dt + qdd * dt**2 / 2 + third * dt**3 / 6
+        qd = qd + qdd * dt + third * dt**2 / 2
+        qdd = qdd + third * dt
+    moved = arm.fk(q)
+    np.testing.assert_allclose(moved[:3, 3] - start[:3, 3], [0, 0.1, 0], atol=2e-4)
+    np.testing.assert_allclose(moved[:3, :3], start[:3, :3], atol=2e-3)
+    assert abs(arm.jacobian(q) @ qd).max() < 2e-3
+
+
+def test_batches_and_rows(arm: supple.Robot) -> None:
+    rng = np.random.default_rng(3)
+    q, qd, qdd = rng.normal(size=(3, 4, 6))
+    command = rng.normal(size=6)
+    linear = resolved_motion(arm, command, q, qd, qdd, axes="body")
+    assert linear.batch_shape == (4,)
+    assert linear.rows[3] == "rx of link6 in axes of link6"
+    for i in range(4):
+        one = resolved_motion(arm, command, q[i], qd[i], qdd[i], axes="body")
+        np.testing.assert_allclose(linear.e[i], one.e, rtol=1e-12, atol=1e-12)
+    assert "spatial coordinates" in resolved_motion(arm, command, q[0], axes="spatial").rows[0]
+
+
+def test_commands_that_do_not_fit(arm: supple.Robot) -> None:
+    with pytest.raises(InputError, match="qdd without qd"):
+        resolved_motion(arm, np.zeros(6), np.zeros(6), qdd=np.zeros(6))
+    with pytest.raises(InputError, match="command must be finite"):
+        resolved_motion(arm, np.zeros(5), np.zeros(6))
+    with pytest.raises(InputError, match=r"batch axes of q, \(2,\)"):
+        resolved_motion(arm, np.zeros((3, 6)), np.zeros((2, 6)))
+
+
+def test_the_inertia_as_weight_gives_the_least_kinetic_energy() -> None:
+    rng = np.random.default_rng(4)
+    arm = supple.load("puma560_roll")
+    for k, link in enumerate(arm.description.links[1:]):
+        arm = arm.with_inertia(link, 5.0 / (k + 1), (0.05, 0.02, 0.1), 0.05 * np.eye(3))
+    q, twist = arm.random(seed=rng), rng.normal(size=6)
+    M, J = arm.inertia_matrix(q), arm.jacobian(q)
+    found = WeightedDLS(Constant(0.0), joint_weight=M)(Linearization(J, twist))
+    np.testing.assert_allclose(J @ found, twist, atol=1e-9)
+    # M q̇ has no component in the null space: no self-motion reduces the energy.
+    null = np.linalg.svd(J)[2][-1]
+    assert abs(null @ M @ found) < 1e-9 * np.linalg.norm(M @ found)
+    shortest = np.linalg.pinv(J) @ twist
+    assert found @ M @ found < shortest @ M @ shortest
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (6, 7), (7, 6), (2, 3)])
+def test_the_damped_condition_is_that_of_the_normal_matrix(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(5)
+    m, n = shape
+    J = rng.normal(size=(20, m, n))
+    linear = Linearization(J, np.zeros((20, m)))
+    for lambda2 in (1e-4, 0.03**2, 1.0):
+        expected = [np.linalg.cond(each.T @ each + lambda2 * np.eye(n)) for each in J]
+        np.testing.assert_allclose(linear.damped_condition(lambda2), expected, rtol=1e-9)
+        one = Linearization(J[0], np.zeros(m)).damped_condition(lambda2)
+        assert isinstance(one, float)
+        assert one == pytest.approx(expected[0], rel=1e-9)
+
+
+def test_the_damped_condition_at_its_ends() -> None:
+    assert damped_condition(1.04, 0.0, 0.03**2) == pytest.approx((1.04**2 + 9e-4) / 9e-4)
+    assert damped_condition(2.0, 0.5, 0.0) == pytest.approx(16.0)
+    assert damped_condition(2.0, 0.0, 0.0) == np.inf
+    assert damped_condition(0.0, 0.0, 0.0) == 1.0
+    assert damped_condition(2.0, 0.5, 1e12) == pytest.approx(1.0)
+    assert damped_condition(1e200, 1e199, 0.0) == pytest.approx(100.0)
+    np.testing.assert_allclose(damped_condition([2.0, 1.0], 0.5, [0.0, 0.75]), [16.0, 1.75])
+    with pytest.raises(InputError, match="sigma_min must not be negative"):
+        damped_condition(1.0, -1.0, 0.1)

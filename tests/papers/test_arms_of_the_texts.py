@@ -1,0 +1,212 @@
+"""What the texts say about their arms: columns of J, singular configurations, updates."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import supple
+from slow_fk import fk, motion
+from supple import DLS, Limits, Linearization, PositionTask, Servo, damping
+from supple.steps import Pseudoinverse, WeightedDLS, resolved_motion
+
+Array = np.ndarray
+
+
+@pytest.mark.parametrize("name", ["y", "double_y", "stanford", "puma560"])
+def test_columns_are_cross_products(name: str) -> None:
+    """B §2: v × (s - p) for a joint that turns, v for one that slides, 0 if it is not above s."""
+    robot = supple.load(name)
+    q = robot.random(seed=np.random.default_rng(1))
+    description = robot.description
+    poses = fk(description, q)
+    joints = [joint for joint in description.joints if joint.kind != "fixed"]
+    parents = {joint.child: joint for joint in description.joints}
+    for tip, J in zip(robot.tips, np.atleast_3d(robot.jacobian(q, robot.tips)), strict=True):
+        above, link = set(), next((f.link for f in description.frames if f.name == tip), tip)
+        while link in parents:
+            above.add(parents[link].name)
+            link = parents[link].parent
+        s = poses[tip][:3, 3]
+        for j, joint in enumerate(joints):
+            here = poses[joint.parent] @ joint.origin
+            if joint.kind == "prismatic":
+                here = here @ motion(joint, q[j])
+            v = here[:3, :3] @ joint.axis
+            column = v if joint.kind == "prismatic" else np.cross(v, s - here[:3, 3])
+            expected = column if joint.name in above else np.zeros(3)
+            np.testing.assert_allclose(J[:3, j], expected, atol=1e-12)
+
+
+def test_linear_rows_are_derivatives_and_rotational_ones_are_not() -> None:
+    """W, below (8): second derivatives commute, ∂J_j/∂q_k = ∂J_k/∂q_j, in the linear rows alone."""
+    robot, h = supple.load("puma560"), 1e-5
+    q = robot.random(seed=np.random.default_rng(5))
+    slopes = [
+        (robot.jacobian(q + h * unit) - robot.jacobian(q - h * unit)) / (2 * h)
+        for unit in np.eye(robot.dof)
+    ]
+    H = np.stack(slopes, axis=2)  # (row, joint, joint)
+    twist = np.abs(H - H.transpose(0, 2, 1)).max(axis=(1, 2))
+    assert (twist[:3] < 1e-8).all()
+    assert (twist[3:] > 0.1).all()
+
+
+@pytest.mark.parametrize("name", ["puma560", "puma560_mk", "stanford"])
+def test_an_arm_with_a_spherical_wrist_has_two_kinds_of_singularity(name: str) -> None:
+    """W: rank is lost if and only if the wrist point's partial velocities with respect to the first
+    three joints lie in a plane, or the three axes of the wrist do: |det J| = |det A| |det B|.
+    """
+    robot = supple.load(name)
+    for q in robot.random(50, seed=2):
+        T, J = robot.fk_jacobian(q)
+        # the point common to the three axes: v + w × x = 0 for each of the last three joints
+        rows = np.vstack([-np.cross(np.eye(3), w) for w in J[3:, 3:].T])
+        to_wrist = np.linalg.lstsq(rows, J[:3, 3:].T.ravel(), rcond=None)[0]
+        v = J[:3] + np.cross(J[3:].T, to_wrist).T
+        assert abs(v[:, 3:]).max() < 1e-9, T
+        both = abs(np.linalg.det(v[:, :3]) * np.linalg.det(J[3:, 3:]))
+        assert abs(np.linalg.det(J)) == pytest.approx(both, abs=1e-12)
+    for q in robot.random(20, seed=3):
+        q[4] = 0.0  # the wrist's axes in a plane, wherever the arm is
+        lin = Linearization(robot.jacobian(q), np.zeros(6))
+        assert lin.rank == 5
+
+
+def test_each_singularity_of_the_puma_takes_its_own_direction() -> None:
+    """MK VI, Table I: the wrist loses a rotation, wherever the arm is; the shoulder, with the wrist
+    over it, loses the velocity across the arm's plane; the elbow, stretched, that along the arm.
+    """
+    robot = supple.load("puma560_mk")
+    flange = np.eye(4)
+    flange[2, 3] = -0.056
+    robot = robot.with_frame("wrist", robot.tips[0], flange)
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        q = rng.uniform(-2, 2, 6)
+        q[4] = 0.0
+        J = robot.jacobian(q, "wrist")
+        lost = Linearization(J, np.zeros(6)).U[:, -1]
+        assert np.linalg.matrix_rank(J) == 5
+        assert np.linalg.matrix_rank(J[:3]) == 3
+        assert np.linalg.norm(lost[3:]) > 0.1
+    over = np.radians([0, -60, 32.756, 0, 40, 0])
+    J = robot.jacobian(over, "wrist")[:3]
+    assert abs(robot.fk(over, "wrist")[0, 3]) < 1e-5
+    lin = Linearization(J, np.zeros(3))
+    assert lin.sigma_min < 1e-5
+    assert abs(lin.U[1, -1]) == pytest.approx(1, abs=1e-6)
+    # links two and three in line: 0.020 m and 0.433 m are the legs of the forearm
+    stretched = np.radians([0, -40, 90, 0, 60, 0])
+    stretched[2] += np.arctan2(0.020, 0.433)
+    lin = Linearization(robot.jacobian(stretched, "wrist")[:3], np.zeros(3))
+    assert lin.sigma_min < 1e-12
+    arm = robot.fk(stretched, "wrist")[:3, 3] - [0, 0.149, 0]
+    assert np.linalg.norm(arm) == pytest.approx(0.432 + np.hypot(0.020, 0.433), rel=1e-9)
+    assert abs(lin.U[:, -1] @ arm) > 0.98 * np.linalg.norm(arm)
+
+
+def test_the_puma_is_table_one() -> None:
+    """MK, Table I: link length, offset and twist, as rows of the standard convention."""
+    lengths, offsets = [0, 0.432, -0.020, 0, 0, 0], [0, 0.149, 0, 0.433, 0, 0.056]
+    twists = np.radians([-90, 0, 90, -90, 90, 0])
+    robot = supple.load("puma560_mk")
+    for q in np.random.default_rng(6).uniform(-3, 3, (5, 6)):
+        T = np.eye(4)
+        for a, d, twist, angle in zip(lengths, offsets, twists, q, strict=True):
+            c, s, ca, sa = np.cos(angle), np.sin(angle), np.cos(twist), np.sin(twist)
+            T = T @ np.array(
+                [
+                    [c, -s * ca, s * sa, a * c],
+                    [s, c * ca, -c * sa, a * s],
+                    [0, sa, ca, d],
+                    [0, 0, 0, 1],
+                ]
+            )
+        np.testing.assert_allclose(robot.fk(q), T, atol=1e-14)
+
+
+def test_variable_damping_leaves_the_corners_alone() -> None:
+    """MK VI: at A and D the error falls to zero, and the joint speed hardly changes."""
+    robot = supple.load("planar2")
+    for corner, along in (([0.1, -1.0, 0], [1.0, 0.0]), ([0.1, 1.0, 0], [0.0, -1.0])):
+        solution = supple.solve(robot, corner, tasks=PositionTask(rows=["x", "y"]))
+        assert solution.success
+        lin = Linearization(robot.jacobian(solution.q)[:2], 0.01 * np.array(along))
+        variable = DLS(damping.SpeedBound(2.0))(lin)  # 0.02 rad/cm
+        constant = DLS(damping.Constant(0.25**2))(lin)  # λ = 25 cm
+        size = np.linalg.norm(lin.e)
+        assert np.linalg.norm(lin.J @ variable - lin.e) < 1e-12 * size
+        assert np.linalg.norm(lin.J @ constant - lin.e) > 0.03 * size
+        ratio = np.linalg.norm(variable) / np.linalg.norm(constant)
+        assert ratio == pytest.approx(1, abs=0.15)
+
+
+def test_several_updates_per_target_follow_it_more_closely() -> None:
+    """B §2: one update for each target lags; a few of them track, as a mixture of both modes."""
+    robot, dt = supple.load("planar3"), 0.02
+    task = PositionTask(rows=["x", "y"])
+    lags = {}
+    for updates in (1, 2, 5):
+        q = np.array([0.3, 0.6, 0.5])
+        step = DLS(damping.Constant(0.3**2))
+        servo = Servo(robot, task, dt=dt, step=step, gain=1 / dt, limits=Limits.none(robot))
+        start, off = robot.fk(q)[:3, 3], []
+        for k in range(100):
+            target = start + 0.1 * np.array([np.sin(0.1 * k), 1 - np.cos(0.1 * k), 0])
+            for _ in range(updates):
+                q = servo(q, target=target)
+            off.append(np.linalg.norm(robot.fk(q)[:2, 3] - target[:2]))
+        lags[updates] = max(off)
+    assert all(lags[b] < 0.7 * lags[a] for a, b in itertools.pairwise((1, 2, 5)))
+
+
+def test_too_much_damping_converges_slowly() -> None:
+    """B §5: along a direction an update leaves λ²/(σ² + λ²) of the error."""
+    J = np.diag([1.0, 0.3])
+    for lam in (0.1, 1.0, 3.0):
+        e = np.ones(2)
+        for _ in range(5):
+            e = e - J @ DLS(damping.Constant(lam**2))(Linearization(J, e))
+        left = lam**2 / (np.array([1.0, 0.3]) ** 2 + lam**2)
+        np.testing.assert_allclose(e, left**5, rtol=1e-9)
+
+
+def test_an_exact_step_is_too_fast_near_the_singularity_only_along_it() -> None:
+    """DW 2: whether speeds are infeasible near a singularity depends on the commanded velocity."""
+    robot = supple.load("planar2")
+    J = robot.jacobian([0.3, 1e-3])[:2]
+    lin = Linearization(J, np.zeros(2))
+    for direction, fast in ((lin.U[:, 1], True), (lin.U[:, 0], False)):
+        speed = np.linalg.norm(Pseudoinverse()(Linearization(J, direction)))
+        assert (speed > 1000) == fast
+        assert fast or speed < 1
+
+
+def test_local_torque_optimization_with_damping() -> None:
+    """DW 2.1, footnote: the least ‖M q̈ + g‖ for a commanded acceleration, and less with damping.
+
+    With x = q̈ + M⁻¹g this is a weighted norm of x.
+    """
+    arm = supple.load("puma560_roll")
+    for k, link in enumerate(arm.description.links[1:]):
+        arm = arm.with_inertia(link, 5.0 / (k + 1), (0.05, 0.02, 0.1), 0.05 * np.eye(3))
+    rng = np.random.default_rng(7)
+    q, qd, a = arm.random(seed=rng), rng.normal(size=7), rng.normal(size=6)
+    lin = resolved_motion(arm, a, q, qd)
+    M, g = arm.inertia_matrix(q), arm.gravity_torques(q)
+    down = np.linalg.solve(M, g)
+    shifted = Linearization(lin.J, lin.e + lin.J @ down)
+
+    def torques(lambda2: float) -> tuple[Array, Array]:
+        qdd = WeightedDLS(damping.Constant(lambda2), joint_weight=M @ M)(shifted) - down
+        return qdd, M @ qdd + g
+
+    qdd, tau = torques(0.0)
+    np.testing.assert_allclose(lin.J @ qdd, lin.e, atol=1e-8)
+    null = np.linalg.svd(lin.J)[2][-1]
+    assert abs(null @ M @ tau) < 1e-8 * np.linalg.norm(M @ tau)  # no self-motion reduces it
+    damped = torques(1e-4)[1]
+    assert np.linalg.norm(damped) < np.linalg.norm(tau)

@@ -1,0 +1,437 @@
+"""Laws that the texts state about inverses, damping and singular values, transcribed in NumPy.
+
+Each is a sentence or an equation of a text for which no other test stands; `papers/items.toml` says
+which.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from spectra import orthonormal
+from supple import DLS, Linearization, damping
+from supple.criteria import RestPosture
+from supple.redundancy import NullSpace
+from supple.steps import NumericalFilter, Pseudoinverse, SingularDirection, Transpose, TruncatedSVD
+
+Array = np.ndarray
+SHAPES = ((2, 2), (2, 3), (3, 7), (6, 6), (6, 7), (6, 5))
+SMALLEST = (1.0, 0.1, 1e-3, 0.0)
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def built(rng: np.random.Generator, shape: tuple[int, int], least: float) -> Array:
+    """Return a random J (m, n) with singular values from 2 down to a chosen smallest one."""
+    k = min(shape)
+    sigma = np.append(np.linspace(2, 1, k - 1), least)
+    return orthonormal(rng, shape[0], k) * sigma @ orthonormal(rng, shape[1], k).T
+
+
+def cases(shape: tuple[int, int]) -> list[Linearization]:
+    """Return linearizations at, near and far from a singularity."""
+    rng = np.random.default_rng(shape)
+    return [Linearization(built(rng, shape, s), rng.normal(size=shape[0])) for s in SMALLEST]
+
+
+def damped(lin: Linearization, lambda2: float) -> Array:
+    """Return q̇ of damped least squares by this library."""
+    return DLS(damping.Constant(lambda2))(lin)
+
+
+# ---- undamped: W (8), (31)-(32); DW section 2; B (6)-(9) -----------------------------------------
+
+
+@shapes
+def test_with_full_row_rank_it_is_the_inverse_from_the_right(shape: tuple[int, int]) -> None:
+    """J⁺ = Jᵀ(J Jᵀ)⁻¹, and J⁻¹ for a square J; then J q̇ = e."""
+    m, n = shape
+    for lin in cases(shape)[:-1]:
+        J, e, dq = lin.J, lin.e, Pseudoinverse()(lin)
+        if m <= n:
+            np.testing.assert_allclose(dq, J.T @ np.linalg.solve(J @ J.T, e), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(J @ dq, e, atol=1e-12)
+        if m == n:
+            np.testing.assert_allclose(dq, np.linalg.solve(J, e), rtol=1e-9, atol=1e-9)
+
+
+@shapes
+def test_the_pseudoinverse_is_the_shortest_of_the_best(shape: tuple[int, int]) -> None:
+    """The residual is orthogonal to the range of J, and q̇ to its null space, at any rank."""
+    for lin in cases(shape):
+        dq = Pseudoinverse()(lin)
+        assert np.linalg.norm(lin.J.T @ (lin.J @ dq - lin.e)) <= 1e-12 * (1 + np.linalg.norm(dq))
+        null = np.linalg.svd(lin.J)[2][lin.rank :]
+        assert np.linalg.norm(null @ dq) <= 1e-12 * (1 + np.linalg.norm(dq))
+
+
+@shapes
+def test_the_normal_equations_always_have_a_solution(shape: tuple[int, int]) -> None:
+    """B (8): Jᵀe is in the range of JᵀJ, and the pseudoinverse solves JᵀJ q̇ = Jᵀe."""
+    for lin in cases(shape):
+        A, z = lin.J.T @ lin.J, lin.J.T @ lin.e
+        both = np.linalg.matrix_rank(np.column_stack([A, z]), tol=1e-9)
+        assert both == np.linalg.matrix_rank(A, tol=1e-9) == lin.rank
+        dq = Pseudoinverse()(lin)
+        np.testing.assert_allclose(A @ dq, z, atol=1e-12 * (1 + np.linalg.norm(dq)))
+
+
+@shapes
+def test_at_a_singularity_it_is_calm_and_beside_it_wild(shape: tuple[int, int]) -> None:
+    """The pseudoinverse jumps where rank changes: ‖q̇‖ >= |γ|/σ beside, bounded at σ = 0."""
+    rng = np.random.default_rng(shape)
+    k = min(shape)
+    U, V = orthonormal(rng, shape[0], k), orthonormal(rng, shape[1], k)
+    e = U.sum(axis=1)
+    for least in (1e-3, 1e-6, 1e-9):
+        sigma = np.append(np.ones(k - 1), least)
+        assert np.linalg.norm(Pseudoinverse()(Linearization(U * sigma @ V.T, e))) >= 0.99 / least
+    at = Pseudoinverse()(Linearization(U[:, :-1] @ V[:, :-1].T, e))
+    np.testing.assert_allclose(at, V[:, :-1].sum(axis=1), atol=1e-12)
+
+
+def test_across_the_threshold_one_component_is_at_stake() -> None:
+    """W, rank-deficient configurations: q̇ changes by v_r u_rᵀv̂/σ_r, the residual by u_rᵀv̂."""
+    rng = np.random.default_rng(1)
+    U, V, e = orthonormal(rng, 3, 3), orthonormal(rng, 4, 3), rng.normal(size=3)
+    step, found = TruncatedSVD(0.01), []
+    for least in (0.01 * (1 + 1e-9), 0.01 * (1 - 1e-9)):
+        J = U * [1.0, 0.5, least] @ V.T
+        dq = step(Linearization(J, e))
+        found.append((dq, np.linalg.norm(J @ dq - e)))
+    gamma = U[:, -1] @ e
+    np.testing.assert_allclose(found[0][0] - found[1][0], V[:, -1] * gamma / 0.01, atol=1e-6)
+    assert found[1][1] - found[0][1] == pytest.approx(abs(gamma), abs=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_truncated_step_is_the_best_of_its_subspace(k: int) -> None:
+    """MK (13): the least residual of all θ̇ spanned by v_1 to v_k."""
+    rng = np.random.default_rng(12)
+    sigma = np.array([2.0, 1.0, 0.5, 0.2])
+    U, V, e = orthonormal(rng, 4, 4), orthonormal(rng, 6, 4), rng.normal(size=4)
+    J = U * sigma @ V.T
+    dq = TruncatedSVD(sigma[k] / sigma[0] * 1.1)(Linearization(J, e))
+    np.testing.assert_allclose(V[:, k:].T @ dq, 0, atol=1e-12)
+    np.testing.assert_allclose((J @ V[:, :k]).T @ (J @ dq - e), 0, atol=1e-12)
+
+
+def test_the_transpose_goes_downhill() -> None:
+    """B, theorem 1: ⟨J Jᵀe, e⟩ = ‖Jᵀe‖² >= 0; a short step along Jᵀe reduces the error."""
+    for shape in SHAPES:
+        for lin in cases(shape):
+            J, e = lin.J, lin.e
+            assert e @ J @ J.T @ e == pytest.approx(np.linalg.norm(J.T @ e) ** 2)
+            dq = Transpose()(lin)
+            for part in (1e-3, 0.1, 1.0):
+                assert np.linalg.norm(e - part * J @ dq) < np.linalg.norm(e)
+            alpha = (e @ J @ J.T @ e) / np.linalg.norm(J @ J.T @ e) ** 2
+            np.testing.assert_allclose(dq, alpha * J.T @ e, rtol=1e-9)
+
+
+# ---- damped: W (34)-(41), MK (2)-(12), DW (3)-(4), (30)-(33), B (10)-(14), N ---------------------
+
+
+@shapes
+@pytest.mark.parametrize("lambda2", [1.0, 0.04, 1e-4])
+def test_all_forms_of_the_damped_inverse_are_one(shape: tuple[int, int], lambda2: float) -> None:
+    """(JᵀJ + λ²)⁻¹Jᵀ = Jᵀ(J Jᵀ + λ²)⁻¹ = [J; λ]⁺[I; 0] = Σ σ/(σ² + λ²) v uᵀ."""
+    m, n = shape
+    for lin in cases(shape):
+        J, e = lin.J, lin.e
+        stacked = np.linalg.pinv(np.vstack([J, math.sqrt(lambda2) * np.eye(n)]))[:, :m]
+        U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
+        for form in (
+            np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T),
+            J.T @ np.linalg.inv(J @ J.T + lambda2 * np.eye(m)),
+            stacked,
+            Vt.T * (sigma / (sigma**2 + lambda2)) @ U.T,
+        ):
+            for method in ("auto", "svd", "cholesky", "qr"):
+                dq = DLS(damping.Constant(lambda2), method)(lin)
+                np.testing.assert_allclose(dq, form @ e, rtol=1e-9, atol=1e-10)
+
+
+def test_the_gain_of_one_direction() -> None:
+    """σ/(σ² + λ²): 1/σ far from λ, at most 1/(2λ), reached at σ = λ, and zero with σ."""
+    lam = 0.2
+
+    def gain(sigma: float) -> float:
+        return float(damped(Linearization([[sigma]], [1.0]), lam**2)[0])
+
+    for sigma in np.geomspace(1e-6, 1e4, 201):
+        assert gain(sigma) == pytest.approx(sigma / (sigma**2 + lam**2), rel=1e-12)
+        assert gain(sigma) <= (1 + 1e-12) / (2 * lam)
+    assert gain(lam) == pytest.approx(1 / (2 * lam), rel=1e-12)
+    assert gain(100 * lam) == pytest.approx(1 / (100 * lam), rel=1e-3)
+    assert gain(1e-6) == pytest.approx(1e-6 / lam**2, rel=1e-6)
+    assert gain(0.0) == 0
+    # DW, appendix A, puts the maximum at σ = λ for its λ, which is λ² here: it is at the root
+    assert gain(lam) > 2 * gain(lam**2)
+
+
+@shapes
+def test_with_damping_speed_falls_and_the_residual_grows(shape: tuple[int, int]) -> None:
+    """MK (11), (12); DW (32): the two sums, monotone in λ; the part outside the range stays."""
+    for lin in cases(shape):
+        U, sigma, _ = np.linalg.svd(lin.J)
+        gamma = U.T @ lin.e
+        padded = np.append(sigma, np.zeros(len(gamma)))[: len(gamma)]
+        speeds, residuals = [], []
+        for lambda2 in (1e-6, 1e-3, 0.1, 1.0, 10.0, 1e6):
+            dq = damped(lin, lambda2)
+            speeds.append(np.linalg.norm(dq))
+            residuals.append(np.linalg.norm(lin.J @ dq - lin.e))
+            terms = padded * gamma / (padded**2 + lambda2)
+            left = lambda2 * gamma / (padded**2 + lambda2)  # γ itself where σ = 0
+            assert speeds[-1] == pytest.approx(np.linalg.norm(terms), rel=1e-9)
+            assert residuals[-1] == pytest.approx(np.linalg.norm(left), rel=1e-6, abs=1e-9)
+        assert (np.diff(speeds) < 0).all()
+        assert (np.diff(residuals) > 0).all()
+        assert speeds[-1] < 1e-5
+        plain = Pseudoinverse()(lin)
+        assert speeds[0] < np.linalg.norm(plain)
+        assert residuals[0] > np.linalg.norm(lin.J @ plain - lin.e)
+
+
+def test_the_residual_of_the_appendix_lacks_the_components() -> None:
+    """DW, appendix A: √Σ[λ/(σ² + λ)]² does not depend on ẋ at all; the residual does."""
+    lin = cases((6, 7))[1]
+    printed = np.linalg.norm(0.04 / (lin.sigma**2 + 0.04))
+    for size in (0.1, 10.0):
+        scaled = Linearization(lin.J, size * lin.e)
+        residual = np.linalg.norm(lin.J @ damped(scaled, 0.04) - scaled.e)
+        gamma = scaled.gamma
+        right = np.linalg.norm(0.04 * gamma / (lin.sigma**2 + 0.04))
+        assert residual == pytest.approx(right, rel=1e-9)
+        assert not 0.2 < residual / printed < 5
+
+
+@shapes
+def test_no_motion_as_short_has_a_smaller_residual(shape: tuple[int, int]) -> None:
+    """MK, below (4): θ̇(λ) has the least residual of all θ̇ that are not longer."""
+    rng = np.random.default_rng(2)
+    for lin in cases(shape):
+        for lambda2 in (0.01, 1.0):
+            best = damped(lin, lambda2)
+            residual, length = np.linalg.norm(lin.J @ best - lin.e), np.linalg.norm(best)
+            for size in (1.0, 0.1, 1e-3):
+                other = best + size * length * rng.normal(size=(50, shape[1]))
+                other *= np.minimum(1, length / np.linalg.norm(other, axis=1))[:, None]
+                theirs = np.linalg.norm(other @ lin.J.T - lin.e, axis=1)
+                assert (theirs >= residual * (1 - 1e-12)).all()
+
+
+def test_roundoff_is_amplified_by_the_square_of_the_condition_or_by_itself() -> None:
+    """W, below (48): cond(JᵀJ + α²) is cond([J; α])²; QR keeps the digits that Cholesky loses."""
+    rng = np.random.default_rng(3)
+    J = orthonormal(rng, 6, 6) * np.append(np.ones(5), 1e-6) @ orthonormal(rng, 6, 6).T
+    alpha = 1e-6
+    normal = J.T @ J + alpha**2 * np.eye(6)
+    stacked = np.vstack([J, alpha * np.eye(6)])
+    assert np.linalg.cond(normal) == pytest.approx(np.linalg.cond(stacked) ** 2, rel=1e-2)
+    e = rng.normal(size=6)
+    U, sigma, Vt = np.linalg.svd(J)
+    exact = Vt.T @ (sigma / (sigma**2 + alpha**2) * (U.T @ e))
+    lost = {
+        method: np.linalg.norm(DLS(damping.Constant(alpha**2), method)(Linearization(J, e)) - exact)
+        / np.linalg.norm(exact)
+        for method in ("qr", "cholesky")
+    }
+    assert lost["qr"] < 1e-9
+    assert lost["cholesky"] > 100 * lost["qr"]
+
+
+# ---- choosing the damping: MK section III, DW section 3 ------------------------------------------
+
+
+def test_manipulability_does_not_tell_the_distance() -> None:
+    """MK III: the product of singular values stays while σ_min and the condition go anywhere."""
+    for s in (1.0, 1e2, 1e6):
+        lin = Linearization(np.diag([s, 1 / s]), np.ones(2))
+        assert lin.manipulability == pytest.approx(1.0)
+        assert lin.sigma_min == pytest.approx(1 / s)
+        assert lin.condition == pytest.approx(s**2)
+        unit = Linearization(lin.J / s, np.ones(2))  # σ₁ = 1: the condition is 1/σ_min
+        assert unit.condition == pytest.approx(1 / unit.sigma_min)
+
+
+@pytest.mark.parametrize("max_gain", [0.5, 5.0, 50.0])
+def test_a_bound_on_the_gain_bounds_the_condition_as_well(max_gain: float) -> None:
+    """MK, end of III: σ² + λ² >= 1/(4θ²), hence cond(J Jᵀ + λ²) <= 1 + 4θ²σ₁²."""
+    rng = np.random.default_rng(4)
+    for least in (2.0, 0.5, 0.1, 1e-2, 1e-4, 0.0):
+        J = built(rng, (6, 7), least)
+        lambda2 = damping.SpeedBound(max_gain)(Linearization(J, np.ones(6)))
+        matrix = J @ J.T + lambda2 * np.eye(6)
+        assert np.linalg.cond(matrix) <= (1 + 4 * max_gain**2 * 4) * (1 + 1e-9)
+
+
+def test_the_rate_rule_does_not_see_the_size_of_the_robot() -> None:
+    """DW, method 3: lengths k times as large leave w_k/w_(k-1), hence λ, as they are."""
+    rng = np.random.default_rng(5)
+    before, J = built(rng, (3, 4), 0.5), built(rng, (3, 4), 0.3)
+    rule = damping.ManipulabilityRate(0.01, 0.9, 0.0, 1e-9)
+    one, scaled = (
+        rule(Linearization(k * J, np.ones(3), Linearization(k * before, np.ones(3))))
+        for k in (1.0, 7.0)
+    )
+    assert one > 0
+    assert scaled == pytest.approx(one, rel=1e-12)
+
+
+def test_rules_of_the_jacobian_alone_damp_harmless_commands_too() -> None:
+    """DW, remarks and Fig. 1: two links, nearly folded; only x is hard to move along."""
+    q = np.radians([90.0, 179.0])
+    a, b = q[0], q.sum()
+    J = np.array([[-np.sin(a) - np.sin(b), -np.sin(b)], [np.cos(a) + np.cos(b), np.cos(b)]])
+    U = np.linalg.svd(J)[0]
+    hard, harmless = (Linearization(J, 0.1 * u) for u in (U[:, -1], U[:, 0]))
+    for rule in (
+        damping.Manipulability(0.01, 0.5),
+        damping.SpeedBound(5.0),
+        damping.Region(0.01, 0.5),
+        damping.MayorgaCondition(0.01, 100.0, 0.04),
+    ):
+        assert rule(hard) == rule(harmless) > 0
+    optimal = damping.Optimal(1.0)
+    assert optimal(harmless) == 0
+    assert optimal(hard) > 0
+    assert np.linalg.norm(NumericalFilter(5.0)(harmless)) == pytest.approx(
+        np.linalg.norm(np.linalg.pinv(J) @ harmless.e), rel=1e-6
+    )
+
+
+@shapes
+def test_the_norm_as_a_function_of_the_damping(shape: tuple[int, int]) -> None:
+    """DW (10)-(16): φ(λ) = ‖q̇_λ‖ as a sum, its slope as printed, and 1/φ nearly a line."""
+    for lin in cases(shape):
+        s, g = lin.sigma, lin.gamma
+
+        def phi(x: float, s: Array = s, g: Array = g) -> float:
+            return float(np.sqrt((s**2 * g**2 / (s**2 + x) ** 2).sum()))
+
+        for x in (0.01, 0.3, 2.0):
+            assert np.linalg.norm(damped(lin, x)) == pytest.approx(phi(x), rel=1e-9)
+            slope = -(s**2 * g**2 / (s**2 + x) ** 3).sum() / phi(x)
+            assert (phi(x * 1.00001) - phi(x * 0.99999)) / (2e-5 * x) == pytest.approx(slope, 1e-6)
+        # 1/φ is concave, and between the lines that one term alone would give
+        values = np.array([1 / phi(x) for x in np.linspace(0.01, 4, 100)])
+        assert (np.diff(values, 2) <= 1e-9).all()
+        assert (np.diff(values) > 0).all()
+    # with one small σ, from 0 to the damping that brings φ from 100 to 2, the chord is 4 % off
+    s, g = np.array([1.0, 0.003]), np.array([0.5, 0.3])
+    x = np.linspace(0, damping.Optimal(2.0)(Linearization(np.diag(s), g)), 100)
+    values = 1 / np.sqrt(((s * g) ** 2 / (s**2 + x[:, None]) ** 2).sum(axis=1))
+    chord = values[0] + (values[-1] - values[0]) * x / x[-1]
+    assert abs(values - chord).max() < 0.04 * values[-1]
+
+
+def test_from_too_large_a_start_an_iterate_may_be_negative() -> None:
+    """DW 3.1: hence lower and upper bounds on every iterate; the safeguarded root is the same."""
+    lin = Linearization(np.diag([1.0, 0.01]), [0.5, 0.3])
+    s, g, bound, start = lin.sigma, lin.gamma, 2.0, 100.0
+    phi = np.sqrt((s**2 * g**2 / (s**2 + start) ** 2).sum())
+    slope = -(s**2 * g**2 / (s**2 + start) ** 3).sum() / phi
+    assert start - (phi - bound) / slope < 0  # (17)
+    root = damping.Optimal(bound).solve(lin)[0]
+    assert (
+        start - phi / bound * (phi - bound) / slope < root
+    )  # (18): not above it, as 1/φ is concave
+    for newton in (False, True):
+        rule = damping.Optimal(bound, newton)
+        assert rule.solve(lin, start)[0] == pytest.approx(root, rel=1e-9)
+
+
+# ---- estimates: MK section IV and V --------------------------------------------------------------
+
+
+@shapes
+def test_singular_values_change_no_faster_than_the_jacobian(shape: tuple[int, int]) -> None:
+    """MK IV: |σ_i(J + E) - σ_i(J)| <= ‖E‖, so the estimate of the interval before is good."""
+    rng = np.random.default_rng(6)
+    for lin in cases(shape):
+        for size in (1e-6, 1e-3, 0.1):
+            E = size * rng.normal(size=shape)
+            moved = Linearization(lin.J + E, lin.e)
+            most = np.linalg.norm(E, 2) * (1 + 1e-9)
+            assert abs(moved.sigma - lin.sigma).max() <= most
+            assert abs(moved.sigma_min - lin.sigma_min) <= most
+
+
+@pytest.mark.parametrize("lambda2", [0.0, 0.01, 0.3])
+def test_an_iteration_improves_the_estimate_by_its_factor(lambda2: float) -> None:
+    """MK (26): a_m/a_i grows by (σ_i² + λ²)/(σ_m² + λ²)."""
+    rng = np.random.default_rng(7)
+    sigma = np.array([2.0, 1.0, 0.5, 0.2])
+    U = orthonormal(rng, 4, 4)
+    J = U * sigma @ orthonormal(rng, 6, 4).T
+    before = U.T @ SingularDirection(U @ [0.2, 0.3, 0.4, 0.8]).u
+    after = U.T @ SingularDirection(U @ before).update(J, lambda2).u
+    gained = (after[-1] / after[:-1]) / (before[-1] / before[:-1])
+    expected = (sigma[:-1] ** 2 + lambda2) / (sigma[-1] ** 2 + lambda2)
+    np.testing.assert_allclose(gained, expected, rtol=1e-9)
+    start = SingularDirection.exact(Linearization(J, np.zeros(4)))  # as at the first interval
+    assert abs(start.u @ U[:, -1]) == pytest.approx(1)
+    assert start.sigma == pytest.approx(0.2)
+
+
+def test_filtering_adds_to_the_damping_of_one_direction_only() -> None:
+    """MK (28), (31): with û exact, q̇ is Σ σγ/(σ² + λ²) and σ_mγ_m/(σ_m² + α² + λ²)."""
+    rng = np.random.default_rng(8)
+    sigma, alpha2, lambda2 = np.array([2.0, 1.0, 0.1]), 0.3, 0.02
+    U, V, x = orthonormal(rng, 3, 3), orthonormal(rng, 5, 3), rng.normal(size=3)
+    J, u = U * sigma @ V.T, U[:, -1]
+    z = np.linalg.solve(J @ J.T + alpha2 * np.outer(u, u) + lambda2 * np.eye(3), x)
+    gamma = U.T @ x
+    terms = sigma * gamma / (sigma**2 + lambda2 + [0, 0, alpha2])
+    np.testing.assert_allclose(V.T @ (J.T @ z), terms, rtol=1e-9)
+    # as the filter itself does with its own α and λ: only the last direction is short
+    dq = NumericalFilter(2.0)(Linearization(J, x))
+    short = V.T @ dq / (gamma / sigma)
+    np.testing.assert_allclose(short[:-1], short[0], rtol=0.2)
+    assert short[-1] < 0.5 * short[0]
+
+
+def test_the_filtered_matrix_is_well_conditioned() -> None:
+    """MK V: at a singularity with λ = 0, the α of (14) replaces the lost σ_m²."""
+    rng = np.random.default_rng(11)
+    sigma, max_gain = np.array([2.0, 1.0, 0.0]), 3.0
+    U = orthonormal(rng, 3, 3)
+    J, u, alpha2 = U * sigma @ orthonormal(rng, 5, 3).T, U[:, -1], 1 / (4 * max_gain**2)
+    condition = np.linalg.cond(J @ J.T + alpha2 * np.outer(u, u))
+    assert condition == pytest.approx(4 / alpha2)
+    assert np.linalg.cond(J @ J.T) > 1e15
+    x = U[:, :2] @ [0.3, 0.4]  # nothing along û: α does not affect the motion
+    z = np.linalg.solve(J @ J.T + alpha2 * np.outer(u, u), x)
+    dq = NumericalFilter(max_gain, printed=True)(Linearization(J, x))
+    np.testing.assert_allclose(dq, J.T @ z, atol=1e-9)
+    np.testing.assert_allclose(J @ dq, x, atol=1e-9)
+
+
+# ---- redundancy: W (33), DW (20) -----------------------------------------------------------------
+
+
+def test_the_homogeneous_term_never_increases_the_criterion() -> None:
+    """W, below (33): -∇Hᵀ(I - J⁺J)∇H <= 0, whatever the task."""
+    rng = np.random.default_rng(9)
+    for lin in cases((3, 7)):
+        at = Linearization(lin.J, lin.e, q=rng.normal(size=7))
+        H = RestPosture(np.zeros(7), np.linspace(0.5, 2, 7))
+        added = NullSpace(Pseudoinverse(), H)(at) - Pseudoinverse()(at)
+        assert H(at.q) @ added < 0
+        assert np.linalg.norm(at.J @ added) < 1e-12
+
+
+def test_near_an_artificial_singularity_projection_adds_little() -> None:
+    """DW 4: where v lies in the row space of J, (I - J⁺J)v = 0, and near it is as small."""
+    rng = np.random.default_rng(10)
+    J = built(rng, (3, 7), 0.5)
+    inside, outside = J.T @ rng.normal(size=3), np.linalg.svd(J)[2][-1]
+    for t in (0.0, 1e-6, 1e-3):
+        v = inside + t * outside
+        at = Linearization(J, np.zeros(3), q=np.zeros(7))
+        added = NullSpace(Pseudoinverse(), lambda q, v=v: -v)(at)
+        assert np.linalg.norm(added) == pytest.approx(t, abs=1e-12)

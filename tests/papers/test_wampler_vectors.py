@@ -1,0 +1,222 @@
+"""Wampler's vector formulation, (11)-(27) and (47), for any twist and both kinds of joint.
+
+Link i has length a, twist β and offset b towards joint i + 1; z_i is the axis of joint i, Q_{i-1}
+a point on it. The tool T is fixed in the last link, with its tip at R.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import supple
+
+Array = np.ndarray
+KINDS = ("RRRRRR", "RRPRRR", "PRPRP", "RP")
+
+
+def about_x(angle: float) -> Array:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
+
+
+def about_z(angle: float) -> Array:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+
+
+@dataclass(frozen=True)
+class Links:
+    """An arm: rows (a, β, b, θ) of the links, the kinds of its joints and the tool in link n."""
+
+    rows: Array
+    kinds: str
+    tool: Array
+
+    @classmethod
+    def random(cls, kinds: str) -> Links:
+        rng = np.random.default_rng([ord(kind) for kind in kinds])
+        rows = rng.uniform(-1.5, 1.5, (len(kinds), 4))
+        rows[-1, :3] = 0  # the last link ends at the tool
+        tool = np.eye(4)
+        tool[:3, :3] = about_x(0.7) @ about_z(1.1)
+        tool[:3, 3] = 0.3, -0.2, 0.4
+        return cls(rows, kinds, tool)
+
+    def robot(self) -> supple.Robot:
+        return supple.dh(self.rows, kinds=self.kinds).with_tool(self.tool)
+
+    def joint(self, i: int, q: Array) -> tuple[float, float]:
+        """θ and b of joint i (from 0)."""
+        b, theta = self.rows[i, 2:]
+        return (theta + q[i], b) if self.kinds[i] == "R" else (theta, b + q[i])
+
+    def turn(self, i: int, q: Array) -> Array:
+        """(22): ⁱC^{i+1}, from link i (from 1) to the next; ⁰C¹ for i = 0."""
+        twist = self.rows[i - 1, 1] if i else 0.0
+        return about_x(twist) @ about_z(self.joint(i, q)[0])
+
+    def points(self, q: Array) -> list[Array]:
+        """(21), (23): p^{R/Q_{i-1}} in link i, from the last to the first."""
+        n = len(q)
+        found = [self.tool[:3, 3] + [0, 0, self.joint(n - 1, q)[1]]]
+        for i in range(n - 1, 0, -1):
+            across = [self.rows[i - 1, 0], 0.0, self.joint(i - 1, q)[1]]
+            found.insert(0, self.turn(i, q) @ found[0] + across)
+        return found
+
+    def columns(self, q: Array) -> list[tuple[Array, Array]]:
+        """(12), (16), (20): v_i^R and ω_i^T, each in its own link's frame."""
+        z = np.array([0.0, 0.0, 1.0])
+        return [
+            (np.array([-p[1], p[0], 0.0]), z) if kind == "R" else (z, np.zeros(3))
+            for p, kind in zip(self.points(q), self.kinds, strict=True)
+        ]
+
+    def to_base(self, q: Array) -> list[Array]:
+        """(25): ⁰C^i of links 1 to n."""
+        found = [self.turn(0, q)]
+        for i in range(1, len(q)):
+            found.append(found[-1] @ self.turn(i, q))
+        return found
+
+    def to_tool(self, q: Array) -> list[Array]:
+        """(26): ⁱC^T of links 1 to n."""
+        found = [self.tool[:3, :3]]
+        for i in range(len(q) - 1, 0, -1):
+            found.insert(0, self.turn(i, q) @ found[0])
+        return found
+
+
+def arm_and_q(kinds: str) -> tuple[Links, Array]:
+    return Links.random(kinds), np.random.default_rng(len(kinds)).uniform(-2, 2, len(kinds))
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_the_recursion_gives_the_jacobian_in_any_frame(kinds: str) -> None:
+    """(27) for the base, the tool and a link between, against `Robot.jacobian`."""
+    links, q = arm_and_q(kinds)
+    robot, columns = links.robot(), links.columns(q)
+    base, tool = links.to_base(q), [C.T for C in links.to_tool(q)]
+    middle = len(kinds) // 2  # frame x of a row of the table is turned by its twist
+    aside = (base[middle - 1] @ about_x(links.rows[middle - 1, 1])).T
+    link = [aside @ C for C in base]
+    for turns, axes in ((base, "world"), (tool, "body"), (link, f"link{middle}")):
+        J = np.array([np.r_[C @ v, C @ w] for C, (v, w) in zip(turns, columns, strict=True)]).T
+        np.testing.assert_allclose(robot.jacobian(q, axes=axes), J, atol=1e-13)
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_theorems_1_and_2(kinds: str) -> None:
+    """z_i or nothing turns the tool; z_i × p^{R/Q} or z_i moves its tip; links before i rest."""
+    links, q = arm_and_q(kinds)
+    robot = links.robot()
+    J, T = robot.jacobian(q), robot.fk(q)
+    for i, (C, p) in enumerate(zip(links.to_base(q), links.points(q), strict=True)):
+        z, turns = C[:, 2], kinds[i] == "R"
+        np.testing.assert_allclose(J[3:, i], turns * z, atol=1e-13)
+        np.testing.assert_allclose(J[:3, i], np.cross(z, C @ p) if turns else z, atol=1e-13)
+        if i:  # the link before does not move with joint i
+            assert not robot.jacobian(q, f"link{i}")[:, i:].any()
+    # by-products: the position of the tip and ⁰C^T
+    start = links.to_base(q)[0] @ links.points(q)[0]
+    np.testing.assert_allclose(T[:3, 3], start, atol=1e-13)
+    np.testing.assert_allclose(T[:3, :3], links.to_base(q)[-1] @ links.tool[:3, :3], atol=1e-13)
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_the_matrix_of_the_normal_equations_link_by_link(kinds: str) -> None:
+    """(47): P_ij = v_i·v_j + ω_i·ω_j; its diagonal in link i, its neighbours by cos β_i."""
+    links, q = arm_and_q(kinds)
+    J, columns = links.robot().jacobian(q), links.columns(q)
+    P = J.T @ J
+    for i, (v, w) in enumerate(columns):
+        assert P[i, i] == pytest.approx(v[0] ** 2 + v[1] ** 2 + 1 if w.any() else 1.0)
+        if i + 1 < len(q):
+            beyond, turn = columns[i + 1], links.turn(i + 1, q)
+            both = w.any() and beyond[1].any()
+            twist = np.cos(links.rows[i, 1])
+            expected = v @ turn @ beyond[0] + (twist if both else 0.0)
+            assert P[i, i + 1] == pytest.approx(expected, abs=1e-12)
+
+
+# ---- costs that the text mentions on the way -----------------------------------------------------
+
+
+@dataclass
+class Cost:
+    """Multiplications and additions of products of matrices; known zeros are free."""
+
+    multiplications: int = 0
+    by_one: int = 0
+    additions: int = 0
+
+    def product(self, A: Array, B: Array) -> Array:
+        """Return A B (B a matrix or a vector) and count it; entries 0 and ±1 are known ones."""
+        for row in A:
+            for column in B.T if B.ndim > 1 else [B]:
+                terms = [(x, y) for x, y in zip(row, column, strict=True) if x != 0 and y != 0]
+                ones = sum(abs(x) == 1 or abs(y) == 1 for x, y in terms)
+                self.by_one += ones
+                self.multiplications += len(terms) - ones
+                self.additions += max(0, len(terms) - 1)
+        return A @ B
+
+    def total(self, a: Array, b: Array) -> Array:
+        """Return a + b and count it."""
+        self.additions += int(((a != 0) & (b != 0)).sum())
+        return a + b
+
+
+RIGHT = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # about x by 90°, exactly
+
+
+@pytest.mark.parametrize(("twist", "cost"), [(about_x(0.7), (8, 4)), (RIGHT, (4, 2))])
+def test_a_coordinate_conversion(twist: Array, cost: tuple[int, int]) -> None:
+    """8 multiplications and 4 additions; half of them where the twist is a right angle."""
+    found = Cost()
+    found.product(twist, found.product(about_z(1.2), np.array([0.3, -0.4, 0.5])))
+    assert (found.multiplications, found.additions) == cost
+
+
+def test_converting_the_columns_takes_30_percent_of_the_general_case() -> None:
+    """Below (27): v has a zero in its own link's frame, and ω is a column of the matrix."""
+    C = about_x(0.7) @ about_z(1.2) @ about_x(0.4)
+    general, special = Cost(), Cost()
+    for vector in ([0.3, -0.4, 0.5], [0.1, 0.2, 0.3]):
+        general.product(C, np.array(vector))
+    special.product(C, np.array([0.3, -0.4, 0.0]))
+    costs = [cost.multiplications + cost.additions for cost in (general, special)]
+    assert costs == [30, 9]
+
+
+def cost_of(n: int, frame: str) -> Cost:
+    """Return the cost of (21), (25) or (26), and (27), for n turning joints and right angles."""
+    rng, cost = np.random.default_rng(n), Cost()
+    turns = [RIGHT @ about_z(angle) for angle in rng.uniform(0.2, 1.2, n - 1)]  # (22)
+    points = [rng.normal(size=3)]
+    for C in reversed(turns):
+        points.insert(0, cost.total(cost.product(C, points[0]), np.array([0.3, 0.0, 0.2])))
+    if frame == "base":
+        into = [about_z(0.3)]
+        for C in turns:
+            into.append(cost.product(into[-1], C))
+    else:
+        into = [about_x(0.7) @ about_z(1.1) @ about_x(0.4)]
+        for C in reversed(turns):
+            into.insert(0, cost.product(C, into[0]))
+        into = [C.T for C in into]
+    for C, p in zip(into, points, strict=True):
+        cost.product(C, np.array([-p[1], p[0], 0.0]))
+    return cost
+
+
+@pytest.mark.parametrize("n", [3, 6, 10])
+def test_the_choice_of_the_frame_hardly_matters(n: int) -> None:
+    """26n - 20 and 13n - 10 in the tool's frame; the base's has the same coefficients of n."""
+    for frame, (multiplications, additions) in {"tool": (20, 10), "base": (31, 19)}.items():
+        cost = cost_of(n, frame)
+        assert cost.multiplications + cost.by_one == 26 * n - multiplications
+        assert cost.additions == 13 * n - additions
