@@ -77,9 +77,11 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
         if layout.open:
-            return Controller(python_step=PythonStep(StatefulStep(step), layout))
+            return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
+        if isinstance(step, Augmented):  # matrices or functions
+            return Controller(python_step=PythonStep(step, layout))
         controller = _in_kernel(step, layout)
     except InputError:  # the step, or a rule inside it, is the user's own
         return Controller(python_step=PythonStep(step, layout))
@@ -172,6 +174,8 @@ class PythonStep:
     """
 
     def __init__(self, step: AnyStep, layout: CompiledTasks) -> None:
+        if callable(getattr(step, "start", None)) and not isinstance(step, StatefulStep):
+            step = StatefulStep(step)  # type: ignore[arg-type]
         if not callable(step):
             raise InputError(f"step must be a step or a callable; given: {short_repr(step)}")
         self._step, self._rows = step, layout.rows
