@@ -82,6 +82,8 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
             return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
+        if isinstance(step, Augmented):  # matrices or functions
+            return Controller(python_step=PythonStep(step, layout))
         controller = _in_kernel(step, layout)
     except InputError:  # the step, or a rule inside it, is the user's own
         return Controller(python_step=PythonStep(step, layout))

@@ -25,12 +25,12 @@ from supple.ik.solution import BatchSolution, Solution
 from supple.ik.status import SolveStatus
 from supple.kinematics.arrays import number
 from supple.motion.damping import DampingRule, ErrorNorm
-from supple.motion.layout import CompiledTasks, side_by_side
+from supple.motion.layout import CompiledTasks, FloatArray, side_by_side
 from supple.motion.linearization import Array, Linearization
 from supple.motion.open_task import OpenTask
 from supple.motion.redundancy.priority import Augmented, Priority
+from supple.motion.status_array import StatusArray
 from supple.motion.steps.batch import run_batch
-from supple.motion.steps.stateful import StatefulStep
 from supple.motion.steps.step import DLS, kernel_of
 from supple.motion.task import PostureTask, Task
 
@@ -132,7 +132,10 @@ class StepSearch:
         )
         errors = np.full((count, 2), math.inf)
         errors[~bad] = self._errors(self.layout.error(best[~bad], targets[~bad]))
-        return BatchSolution(best, status, *errors.T, iterations, np.maximum(restarts, 0))
+        named = StatusArray.of(SolveStatus, status)
+        position, rotation = errors[:, 0].copy(), errors[:, 1].copy()
+        restarts = np.maximum(restarts, 0)
+        return BatchSolution(best, named, position, rotation, iterations, restarts)
 
     def _descend(
         self,
@@ -175,7 +178,7 @@ class StepSearch:
         return left[~solved]
 
     def _limited(
-        self, move: Move, running: NDArray[np.intp], J: Array, e: Array, q: Array
+        self, move: Move, running: NDArray[np.intp], J: FloatArray, e: FloatArray, q: Array
     ) -> Array:
         """Return the next configurations (B, n), inside the joint limits.
 
@@ -192,7 +195,7 @@ class StepSearch:
             free &= ~out
         largest = np.abs(dq).max(axis=1, keepdims=True)
         shorter = np.minimum(1.0, self.max_step / np.maximum(largest, np.finfo(float).tiny))
-        return np.clip(q + shorter * dq, robot.lower, robot.upper)
+        return np.asarray(np.clip(q + shorter * dq, robot.lower, robot.upper))
 
     def _steps(self, count: int) -> Move:
         """Return the step for `count` problems, each with a memory of its own."""
@@ -205,10 +208,7 @@ class StepSearch:
                 return run_batch(spec, Linearization(J, e, rows=rows, q=q), threads)[0]
 
             return in_kernel
-        step: Any = self.step
-        if callable(getattr(step, "start", None)) and not isinstance(step, StatefulStep):
-            step = StatefulStep(step)
-        each = [PythonStep(copy.deepcopy(step), self.layout) for _ in range(count)]
+        each = [PythonStep(copy.deepcopy(self.step), self.layout) for _ in range(count)]
         for one in each:
             one.forget()
 
@@ -224,7 +224,7 @@ class StepSearch:
 
         return in_python
 
-    def _errors(self, e: Array) -> Array:
+    def _errors(self, e: FloatArray) -> Array:
         """Return the largest position and rotation error of all tasks (B, 2), given e (B, m)."""
         plain = e / self.layout.weights
         largest = np.zeros((len(e), 2))
@@ -239,7 +239,7 @@ class StepSearch:
         return largest
 
 
-Move = Callable[[NDArray[np.intp], Array, Array, Array, bool], Array]
+Move = Callable[[NDArray[np.intp], Any, Any, Array, bool], Array]
 
 
 def step_search(
@@ -280,7 +280,9 @@ def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
     try:
         spec = kernel_of(step)
     except InputError:  # the step, or a rule inside it, is the user's own
-        PythonStep(StatefulStep(step) if hasattr(step, "start") else step, layout)  # checks it
+        spec = None
+    if spec is None or hasattr(step, "start"):
+        PythonStep(step, layout)  # checks it
         return None
     return None if spec.damping.rule in _HISTORY else spec
 

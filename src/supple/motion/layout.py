@@ -286,7 +286,8 @@ def linearize(
     for part in layout.open:
         weights = np.array(part.open.weights)
         for i in np.ndindex(at.shape[:-1]):
-            bias[(*i, part.rows)] = weights * part.open.bias(*map(np.float64, (at[i], speed[i])))
+            here = part.open.bias(at[i].astype(np.float64), speed[i].astype(np.float64))
+            bias[(*i, part.rows)] = weights * here
     return Linearization(
         J,
         e,

@@ -60,8 +60,9 @@ class OpenTask(Task):
     unit: Literal["m", "rad"] = "m"
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            given = short_repr(self.function)
+        function: object = self.function
+        if not callable(function):
+            given = short_repr(function)
             raise InputError(f"OpenTask: function must be a function of q; given: {given}")
         count = None
         rows: object = self.rows
@@ -90,8 +91,8 @@ class OpenTask(Task):
 
     def _numbers(self, robot: Robot, given: ArrayLike, name: str) -> Array:
         count = len(self.on(robot).names)
-        if count == 1 and np.ndim(given) == 0:  # type: ignore[arg-type]
-            given = np.reshape(given, (1,))  # type: ignore[arg-type]
+        if count == 1 and np.ndim(given) == 0:
+            given = np.reshape(given, (1,))
         return finite_array(given, (count,), f"an OpenTask's {name}", batch=True)
 
 
@@ -131,7 +132,7 @@ class OpenRows(TaskRows):
         if ahead[1] is not None and behind[1] is not None:
             change: Array = (ahead[1] - behind[1]) @ qd / (2 * h)
             return change
-        return (ahead[0] - 2 * middle[0] + behind[0]) / h**2
+        return np.asarray((ahead[0] - 2 * middle[0] + behind[0]) / h**2)
 
     def jacobian(self, robot: Robot, q: Array) -> Array:  # noqa: D102
         return np.array(self.weights)[:, None] * self.linear(q)[1]

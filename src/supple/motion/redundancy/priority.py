@@ -92,7 +92,9 @@ class Augmented(BatchStep, ReadOnlyArrays):
     @property
     def is_diagonal(self) -> bool:
         """Whether all weights are constant, one per row or joint: the form that the kernel has."""
-        every = () if callable(self.weights) else (*self.weights, self.joint_weight)
+        every: tuple[Any, ...] = ()
+        if not callable(self.weights):
+            every = (*self.weights, self.joint_weight)
         return bool(every) and not any(callable(w) or np.ndim(w) == 2 for w in every)
 
     def at(self, linearizations: Sequence[Linearization]) -> WeightedDLS:
@@ -112,7 +114,8 @@ class Augmented(BatchStep, ReadOnlyArrays):
         """Return the damping rule, the weight of each task and that of the joints."""
         count = None if callable(self.weights) else len(self.weights)
         levels = _levels(self, linearizations, count)
-        rule, given = self.rule, self.weights
+        rule = self.rule
+        given: Any = self.weights
         if callable(given):
             given = given(levels)
             if hasattr(given, "lambda2"):
@@ -146,9 +149,10 @@ class Augmented(BatchStep, ReadOnlyArrays):
         if len(self.weights) != len(counts):
             given = f"{len(self.weights)} weights for {len(counts)} tasks"
             raise InputError(f"Augmented: weights must be one per task; given: {given}")
+        constant: Any = self.weights
         each: list[Array] = [
             np.full(rows, weight) if np.ndim(weight) == 0 else np.asarray(weight)
-            for weight, rows in zip(self.weights, counts, strict=True)
+            for weight, rows in zip(constant, counts, strict=True)
         ]
         if [len(one) for one in each] != list(counts):
             given = f"{short_repr(self.weights)} for tasks of {tuple(counts)} rows"
@@ -240,7 +244,7 @@ def _weighted(linearization: Linearization, weight: Array) -> Linearization:
 def _checked_weight(given: ArrayLike, rows: int | None = None) -> Array:
     """Return a weight: not negative numbers, or a symmetric positive definite matrix."""
     weight = numbers_of(given, "Augmented: a weight")
-    fits = weight.ndim < 2 and (weight >= 0).all()
+    fits = weight.ndim < 2 and bool((weight >= 0).all())
     if weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
         symmetric = np.allclose(weight, weight.T, 1e-12, 0)
         fits = symmetric and float(np.linalg.eigvalsh(weight)[0]) > 0
@@ -257,7 +261,7 @@ def _checked_weight(given: ArrayLike, rows: int | None = None) -> Array:
     return weight
 
 
-def _one_per_task(given: Any, count: int) -> Sequence[Any]:
+def _one_per_task(given: Any, count: int) -> Any:
     if not isinstance(given, Sequence | np.ndarray) or len(given) != count:
         raise InputError(
             f"Augmented: weights must return {count} weights, one per task; "

@@ -1,0 +1,247 @@
+"""Open tasks: rows of the user's own, in every place that takes a task."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import supple
+from supple import DLS, Limits, OpenTask, PositionTask, PostureTask, Servo, damping, linearize
+from supple.errors import InputError, UnknownNameError
+from supple.redundancy import Priority
+from supple.steps import NumericalFilter, Pseudoinverse
+
+Array = np.ndarray
+PANDA = supple.load("panda")
+Q = np.array([0.1, 0.3, 0.2, -1.8, 0.2, 2.0, 0.5])
+STEP = DLS(damping.Constant(1e-3))
+
+
+def value(q: Array) -> Array:
+    """Return two rows that depend on all joints."""
+    return np.array([np.sin(q[0]) * q[1] + q[6], q[2] * q[3] + np.cos(q[4] - q[5])])
+
+
+def slopes(q: Array) -> Array:
+    """Return the derivative of `value`, by hand."""
+    J = np.zeros((2, 7))
+    J[0, [0, 1, 6]] = np.cos(q[0]) * q[1], np.sin(q[0]), 1.0
+    s = np.sin(q[4] - q[5])
+    J[1, [2, 3, 4, 5]] = q[3], q[2], -s, s
+    return J
+
+
+def both(q: Array) -> tuple[Array, Array]:
+    """Return value and Jacobian."""
+    return value(q), slopes(q)
+
+
+OPEN = {"with J": OpenTask(both), "by differences": OpenTask(value)}
+WEIGHTED = OpenTask(both, weight=(2.0, 0.5), rows=("a", "b"))
+each_form = pytest.mark.parametrize("task", OPEN.values(), ids=OPEN)
+
+
+@each_form
+def test_rows_are_the_functions(task: OpenTask) -> None:
+    """J and e of a batch, and of one configuration, are those of the function."""
+    q = Q + 0.1 * np.arange(6).reshape(2, 3, 1)
+    target = np.array([0.3, -0.2])
+    lin = linearize(PANDA, [PositionTask(), task], q, [np.zeros(3), target])
+    for i in np.ndindex(2, 3):
+        np.testing.assert_allclose(lin.J[i][3:], slopes(q[i]), atol=1e-9)
+        np.testing.assert_allclose(lin.e[i][3:], target - value(q[i]), atol=1e-15)
+    one = task.linearize(PANDA, Q, target, velocity=[1.0, 2.0])
+    np.testing.assert_allclose(one.J, slopes(Q), atol=1e-9)
+    np.testing.assert_allclose(one.e, target - value(Q) + [1.0, 2.0], atol=1e-15)
+
+
+@each_form
+def test_bias_acceleration_is_the_second_derivative(task: OpenTask) -> None:
+    """J̇q̇ is the derivative of J q̇ along a line."""
+    qd = np.array([0.3, -0.5, 0.2, 0.7, -0.1, 0.4, 0.6])
+    lin = linearize(PANDA, task, Q, qd=qd)
+    h = 1e-6
+    expected = (slopes(Q + h * qd) - slopes(Q - h * qd)) @ qd / (2 * h)
+    np.testing.assert_allclose(lin.bias_acceleration, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@each_form
+def test_a_servo_takes_the_step_of_the_stacked_rows(task: OpenTask, first: bool) -> None:
+    """Alone or with a frame, in either order: q̇ = Jᵀ(JJᵀ + λ²I)⁻¹(ẋ + gain e)."""
+    tasks = [task, PositionTask()] if first else [PositionTask(), task]
+    target, p = np.array([0.3, -0.2]), np.array([0.4, 0.1, 0.5])
+    targets = [target, p] if first else [p, target]
+    speeds = [np.array([0.1, 0.2]), np.array([0.0, 0.1, 0.0])][:: 1 if first else -1]
+    servo = Servo(PANDA, tasks, dt=0.01, step=STEP, gain=2.0, limits=Limits.none(PANDA))
+    servo(Q, speeds, targets)
+    frame = linearize(PANDA, PositionTask(), Q, p)
+    parts = [(slopes(Q), target - value(Q)), (frame.J, frame.e)][:: 1 if first else -1]
+    J = np.vstack([J for J, _ in parts])
+    e = np.concatenate([v + 2.0 * e for v, (_, e) in zip(speeds, parts, strict=True)])
+    expected = J.T @ np.linalg.solve(J @ J.T + 1e-3 * np.eye(5), e)
+    np.testing.assert_allclose(servo.qd, expected, atol=1e-8)
+    np.testing.assert_allclose(servo.linearization.J, J, atol=1e-9)
+    assert servo.lambda2 == 1e-3
+    assert servo.status == supple.StepStatus.DAMPED
+
+
+def test_weights_multiply_rows() -> None:
+    """A weighted row counts as its square in the cost."""
+    servo = Servo(PANDA, WEIGHTED, dt=0.01, step=STEP, limits=Limits.none(PANDA))
+    servo(Q, [0.1, 0.2])
+    W = np.diag([2.0, 0.5])
+    J = W @ slopes(Q)
+    expected = J.T @ np.linalg.solve(J @ J.T + 1e-3 * np.eye(2), W @ [0.1, 0.2])
+    np.testing.assert_allclose(servo.qd, expected, atol=1e-12)
+    assert WEIGHTED.rows_of(PANDA) == ("a", "b")
+
+
+def test_an_open_posture_is_a_posture() -> None:
+    """f(q) = q gives the motion of a PostureTask, at both orders and inside limits."""
+    target = Q + np.array([0.5, -0.3, 2.0, 0.4, 0.1, 0.2, -0.6])
+    limits = Limits.for_robot(PANDA, max_speed=0.5, max_acceleration=4.0)
+    for order in (1, 2):
+        ends = []
+        for task in (PostureTask(), OpenTask(lambda q: (q, np.eye(7)))):
+            servo = Servo(PANDA, task, dt=0.01, step=STEP, limits=limits, order=order)
+            q = Q
+            for _ in range(100):
+                q = servo(q, target=target)
+            ends.append(q)
+        np.testing.assert_allclose(ends[1], ends[0], atol=1e-9)
+
+
+def test_limits_hold() -> None:
+    """Inside limits the step is the constrained minimum, with the rows of the open task."""
+    limits = Limits.for_robot(PANDA, max_speed=0.3)
+    servo = Servo(PANDA, [OpenTask(both), PositionTask()], dt=0.01, step=STEP, limits=limits)
+    servo(Q, [np.array([3.0, -2.0]), np.array([0.2, 0.3, -0.2])])
+    low, high = limits.box(Q, np.zeros(7), 0.01)
+    assert (servo.qd >= low - 1e-12).all()
+    assert (servo.qd <= high + 1e-12).all()
+    lin = servo.linearization
+    best = limits.applied(STEP(lin), lin.J, 1e-3, low, high)[0]
+    np.testing.assert_allclose(servo.qd, best, atol=1e-9)
+    assert supple.StepStatus.SPEED_LIMIT in servo.status
+
+
+def test_priority_keeps_the_open_task_first() -> None:
+    """A lower task does not change an open task above it."""
+    tasks = [OpenTask(both), PositionTask()]
+    servo = Servo(PANDA, tasks, dt=0.01, step=Priority(STEP), limits=Limits.none(PANDA))
+    servo(Q, [np.array([0.3, -0.2]), np.array([5.0, 0.3, -0.2])])
+    alone = STEP(OpenTask(both).linearize(PANDA, Q, velocity=[0.3, -0.2]))
+    np.testing.assert_allclose(slopes(Q) @ servo.qd, slopes(Q) @ alone, atol=1e-12)
+
+
+def test_steps_with_memory_and_the_default() -> None:
+    """A filter, and the default damping, bring an open task to its target."""
+    target = [np.array([0.5, -0.3]), np.array([0.4, 0.1, 0.5])]
+    for step in (NumericalFilter(2.0), None):
+        motion = supple.track(
+            PANDA,
+            Q,
+            target=lambda t: target,
+            tasks=[OpenTask(both), PositionTask()],
+            dt=0.01,
+            duration=3.0,
+            step=step,
+        )
+        assert np.abs(motion.error[-1]).max() < 1e-6
+        np.testing.assert_allclose(value(motion.q[-1]), target[0], atol=1e-6)
+
+
+def test_velocities_are_those_of_a_servo() -> None:
+    """A batch of velocities, with and without limits, is the first step of a Servo."""
+    tasks = (OpenTask(both), PositionTask())
+    q = Q + 0.1 * np.arange(4)[:, None]
+    asked = [np.array([1.0, -0.2]), np.array([0.1, 0.3, -0.2])]
+    fast = Limits.for_robot(PANDA, max_speed=0.4)
+    for limits in (None, fast):
+        dt = None if limits is None else 0.01
+        found = STEP.velocities(PANDA, q, asked, tasks, limits=limits, dt=dt)
+        for one, qd in zip(q, found, strict=True):
+            servo = Servo(PANDA, tasks, dt=0.01, step=STEP, limits=limits or Limits.none(PANDA))
+            servo(one, asked)
+            np.testing.assert_allclose(qd, servo.qd, atol=1e-9)
+    told = STEP.velocities(PANDA, q, asked, tasks, limits=fast, dt=0.01, explain=True)
+    assert told.status.count(supple.StepStatus.SPEED_LIMIT) == 0 or told.active.any()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: OpenTask(3), "must be a function of q; given: 3"),
+        (lambda: OpenTask(value, rows=0), "rows must be at least 1"),
+        (lambda: OpenTask(value, unit="mm"), "Available: 'm', 'rad'"),
+        (lambda: OpenTask(value, rows=2, weight=(1, 2, 3)), "2 of them"),
+        (lambda: OpenTask(lambda q: np.zeros((2, 2))).on(PANDA), r"a number or \(k,\)"),
+        (lambda: OpenTask(lambda q: np.zeros(8)).on(PANDA), "at most 7 rows"),
+        (lambda: OpenTask(lambda q: (1.0, np.ones((1, 3)))).on(PANDA), r"J \(1, 7\)"),
+        (lambda: linearize(PANDA, OpenTask(lambda q: 0 * q[0] / 0.0 * np.nan), Q), "finite"),
+        (lambda: linearize(PANDA, OpenTask(value, rows=3), Q), r"\(3,\); given: \(2,\)"),
+        (lambda: linearize(PANDA, OpenTask(value), Q, [1.0]), r"\(\.\.\., 2\)"),
+        (lambda: Servo(PANDA, OpenTask(value), dt=0.01)(Q, target=[0, np.inf]), "finite"),
+        (lambda: supple.solve(PANDA, [1.0], tasks=OpenTask(value)), r"\(\.\.\., 2\)"),
+    ],
+)
+def test_what_is_wrong_is_said(make: object, words: str) -> None:
+    """Errors say what was given and what is expected."""
+    with np.errstate(all="ignore"), pytest.raises((InputError, UnknownNameError), match=words):
+        make()  # type: ignore[operator]
+
+
+def test_a_refused_step_changes_nothing() -> None:
+    """An error of the function leaves the Servo as it was."""
+    broken = [False]
+
+    def fragile(q: Array) -> float:
+        if broken[0]:
+            raise RuntimeError("sensor lost")
+        return float(q[0])
+
+    servo = Servo(PANDA, OpenTask(fragile), dt=0.01, step=Pseudoinverse())
+    servo(Q, [0.1])
+    before = servo.qd
+    broken[0] = True
+    with pytest.raises(RuntimeError, match="sensor lost"):
+        servo(Q, [0.2])
+    np.testing.assert_array_equal(servo.qd, before)
+    broken[0] = False
+    other = copy.copy(servo)
+    np.testing.assert_array_equal(other(Q, [0.3]), servo(Q, [0.3]))
+
+
+def test_solve_meets_open_targets() -> None:
+    """Targets that are reached are found, alone, with frames, and in batches; limits hold."""
+    rng = np.random.default_rng(1)
+    q = rng.uniform(PANDA.lower + 0.3, PANDA.upper - 0.3, (5, 7))
+    x, p = np.array([value(one) for one in q]), PANDA.fk(q)[:, :3, 3]
+    for tasks, targets in (
+        (OpenTask(both), x),
+        ((PositionTask(), OpenTask(value)), [p, x]),
+        ((OpenTask(both, unit="rad"), PositionTask()), [x, p]),
+    ):
+        found = supple.solve(PANDA, targets, tasks=tasks)
+        assert found.success.all(), found
+        assert (found.q >= PANDA.lower).all()
+        assert (found.q <= PANDA.upper).all()
+        for one, goal in zip(found.q, x, strict=True):
+            np.testing.assert_allclose(value(one), goal, atol=1e-6)
+    one = supple.solve(PANDA, [p[0], x[0]], tasks=(PositionTask(), OpenTask(both)), q0=q[0] + 0.1)
+    again = supple.solve(PANDA, [p, x], tasks=(PositionTask(), OpenTask(both)), q0=q + 0.1)
+    np.testing.assert_array_equal(again[0].q, one.q)
+
+
+def test_an_open_target_that_cannot_be_met_is_not_called_unreachable() -> None:
+    """The search of an open task proves nothing: its status says that it did not converge."""
+    task = OpenTask(lambda q: np.sin(q[0]))
+    found = supple.solve(PANDA, [1.5], tasks=task, max_seeds=2)
+    assert found.status == supple.SolveStatus.NOT_CONVERGED
+    assert "not converged" in str(found)
+    assert found.position_error == pytest.approx(1.5 - np.sin(found.q[0]), abs=1e-12)
+    assert found.position_error < 0.51  # nearly as close as the sine comes
+    assert found.restarts == 1
