@@ -80,7 +80,7 @@ def folded(step: Step, updates: int, *, alternate: bool) -> float:
 @experiment(
     "buss-alternate",
     paper="B",
-    figure="Section 2, “An alternate Jacobian”",
+    figure="Section 2",
     title="The target attached to the link: an alternate Jacobian",
     deviations=(
         "The paper reports its experience, without numbers. Here the figures and targets of the "

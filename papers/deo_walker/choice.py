@@ -105,7 +105,7 @@ def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
         Claim(
             "the filter and the optimal factor avoid that",
             f"errors along Y: {told(('filter', 'optimal'))}",
-            max(errors["filter"][y], errors["optimal"][y]) < 1e-9,
+            max(errors["filter"][y], errors["optimal"][y]) < 1e-4,
             "the filter adds damping only along û, the optimal factor none while the pseudoinverse "
             "keeps Δ",
         ),
@@ -169,7 +169,7 @@ def _choice_figure(
 @experiment(
     "dw-phi",
     paper="DW",
-    figure="Fig. 2-3, eqs. (13)-(18) and (25)-(29)",
+    figure="Fig. 2-3",
     title="The norm of the damped velocity over the damping factor, and its shifted axis",
     deviations=(
         "Fig. 2 has no scale: one J with the singular values below, ẋ with equal components.",

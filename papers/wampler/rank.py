@@ -46,7 +46,7 @@ def between(a: Array, b: Array) -> Array:
 @experiment(
     "w-rank",
     paper="W",
-    figure="Rank-deficient or near-rank-deficient configurations",
+    figure="Rank deficiency",
     title="At a singularity: rows removed, singular values cut, or the solution damped",
     deviations=(
         "The experiment with removed rows is in the author's thesis: here two stretched links, and "

@@ -229,7 +229,7 @@ def test_changed_parameters_are_shown() -> None:
     ("words", "said"),
     [
         (["paper", "mk-two-lnk"], "unknown experiment 'mk-two-lnk'; did you mean 'mk-two-link'"),
-        (["paper", "x"], "'n-gain'"),
+        (["paper", "x"], "'w-one-link'"),
         (["paper", "n-gain", "--plot", "f.gif"], "one of png, svg, pdf; given: f.gif"),
         (["paper", "n-gain", "--plot", "/no/such/f.svg"], "the folder /no/such does not exist"),
         (["paper", "all", "--plot", "f.svg"], "--report"),
