@@ -301,7 +301,7 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   remove_components(k, count, x, m, e_o);
   remove_components(k, count, x, m, z_o);
   const L e_across2 = dot(k, e_o, e_o), z_across2 = dot(k, z_o, z_o);
-  const mask_t<L> beside = (e_across2 > L(0)) & (z_across2 > L(0));
+  const mask_t<L> beside = (e_across2 > L(square(64 * Number<T>::epsilon))) & (z_across2 > L(0));
   const L across2 = max(sqrt(e_across2 / select(beside, z_across2, L(1))) - p.blur, p.blur);
   L gain2 = dot(n, dq, dq);
   if (how.printed) {  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², without damping

@@ -7,9 +7,12 @@
 | `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
 | `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
 | `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
+
+`extended_task` makes the optimum of a criterion a task of its own, for the extended Jacobian.
 """
 
 from supple.motion.diagnostics import null_space_leakage
+from supple.motion.redundancy.extended import extended_task
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import (
     GradientProjection,
@@ -25,6 +28,7 @@ __all__ = [
     "Priority",
     "TotalSpeed",
     "WeightedCriterion",
+    "extended_task",
     "null_space_leakage",
 ]
 

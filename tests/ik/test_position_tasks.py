@@ -12,7 +12,7 @@ import pytest
 import supple
 from supple import PoseTask, PositionTask, PostureTask, solve
 from supple.errors import InputError
-from supple.ik.problem import _spread, compile_problem
+from supple.ik.problem import compile_problem, seed_range
 from supple.ik.subproblems import subproblems_of
 from supple.motion.layout import compile_tasks
 from targets import PANDA, reached
@@ -57,7 +57,7 @@ def test_the_first_step_from_the_table_is_foreseen(kind: str) -> None:
     """Near a table entry, the search begins after one step of Newton's method from it."""
     robot, tasks = supple.load("panda"), PANDA[kind]
     (part,) = subproblems_of(compile_problem(robot, tasks))  # (some joints may move no task)
-    low, span, stride = _spread(part.problem.layout.robot)
+    low, span, stride = seed_range(part.problem.layout.robot)
     entries = np.tile(robot.neutral(), (200, 1))
     entries[:, part.joints] = low + (0.5 + np.arange(1, 201)[:, None] * stride) % 1 * span
     q = np.clip(

@@ -97,7 +97,7 @@ def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filte
     z = np.linalg.inv(A) @ x
     zo = z - U @ (U.T @ z)
     so = np.inf
-    if np.linalg.norm(xo) > 0 and np.linalg.norm(zo) > 0:
+    if np.linalg.norm(xo) > 64 * EPS * size and np.linalg.norm(zo) > 0:
         so = np.sqrt(max(np.linalg.norm(xo) / np.linalg.norm(zo) - mu, mu))
     effective = size / np.linalg.norm(J.T @ z)
     if printed:

@@ -22,13 +22,15 @@ class PyServo {
  public:
   // `convert` makes the kernel's numbers of targets and velocities that are not arrays of the
   // expected input. `secondary_velocity` maps q to v, or is None; `python_step` is a step that the
-  // kernel does not have, or None.
+  // kernel does not have, or None; `open_rows` evaluates the tasks that Python defines, or is None,
+  // and needs a step in Python.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
-          nb::object secondary_velocity, nb::object python_step)
+          nb::object secondary_velocity, nb::object python_step, nb::object open_rows)
       : tasks_(std::move(tasks)),
         convert_(std::move(convert)),
         secondary_velocity_(std::move(secondary_velocity)),
         python_step_(std::move(python_step)),
+        open_rows_(std::move(open_rows)),
         inputs_(spec.inputs) {
     const PyTasks& all = nb::cast<const PyTasks&>(tasks_);
     const int n = all.chain<double>().coordinates, m = all.rows();
@@ -142,14 +144,15 @@ class PyServo {
 
   template <class Visit>
   int visit(Visit&& visit) const {
-    for (const nb::object* held : {&tasks_, &convert_, &secondary_velocity_, &python_step_}) {
+    for (const nb::object* held :
+         {&tasks_, &convert_, &secondary_velocity_, &python_step_, &open_rows_}) {
       if (const int stop = visit(*held)) return stop;
     }
     return 0;
   }
 
   // Releases the objects that may refer back to this one, which cannot be called afterwards.
-  void clear() { convert_ = secondary_velocity_ = python_step_ = nb::none(); }
+  void clear() { convert_ = secondary_velocity_ = python_step_ = open_rows_ = nb::none(); }
 
   // Starts anew with joints that move at `qd`.
   void reset(nb::handle qd) {
@@ -268,6 +271,7 @@ class PyServo {
       kernel.run(servo_, command, state, scratch_);
     } else {
       kernel.evaluate_tasks(servo_, command, state, scratch_);
+      if (!open_rows_.is_none()) evaluate_in_python(command, state);
       decide_in_python(state);
       kernel.advance(servo_, state, scratch_);
     }
@@ -394,6 +398,23 @@ class PyServo {
     return copy(state.J, {servo_.rows, servo_.chain.coordinates});
   }
 
+  // J and the desired motion of tasks that Python defines: it writes them over the kernel's rows.
+  void evaluate_in_python(const Command<double>& command, ServoState<double>& state) {
+    const int n = servo_.chain.coordinates, m = servo_.rows;
+    const auto given = [](const double* numbers, int count) -> nb::object {
+      return numbers ? copy(numbers, {count}) : nb::none();
+    };
+    const nb::object J = jacobian_of(state), desired = copy(state.desired, {m});
+    open_rows_(J, desired, copy(state.q, {n}), copy(state.qd, {n}), given(command.target, targets_),
+               given(command.velocity, velocities_), given(command.acceleration, velocities_));
+    std::copy_n(data_of<double>(J), m * n, state.J);
+    std::copy_n(data_of<double>(desired), m, state.desired);
+    const double rest = servo_.acceleration_level ? servo_.rest_gain : 0.0;
+    for (int i = 0; i < m; ++i) {
+      state.e[i] = state.desired[i] + rest * dot(n, state.J + i * n, state.qd);
+    }
+  }
+
   // q̇ or q̈, λ², and the rows of the norm that it minimises (n, n) or None, of a step in Python.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
@@ -413,7 +434,7 @@ class PyServo {
     state.metric = metric_;
   }
 
-  nb::object tasks_, convert_, secondary_velocity_, python_step_, lengths_;
+  nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, lengths_;
   std::vector<OwnedStep<double>> owned_;
   std::vector<Step<double>> steps_;
   std::vector<JointLimit<double>> limits_;
@@ -451,9 +472,9 @@ PyType_Slot servo_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_serv
 void bind_servo(nb::module_& m) {
   nb::class_<PyServo>(m, "Servo", nb::type_slots(servo_slots),
                       "One step of a control loop. Not for direct use: supple.Servo.")
-      .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object>(),
+      .def(nb::init<nb::object, const ServoSpec&, nb::object, nb::object, nb::object, nb::object>(),
            nb::kw_only(), "tasks"_a, "spec"_a, "convert"_a, "secondary_velocity"_a.none(),
-           "python_step"_a.none())
+           "python_step"_a.none(), "open_rows"_a.none() = nb::none())
       .def("__call__", &PyServo::step, "q"_a.none(), "velocity"_a.none() = nb::none(),
            "target"_a.none() = nb::none(), "acceleration"_a.none() = nb::none(),
            "out"_a.none() = nb::none(),

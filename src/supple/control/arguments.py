@@ -16,6 +16,7 @@ from supple.motion import damping
 from supple.motion.layout import CompiledTasks, task_names
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
+from supple.motion.open_task import OpenRows, OpenTask
 from supple.motion.task import (
     AxisTask,
     OrientationTask,
@@ -83,20 +84,34 @@ def limits_for(limits: object, robot: Robot) -> Limits:
 
 
 def default_damping(layout: CompiledTasks, dt: float) -> damping.Curvature:
-    """Return the default damping for the frames that the tasks move; postures have no curvature."""
+    """Return the default damping for the frames that the tasks move, and for open tasks.
+
+    Postures have no curvature.
+    """
     rows = [task.on(layout.robot) for task in layout.tasks]
     moved = [one for one in rows if one.goal != Goal.POSTURE]
     frames = {name for one in moved for name in (one.frame, one.base) if name is not None}
+    curvature = max((_curvature(part.open, layout.robot) for part in layout.open), default=0.0) * dt
     if not frames:
-        return damping.Curvature(0.0)
-    return damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
+        return damping.Curvature(curvature)
+    of_frames = damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
+    return damping.Curvature(max(curvature, of_frames.curvature))
 
 
-def input_spec(task: Task, dof: int) -> _core.InputSpec:
+def _curvature(rows: OpenRows, robot: Robot) -> float:
+    """Return the largest second derivative of weighted rows along a joint, or all, at neutral."""
+    n, q = robot.dof, robot.neutral()
+    directions = np.vstack([np.eye(n), np.full(n, n**-0.5)])
+    return max(float(np.linalg.norm(rows.weights * rows.bias(q, one))) for one in directions)
+
+
+def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
     """Return the arrays that the compiled code takes as velocity and target without Python."""
     if isinstance(task, PostureTask):
         count = dof if task.joints is None else len(task.joints)
         return _core.InputSpec(velocity=count, target=count)
+    if isinstance(task, OpenTask):
+        return _core.InputSpec(velocity=rows, target=rows)
     kind = type(task)  # not isinstance: a subclass may convert its input differently
     if kind is PoseTask:
         return _core.InputSpec(velocity=6, target=16)

@@ -14,6 +14,7 @@ from supple._core import (
     FilterSpec,
     Secondary,
     SecondarySpec,
+    ServoSpec,
     StepSpec,
 )
 from supple.errors import InputError, short_repr
@@ -74,9 +75,11 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     given: object = step
     if isinstance(given, damping.KernelRule):
         raise InputError(f"step must be a step: DLS(rule) makes one; given: {short_repr(step)}")
-    if isinstance(step, Augmented):
+    if isinstance(step, Augmented) and step.is_diagonal:
         step = step.as_weighted(layout.counts)
     if isinstance(step, NumericalFilter):
+        if layout.open:
+            return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
         controller = _in_kernel(step, layout)
@@ -85,7 +88,45 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
     by_priority = controller.mode == ControlMode.PRIORITY
     counts = layout.counts if by_priority else (len(layout.rows),)
     _check(step, controller.steps, counts, layout.robot.dof)
+    if layout.open:  # rows in Python, between the kernel's kinematics and its step
+        return Controller(python_step=PythonStep(step, layout), max_speed=controller.max_speed)
     return controller
+
+
+def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | None:
+    """Return the function that evaluates open tasks in a control loop; None if there are none."""
+    if not layout.open:
+        return None
+    gain, rate_gain, second_order = spec.gain, spec.rate_gain, spec.second_order
+
+    def evaluate(
+        J: Array,
+        desired: Array,
+        q: Array,
+        qd: Array,
+        target: Array | None,
+        velocity: Array | None,
+        acceleration: Array | None,
+    ) -> None:
+        """Write the rows into J (m, n) and the desired J q̇, or J q̈, (m,)."""
+        for part in layout.open:
+            x, slopes = part.open.linear(q)
+            asked = np.zeros(len(x))
+            if velocity is not None:
+                asked += velocity[part.velocities] * (rate_gain if second_order else 1.0)
+            if target is not None:
+                asked += gain * np.nan_to_num(target[part.targets] - x)  # NaN: there is no target
+            if second_order:
+                asked -= part.open.bias(q, qd)
+                if target is not None or velocity is not None or acceleration is None:
+                    asked -= rate_gain * slopes @ qd
+                if acceleration is not None:
+                    asked += acceleration[part.velocities]
+            weights = layout.weights[part.rows]
+            J[part.rows] = weights[:, None] * slopes
+            desired[part.rows] = weights * asked
+
+    return evaluate
 
 
 def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
@@ -141,7 +182,8 @@ class PythonStep:
         self._step, self._layout = remembering(step), layout
         if not callable(self._step):
             raise InputError(f"step must be a step or a callable; given: {short_repr(step)}")
-        self._ends = np.cumsum(layout.counts)[:-1] if isinstance(step, Priority) else None
+        several = isinstance(step, Priority | Augmented)
+        self._ends = np.cumsum(layout.counts)[:-1] if several else None
         self._remembering = tuple(stateful_inside(self._step))
         self._before: Linearization | None = None
         self._undo: tuple[Linearization | None, list[Any]] = (None, [])
@@ -159,7 +201,10 @@ class PythonStep:
                 effectors=self._layout.all_effectors,
             )
             given: Any = lin if self._ends is None else self._split(lin)
-            made: Any = self._step(given)
+            step: Any = self._step
+            if isinstance(step, Augmented):  # with its weights here, on all rows
+                step, given = step.at(given), lin
+            made: Any = step(given)
             try:
                 dq = numbers_of(made, "a step")
             except InputError:
@@ -169,8 +214,8 @@ class PythonStep:
                     f"a step must return {q.shape} finite numbers; given: {short_repr(made)} "
                     f"by {short_repr(self._step)}"
                 )
-            lambda2 = damping_used(self._step, lin)
-            norm = minimized_norm(self._step, lin, lambda2)
+            lambda2 = damping_used(step, lin)
+            norm = minimized_norm(step, lin, lambda2)
         except BaseException:
             self.undo()
             raise

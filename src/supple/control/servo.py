@@ -20,7 +20,7 @@ from supple.control.arguments import (
     limits_for,
     step_length,
 )
-from supple.control.controller import AnyStep, make_controller
+from supple.control.controller import AnyStep, make_controller, open_rows
 from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
@@ -142,7 +142,10 @@ class Servo(_core.Servo):
             gain=self._gain,
             rate_gain=rate,
             rest_gain=rest,
-            inputs=[input_spec(task, robot.dof) for task in self.tasks],
+            inputs=[
+                input_spec(task, robot.dof, rows)
+                for task, rows in zip(self.tasks, self._layout.counts, strict=True)
+            ],
         )
         super().__init__(
             tasks=self._layout.kernel,
@@ -150,6 +153,7 @@ class Servo(_core.Servo):
             convert=command_converter(self._layout, self._single),
             secondary_velocity=controller.secondary_velocity,
             python_step=controller.python_step,
+            open_rows=open_rows(self._layout, spec),
         )
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that __init__ makes again
 

@@ -15,12 +15,11 @@ from supple.control.arguments import one_per_task
 from supple.errors import InputError, short_repr
 from supple.gpu.device import check_precision, device_named, is_named, on_a_gpu
 from supple.ik.preference import Preference, check_preference
-from supple.ik.problem import CompiledProblem
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.motion.linearization import Array
-from supple.motion.task import PoseTask
+from supple.motion.task import PoseTask, Task
 
 Progress: TypeAlias = Callable[[int, int], object]
 
@@ -146,9 +145,35 @@ def _check_cpu_only(**arguments: object) -> None:
             raise InputError(f"{name} is only for device='cpu'; given: {short_repr(value)}")
 
 
-def per_task(target: Any, single: bool, problem: CompiledProblem) -> Sequence[ArrayLike]:
+def check_iterated(
+    iterates: bool,
+    target: object,
+    max_iterations: object,
+    device: object,
+    prefer: object,
+    **others: object,
+) -> None:
+    """Raise an error for arguments that do not suit a search by a step, or need one."""
+    if not iterates:
+        if max_iterations is not None:
+            raise InputError(
+                "max_iterations is for step=, or an OpenTask; given: "
+                f"{short_repr(max_iterations)} without"
+            )
+        return
+    if max_iterations is not None:
+        count_of(max_iterations, "max_iterations", _MAX_SEEDS)  # type: ignore[arg-type]
+    if on_a_gpu(target) or (device is not None and not is_named(device, "cpu")):
+        raise InputError("step, or an OpenTask, is only for device='cpu'; given: a GPU")
+    if not isinstance(prefer, str) or prefer not in ("fast", "nearest"):
+        others["prefer"] = prefer
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(f"{name} is not for step=, or an OpenTask; given: {short_repr(value)}")
+
+
+def per_task(target: Any, single: bool, all_tasks: Sequence[Task]) -> Sequence[ArrayLike]:
     """Return one target for each task; `single` as `selected_tasks` returns it."""
-    all_tasks = problem.layout.tasks
     count = len(all_tasks)
     if single or (count == 1 and isinstance(target, np.ndarray)):
         return (_real(target),)
@@ -157,7 +182,7 @@ def per_task(target: Any, single: bool, problem: CompiledProblem) -> Sequence[Ar
         return [_real(one) for one in target]
     if poses and isinstance(target, np.ndarray) and target.shape[-3:] == (count, 4, 4):
         return [np.ascontiguousarray(_real(target[..., i, :, :])) for i in range(count)]
-    expected = one_per_task("target", [all_tasks[i] for i in np.argsort(problem.order)])
+    expected = one_per_task("target", all_tasks)
     if poses:
         expected += f", or an array of shape (..., {count}, 4, 4)"
     given = f"shape {target.shape}" if isinstance(target, np.ndarray) else short_repr(target)

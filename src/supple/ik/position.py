@@ -10,10 +10,18 @@ from numpy.typing import ArrayLike
 
 from supple import _core
 from supple.control.arguments import check_robot_first
+from supple.control.controller import AnyStep
 from supple.errors import HINTS, known_arguments
 from supple.gpu.device import Precision, each_on_gpu, on_a_gpu
-from supple.ik.arguments import Progress, parse_options, per_task, seeds_of
+from supple.ik.arguments import (
+    Progress,
+    check_iterated,
+    parse_options,
+    per_task,
+    seeds_of,
+)
 from supple.ik.driver import Driver
+from supple.ik.iterate_step import MAX_ITERATIONS, needs_iteration, step_search
 from supple.ik.preference import Preference
 from supple.ik.problem import compile_problem
 from supple.ik.solution import STATUS, Solution, Solutions
@@ -21,7 +29,7 @@ from supple.ik.subproblems import decoupled_solver
 from supple.kinematics import Robot
 from supple.kinematics.robot import FrameNames
 from supple.motion.damping import DampingRule
-from supple.motion.layout import selected_tasks
+from supple.motion.layout import compile_tasks, selected_tasks
 from supple.motion.task import Task, TaskLike
 
 if TYPE_CHECKING:
@@ -57,6 +65,8 @@ class Options(TypedDict, total=False):
     rotation_tolerance: float
     damping: DampingRule | None
     max_step: float | None
+    step: AnyStep | None
+    max_iterations: int | None
     timeout: float | None
     max_seeds: int | None
     threads: int | None
@@ -103,6 +113,8 @@ def solve(
     rotation_tolerance: float = 1e-6,
     damping: DampingRule | None = None,
     max_step: float | None = None,
+    step: AnyStep | None = None,
+    max_iterations: int | None = None,
     timeout: float | None = None,
     max_seeds: int | None = None,
     explain: bool = False,
@@ -146,10 +158,16 @@ def solve(
         damping: Damping rule of the search; by default `ErrorNorm`, scaled by the robot's reach.
         max_step: Maximum joint displacement in an iteration [rad or m], 1 by default. A smaller
             one stays closer to the branch of q0 and takes more iterations.
+        step: Step that is repeated until the target is met, instead of the default search: any step
+            of a `Servo`. It starts from q0, or the neutral configuration, then from other seeds,
+            and never reports `SolveStatus.UNREACHABLE`. It runs in Python around the kernel, as do
+            all problems with an `OpenTask`, and takes no explain, solutions or device.
+        max_iterations: Maximum number of iterations of each seed with `step` or an `OpenTask`; by
+            default 1000.
         timeout: Time limit of the whole call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
         max_seeds: Maximum number of seeds before a target is reported unreachable, counted
             separately for tasks that share no joint; by default 256, up to 1024 for targets that
-            are nearly in reach, and 16,384 for those nearly met.
+            are nearly in reach, and 16,384 for those nearly met; 8 with `step` or an `OpenTask`.
         explain: Whether the solution of one target has a diagnosis, `Solution.report`.
         threads: Maximum number of threads for a batch; all cores by default.
         progress: Function that is called with the number of finished targets, and of all.
@@ -169,7 +187,16 @@ def solve(
     began = time.perf_counter()
     check_robot_first(robot, "solve(robot, target)", target)
     selected, single = selected_tasks(robot, frame, tasks)
-    problem = compile_problem(robot, selected, damping, max_step)
+    iterates = needs_iteration(selected, step)
+    check_iterated(
+        iterates,
+        target,
+        max_iterations,
+        device,
+        prefer,
+        solutions=solutions,
+        explain=explain or None,
+    )
     options = parse_options(
         target,
         began=began,
@@ -187,11 +214,18 @@ def solve(
         stream=stream,
         precision=precision,
     )
+    if iterates:
+        layout = compile_tasks(robot, selected)
+        most = MAX_ITERATIONS if max_iterations is None else max_iterations
+        search = step_search(layout, step, damping, max_step, most, options)
+        targets = search.targets(per_task(target, single, layout.tasks))
+        return search.solve(targets, seeds_of(q0, robot, targets.shape[:-1]))
+    problem = compile_problem(robot, selected, damping, max_step)
     driver = Driver(problem, options)
     if options.gpu is not None and on_a_gpu(target):
         arrays = each_on_gpu(target, len(problem.layout.tasks))
         return driver.gpu_solver().solve_on_device(arrays, q0, driver.gpu_options(), stream)
-    targets = problem.targets(per_task(target, single, problem), options.threads)
+    targets = problem.targets(per_task(target, single, selected), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])
     if targets.ndim == 1:
         return driver.solve_single(targets, seeds)

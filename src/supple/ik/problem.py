@@ -22,6 +22,7 @@ from supple.kinematics.robot import check_robot, may_turn
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
 from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
 from supple.motion.linearization import Array
+from supple.motion.open_task import OpenTask
 from supple.motion.steps.step import DLS
 from supple.motion.task import (
     AxisTask,
@@ -126,19 +127,7 @@ class CompiledProblem:
         return np.ascontiguousarray(side_by_side(each, "targets"))
 
     def _numbers(self, task: Task, given: ArrayLike, threads: int) -> Array:
-        """Return the targets of one task; NaN for targets of a batch that are not finite."""
-        made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
-        if made is not None:
-            return made
-        try:
-            return task.targets(self.layout.robot, given)
-        except InputError:
-            replaced, good = _without_nonfinite(given, task)
-            if good.all():
-                raise  # something else is wrong
-        numbers = task.targets(self.layout.robot, replaced)
-        numbers[~good] = np.nan
-        return numbers
+        return task_numbers(self.layout.robot, task, given, threads)
 
     def rests(self, targets: Array) -> Array | None:
         """Return the rest postures of targets as seeds (..., n); None without a posture task."""
@@ -151,6 +140,22 @@ class CompiledProblem:
             if k >= 0:
                 start[..., j] = targets[..., k]
         return start
+
+
+def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Array:
+    """Return the targets of one task; NaN for targets of a batch that are not finite."""
+    made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
+    if made is not None:
+        return made
+    try:
+        return task.targets(robot, given)
+    except InputError:
+        replaced, good = _without_nonfinite(given, task)
+        if good.all():
+            raise  # something else is wrong
+    numbers = task.targets(robot, replaced)
+    numbers[~good] = np.nan
+    return numbers
 
 
 def _without_nonfinite(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
@@ -199,6 +204,8 @@ def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, flo
 def _compiled(
     robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float | None
 ) -> CompiledProblem:
+    if any(isinstance(task, OpenTask) for task in tasks):
+        raise InputError("the kernel has no OpenTask; given: one")
     met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
@@ -211,7 +218,7 @@ def _compiled(
             "position and rotation; given: axes='spatial'"
         )
     primary = sum(layout.counts[: len(met)])
-    low, span, stride = _spread(robot)
+    low, span, stride = seed_range(robot)
     shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
     seeds = low + shares * span
     reached = layout.reached(seeds)
@@ -327,7 +334,7 @@ def turns(robot: Robot) -> Array:
     return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
 
 
-def _spread(robot: Robot) -> tuple[Array, Array, Array]:
+def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     """Return the lower end and the width of the range of seeds, and their sequence step (n,).
 
     Points 0.5 + k step, modulo 1, fill a cube of any dimension evenly: step_j = φ^-j with

@@ -71,6 +71,8 @@ class Solution:
             return f"unreachable: the closest pose found is {away}"
         if self.status == SolveStatus.TIMEOUT:
             return f"timeout: the best pose so far is {away}"
+        if self.status == SolveStatus.NOT_CONVERGED:
+            return f"not converged in {self.iterations} iterations: the best pose found is {away}"
         return f"{self.status}: {self.status.sentence}"
 
 

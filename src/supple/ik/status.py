@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class SolveStatus(IntEnum):
-    """The result of a solve, in order of severity; `Outcome` in include/supple/ik/problem.hpp.
+    """The result of a solve; the first four are `Outcome` in include/supple/ik/problem.hpp.
 
     A status prints as a word, and `sentence` explains it.
 
@@ -15,12 +15,16 @@ class SolveStatus(IntEnum):
         UNREACHABLE: No solution was found; the closest pose found is returned.
         TIMEOUT: The time limit was reached; the best configuration so far is returned.
         NONFINITE_INPUT: A target or a seed is not finite; nothing was solved.
+        NOT_CONVERGED: The iterations of all seeds ended before the target was met, in a search by
+            `step` or with an `OpenTask`; it may still be reachable. The best configuration is
+            returned.
     """
 
     CONVERGED = 0
     UNREACHABLE = 1
     TIMEOUT = 2
     NONFINITE_INPUT = 3
+    NOT_CONVERGED = 4
 
     @property
     def sentence(self) -> str:
@@ -39,4 +43,6 @@ _SENTENCES = {
     SolveStatus.UNREACHABLE: "no solution was found; this is the closest pose found",
     SolveStatus.TIMEOUT: "the time limit was reached; this is the best pose so far",
     SolveStatus.NONFINITE_INPUT: "the target or the seed is not finite; nothing was solved",
+    SolveStatus.NOT_CONVERGED: "the iterations ended before the targets were met; this is the best "
+    "pose found, and others may be reachable",
 }

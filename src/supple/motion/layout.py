@@ -20,6 +20,7 @@ from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
 from supple.motion.linearization import Linearization, joined_effectors
+from supple.motion.open_task import OpenRows
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
 from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows
 
@@ -34,6 +35,31 @@ _TASK_AXES = {
 
 
 @dataclass(frozen=True, eq=False)
+class OpenPart:
+    """An open task among others, which the kernel has as a placeholder.
+
+    Attributes:
+        open: Its rows.
+        rows: Where they are among the rows of all tasks.
+        targets: Where its numbers are among the kernel's targets.
+        velocities: Where they are among the kernel's velocities.
+    """
+
+    open: OpenRows
+    rows: slice
+    targets: slice
+    velocities: slice
+
+    def write(self, q: FloatArray, targets: FloatArray, J: FloatArray, e: FloatArray) -> None:
+        """Write J (..., m, n) and e (..., m) of its rows at configurations (..., n)."""
+        weights = np.array(self.open.weights)
+        for index in np.ndindex(q.shape[:-1]):
+            x, slopes = self.open.linear(q[index].astype(np.float64))
+            J[(*index, self.rows)] = weights[:, None] * slopes
+            e[(*index, self.rows)] = weights * (targets[(*index, self.targets)] - x)
+
+
+@dataclass(frozen=True, eq=False)
 class CompiledTasks:
     """Tasks of a robot, compiled for the kernel (`include/supple/task.hpp`).
 
@@ -45,6 +71,7 @@ class CompiledTasks:
         counts: Number of rows of each task.
         effectors: The end effector of each row of each task, numbered from 0 in every task.
         kernel: The compiled tasks, with a chain of the frames they refer to.
+        open: The open tasks, which Python evaluates.
     """
 
     robot: Robot
@@ -54,6 +81,7 @@ class CompiledTasks:
     counts: tuple[int, ...]
     effectors: tuple[tuple[int, ...], ...]
     kernel: _core.Tasks
+    open: tuple[OpenPart, ...] = ()
 
     @property
     def all_effectors(self) -> tuple[int, ...]:
@@ -112,7 +140,13 @@ class CompiledTasks:
         """Return J and e, with an arbitrary valid target for tasks without one."""
         some = np.where(np.isnan(targets), self._any, targets).astype(q.dtype)
         J, e, _ = self.kernel.linearize(np.ascontiguousarray(q), some, 1)
+        self.write_open(q, some, J, e)
         return J, e
+
+    def write_open(self, q: FloatArray, targets: FloatArray, J: FloatArray, e: FloatArray) -> None:
+        """Write the rows of open tasks into J (..., m, n) and e (..., m)."""
+        for part in self.open:
+            part.write(q, targets, J, e)
 
     @property
     def _any(self) -> NDArray[np.float64]:
@@ -169,15 +203,29 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
             alternate=rows.alternate,
         )
         specs.append(spec)
+    kernel = _core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs)
+    counts = tuple(len(rows.picked) for rows in laid)
+    places = zip(*map(_slices, (counts, kernel.target_sizes, kernel.velocity_sizes)), strict=True)
     return CompiledTasks(
         robot=robot,
         tasks=tasks,
         rows=tuple(name for rows in laid for name in rows.names),
         weights=np.array([w for rows in laid for w in rows.weights]),
-        counts=tuple(len(rows.picked) for rows in laid),
+        counts=counts,
         effectors=tuple(rows.effectors for rows in laid),
-        kernel=_core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs),
+        kernel=kernel,
+        open=tuple(
+            OpenPart(rows, *at)
+            for rows, at in zip(laid, places, strict=True)
+            if isinstance(rows, OpenRows)
+        ),
     )
+
+
+def _slices(sizes: Sequence[int]) -> list[slice]:
+    """Return the places of consecutive parts."""
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
 def linearize(
@@ -216,15 +264,16 @@ def linearize(
     layout = compile_tasks(robot, as_tasks(tasks))
     at, count = coordinates(q, robot.dof, "q"), thread_count(threads)
     single = isinstance(tasks, str | Task)
-    targets = _at(at, layout.targets(_per_task(target, single, layout, "target")), "target")
+    targets = _at(at, layout.targets(per_task(target, single, layout, "target")), "target")
     missing = np.isnan(targets)
     some = np.where(missing, layout._any.astype(at.dtype), targets) if missing.any() else targets
     J, e, bad = layout.kernel.linearize(at, some, count)
     _check_bad(bad, at, "target")
+    layout.write_open(at, some, J, e)
     if missing.any():
         e = np.where(layout.per_row(missing), e.dtype.type(0), e)
     if velocity is not None:
-        speeds = layout.velocities(_per_task(velocity, single, layout, "velocity"))
+        speeds = layout.velocities(per_task(velocity, single, layout, "velocity"))
         desired, bad = layout.kernel.command(at, _at(at, speeds, "velocity"), count)
         _check_bad(bad, at, "velocity")
         e = e + desired
@@ -234,6 +283,10 @@ def linearize(
     if not np.isfinite(speed).all():
         raise InputError(f"qd must be finite; given: {short_repr(qd)}")
     bias = layout.kernel.bias_acceleration(at, speed, count)
+    for part in layout.open:
+        weights = np.array(part.open.weights)
+        for i in np.ndindex(at.shape[:-1]):
+            bias[(*i, part.rows)] = weights * part.open.bias(*map(np.float64, (at[i], speed[i])))
     return Linearization(
         J,
         e,
@@ -245,7 +298,7 @@ def linearize(
     )
 
 
-def _per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:
+def per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:
     """Return one entry per task."""
     if given is None:
         return (None,) * len(layout.tasks)

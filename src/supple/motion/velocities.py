@@ -20,7 +20,13 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, check_robot
-from supple.motion.layout import CompiledTasks, compile_selected, selected_tasks, task_names
+from supple.motion.layout import (
+    CompiledTasks,
+    compile_selected,
+    per_task,
+    selected_tasks,
+    task_names,
+)
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Linearization
 from supple.motion.redundancy.priority import Augmented
@@ -69,6 +75,8 @@ def velocities(
     if not is_named(device, "cpu") and (device is not None or there):
         from supple.motion.gpu_velocities import on_device  # NVIDIA's packages are optional
 
+        if prepared.layout.open:
+            raise InputError("an OpenTask is for device='cpu' only; given: a GPU")
         if threads is not None:
             raise InputError(f"threads is for device='cpu' only; given: {short_repr(threads)}")
         if explain:
@@ -221,6 +229,65 @@ class VelocityIk:
         return gives_up(*wide, weights=scale, epsilon=float(np.finfo(J.dtype).eps))
 
 
+class OpenVelocityIk(VelocityIk):
+    """The same where some tasks are open: Python evaluates these, between the kernel's parts.
+
+    A velocity is a sequence with one entry per task, in the form that the task documents, or the
+    velocity of a single task.
+    """
+
+    def numbers(  # noqa: D102
+        self, q: Any, velocity: Any, qd: Any
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        n = self.layout.robot.dof
+        at = coordinates(q, n, "q").astype(np.float64)
+        asked = self.layout.velocities(per_task(velocity, not self.tasks, self.layout, "velocity"))
+        before = coordinates(qd, n, "qd").astype(np.float64) if self.brakes else at
+        try:
+            lead = np.broadcast_shapes(*(one.shape[:-1] for one in (at, asked, before)))
+        except (ValueError, RuntimeError):  # RuntimeError: more axes than NumPy broadcasts
+            shapes = f"{at.shape[:-1]} of q, {asked.shape[:-1]} of velocity"
+            raise InputError(f"batch axes must broadcast; given: {shapes}") from None
+        wide = [
+            np.ascontiguousarray(np.broadcast_to(one, (*lead, one.shape[-1])))
+            for one in (at, asked, before)
+        ]
+        if not all(np.isfinite(one).all() for one in wide):
+            raise InputError("q, velocity and qd must be finite; given: numbers that are not")
+        return wide[0], wide[1], wide[2] if self.brakes else None
+
+    def resolve(  # noqa: D102
+        self, q: FloatArray, velocity: FloatArray, qd: FloatArray | None, out: Any, threads: int
+    ) -> FloatArray:
+        (m, n), lead = (len(self.layout.rows), q.shape[-1]), q.shape[:-1]
+        at = np.asarray(q.reshape(-1, n), np.float64)
+        J = self.layout.jacobian(at)
+        e = self.layout.kernel.command(at, velocity.reshape(len(at), -1), threads)[0]
+        free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
+        before = np.zeros_like(at) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
+        low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, before, self.dt))
+        # The norm that the step minimizes: rows and joints with its weights.
+        rows = np.array(self.step.task_scale or (1.0,) * m)[:, None] * J
+        joints = np.diag(1 / np.array(self.step.joint_scale or (1.0,) * n))
+        damped = np.sqrt(lambda2)[:, None, None] * joints
+        speeds = _core.limited(
+            J=np.concatenate([rows, damped], axis=1).reshape(len(at), -1),
+            dq=free,
+            lambda2=np.zeros((len(at), 1)),
+            low=low,
+            high=high,
+            max_norm=self.bound,
+            keep_direction=self.limits.mode == "scale",
+            rows=m + n,
+            columns=n,
+            threads=threads,
+        )[0].reshape(*lead, n)
+        if out is None:
+            return speeds
+        np.copyto(out, speeds)
+        return out  # type: ignore[no-any-return]
+
+
 def raise_not_finite(
     q: FloatArray, velocity: FloatArray, qd: FloatArray | None, row: int
 ) -> NoReturn:
@@ -286,7 +353,7 @@ def _made(
     dt: float,
 ) -> VelocityIk:
     within = Limits.none(layout.robot) if limits is None else limits
-    return VelocityIk(
+    return (OpenVelocityIk if layout.open else VelocityIk)(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
         brakes=bool(np.isfinite(within.max_acceleration).any()),

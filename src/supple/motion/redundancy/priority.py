@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from supple._core import StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays
-from supple.motion.damping import DampingRule
+from supple.motion.damping import Constant, DampingRule
 from supple.motion.linearization import (
     RANK_FLOOR,
     TINY,
@@ -24,54 +25,128 @@ from supple.motion.redundancy.secondary import check_callable, project_out
 from supple.motion.steps.step import DLS, BatchStep, Step, kernel_of
 from supple.motion.steps.weighted import WeightedDLS
 
+Weighting: TypeAlias = ArrayLike | Callable[[Linearization], ArrayLike]
+VaryingWeighting: TypeAlias = Callable[[Sequence[Linearization]], Any]
+
 
 @dataclass(frozen=True, eq=False)
 class Augmented(BatchStep, ReadOnlyArrays):
     """Several tasks in one weighted sum.
 
-        minimize Σ_k w_k ‖J_k q̇ - e_k‖² + λ²‖q̇‖²
+        minimize Σ_k (J_k q̇ - e_k)ᵀ W_k (J_k q̇ - e_k) + λ² q̇ᵀ W_v q̇
+        q̇ = (Σ J_kᵀ W_k J_k + λ² W_v)⁻¹ Σ J_kᵀ W_k e_k
 
     Continuous wherever λ² > 0, even where tasks conflict. With weights 1, w, w², …, w ≪ 1, and λ²
     below the smallest of them, it is a smooth form of `Priority`: a lower task causes an error of
-    order w in a higher one.
+    order w in a higher one. Near an artificial singularity, where tasks conflict, λ² acts on the
+    stacked rows and therefore also damps the main task, which `Priority` and `NullSpace` do not;
+    weights and damping that vary with the distance from singularities limit that to the place where
+    it is needed.
+
+    Numbers and vectors run in the kernel; matrices and functions run in Python.
 
     Attributes:
-        rule: The damping rule, which chooses λ² from the stacked rows √w_k J_k and √w_k e_k.
-        weights: One entry per task: a number, or one number per row; not negative.
+        rule: The damping rule, which chooses λ² from the stacked rows C_kᵀJ_k and C_kᵀe_k, with
+            W_k = C_kC_kᵀ. None if `weights` is a function that also returns lambda2.
+        weights: One entry per task: a number, one number per row, not negative, a symmetric
+            positive definite matrix (m_k, m_k), or a function of the task's linearization that
+            returns one of these. Or one function of the linearizations of all tasks that returns
+            such a sequence, or an object with the attributes `weights` and `lambda2`.
+        joint_weight: W_v, one number per joint (n,), a matrix (n, n), or a function of the stacked
+            linearization that returns one of these; all ones if None.
 
     References:
-        Seraji & Colbaugh 1990; Egeland et al. 1991; Deo & Walker 1995, eq. (19).
+        Seraji & Colbaugh 1990; Egeland et al. 1991; Deo & Walker 1995, eq. (19), whose W_v is
+        λ² W_v here.
     """
 
-    rule: DampingRule
-    weights: Sequence[ArrayLike]
+    rule: DampingRule | None
+    weights: Sequence[Weighting] | VaryingWeighting
+    joint_weight: Weighting | None = None
 
     def __post_init__(self) -> None:
-        check_callable(self, "rule", self.rule)
+        if self.rule is not None or not callable(self.weights):
+            check_callable(self, "rule", self.rule)
+        if self.joint_weight is not None and not callable(self.joint_weight):
+            weight = WeightedDLS(Constant(0.0), joint_weight=self.joint_weight).joint_weight
+            object.__setattr__(self, "joint_weight", weight)
+        if callable(self.weights):
+            return
         given: object = self.weights
         flat = isinstance(given, np.ndarray) and given.ndim == 0
         if flat or not isinstance(given, Sequence | np.ndarray) or len(given) == 0:
             raise InputError(
                 f"Augmented: weights must be a sequence, one per task; given: {short_repr(given)}"
             )
-        weights = tuple(numbers_of(weight, "Augmented: a weight") for weight in self.weights)
-        if any(weight.ndim > 1 or (weight < 0).any() for weight in weights):
-            what = "Augmented: weights must be numbers or vectors, not negative"
-            raise InputError(f"{what}; given: {short_repr(given)}")
+        weights = tuple(w if callable(w) else _checked_weight(w) for w in self.weights)
         object.__setattr__(self, "weights", weights)
 
     def __call__(self, linearizations: Sequence[Linearization]) -> Array:
         """Return q̇ (n,) for the linearizations of the tasks, in order."""
-        levels = _levels(self, linearizations, len(self.weights))
-        pairs = zip(levels, self.weights, strict=True)
-        return DLS(self.rule)(stacked([_weighted(x, np.asarray(weight)) for x, weight in pairs]))
+        rule, weights, joint = self._at(linearizations)
+        each = [_weighted(x, w) for x, w in zip(linearizations, weights, strict=True)]
+        if joint is None:
+            return DLS(rule)(stacked(each))
+        return WeightedDLS(rule, joint_weight=joint)(stacked(each))
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether all weights are constant, one per row or joint: the form that the kernel has."""
+        every = () if callable(self.weights) else (*self.weights, self.joint_weight)
+        return bool(every) and not any(callable(w) or np.ndim(w) == 2 for w in every)
+
+    def at(self, linearizations: Sequence[Linearization]) -> WeightedDLS:
+        """Return the same step for stacked tasks, with the weights at their linearizations."""
+        rule, weights, joint = self._at(linearizations)
+        counts = [len(one.e) for one in linearizations]
+        ends = np.cumsum(counts)
+        W = np.zeros((ends[-1], ends[-1]))
+        for weight, rows, end in zip(weights, counts, ends, strict=True):
+            block = np.diag(np.broadcast_to(weight, rows)) if weight.ndim < 2 else weight
+            W[end - rows : end, end - rows : end] = block
+        return WeightedDLS(rule, W, joint)
+
+    def _at(
+        self, linearizations: Sequence[Linearization]
+    ) -> tuple[DampingRule, list[Array], Array | None]:
+        """Return the damping rule, the weight of each task and that of the joints."""
+        count = None if callable(self.weights) else len(self.weights)
+        levels = _levels(self, linearizations, count)
+        rule, given = self.rule, self.weights
+        if callable(given):
+            given = given(levels)
+            if hasattr(given, "lambda2"):
+                rule = Constant(given.lambda2) if rule is None else rule
+            given = getattr(given, "weights", given)
+        if rule is None:
+            raise InputError(
+                "Augmented: rule must be a damping rule, because weights return no lambda2; given: "
+                f"{short_repr(self.weights)}"
+            )
+        each = [
+            _checked_weight(w(level) if callable(w) else w, len(level.e))
+            for w, level in zip(_one_per_task(given, len(levels)), levels, strict=True)
+        ]
+        joint: Any = self.joint_weight
+        if callable(joint):
+            joint = numbers_of(joint(stacked(levels)), "Augmented: joint_weight")
+        return rule, each, joint
 
     def as_weighted(self, counts: Sequence[int]) -> WeightedDLS:
-        """Return the same step for stacked tasks, which have `counts` rows."""
+        """Return the same step for stacked tasks, which have `counts` rows, with constant weights.
+
+        Raises:
+            InputError: weights that are matrices or functions, or for other tasks.
+        """
+        if self.rule is None or callable(self.weights) or not self.is_diagonal:
+            raise InputError(
+                "a batch takes weights that are numbers, one per task or row; given: "
+                f"{short_repr(self)}"
+            )
         if len(self.weights) != len(counts):
             given = f"{len(self.weights)} weights for {len(counts)} tasks"
             raise InputError(f"Augmented: weights must be one per task; given: {given}")
-        each = [
+        each: list[Array] = [
             np.full(rows, weight) if np.ndim(weight) == 0 else np.asarray(weight)
             for weight, rows in zip(self.weights, counts, strict=True)
         ]
@@ -80,7 +155,8 @@ class Augmented(BatchStep, ReadOnlyArrays):
             raise InputError(
                 f"Augmented: a weight must be a number, or one per row; given: {given}"
             )
-        return WeightedDLS(self.rule, np.concatenate(each))
+        joint: Any = self.joint_weight
+        return WeightedDLS(self.rule, np.concatenate(each), joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,17 +224,46 @@ class Priority:
 
 
 def _weighted(linearization: Linearization, weight: Array) -> Linearization:
-    rows = linearization.e.shape
-    if weight.shape not in ((), rows):
-        raise InputError(f"Augmented: a weight must be a number or {rows}; given: {weight.shape}")
-    root = np.broadcast_to(np.sqrt(weight), rows)
     before = linearization.before
+    if weight.ndim == 2:
+        root = np.linalg.cholesky(weight).T
+    else:
+        root = np.diag(np.broadcast_to(np.sqrt(weight), linearization.e.shape))
     return replace(
         linearization,
-        J=root[:, None] * linearization.J,
-        e=root * linearization.e,
+        J=root @ linearization.J,
+        e=root @ linearization.e,
         before=None if before is None else _weighted(before, weight),
     )
+
+
+def _checked_weight(given: ArrayLike, rows: int | None = None) -> Array:
+    """Return a weight: not negative numbers, or a symmetric positive definite matrix."""
+    weight = numbers_of(given, "Augmented: a weight")
+    fits = weight.ndim < 2 and (weight >= 0).all()
+    if weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
+        symmetric = np.allclose(weight, weight.T, 1e-12, 0)
+        fits = symmetric and float(np.linalg.eigvalsh(weight)[0]) > 0
+    if rows is not None and weight.ndim > 0 and len(weight) != rows:
+        raise InputError(
+            f"Augmented: a weight must be a number, or one per row ({rows},), or a matrix "
+            f"({rows}, {rows}); given: {weight.shape}"
+        )
+    if not fits:
+        raise InputError(
+            "Augmented: a weight must be a number or a vector, not negative, or a symmetric "
+            f"positive definite matrix; given: {short_repr(given)}"
+        )
+    return weight
+
+
+def _one_per_task(given: Any, count: int) -> Sequence[Any]:
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != count:
+        raise InputError(
+            f"Augmented: weights must return {count} weights, one per task; "
+            f"given: {short_repr(given)}"
+        )
+    return given
 
 
 def _levels(

@@ -1,7 +1,7 @@
 """Numerical filtering: damp the weak singular directions, and the others hardly at all.
 
 The directions are estimated, not decomposed (`estimate.py`). `include/supple/filtering.hpp` is the
-kernel's version.
+kernel's version. Tuned constants and the measurements that chose them: docs/constants.md.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class NumericalFilter:
         dq: Array = J.T @ z
         e_o, z_o = (float(np.linalg.norm(x - U @ (U.T @ x))) for x in (e, z))
         across = math.inf
-        if e_o > 0 and z_o > 0:
+        if e_o > 64 * EPSILON and z_o > 0:
             across = math.sqrt(max(e_o / z_o - blur, blur))
         gain2 = float(dq @ dq)
         if self.printed:  # the gain without damping

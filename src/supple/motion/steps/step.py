@@ -90,7 +90,8 @@ class BatchStep:
             q: Configurations (..., n) [rad or m].
             velocity: Desired twists [v; w] (..., 6) [m/s, rad/s] of the frame, with v at its
                 origin, in world axes unless the task has others; (..., k, 6) for k tasks.
-                Components without a row in the task are ignored.
+                Components without a row in the task are ignored. If one of the tasks is an
+                `OpenTask`, a sequence with one velocity per task, in the form that it documents.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
                 effectors.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.

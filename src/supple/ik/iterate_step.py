@@ -1,0 +1,293 @@
+"""Position inverse kinematics by a given step, repeated until the targets are met.
+
+This is Buss's second mode. It runs in Python around the kernel's kinematics and steps, so that any
+step and any task can take part; the default search of `solve` runs in the kernel alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple._core import Goal, Rule, StepSpec
+from supple.control.controller import AnyStep, PythonStep
+from supple.errors import InputError, short_repr
+from supple.ik.arguments import SolveOptions, raise_nonfinite
+from supple.ik.problem import seed_range, task_numbers
+from supple.ik.solution import BatchSolution, Solution
+from supple.ik.status import SolveStatus
+from supple.kinematics.arrays import number
+from supple.motion.damping import DampingRule, ErrorNorm
+from supple.motion.layout import CompiledTasks, side_by_side
+from supple.motion.linearization import Array, Linearization
+from supple.motion.open_task import OpenTask
+from supple.motion.redundancy.priority import Augmented, Priority
+from supple.motion.steps.batch import run_batch
+from supple.motion.steps.stateful import StatefulStep
+from supple.motion.steps.step import DLS, kernel_of
+from supple.motion.task import PostureTask, Task
+
+MAX_ITERATIONS = 1000  # of each seed, by default
+MAX_SEEDS = 8  # by default
+_LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
+_DAMPING = 0.005  # λ² = _DAMPING ‖J‖ ‖e‖ for open tasks, by default
+_SAMPLES = 16  # configurations from which the size of J is taken
+_PATIENCE = 100  # iterations in which the error of a seed must decrease by the next fraction
+_PROGRESS = 0.01
+_STILL = 1e-14  # joint displacement below which a search has come to rest [rad or m]
+_HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that look at the previous step
+
+
+def needs_iteration(tasks: Sequence[Task], step: object) -> bool:
+    """Return whether a problem is solved here: with a step, or with an open task."""
+    return step is not None or any(isinstance(task, OpenTask) for task in tasks)
+
+
+@dataclass(frozen=True, eq=False)
+class StepSearch:
+    """Tasks of a robot, and a step that is repeated until they are met.
+
+    Attributes:
+        layout: The tasks.
+        step: The step.
+        max_iterations: Maximum number of iterations of each seed.
+        max_step: Maximum joint displacement in an iteration [rad or m].
+        options: The other arguments of `solve`.
+    """
+
+    layout: CompiledTasks
+    step: AnyStep
+    max_iterations: int
+    max_step: float
+    options: SolveOptions
+    _kernel: StepSpec | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        if any(isinstance(task, PostureTask) for task in self.layout.tasks):
+            raise InputError(
+                "solve takes no PostureTask with step, or with an OpenTask: use "
+                "step=redundancy.NullSpace(step, criteria.RestPosture(q)); given: a PostureTask"
+            )
+        object.__setattr__(self, "_kernel", _kernel_form(self.step, self.layout))
+
+    def targets(self, given: Sequence[ArrayLike]) -> Array:
+        """Return targets, one per task, as numbers for the kernel (..., k); NaN if not finite."""
+        robot, threads = self.layout.robot, self.options.threads
+        each = [
+            task_numbers(robot, task, one, threads)
+            for task, one in zip(self.layout.tasks, given, strict=True)
+        ]
+        return np.ascontiguousarray(side_by_side(each, "targets"))
+
+    def solve(self, targets: Array, seeds: Array | None) -> Solution | BatchSolution:
+        """Solve one target (k,) or a batch (..., k), from the seeds (n,) or (..., n)."""
+        lead, n = targets.shape[:-1], self.layout.robot.dof
+        flat = targets.reshape(-1, targets.shape[-1])
+        start = None if seeds is None else np.broadcast_to(seeds, (*lead, n)).reshape(-1, n)
+        found = self._search(flat, start)
+        if not lead:
+            if found.status[0] == SolveStatus.NONFINITE_INPUT:
+                raise_nonfinite(targets, seeds)
+            return found[0]
+        parts = (part.reshape(*lead, *part.shape[1:]) for part in found._parts())
+        return BatchSolution(*parts)
+
+    def _search(self, targets: Array, start: Array | None) -> BatchSolution:
+        """Solve targets (B, k), from the seeds (B, n) first."""
+        robot, options = self.layout.robot, self.options
+        count = len(targets)
+        low, span, stride = seed_range(robot)
+        best = np.tile(np.clip(robot.neutral(), robot.lower, robot.upper), (count, 1))
+        cost = np.full(count, math.inf)
+        iterations, restarts = np.zeros(count, np.int32), np.full(count, -1, np.int32)
+        status = np.full(count, SolveStatus.NOT_CONVERGED, np.int8)
+        bad = ~np.isfinite(targets).all(axis=1)
+        if start is not None:
+            bad |= ~np.isfinite(start).all(axis=1)
+            best[~bad] = np.clip(start[~bad], robot.lower, robot.upper)
+        status[bad] = SolveStatus.NONFINITE_INPUT
+        first = best.copy()
+        left = np.flatnonzero(~bad)
+        for seed in range(options.max_seeds or MAX_SEEDS):
+            q = (
+                first[left]
+                if seed == 0
+                else np.tile(low + (0.5 + seed * stride) % 1 * span, (len(left), 1))
+            )
+            restarts[left] += 1
+            left = self._descend(left, q, targets, best, cost, iterations, status)
+            if options.progress is not None:
+                options.progress(count - len(left), count)
+            if not len(left) or time.perf_counter() > options.deadline:
+                break
+        status[left] = np.where(
+            time.perf_counter() > options.deadline, SolveStatus.TIMEOUT, SolveStatus.NOT_CONVERGED
+        )
+        errors = np.full((count, 2), math.inf)
+        errors[~bad] = self._errors(self.layout.error(best[~bad], targets[~bad]))
+        return BatchSolution(best, status, *errors.T, iterations, np.maximum(restarts, 0))
+
+    def _descend(
+        self,
+        left: NDArray[np.intp],
+        q: Array,
+        targets: Array,
+        best: Array,
+        cost: Array,
+        iterations: NDArray[np.int32],
+        status: NDArray[np.int8],
+    ) -> NDArray[np.intp]:
+        """Iterate from one seed (B, n) for each problem that is left; return those still left."""
+        move = self._steps(len(left))
+        running = np.arange(len(left))
+        least, since = np.full(len(left), math.inf), np.zeros(len(left), dtype=int)
+        solved = np.zeros(len(left), dtype=bool)
+        tolerances = self.options.position_tolerance, self.options.rotation_tolerance
+        for k in range(self.max_iterations + 1):
+            at, rows = q[running], left[running]
+            J, e = self.layout._rows(at, targets[rows])
+            size = np.linalg.norm(e, axis=1)
+            met = (self._errors(e) <= tolerances).all(axis=1)
+            better = met | (size < cost[rows])
+            best[rows[better]], cost[rows[better]] = at[better], size[better]
+            status[rows[met]], solved[running[met]] = SolveStatus.CONVERGED, True
+            gained = size < (1 - _PROGRESS) * least[running]
+            least[running[gained]], since[running[gained]] = size[gained], k
+            going = ~met & (k - since[running] < _PATIENCE)
+            late = time.perf_counter() > self.options.deadline
+            if k == self.max_iterations or late or not going.any():
+                break
+            running, at = running[going], at[going]
+            then = self._limited(move, running, J[going], e[going], at)
+            iterations[left[running]] += 1
+            moved = np.abs(then - at).max(axis=1) > _STILL
+            q[running] = then
+            running = running[moved]  # what is at rest stays there
+            if not len(running):
+                break
+        return left[~solved]
+
+    def _limited(
+        self, move: Move, running: NDArray[np.intp], J: Array, e: Array, q: Array
+    ) -> Array:
+        """Return the next configurations (B, n), inside the joint limits.
+
+        A joint at a limit that the step pulls outwards is held, and the step is taken again with
+        the others.
+        """
+        robot = self.layout.robot
+        free = np.ones_like(q, dtype=bool)
+        for again in range(q.shape[1] + 1):
+            dq = np.where(free, move(running, J * free[:, None, :], e, q, again > 0), 0.0)
+            out = ((q >= robot.upper) & (dq > 0)) | ((q <= robot.lower) & (dq < 0))
+            if not (out & free).any():
+                break
+            free &= ~out
+        largest = np.abs(dq).max(axis=1, keepdims=True)
+        shorter = np.minimum(1.0, self.max_step / np.maximum(largest, np.finfo(float).tiny))
+        return np.clip(q + shorter * dq, robot.lower, robot.upper)
+
+    def _steps(self, count: int) -> Move:
+        """Return the step for `count` problems, each with a memory of its own."""
+        spec, threads, rows = self._kernel, self.options.threads, self.layout.rows
+        if spec is not None:
+
+            def in_kernel(
+                running: NDArray[np.intp], J: Array, e: Array, q: Array, again: bool
+            ) -> Array:
+                return run_batch(spec, Linearization(J, e, rows=rows, q=q), threads)[0]
+
+            return in_kernel
+        step: Any = self.step
+        if callable(getattr(step, "start", None)) and not isinstance(step, StatefulStep):
+            step = StatefulStep(step)
+        each = [PythonStep(copy.deepcopy(step), self.layout) for _ in range(count)]
+        for one in each:
+            one.forget()
+
+        def in_python(
+            running: NDArray[np.intp], J: Array, e: Array, q: Array, again: bool
+        ) -> Array:
+            made = np.empty_like(q)
+            for i, k in enumerate(running):
+                if again:
+                    each[k].undo()
+                made[i] = each[k](J[i], e[i], q[i])[0]
+            return made
+
+        return in_python
+
+    def _errors(self, e: Array) -> Array:
+        """Return the largest position and rotation error of all tasks (B, 2), given e (B, m)."""
+        plain = e / self.layout.weights
+        largest = np.zeros((len(e), 2))
+        for part, task, end in zip(
+            self.layout.counts, self.layout.tasks, np.cumsum(self.layout.counts), strict=True
+        ):
+            turns = _turns(task, self.layout)
+            rows = plain[:, end - part : end]
+            for kind in (0, 1):
+                length = np.linalg.norm(rows[:, turns == bool(kind)], axis=1)
+                largest[:, kind] = np.maximum(largest[:, kind], length)
+        return largest
+
+
+Move = Callable[[NDArray[np.intp], Array, Array, Array, bool], Array]
+
+
+def step_search(
+    layout: CompiledTasks,
+    step: AnyStep | None,
+    damping: DampingRule | None,
+    max_step: float | None,
+    max_iterations: int,
+    options: SolveOptions,
+) -> StepSearch:
+    """Return the search of some tasks by a step; by default damped least squares.
+
+    Raises:
+        InputError: both a step and a damping rule, or what is not a step.
+    """
+    if step is not None and damping is not None:
+        raise InputError(f"damping is part of the step; given: both, damping={short_repr(damping)}")
+    if step is None:
+        step = DLS(default_damping(layout) if damping is None else damping)
+    longest = _LONGEST if max_step is None else number(max_step, "max_step", above=0)
+    return StepSearch(layout, step, max_iterations, longest, options)
+
+
+def default_damping(layout: CompiledTasks) -> ErrorNorm:
+    """Return the default damping of a search with open tasks, from the median size of J."""
+    low, span, stride = seed_range(layout.robot)
+    q = low + (0.5 + np.arange(1, _SAMPLES + 1)[:, None] * stride) % 1 * span
+    sizes = np.linalg.norm(layout.jacobian(q), axis=(1, 2))
+    return ErrorNorm(_DAMPING * float(np.median(sizes)))
+
+
+def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
+    """Return the kernel's form of a step; None if only Python has it."""
+    if isinstance(step, Augmented) and step.is_diagonal:
+        step = step.as_weighted(layout.counts)
+    if isinstance(step, Augmented | Priority):
+        return None
+    try:
+        spec = kernel_of(step)
+    except InputError:  # the step, or a rule inside it, is the user's own
+        PythonStep(StatefulStep(step) if hasattr(step, "start") else step, layout)  # checks it
+        return None
+    return None if spec.damping.rule in _HISTORY else spec
+
+
+def _turns(task: Task, layout: CompiledTasks) -> NDArray[np.bool_]:
+    """Return which rows of a task are rotations."""
+    rows = task.on(layout.robot)
+    if isinstance(task, OpenTask):
+        return np.full(len(rows.names), task.unit == "rad")
+    return np.array([rows.goal == Goal.AXIS or c >= 3 for c in rows.picked])
