@@ -81,6 +81,8 @@ def row_weights(step: object, counts: Sequence[int]) -> Array | None:
         counts: The number of rows of each task.
     """
     if isinstance(step, Augmented):
+        if step.rule is None or callable(step.weights) or not step.is_diagonal:
+            return None  # weights that vary, or of whole tasks
         step = step.as_weighted(counts)
     if isinstance(step, ErrorClamp | AngleClamp | NullSpace):
         return row_weights(step.step, counts)
