@@ -53,9 +53,9 @@ __all__ = [
     "TrackingBound",
     "TradeOff",
     "VaryingWeights",
+    "damped_condition",
     "newton_iterates",
     "trade_off",
-    "damped_condition",
 ]
 
 
