@@ -1,13 +1,31 @@
 """Experiments from five texts on damped least squares, reproduced by `supple paper`.
 
 One module per text. Experiments are short, use only supple's public names, and report whether each
-claim holds.
+claim holds. Their parameters can be changed, `EXPERIMENTS["mk-two-link"](max_gain=1.5)`, and their
+curves are arrays, `outcome.curves["variable.error"]`.
 """
 
 from supple.papers import buss, deo_walker, maciejewski_klein, note, wampler
-from supple.papers.experiment import PAPERS, Claim, Experiment, Outcome, experiment
+from supple.papers.experiment import (
+    PAPERS,
+    Claim,
+    Experiment,
+    Outcome,
+    Parameter,
+    Table,
+    experiment,
+)
 
-__all__ = ["EXPERIMENTS", "PAPERS", "Claim", "Experiment", "Outcome", "experiment"]
+__all__ = [
+    "EXPERIMENTS",
+    "PAPERS",
+    "Claim",
+    "Experiment",
+    "Outcome",
+    "Parameter",
+    "Table",
+    "experiment",
+]
 
 # In the order of the command line's list: by paper, as in its text.
 EXPERIMENTS: dict[str, Experiment] = {

@@ -3,10 +3,15 @@
 An experiment follows the paper: its robot, path and methods, then its claims and figure. The
 decorator makes it from a function; `supple.papers.EXPERIMENTS` lists all experiments.
 
-    @experiment("n-gain", paper="N", figure="eq. (1)", title="...", deviations=("...",))
-    def gain(progress: Progress) -> Outcome:
+    @experiment(
+        "n-gain", paper="N", figure="eq. (1)", title="...", deviations=("...",),
+        parameters=(Parameter("spread", 4.0, "decades", "range of singular values"),),
+    )
+    def gain(progress: Progress, *, spread: float) -> Outcome:
         ...
-        return Outcome(quantities, claims, draw)
+        return Outcome(quantities, claims, draw, (Table("ratio", {"ratio": x, "gain": y}),))
+
+It is run with other values by name: `EXPERIMENTS["n-gain"](spread=2)`.
 """
 
 from __future__ import annotations
@@ -15,7 +20,12 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import InputError, unknown_name_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,10 +45,61 @@ PAPERS = {
     "N": "A lecture note, The damped pseudo-inverse",
 }
 
+THESIS = "Thesis: "  # begins the claim that is a paper's main one
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that an experiment may be run with instead of the paper's.
+
+    Attributes:
+        name: Name in calls and after `--set`.
+        default: The paper's value, or this project's reading of it. An integer takes integers.
+        unit: Unit, such as `rad/m`; empty for pure numbers.
+        meaning: Description in a few words.
+        above: Values must be above this one.
+        most: Values must be at most this one.
+    """
+
+    name: str
+    default: float
+    unit: str
+    meaning: str
+    above: float = -math.inf
+    most: float = math.inf
+
+    def checked(self, value: object, experiment: str) -> float:
+        """Return a valid value as the type of the default.
+
+        Raises:
+            InputError: not a finite number, or out of range.
+        """
+        whole = isinstance(self.default, int)
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        fits = math.isfinite(number) and self.above < number <= self.most
+        if not fits or isinstance(value, bool) or (whole and number != int(number)):
+            what = f"{'an integer' if whole else 'a number'}{self._range}"
+            raise InputError(f"{experiment}: {self.name} must be {what}; given: {value!r}")
+        return int(number) if whole else number
+
+    @property
+    def _range(self) -> str:
+        low = f" above {self.above:g}" if math.isfinite(self.above) else ""
+        high = f" of at most {self.most:g}" if math.isfinite(self.most) else ""
+        return f"{low}{' and' if low and high else ''}{high}"
+
+    def __str__(self) -> str:
+        unit = f" [{self.unit}]" if self.unit else ""
+        return f"{self.name} = {self.default:g}{unit}: {self.meaning}"
+
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper, compared with the measurement.
+    """One statement of a paper, compared with the measurement. The text of a paper's main thesis
+    begins with `THESIS`.
 
     Attributes:
         paper: The statement of the paper.
@@ -57,6 +118,40 @@ class Claim:
 
 
 @dataclass(frozen=True, eq=False)
+class Table:
+    """Curves with a common abscissa: columns of one length, and one CSV file.
+
+    Attributes:
+        over: Name of the abscissa, which is one of the columns.
+        columns: Arrays (K,) or (K, d) by name, in SI units unless the experiment says otherwise. A
+            column of one method among several is `method.quantity`.
+    """
+
+    over: str
+    columns: Mapping[str, NDArray[np.floating[Any]]]
+
+    def __post_init__(self) -> None:
+        columns = {name: np.asarray(values, dtype=float) for name, values in self.columns.items()}
+        count = len(columns[self.over])
+        uneven = [n for n, x in columns.items() if x.ndim not in (1, 2) or len(x) != count]
+        if uneven:
+            raise ValueError(f"columns must have {count} rows; these do not: {', '.join(uneven)}")
+        object.__setattr__(self, "columns", columns)
+
+    def csv(self) -> str:
+        """Return the text of a CSV file; a column (K, d) becomes d columns `name_1`, …"""
+        flat: dict[str, NDArray[np.floating[Any]]] = {}
+        for name in (self.over, *(name for name in self.columns if name != self.over)):
+            values = self.columns[name]
+            if values.ndim == 1:
+                flat[name] = values
+            else:
+                flat |= {f"{name}_{k + 1}": part for k, part in enumerate(values.T)}
+        rows = zip(*(column.tolist() for column in flat.values()), strict=True)
+        return "\n".join([",".join(flat), *(",".join(map(repr, row)) for row in rows)]) + "\n"
+
+
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """The result of an experiment.
 
@@ -65,11 +160,13 @@ class Outcome:
             quantity of one method among several is `method.quantity`, as `variable.da_peak`.
         claims: The statements of the paper, and whether they hold.
         draw: Function that draws the paper's figure onto an empty one (common parts: `style.py`).
+        tables: The full curves of the figure, grouped by abscissa.
     """
 
     quantities: Mapping[str, float]
     claims: tuple[Claim, ...]
     draw: Callable[[Figure], object]
+    tables: tuple[Table, ...] = ()
 
     def __post_init__(self) -> None:
         numbers = {name: float(value) for name, value in self.quantities.items()}
@@ -77,11 +174,21 @@ class Outcome:
         if bad:
             raise ValueError(f"quantities must be finite; these are not: {', '.join(bad)}")
         object.__setattr__(self, "quantities", numbers)
+        names = [name for table in self.tables for name in table.columns]
+        if len(set(names)) < len(names):
+            raise ValueError("each curve must have a name of its own")
+
+    @property
+    def curves(self) -> dict[str, NDArray[np.floating[Any]]]:
+        """Every curve by name, as an array: `outcome.curves["variable.error"]`."""
+        return {name: x for table in self.tables for name, x in table.columns.items()}
 
 
 @dataclass(frozen=True)
 class Experiment:
     """An experiment with its name on the command line; call it to run it.
+
+        outcome = EXPERIMENTS["mk-two-link"](max_gain=1.5)
 
     Attributes:
         name: Name such as `mk-two-link`.
@@ -89,7 +196,8 @@ class Experiment:
         figure: Figure, section or equation of the paper.
         title: Subject in a few words.
         deviations: Departures from the printed text, and their reasons.
-        run: Function that runs it and reports to a `Progress`.
+        parameters: Numbers that can be given other values.
+        run: Function that runs it, reports to a `Progress` and takes every parameter by name.
     """
 
     name: str
@@ -97,11 +205,32 @@ class Experiment:
     figure: str
     title: str
     deviations: tuple[str, ...]
-    run: Callable[[Progress], Outcome] = field(repr=False)
+    parameters: tuple[Parameter, ...]
+    run: Callable[..., Outcome] = field(repr=False)
 
-    def __call__(self, progress: Progress = lambda done: None) -> Outcome:
-        """Run the experiment."""
-        return self.run(progress)
+    def __call__(self, progress: Progress = lambda done: None, /, **values: float) -> Outcome:
+        """Run the experiment.
+
+        Args:
+            progress: Function that is told how much is done, from 0 to 1.
+            values: Parameters with other values than their defaults, by name.
+
+        Raises:
+            UnknownNameError: a parameter that this experiment does not have.
+            InputError: an invalid value.
+        """
+        return self.run(progress, **self.settings(values))
+
+    def settings(self, values: Mapping[str, object]) -> dict[str, float]:
+        """Return the value of every parameter: those given, checked, and defaults."""
+        named = {each.name: each for each in self.parameters}
+        for name in values:
+            if name not in named:
+                raise unknown_name_error(f"parameter of {self.name}", name, named)
+        return {
+            name: each.checked(values.get(name, each.default), self.name)
+            for name, each in named.items()
+        }
 
     @property
     def about(self) -> str:
@@ -115,12 +244,18 @@ class Experiment:
 
 
 def experiment(
-    name: str, *, paper: str, figure: str, title: str, deviations: Iterable[str] = ()
-) -> Callable[[Callable[[Progress], Outcome]], Experiment]:
+    name: str,
+    *,
+    paper: str,
+    figure: str,
+    title: str,
+    deviations: Iterable[str] = (),
+    parameters: Iterable[Parameter] = (),
+) -> Callable[[Callable[..., Outcome]], Experiment]:
     """Make an `Experiment` from the function that runs it."""
 
-    def named(run: Callable[[Progress], Outcome]) -> Experiment:
-        return Experiment(name, paper, figure, title, tuple(deviations), run)
+    def named(run: Callable[..., Outcome]) -> Experiment:
+        return Experiment(name, paper, figure, title, tuple(deviations), tuple(parameters), run)
 
     return named
 

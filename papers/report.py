@@ -138,6 +138,7 @@ def _section(finding: Finding) -> str:
 {_figure(finding)}
 {_claims(finding)}
 {_deviations(experiment.deviations)}
+{_parameters(finding)}
 <details><summary>{len(finding.quantities)} quantities</summary>{_quantities(finding)}</details>
 <p class="back"><a href="#index">back to the index</a>
 <span class="soft">— took {finding.seconds:.1f} s</span></p>
@@ -170,6 +171,16 @@ def _claims(finding: Finding) -> str:
 def _deviations(deviations: Iterable[str]) -> str:
     items = "".join(f"<li>{prose(each)}</li>" for each in deviations)
     return f"<h3>Where this departs from the print</h3><ul>{items}</ul>" if items else ""
+
+
+def _parameters(finding: Finding) -> str:
+    items = "".join(
+        f"<li>{escape(str(each))}"
+        + (f"; here {finding.values[each.name]:g}" if each.name in finding.values else "")
+        + "</li>"
+        for each in finding.experiment.parameters
+    )
+    return f"<h3>Parameters</h3><ul>{items}</ul>" if items else ""
 
 
 def _quantities(finding: Finding) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from supple.papers import EXPERIMENTS, style
-from supple.papers.experiment import Claim, Experiment
+from supple.papers.experiment import Claim, Experiment, Table
+
+SLOWEST = ("mk-paths", "buss-double-y")  # started first, so that no process ends long after others
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Finding:
         claims: The claims, and whether they hold.
         svg: The figure; empty if it was not requested.
         seconds: Run time [s].
+        tables: The curves; empty if they were not requested.
+        values: Parameters that were given, by name.
     """
 
     name: str
@@ -30,6 +35,8 @@ class Finding:
     claims: tuple[Claim, ...]
     svg: bytes
     seconds: float
+    tables: tuple[Table, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def experiment(self) -> Experiment:
@@ -42,23 +49,40 @@ class Finding:
         return sum(claim.holds for claim in self.claims)
 
 
-def find(name: str, figure: bool = False) -> Finding:
-    """Run one experiment, and draw its figure on request."""
+def find(
+    name: str,
+    figure: bool = False,
+    curves: bool = False,
+    values: Mapping[str, float] = MappingProxyType({}),
+) -> Finding:
+    """Run one experiment; draw its figure and keep its curves on request."""
     begin = time.perf_counter()
-    outcome = EXPERIMENTS[name]()
+    outcome = EXPERIMENTS[name](**values)
     svg = style.rendered(outcome, name, "svg") if figure else b""
-    return Finding(name, dict(outcome.quantities), outcome.claims, svg, time.perf_counter() - begin)
+    took = time.perf_counter() - begin
+    tables = outcome.tables if curves else ()
+    return Finding(name, dict(outcome.quantities), outcome.claims, svg, took, tables, dict(values))
 
 
-def find_all(names: Sequence[str], figure: bool = False) -> Iterator[Finding]:
-    """Run experiments in one process per core; yield findings as they finish."""
+def find_all(
+    names: Sequence[str],
+    figure: bool = False,
+    curves: bool = False,
+    values: Mapping[str, float] = MappingProxyType({}),
+) -> Iterator[Finding]:
+    """Run experiments in one process per core; yield findings as they finish.
+
+    The slowest are started first. `values` are parameters of all of them, given for one.
+    """
     own = getattr(os, "sched_getaffinity", None)  # fewer than there are, in a container
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)
     if workers <= 1:
-        yield from (find(name, figure) for name in names)
+        yield from (find(name, figure, curves, values) for name in names)
         return
     # spawn: a fork would carry the compiled code's threads along, half dead.
     context = multiprocessing.get_context("spawn")
+    names = sorted(names, key=lambda name: name not in SLOWEST)
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for done in as_completed([pool.submit(find, name, figure) for name in names]):
+        jobs = [pool.submit(find, name, figure, curves, dict(values)) for name in names]
+        for done in as_completed(jobs):
             yield done.result()

@@ -184,3 +184,22 @@ def apart(heights: ArrayLike, gap: float) -> Array:
             merged[-2:] = [above + below]
     spread = [np.mean(g) + gap * ((len(g) - 1) / 2 - np.arange(len(g))) for g in merged]
     return np.concatenate(spread)
+
+
+def arms(ax: Axes, joints: Array, number: int, **how: Any) -> None:
+    """Draw an arm in several configurations, later ones darker.
+
+    Args:
+        ax: The panel, which is given equal scales.
+        joints: Places of the joints from the base to the hand (K, joints, 2) [m].
+        number: Number of the method, for the color.
+        how: Other options of the lines.
+    """
+    color = style_of(number)["color"]
+    for dark, places in zip(np.linspace(0.25, 1.0, len(joints)), joints, strict=True):
+        look = {"color": color, "alpha": dark, "linewidth": 1.4, "ms": 3} | how
+        ax.plot(*places.T, "o-", **look)
+        ax.plot(*places[-1], "o", color=color, alpha=dark, ms=5, mec="black", mew=0.5)
+    base = joints[0, 0]
+    ax.plot(*base, "s", color=BLACK, ms=5)
+    ax.set_aspect("equal", adjustable="datalim")

@@ -42,12 +42,13 @@ namespace supple::inline SUPPLE_ISA {
 // vector along the left singular vectors, and quantities of the previous step.
 template <class L>
 struct Spectrum {
-  int count;       // number of singular values: min(m, n)
-  const L* sigma;  // (count,)
-  const L* gamma;  // (count,): uᵢᵀe
-  L error2;        // ‖e‖²
-  L before;        // manipulability at the previous step, negative if there was none
-  L change;        // ‖J - J at the previous step‖, Frobenius; zero if there was none
+  int count;               // number of singular values: min(m, n)
+  const L* sigma;          // (count,)
+  const L* gamma;          // (count,): uᵢᵀe
+  L error2;                // ‖e‖²
+  L before;                // manipulability at the previous step, negative if there was none
+  L change;                // ‖J - J at the previous step‖, Frobenius; zero if there was none
+  bool redundant = false;  // J has more columns than rows, so that JᵀJ is singular
 };
 
 template <class L>
@@ -219,7 +220,9 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
       return square(smallest) * (p0 / (L(1) - p0));
     }
     case Rule::condition_bound:
-      return max(L(0), (square(largest) - p0 * square(least)) / (p0 - L(1)));
+      // the condition of JᵀJ + λ² I, whose other eigenvalues are λ² if J has more columns than rows
+      return max(
+          L(0), (square(largest) - p0 * (spectrum.redundant ? L(0) : square(least))) / (p0 - L(1)));
     case Rule::region:
       return p0 * depth(least, p1);
     case Rule::mayorga_condition: {

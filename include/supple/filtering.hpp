@@ -15,8 +15,14 @@
 
 namespace supple {
 
+// Tuned constants and what chose them: docs/constants.md.
+
 // Largest number of directions that a step remembers.
 inline constexpr int max_directions = 3;
+
+// Singular value, relative to that whose gain is the bound, below which a filter damps more than
+// the bound requires.
+inline constexpr double reserve_size = 0.25;
 
 template <class T>
 struct Filter {
@@ -227,7 +233,8 @@ SUPPLE_FN void filter_gains(const Filter<T>& how, int count, const L* along, con
     const L c = min(L(1), sqrt(part)), near = c * edge, twice = sigma[d] + sigma[d];
     const mask_t<L> outside = twice > near;
     const L t = select(outside, near / select(outside, twice, L(1)), L(1));
-    alpha2[d] = fma(c * (L(1) - c) * t, most[d], least_damping(sigma[d], edge, c));
+    const L reserve = t * depth(sigma[d] / edge, L(T(reserve_size)));
+    alpha2[d] = fma(c * (L(1) - c) * reserve, most[d], least_damping(sigma[d], edge, c));
   }
 }
 
@@ -301,7 +308,7 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   remove_components(k, count, x, m, e_o);
   remove_components(k, count, x, m, z_o);
   const L e_across2 = dot(k, e_o, e_o), z_across2 = dot(k, z_o, z_o);
-  const mask_t<L> beside = (e_across2 > L(0)) & (z_across2 > L(0));
+  const mask_t<L> beside = (e_across2 > L(square(64 * Number<T>::epsilon))) & (z_across2 > L(0));
   const L across2 = max(sqrt(e_across2 / select(beside, z_across2, L(1))) - p.blur, p.blur);
   L gain2 = dot(n, dq, dq);
   if (how.printed) {  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², without damping
@@ -361,7 +368,7 @@ SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const 
   const auto damping = [&](const L& least, const L& largest) {
     const L values[] = {largest, least}, components[] = {L(0), L(0)};
     return lambda2(how.damping,
-                   Spectrum<L>{2, values, components, dot(m, error, error), L(-1), L(0)});
+                   Spectrum<L>{2, values, components, dot(m, error, error), L(-1), L(0), m < n});
   };
   for (int i = 0; i < 2 * m; ++i) x[i] = u[i];
   to_row_space(p, x);

@@ -319,7 +319,9 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
     if (!any(open)) break;
     const L slope = select(open, at.slope * found * found * aim, L(1));
     const L divisor = L(1) + (length - aim) * (error2 * square / slope);
-    const L next = select(divisor * upper > found, found / divisor, upper);
+    // From far below the root, the divisor has lost its digits.
+    const mask_t<L> usable = (divisor * upper > found) & (length + length > aim);
+    const L next = select(usable, found / select(usable, divisor, L(1)), upper);
     found = select(open, next, found);
     count = select(open, count + L(1), count);
   }

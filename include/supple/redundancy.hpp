@@ -143,7 +143,7 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
   L lambda2(0), share(1);
   for (int i = 0; i < k; ++i) gamma[i] = dot(m, u + i * m, e);
   if (how.form == Secondary::projection || how.form == Secondary::weighted_projection) {
-    const Spectrum<L> spectrum{k, sigma, gamma, dot(m, e, e), before, change};
+    const Spectrum<L> spectrum{k, sigma, gamma, dot(m, e, e), before, change, m < n};
     lambda2 = supple::lambda2(how.step.damping, spectrum);
   }
   // From here on, singular values below the rank threshold are zero and their directions free.

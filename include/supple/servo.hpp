@@ -47,6 +47,7 @@ struct Servo {
   // there are none, all are dt.
   const T* later = nullptr;
   int later_count = 0;
+  bool in_python = false;  // the step is one in Python, which may set `ServoState::metric`
 };
 
 // Targets, velocities and accelerations of all tasks side by side; null if not given. A target
@@ -76,18 +77,29 @@ struct ServoState {
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // J_before is valid
   Estimate<L> estimate = {};  // the rest of what a step with memory estimates
+  // (n, n): the norm that a step in Python minimises, as rows; null if it is that of J and λ².
+  const L* metric = nullptr;
 };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
+// Lanes of scratch memory that `weighted_limited_step` needs.
+SUPPLE_FN constexpr int weighted_limit_scratch(int m, int n) {
+  return (m + n) * n + n + n * n + limited_scratch(n, n);
+}
+
 template <class T>
 SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  const int sizes[] = {12 * servo.chain.joints + m, filter_scratch(m, n), redundancy_scratch(m, n),
+  const bool weighted = servo.in_python || servo.step->joint_scale;
+  const int sizes[] = {12 * servo.chain.joints + m,
+                       filter_scratch(m, n),
+                       redundancy_scratch(m, n),
                        6 * n + m * n + limited_scratch(m, n),
-                       5 * n + m * n + bounded_scratch(m, n)};
+                       5 * n + m * n + bounded_scratch(m, n),
+                       weighted ? 6 * n + m * n + weighted_limit_scratch(m, n) : 0};
   int most = 0;
   for (const int size : sizes) most = size > most ? size : most;
   return most;
@@ -110,7 +122,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   const bool rates = command.velocity || command.target || !command.acceleration;
   for (int k = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
-    task_jacobian(servo.chain, task, joint_poses, J);
+    task_jacobian(servo.chain, task, joint_poses, J, command.target ? target : nullptr);
     for (int i = 0; i < task.rows; ++i) e[i] = L(0);
     const auto add = [&](T gain) {
       for (int i = 0; i < task.rows; ++i) e[i] = fma(rows[i], L(gain), e[i]);
@@ -162,11 +174,9 @@ SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
 template <class T>
 SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
-  const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
-                      how.method == Method::damped_qr || how.method == Method::damped_quick;
-  return servo.mode == ControlMode::step && damped && !servo.acceleration_level &&
-         !how.task_scale && !how.joint_scale && !how.direction &&
-         !(how.max_error < Number<T>::huge) && !(how.max_angle < Number<T>::huge);
+  return servo.mode == ControlMode::step && !servo.in_python && is_damped(how) &&
+         !servo.acceleration_level && !how.task_scale && !how.joint_scale && !how.direction &&
+         !how.error_clamps && !(how.max_angle < Number<T>::huge);
 }
 
 // A step of the kernel: state.dq and state.lambda2.
@@ -217,13 +227,13 @@ SUPPLE_FN void take_step(const Servo<T>& servo, ServoState<L>& state, L* scratch
 template <class T>
 inline constexpr T priority_weight = T(1e-2);
 
-// The J that measures the loss of a step at its limits: with the weights of the step, and with
+// The J that measures the loss of a step at its limits: with the row weights of the step, and with
 // smaller weights for lower priorities.
 template <class L, class T>
 SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) {
   const int m = servo.rows, n = servo.chain.coordinates;
   if (servo.mode == ControlMode::step) {
-    if (!servo.step->task_scale && !servo.step->joint_scale) return J;
+    if (!servo.step->task_scale) return J;
     scale_jacobian(*servo.step, m, n, J, weighted);
     return weighted;
   }
@@ -233,6 +243,45 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
     for (const int end = i + servo.task_rows[k] * n; i < end; ++i) weighted[i] = J[i] * L(weight);
   }
   return weighted;
+}
+
+// The least damping of a weighted norm, relative to the square of the weighted J: it decides where
+// the task leaves joints undetermined, above the minimum of `boxed_step`.
+template <class T>
+inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
+
+// The step x (n) inside a box and no longer than `bound`, in the norm that the step minimises: the
+// rows state.metric, or [W J; λ S⁻¹] with row weights W and joint weights S. Returns the damping
+// applied.
+template <class L, class T>
+SUPPLE_FN L weighted_limited_step(const Servo<T>& servo, int m, int n, const ServoState<L>& state,
+                                  const L* low, const L* high, L* x, L* active_set, L* scratch) {
+  L *rows = scratch, *tau = rows + (m + n) * n, *norm = tau + n, *rest = norm + n * n;
+  if (state.metric) {
+    for (int i = 0; i < n * n; ++i) norm[i] = state.metric[i];
+  } else {
+    const T* const joint = servo.step->joint_scale;
+    scale_jacobian(*servo.step, m, n, state.J, rows);
+    L square(0);
+    for (int i = 0; i < m * n; ++i) square = fma(rows[i], rows[i], square);
+    const L lambda = sqrt(max(state.lambda2, square * L(weighted_ridge<T>)));
+    for (int i = 0; i < m + n; ++i) {
+      for (int j = 0; j < n; ++j) {
+        const L entry = i < m ? rows[i * n + j] : i - m == j ? lambda : L(0);
+        rows[i * n + j] = entry / L(joint[j]);
+      }
+    }
+    // The triangular factor has the same norm and n rows.
+    qr(m + n, n, rows, tau);
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < n; ++j) norm[i * n + j] = i <= j ? rows[i * n + j] : L(0);
+    }
+  }
+  L square(0);
+  for (int i = 0; i < n * n; ++i) square = fma(norm[i], norm[i], square);
+  const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
+  const L applied = limited_step(n, n, norm, L(0), low, high, L(servo.bound), x, active_set, rest);
+  return state.lambda2 + max(applied - least, L(0));
 }
 
 // Slows down joints that return from outside their limits where together they would exceed the norm
@@ -296,23 +345,9 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
   const mask_t<L> exceeds = nearest > most * most;
   if (any(exceeds)) slow_return(servo, n, state, most, exceeds, low, high);
   state.damping_applied = state.lambda2;
-  const T* joint = servo.mode == ControlMode::step ? servo.step->joint_scale : nullptr;
   if (servo.keep_direction) {
     scale_into_box(n, low, high, bound, x, state.active_set);
     shorten_in_box(n, low, high, bound, x);  // joints forced back inside their limits add to ‖x‖
-  } else if (joint) {
-    // In the weighted coordinates y, q̇ = scale y; then shortened towards the point of the box that
-    // is nearest to zero.
-    for (int j = 0; j < n; ++j) {
-      low[j] = low[j] / L(joint[j]), high[j] = high[j] / L(joint[j]), x[j] = x[j] / L(joint[j]);
-    }
-    const L* const J = limit_metric(servo, state.J, weighted);
-    state.damping_applied =
-        boxed_step(m, n, J, state.lambda2, low, high, x, state.active_set, rest);
-    for (int j = 0; j < n; ++j) {
-      low[j] = low[j] * L(joint[j]), high[j] = high[j] * L(joint[j]), x[j] = x[j] * L(joint[j]);
-    }
-    shorten_in_box(n, low, high, bound, x);
   } else {
     const mask_t<L> shorter = dot(n, x, x) <= bound * bound;
     mask_t<L> fits = shorter;
@@ -337,10 +372,14 @@ SUPPLE_FN void advance(const Servo<T>& servo, M m, N n, ServoState<L>& state, L*
     if (!all(fits)) {
       L* const y = rest;
       for (int j = 0; j < n; ++j) y[j] = x[j];
-      const L* const J = limit_metric(servo, state.J, weighted);
-      L *active_set = y + n, *more = active_set + n;
-      const L damping_applied =
-          limited_step(m, n, J, state.lambda2, low, high, bound, y, active_set, more);
+      L *active_set = y + n, *more = active_set + n, damping_applied;
+      if (state.metric || (servo.mode == ControlMode::step && servo.step->joint_scale)) {
+        damping_applied = weighted_limited_step(servo, m, n, state, low, high, y, active_set, more);
+      } else {
+        const L* const J = limit_metric(servo, state.J, weighted);
+        damping_applied =
+            limited_step(m, n, J, state.lambda2, low, high, bound, y, active_set, more);
+      }
       for (int j = 0; j < n; ++j) {
         x[j] = select(fits, x[j], y[j]);
         state.active_set[j] = select(fits, state.active_set[j], active_set[j]);

@@ -16,6 +16,8 @@ enum class Method : int {
   transpose,        // -
   pseudoinverse,    // -
   truncated,        // threshold relative to the largest singular value
+  truncated_below,  // threshold of the singular values
+  truncated_rank,   // number of singular values
   damped_svd,       // -
   damped_cholesky,  // -
   damped_qr,        // -
@@ -24,15 +26,24 @@ enum class Method : int {
   damped_quick,     // -
 };
 
+// A bound on the error of each end effector. `effector` (m) numbers the end effectors from 0: rows
+// with the same number belong to the same one.
+template <class T>
+struct ErrorClamp {
+  T max_error;
+  const int* effector;
+};
+
 template <class T>
 struct Step {
   Method method;
   T p;                 // in the order of the comments above
-  int group;           // rows of one end effector, for methods that treat end effectors separately
-  T max_error;         // bound on the error of each end effector; infinite for none
-  int error_group;     // rows of one end effector for `max_error`
   T max_angle;         // bound on the entries of q̇, which is scaled as a whole; infinite for none
   Damping<T> damping;  // rule of the damped methods
+  const int* effector = nullptr;  // (m), as above, for the selective methods
+  // (error_clamps,): applied in this order, the outermost first.
+  const ErrorClamp<T>* error_clamp = nullptr;
+  int error_clamps = 0;
   // Weights, null for none.
   const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
   const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of q̇ in the end
@@ -77,16 +88,30 @@ SUPPLE_INLINE L length(int n, const L* x, int stride = 1) {
   return sqrt(sum);
 }
 
-// Shortens the error of each end effector to at most `max_length` (Buss 2009, ClampMag).
+// The length of each end effector's part of x (m): `effector` as in `ErrorClamp`. Returns the
+// number of end effectors.
 template <class L>
-SUPPLE_FN void clamp_error(int m, int group, const L& max_length, L* e) {
-  for (int first = 0; first < m; first += group) {
-    const int rows = m - first < group ? m - first : group;
-    const L size = length(rows, e + first);
-    const mask_t<L> far = size > max_length;
-    const L factor = select(far, max_length / select(far, size, L(1)), L(1));
-    for (int i = 0; i < rows; ++i) e[first + i] = e[first + i] * factor;
+SUPPLE_FN int effector_lengths(int m, const int* effector, const L* x, int stride, L* lengths) {
+  int count = 0;
+  for (int i = 0; i < m; ++i) {
+    for (const int k = effector[i]; count <= k; ++count) lengths[count] = L(0);
+    L& square = lengths[effector[i]];
+    square = fma(x[i * stride], x[i * stride], square);
   }
+  for (int k = 0; k < count; ++k) lengths[k] = sqrt(lengths[k]);
+  return count;
+}
+
+// Shortens the error e (m) of each end effector to at most `max_length` (Buss 2009, ClampMag).
+// `factor` (m) is scratch memory.
+template <class L>
+SUPPLE_FN void clamp_error(int m, const int* effector, const L& max_length, L* e, L* factor) {
+  const int count = effector_lengths(m, effector, e, 1, factor);
+  for (int k = 0; k < count; ++k) {
+    const mask_t<L> far = factor[k] > max_length;
+    factor[k] = select(far, max_length / select(far, factor[k], L(1)), L(1));
+  }
+  for (int i = 0; i < m; ++i) e[i] = e[i] * factor[effector[i]];
 }
 
 template <class L>
@@ -122,29 +147,31 @@ SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
 }
 
 // Selectively damped least squares: each singular direction is limited by the joint motion at which
-// the end effectors would move farther than desired (Buss & Kim 2005).
+// the end effectors would move farther than desired (Buss & Kim 2005). `reaches` (n) and `lengths`
+// (m) are scratch memory.
 template <class L>
-SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, int group, const L* J, const L* u,
-                                           const L* sigma, const L* v, const L* gamma,
-                                           const L& max_length, bool soft, L* reaches, L* dq) {
+SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, const L* J,
+                                           const L* u, const L* sigma, const L* v, const L* gamma,
+                                           const L& max_length, bool soft, L* reaches, L* lengths,
+                                           L* dq) {
   const int k = m < n ? m : n;
-  // How far each joint moves the end effectors: the sum of the lengths of its column blocks.
+  // The sum of the lengths of all end effectors' parts of x.
+  const auto total_length = [&](const L* x, int stride) {
+    const int count = effector_lengths(m, effector, x, stride, lengths);
+    L sum = lengths[0];
+    for (int a = 1; a < count; ++a) sum = sum + lengths[a];
+    return sum;
+  };
   for (int j = 0; j < n; ++j) {
-    reaches[j] = L(0);
-    for (int first = 0; first < m; first += group) {
-      const int rows = m - first < group ? m - first : group;
-      reaches[j] = reaches[j] + length(rows, J + first * n + j, n);
-    }
+    reaches[j] = total_length(J + j, n);  // how far the joint moves the end effectors
     dq[j] = L(0);
   }
   for (int i = 0; i < k; ++i) {
     const L *ui = u + i * m, *vi = v + i * n;
     const mask_t<L> nonzero = sigma[i] > rank_floor(sigma[0]);
     const L inverse = select(nonzero, L(1) / select(nonzero, sigma[i], L(1)), L(0));
-    L asked(0), moved(0);
-    for (int first = 0; first < m; first += group) {
-      asked = asked + length(m - first < group ? m - first : group, ui + first);
-    }
+    const L asked = total_length(ui, 1);
+    L moved(0);
     for (int j = 0; j < n; ++j) moved = fma(abs(vi[j]), reaches[j], moved);
     moved = moved * inverse;
     const mask_t<L> less = asked < moved;
@@ -219,6 +246,18 @@ SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L*
   for (int i = 0; i < m; ++i) e[i] = fma(L(d[i]), along, e[i]);
 }
 
+template <class T>
+SUPPLE_FN constexpr bool is_truncated(const Step<T>& how) {
+  return how.method == Method::truncated || how.method == Method::truncated_below ||
+         how.method == Method::truncated_rank;
+}
+
+template <class T>
+SUPPLE_FN constexpr bool is_damped(const Step<T>& how) {
+  return how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
+         how.method == Method::damped_qr || how.method == Method::damped_quick;
+}
+
 // Any step, with singular values where the rule or method needs them. e (m) may be overwritten;
 // `scratch` has 4 (m + n)² lanes.
 template <class L, class T, class M, class N>
@@ -232,8 +271,7 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   Arena<L> arena(scratch);
   L *u = arena.take(k * m), *v = arena.take(k * n), *sigma = arena.take(k), *gamma = arena.take(k),
     damping(0);
-  const bool damped = how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
-                      how.method == Method::damped_qr || how.method == Method::damped_quick;
+  const bool damped = is_damped(how);
   // Where the rule needs the singular values, another factorization would be redundant.
   const Rule rule = how.damping.rule;
   const bool direct = (how.method == Method::damped_cholesky || how.method == Method::damped_qr) &&
@@ -249,7 +287,8 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
     decompose(J);
   }
   if (damped) {
-    const Spectrum<L> spectrum{direct ? 1 : k, sigma, gamma, dot(m, e, e), before, change};
+    const Spectrum<L> spectrum{direct ? 1 : k, sigma,  gamma,          dot(m, e, e),
+                               before,         change, int(m) < int(n)};
     damping = lambda2(how.damping, spectrum);
     if (how.direction && rule == Rule::region) {
       const L deep = depth(sigma[k - 1], L(how.damping.p[1]));
@@ -266,13 +305,16 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
     L *A = arena.take((m + n) * n), *tau = arena.take(n), *b = arena.take(m + n);
     damped_qr(m, n, J, e, damping, A, tau, b, dq);
   } else if (how.method == Method::selective || how.method == Method::selective_soft) {
-    selective_step(m, n, how.group, J, u, sigma, v, gamma, L(how.p),
-                   how.method == Method::selective_soft, arena.take(n), dq);
+    L *reaches = arena.take(n), *lengths = arena.take(m);
+    selective_step(m, n, how.effector, J, u, sigma, v, gamma, L(how.p),
+                   how.method == Method::selective_soft, reaches, lengths, dq);
   } else {
-    const L floor =
-        max(rank_floor(sigma[0]), how.method == Method::truncated ? sigma[0] * L(how.p) : L(0));
+    L floor = rank_floor(sigma[0]);
+    if (how.method == Method::truncated) floor = max(floor, sigma[0] * L(how.p));
+    if (how.method == Method::truncated_below) floor = max(floor, L(how.p));
+    const int kept = how.method == Method::truncated_rank && how.p < T(k) ? int(how.p) : k;
     for (int j = 0; j < n; ++j) dq[j] = L(0);
-    for (int i = 0; i < k; ++i) {
+    for (int i = 0; i < kept; ++i) {
       const mask_t<L> nonzero = sigma[i] > floor;
       const L safe = select(nonzero, sigma[i], L(1));  // its square might underflow
       const L along = select(nonzero, gamma[i] / (safe + damping / safe), L(0));
@@ -301,81 +343,109 @@ SUPPLE_INLINE L general_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n
 template <class T>
 inline constexpr T fast_path_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
 
-// Whether A (m x m, its lower triangle; overwritten) is positive definite by a clear margin.
+// The smallest pivot for which the solution by the Cholesky factor is not refined: the Gram matrix
+// squares the condition number of J.
+template <class T>
+inline constexpr T refined_pivot = sizeof(T) == 8 ? T(1e-2) : fast_path_pivot<float>;
+
+// Factors A (m x m, its lower triangle; overwritten). Returns its smallest pivot relative to its
+// largest diagonal entry; zero where A is not positive definite.
 template <class L>
-SUPPLE_FN mask_t<L> is_well_conditioned(int m, L* A) {
+SUPPLE_FN L relative_pivot(int m, L* A) {
   L largest(0);
   for (int i = 0; i < m; ++i) largest = max(largest, A[i * m + i]);
-  const L floor = largest * L(fast_path_pivot<scalar_t<L>>);
-  mask_t<L> clearly = cholesky(m, A);
-  for (int i = 0; i < m; ++i) clearly = clearly & (A[i * m + i] * A[i * m + i] > floor);
-  return clearly;
+  const mask_t<L> definite = cholesky(m, A);
+  L smallest = largest;
+  for (int i = 0; i < m; ++i) smallest = min(smallest, A[i * m + i] * A[i * m + i]);
+  return select(definite, smallest / select(definite, largest, L(1)), L(0));
 }
 
-// The damped step without singular values, where λ² does not depend on them, or is zero because the
-// smallest one is large enough, which a Cholesky factor also shows. Returns the lanes where that
-// holds and J Jᵀ + λ² is well conditioned; m <= n.
+// The damped or undamped step without singular values, where λ² does not depend on them, or nothing
+// is damped or truncated because the smallest one is large enough, which a Cholesky factor also
+// shows. Returns the lanes where that holds and J Jᵀ + λ² is well conditioned; m <= n.
 template <class L, class T, class M, class N>
-SUPPLE_FN mask_t<L> fast_damped_step(const Damping<T>& damping, M m, N n, const L* J, const L* e,
-                                     L* dq, L* lambda2, L* scratch) {
-  L *A = scratch, *shifted = A + m * m, *z = shifted + m * m;
-  mask_t<L> holds = L(0) == L(0);
-  L least(0);  // square of the singular value above which λ² is zero
+SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, const L* e, L* dq,
+                                  L* lambda2, L* scratch) {
+  L *A = scratch, *shifted = A + m * m, *z = shifted + m * m, *rest = z + m;
+  const mask_t<L> nowhere = L(0) != L(0);
+  const Damping<T>& damping = how.damping;
+  L least(0);  // square of the singular value above which nothing is damped or truncated
   *lambda2 = L(0);
-  switch (damping.rule) {
-    case Rule::constant:
-      *lambda2 = L(damping.p[0]);
-      break;
-    case Rule::error:
-      *lambda2 = L(damping.p[0]) * dot(m, e, e);
-      break;
-    case Rule::error_norm:
-      *lambda2 = L(damping.p[0]) * length(m, e);
-      break;
-    case Rule::speed_bound:
-      least = square(L(1) / L(damping.p[0]));
-      break;
-    case Rule::region:
-      least = square(L(damping.p[1]));
-      break;
-    case Rule::curvature:
-      least = L(damping.p[0]) * length(m, e);
-      break;
-    default:
-      return L(0) != L(0);
+  if (m > n) return nowhere;
+  if (how.method == Method::truncated) {
+    least = square(L(how.p) * length(m * n, J));
+  } else if (how.method == Method::truncated_below) {
+    least = square(L(how.p));
+  } else if (how.method == Method::truncated_rank) {
+    if (how.p < T(m)) return nowhere;
+  } else if (how.method != Method::pseudoinverse) {
+    switch (damping.rule) {
+      case Rule::constant:
+        *lambda2 = L(damping.p[0]);
+        break;
+      case Rule::error:
+        *lambda2 = L(damping.p[0]) * dot(m, e, e);
+        break;
+      case Rule::error_norm:
+        *lambda2 = L(damping.p[0]) * length(m, e);
+        break;
+      case Rule::speed_bound:
+        least = square(L(1) / L(damping.p[0]));
+        break;
+      case Rule::region:
+        least = square(L(damping.p[1]));
+        break;
+      case Rule::curvature:
+        least = L(damping.p[0]) * length(m, e);
+        break;
+      default:
+        return nowhere;
+    }
   }
-  if (m > n) return L(0) != L(0);
   gram(m, n, J, A);
+  mask_t<L> holds = L(0) == L(0);
   if (any(least > L(0))) {
     for (int i = 0; i < m; ++i) {
       for (int j = 0; j <= i; ++j) shifted[i * m + j] = A[i * m + j];
       shifted[i * m + i] = shifted[i * m + i] - least;
     }
-    holds = is_well_conditioned(m, shifted);
+    holds = relative_pivot(m, shifted) > L(fast_path_pivot<T>);
     if (!any(holds)) return holds;
   }
   for (int i = 0; i < m; ++i) {
     A[i * m + i] = A[i * m + i] + *lambda2;
     z[i] = e[i];
   }
-  holds = holds & is_well_conditioned(m, A);
+  const L pivot = relative_pivot(m, A);
+  holds = holds & (pivot > L(fast_path_pivot<T>));
   cholesky_solve(m, A, z);
   transpose_times(m, n, J, z, dq);
+  const mask_t<L> inaccurate = holds & (pivot < L(refined_pivot<T>));
+  if (any(inaccurate)) {
+    // One step of iterative refinement, with the residual by J itself.
+    for (int i = 0; i < m; ++i) rest[i] = e[i] - fma(*lambda2, z[i], dot(n, J + i * n, dq));
+    cholesky_solve(m, A, rest);
+    for (int i = 0; i < m; ++i) z[i] = select(inaccurate, z[i] + rest[i], z[i]);
+    transpose_times(m, n, J, z, dq);
+  }
   return holds;
 }
 
+// Lanes of scratch memory that `cholesky_step` needs.
+SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 2 * m; }
+
 // The same; where the sizes are known only at run time it is compiled once.
 template <class L, class T>
-SUPPLE_NOINLINE_DEVICE mask_t<L> fast_damped_step_any_size(const Damping<T>& damping, int m, int n,
-                                                           const L* J, const L* e, L* dq,
-                                                           L* lambda2, L* scratch) {
-  return fast_damped_step(damping, m, n, J, e, dq, lambda2, scratch);
+SUPPLE_NOINLINE_DEVICE mask_t<L> cholesky_step_any_size(const Step<T>& how, int m, int n,
+                                                        const L* J, const L* e, L* dq, L* lambda2,
+                                                        L* scratch) {
+  return cholesky_step(how, m, n, J, e, dq, lambda2, scratch);
 }
 template <class L, class T, int M, int N>
-SUPPLE_INLINE mask_t<L> fast_damped_step_any_size(const Damping<T>& damping, Fixed<M> m, Fixed<N> n,
-                                                  const L* J, const L* e, L* dq, L* lambda2,
-                                                  L* scratch) {
-  return fast_damped_step(damping, m, n, J, e, dq, lambda2, scratch);
+SUPPLE_INLINE mask_t<L> cholesky_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n,
+                                               const L* J, const L* e, L* dq, L* lambda2,
+                                               L* scratch) {
+  return cholesky_step(how, m, n, J, e, dq, lambda2, scratch);
 }
 
 // J with the row and column weights of a step.
@@ -394,7 +464,8 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
 template <class T>
 SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
   const bool optimal = how.damping.rule == Rule::optimal;
-  return how.method == Method::damped_quick || (how.method == Method::damped_cholesky && optimal);
+  return how.method == Method::damped_quick || how.method == Method::pseudoinverse ||
+         is_truncated(how) || (how.method == Method::damped_cholesky && optimal);
 }
 
 // The fast path, on the weighted J and e of `apply_weights`. Returns the lanes where dq and lambda2
@@ -403,14 +474,14 @@ template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L* e, const L& start,
                               L* dq, L* lambda2, L* scratch) {
   const L bound(how.damping.p[0]);
-  if (how.damping.rule == Rule::optimal) {
+  if (is_damped(how) && how.damping.rule == Rule::optimal) {
     return optimal_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
   }
-  if (how.damping.rule == Rule::residual_optimal) {
+  if (is_damped(how) && how.damping.rule == Rule::residual_optimal) {
     return residual_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
   }
   if (how.direction) return L(0) != L(0);
-  return fast_damped_step_any_size(how.damping, m, n, J, e, dq, lambda2, scratch);
+  return cholesky_step_any_size(how, m, n, J, e, dq, lambda2, scratch);
 }
 
 // Clamps and weights the error: e (m). Returns J, or `scaled` (m x n) if it is weighted.
@@ -418,7 +489,9 @@ template <class L, class T>
 SUPPLE_FN const L* apply_weights(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
                                  L* scaled) {
   for (int i = 0; i < m; ++i) e[i] = error[i];
-  if (how.max_error < Number<T>::huge) clamp_error(m, how.error_group, L(how.max_error), e);
+  for (int k = 0; k < how.error_clamps; ++k) {
+    clamp_error(m, how.error_clamp[k].effector, L(how.error_clamp[k].max_error), e, scaled);
+  }
   if (how.task_scale) {
     for (int i = 0; i < m; ++i) e[i] = e[i] * L(how.task_scale[i]);
   }

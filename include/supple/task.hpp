@@ -37,6 +37,7 @@ struct Task {
   // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
+  bool alternate = false;  // J of the target, as if attached to the frame's link
 };
 
 }  // namespace supple
@@ -111,10 +112,11 @@ SUPPLE_INLINE Vec3<L> from_base_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
 
 // J (rows, coordinates), weighted. Relative to a moving base: the twist of the frame minus that of
 // the base at the frame's origin. Joints that move both are skipped, so their columns are exactly
-// zero.
+// zero. An alternate J is taken at the position of the target instead of the frame's origin, where
+// there is a target (Buss 2009, section 2).
 template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
-                             L* J) {
+                             L* J, const L* target = nullptr) {
   const int n = chain.coordinates;
   SUPPLE_UNROLL for (int i = 0; i < task.rows * n; ++i) J[i] = L(0);
   if (task.goal == Goal::posture) {
@@ -125,9 +127,16 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   // Spatial: the velocities of the points of the bodies at the base's origin.
-  const Vec3<L> p = at.spatial ? at.base.p : at.frame.p;
+  Vec3<L> point = at.spatial ? at.base.p : at.frame.p;
+  if (task.alternate && target) {
+    const Vec3<L> t{target[9], target[10], target[11]};
+    const Vec3<L> there = at.moved ? at.base.p + at.base.R * t : t;
+    const mask_t<L> given = target[0] == target[0];
+    point = {select(given, there.x, point.x), select(given, there.y, point.y),
+             select(given, there.z, point.z)};
+  }
   const auto add = [&](const Frame<T>& moved, T sign) {
-    jacobian(chain, moved, joint_poses, p, [&](int column, const Twist<L>& twist, bool) {
+    jacobian(chain, moved, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {
       const Vec3<L> v = in_task_axes(at, twist.v), w = in_task_axes(at, twist.w);
       const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
       each_row(task, [&](int i, int c, T weight) {

@@ -114,7 +114,7 @@ SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const
 
 // Lanes of scratch memory that `resolve_fast` needs.
 SUPPLE_FN constexpr int fast_scratch(int m, int n) {
-  const int one = optimal_scratch(m, n), other = 2 * m * m + m;
+  const int one = optimal_scratch(m, n), other = cholesky_scratch(m);
   return 2 * m + m * n + (one > other ? one : other);
 }
 

@@ -4,6 +4,7 @@ The Y and the double Y of his program, with its targets and constants. There is 
 small move of the targets, so end effectors follow only approximately.
 """
 
-from supple.papers.buss.following import double_y, y
+from supple.papers.buss.following import double_y, text_double_y, y
+from supple.papers.buss.variants import alternate, single
 
-EXPERIMENTS = (y, double_y)
+EXPERIMENTS = (y, double_y, text_double_y, alternate, single)

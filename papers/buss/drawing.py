@@ -23,8 +23,8 @@ def figure_of(found: Comparison) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
         figure.set_size_inches(9.5, 7.5)
         (body, distance), (bars, sweep) = figure.subplots(2, 2)
-        _body(body, found.shape)
-        style.titled(body, "The figure, and the ways of its targets", "x [m]", "y [m]")
+        _body(body, found.shape, found.methods["dls_clamped"])
+        style.titled(body, "The figure (DLS'), its targets and their ways", "x [m]", "y [m]")
         _distances(distance, found.methods)
         style.titled(distance, "Distance to the targets", "update", "mean of the effectors [m]")
         _bars(bars, found.methods)
@@ -36,28 +36,33 @@ def figure_of(found: Comparison) -> Callable[[Figure], None]:
     return draw
 
 
-def _body(ax: Axes, shape: Shape) -> None:
-    """Draw the figure in its zero pose, seen along z, and the paths of its targets."""
+def _body(ax: Axes, shape: Shape, run: Followed) -> None:
+    """Draw the figure, seen along z, in its zero pose (grey) and halfway through a run, with red
+    balls at the targets of that update, and the ways of the targets.
+    """
     robot = supple.load(shape.name)
-    zero = robot.neutral()
     for path in np.moveaxis(shape.path(2 * sum(shape.steps)), 1, 0):
-        ax.plot(*path[:, :2].T, color=style.VERMILION, linewidth=0.7, alpha=0.7)
+        ax.plot(*path[:, :2].T, color=style.VERMILION, linewidth=0.5, alpha=0.5)
     joints = {joint.child: joint.parent for joint in robot.description.joints}
     frames = {frame.name: frame.link for frame in robot.description.frames}
-    for name, parent in (joints | frames).items():
-        if parent in joints:
-            line = robot.fk(zero, [parent, name])[:, :2, 3]
-            ax.plot(*line.T, "o-", color="black", linewidth=2.5, ms=4)
-    ax.plot(*robot.fk(zero)[:, :2, 3].T, "o", color=style.VERMILION, ms=9, mec="black")
-    ax.set_aspect("equal")
+    half = len(run.goals) // 2
+    for q, color in ((robot.neutral(), "#bbbbbb"), (run.q[half + 1], style.BLACK)):
+        for name, parent in (joints | frames).items():
+            if parent in joints:
+                line = robot.fk(q, [parent, name])[:, :2, 3]
+                ax.plot(*line.T, "o-", color=color, linewidth=2.2, ms=3.5)
+    ax.plot(*run.goals[half, :, :2].T, "o", color=style.VERMILION, ms=10, mec="black")
+    ax.margins(0.08)
+    ax.set_aspect("equal", adjustable="datalim")
 
 
 def _distances(ax: Axes, followed: dict[str, Followed]) -> None:
     count = len(followed["dls"].distance)
     window = max(1, count // 100)  # so that oscillation does not paint the panel
     middle = np.arange(count // window) * window + window / 2
+    whole = len(middle) * window
     means = {
-        label: followed[name].distance.mean(axis=1).reshape(-1, window).mean(axis=1)
+        label: followed[name].distance[:whole].mean(axis=1).reshape(-1, window).mean(axis=1)
         for name, label in NAMES.items()
     }
     style.curves(ax, middle, means, linewidth=1.4)

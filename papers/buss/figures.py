@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -28,7 +28,8 @@ class Shape:
         lambdas: Damping of DLS, and of DLS with clamped errors.
         steps: Number of updates before the measurement, and during it.
         paper_us: Time of an update with transpose and with DLS in the paper [µs].
-        kernel_us: The same inside supple's kernel, from `bench/results/figures.aarch64.md` [µs].
+        kernel_us: The same inside supple's kernel, from `bench/results/figures.aarch64.md` [µs];
+            empty if not measured.
         chaotic: Whether rounding errors change the results where the figure oscillates.
     """
 
@@ -37,7 +38,7 @@ class Shape:
     lambdas: tuple[float, float]
     steps: tuple[int, int]
     paper_us: tuple[float, float]
-    kernel_us: tuple[float, float]
+    kernel_us: tuple[float, ...]
     chaotic: bool
 
     def path(self, updates: int) -> Array:
@@ -74,6 +75,9 @@ DOUBLE_Y = Shape(
     chaotic=True,
 )
 
+# The text's own figure, with 16 joints, follows the program's targets.
+DOUBLE_Y_TEXT = replace(DOUBLE_Y, name="double_y16", steps=(400, 1000), kernel_us=())
+
 
 def dls(lam: float, *, clamped: bool = False) -> Step:
     """Return DLS with angles clamped to 45°; clamped (DLS'): the error of each end effector is
@@ -83,7 +87,7 @@ def dls(lam: float, *, clamped: bool = False) -> Step:
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
     )
     return (
-        supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(plain, D_MAX))
+        supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(plain, D_MAX, variant="program"))
         if clamped
         else plain
     )
@@ -102,7 +106,9 @@ def methods(shape: Shape) -> dict[str, Step]:
         "pinv": supple.steps.AngleClamp(supple.steps.TruncatedSVD(0.01), math.radians(5)),
         "dls": dls(shape.lambdas[0]),
         "dls_clamped": dls(shape.lambdas[1], clamped=True),
-        "sdls": supple.steps.StatefulStep(supple.steps.AdaptiveErrorClamp(selective, D_MAX)),
+        "sdls": supple.steps.StatefulStep(
+            supple.steps.AdaptiveErrorClamp(selective, D_MAX, variant="program")
+        ),
     }
 
 
@@ -114,10 +120,14 @@ class Followed:
         distance: Distance from end effector to target after each update (steps, k) [m].
         reversed: Whether a move reverses the previous one, both longer than the mean move of a
             target (steps - 1, k).
+        q: Joint angles before and after each update (steps + 1, n) [rad].
+        goals: Targets of each update (steps, k, 3) [m].
     """
 
     distance: Array
     reversed: np.ndarray
+    q: Array
+    goals: Array
 
     @property
     def total_error(self) -> float:
@@ -146,14 +156,18 @@ def follow(shape: Shape, step: Step) -> Followed:
         step=step,
         limits=supple.Limits.none(robot),
     )
-    goals = path[skipped:-1]
-    places = robot.fk(motion.q[skipped:])[..., :3, 3]
+    return followed(robot, motion.q[skipped:], path[skipped:-1])
+
+
+def followed(robot: supple.Robot, q: Array, goals: Array) -> Followed:
+    """Return the measures of a motion (steps + 1, n) towards targets (steps, k, 3)."""
+    places = robot.fk(q, list(robot.tips))[..., :3, 3]
     moves = np.diff(places, axis=0)
     usual = np.linalg.norm(np.diff(goals, axis=0), axis=-1).mean()
     large = np.linalg.norm(moves, axis=-1) > usual
     back = (moves[1:] * moves[:-1]).sum(axis=-1) < 0
     distance = np.linalg.norm(goals - places[1:], axis=-1)
-    return Followed(distance, back & large[1:] & large[:-1])
+    return Followed(distance, back & large[1:] & large[:-1], q, goals)
 
 
 def beyond_reach(shape: Shape) -> np.ndarray:

@@ -4,9 +4,11 @@ Their λ is λ² here and everywhere else. The method under test is the optimal 
 among all q̇ with ‖q̇‖ <= Δ the one with the smallest error in ẋ, found by Newton's method.
 """
 
+from supple.papers.deo_walker.augmentation import augmentation
+from supple.papers.deo_walker.choice import choice, phi
 from supple.papers.deo_walker.rectangle import planar
 from supple.papers.deo_walker.shoulder import puma
 from supple.papers.deo_walker.spectra import newton
 from supple.papers.deo_walker.subtask import obstacle
 
-EXPERIMENTS = (planar, newton, puma, obstacle)
+EXPERIMENTS = (choice, phi, planar, newton, puma, augmentation, obstacle)

@@ -4,7 +4,7 @@ how close it comes to its bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -13,16 +13,24 @@ from supple.papers.style import Array
 
 import supple
 
+TOLERANCE = 1e-12  # of ‖q̇‖ from Δ, relative: where every count of iterations ends
+TOLERANCES = tuple(10.0**-k for k in range(2, 13))  # for how the counts depend on it
+STATED = (
+    f"Iterations end within {TOLERANCE:.0e} of Δ, in all experiments; the paper gives no "
+    "tolerance. The curves over `tolerance` show how the counts depend on it."
+)
+
 Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
 
 
 def iterations(
-    linearizations: Iterable[supple.Linearization], max_speed: float, tolerance: float
+    linearizations: Iterable[supple.Linearization], max_speed: float, tolerance: float = TOLERANCE
 ) -> dict[str, float]:
     """Return the mean number of iterations, over cases that need damping, for each form.
 
     `newton` is (17) and `reciprocal` is (18), cold: from zero, until ‖q̇‖ is within the tolerance of
-    the bound. `supple` is (18) as in this library, from a lower bound, to the last digit.
+    the bound; `_warm` are the same from λ of the case before. `supple` is (18) as in this library,
+    from a lower bound, to the last digit. All are zero if no case needs damping.
     """
     needing = [
         each
@@ -34,9 +42,18 @@ def iterations(
     def printed(rule: supple.damping.Optimal) -> float:
         return _mean(rule.solve(each, tolerance=tolerance, from_zero=True)[1] for each in needing)
 
+    def warm(rule: supple.damping.Optimal) -> float:
+        counts, last = [], None
+        for each in needing:
+            last, count = rule.solve(each, last, tolerance=tolerance, from_zero=True)
+            counts.append(count)
+        return _mean(counts)
+
     return {
         "newton": printed(newton),
         "reciprocal": printed(reciprocal),
+        "newton_warm": warm(newton),
+        "reciprocal_warm": warm(reciprocal),
         "supple": _mean(reciprocal.solve(each)[1] for each in needing),
     }
 
@@ -48,4 +65,14 @@ def under(speeds: Array, max_speed: float) -> str:
 
 
 def _mean(counts: Iterable[int]) -> float:
-    return float(np.mean(list(counts)))
+    every = list(counts)
+    return float(np.mean(every)) if every else 0.0
+
+
+def by_tolerance(
+    linearizations: Sequence[supple.Linearization], max_speed: float
+) -> dict[str, Array]:
+    """Return the mean iterations of each form for all `TOLERANCES`, as columns of a table."""
+    found = [iterations(linearizations, max_speed, tolerance) for tolerance in TOLERANCES]
+    columns = {f"{form}.iterations": np.array([each[form] for each in found]) for form in found[0]}
+    return {"tolerance": np.array(TOLERANCES), **columns}

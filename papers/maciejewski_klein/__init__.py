@@ -8,12 +8,22 @@ for a constant damping factor, for one that varies with the smallest singular va
 filter. Time is counted in intervals: speeds are per interval.
 """
 
-from supple.papers.maciejewski_klein import crossing, puma, two_link
+from supple.papers.maciejewski_klein import (
+    configurations,
+    crossing,
+    paths,
+    properties,
+    puma,
+    two_link,
+)
 
 EXPERIMENTS = (
+    properties.damped_norms,
     two_link.follow_square,
+    configurations.singular_configurations,
     puma.trajectory_a,
     puma.trajectory_b,
     puma.trajectory_c,
     crossing.trajectory_c_modified,
+    paths.share_of_paths,
 )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
-from supple.papers.experiment import Progress, by_method, each
-from supple.papers.maciejewski_klein.methods import error, followed, methods, norm
+from supple.papers.experiment import Progress, Table, by_method, each
+from supple.papers.maciejewski_klein.inverse import PUMA, branch_of, configurations
+from supple.papers.maciejewski_klein.methods import Moved, error, followed, methods, norm
 from supple.papers.style import Array
 
-from supple import Trajectory, load
+from supple.errors import InputError
 
-PUMA = load("puma560_mk")
 MAX_GAIN = 5.0  # θ̇max: so λ <= 0.1
 INTERVAL = 0.0015  # [m]
-RADIUS = 0.25  # [m]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,49 +33,89 @@ class Course:
     poses: Array
     both_ends: bool = True
 
+    @classmethod
+    def on_branch(cls, poses: Array, like: list[float], *, both_ends: bool = True) -> Course:
+        """Return a path that starts on the branch of a configuration [deg].
+
+        Raises:
+            InputError: the start is out of reach.
+        """
+        start = configurations(poses[:1], branch_of(np.radians(like))[None])[0]
+        if not np.isfinite(start).all():
+            raise InputError(f"the start of the path, {poses[0, :3, 3]} m, is out of reach")
+        return cls(start, poses, both_ends)
+
     def away(self, errors: Array) -> Array:
         """Return the values of the first tenth of the intervals, and of the last tenth."""
-        tenth = len(errors) // 10
+        tenth = max(1, len(errors) // 10)
         return np.r_[errors[:tenth], errors[-tenth:]] if self.both_ends else errors[:tenth]
 
 
-def circle(through: list[float], plane: float, arc: float, start: list[float]) -> Course:
-    """Return a vertical circle whose top is reached at the configuration `through` [deg].
+def circle(through: Array, radius: float, plane: float, arc: float) -> Array:
+    """Return poses along a vertical circle whose top is the pose of a configuration.
 
     Args:
-        through: Joint angles at the top [deg].
-        plane: The angle of the circle's plane to the x-z plane [deg].
-        arc: Half of the arc, on either side of the top [half turns].
-        start: Joint angles at the start [deg].
+        through: Joint angles at the top (6,) [rad].
+        radius: Radius [m].
+        plane: The angle of the circle's plane to the x-z plane [rad].
+        arc: Half of the arc, on either side of the top [rad].
     """
-    top = PUMA.fk(np.radians(through))
-    turn = INTERVAL / RADIUS
-    angle = -arc * np.pi + turn * np.arange(int(2 * arc * np.pi / turn) + 1)
-    along = np.array([np.cos(np.radians(plane)), np.sin(np.radians(plane)), 0.0])
+    turn = INTERVAL / radius
+    angle = -arc + turn * np.arange(int(2 * arc / turn) + 1)
+    along = np.array([np.cos(plane), np.sin(plane), 0.0])
     moved = np.outer(np.sin(angle), along) + np.outer(np.cos(angle) - 1, [0.0, 0.0, 1.0])
-    return Course(np.radians(start), _shifted(top, RADIUS * moved))
+    return shifted(PUMA.fk(through), radius * moved)
 
 
-def line(about: list[float], begin: float, end: float, aside: float, start: list[float]) -> Course:
-    """Return a line along x [m] near a configuration [deg], offset by `aside` in y [m]."""
-    count = round((end - begin) / INTERVAL)
-    x = begin + INTERVAL * np.arange(count + 1)
-    moved = np.stack([x, np.full_like(x, aside), np.zeros_like(x)], axis=1)
-    poses = _shifted(PUMA.fk(np.radians(about)), moved)
-    return Course(np.radians(start), poses, both_ends=False)
+def line(about: Array, heading: float, begin: float, end: float) -> Array:
+    """Return poses along a horizontal line through the pose of a configuration.
+
+    Args:
+        about: Joint angles (6,) [rad].
+        heading: Direction of the line, from the x-axis [rad].
+        begin: Where it begins, along the line [m].
+        end: Where it ends [m].
+    """
+    along = begin + INTERVAL * np.arange(round((end - begin) / INTERVAL) + 1)
+    moved = np.outer(along, [np.cos(heading), np.sin(heading), 0.0])
+    return shifted(PUMA.fk(about), moved)
 
 
-def _shifted(pose: Array, moved: Array) -> Array:
+def shifted(pose: Array, moved: Array) -> Array:
+    """Return a pose (4, 4) moved by each of some vectors (K, 3)."""
     poses = np.tile(pose, (len(moved), 1, 1))
     poses[:, :3, 3] += moved
     return poses
 
 
-A = circle([0, -90, 180, 0, 0, 0], 90, 0.9, [-10.437, -56.619, 215.431, -11.176, -69.178, 4.017])
-B = line(
-    [0, -60, 32.756, 0, 40, 0], -0.25, 0.35, 0.005, [-1.139, -84.735, 44.914, 0.317, 52.575, 0.918]
-)
-C = circle([0, -90, 92.645, 0, 0, 0], 10, 0.75, [10.866, -166.517, 207.93, 0.795, -38.819, -11.474])
+# The configurations in which A and C pass the top, and B the shoulder singularity.
+WRIST = np.radians([0.0, -90, 180, 0, 0, 0])
+SHOULDER = np.radians([0, -69.179, -87.429, -30.473, -1.643, 0])
+TRIPLE = np.radians([0, -90, 92.645, 0, 0, 0])
+# The starts, rounded: they choose the branch.
+START_A = [-10.437, -56.619, 215.431, -11.176, -69.178, 4.017]
+START_B = [139.85, 65.47, -37.38, 18.27, 132.77, 124.26]
+START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
+
+
+@cache
+def course_a(radius: float = 0.25, arc: float = 0.9) -> Course:
+    """Return trajectory A: radius [m], half of the arc [half turns]."""
+    return Course.on_branch(circle(WRIST, radius, np.pi / 2, arc * np.pi), START_A)
+
+
+@cache
+def course_b(heading: float = 4.142, begin: float = -0.3765, end: float = 0.2775) -> Course:
+    """Return trajectory B: heading [deg], begin and end from the shoulder singularity [m]."""
+    poses = line(SHOULDER, np.radians(heading), begin, end)
+    return Course.on_branch(poses, START_B, both_ends=False)
+
+
+@cache
+def course_c(radius: float = 0.35, plane: float = 5.0, arc: float = 0.6) -> Course:
+    """Return trajectory C: radius [m], angle of its plane [deg], half of the arc [half turns]."""
+    poses = circle(TRIPLE, radius, np.radians(plane), arc * np.pi)
+    return Course.on_branch(poses, START_C)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +123,17 @@ class Runs:
     """The motions of every method along one path."""
 
     course: Course
-    moved: dict[str, Trajectory]
+    moved: Mapping[str, Moved]
+    max_gain: float = MAX_GAIN
+    _spectra: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
     def errors(self, method: str) -> Array:
         """Return the velocity error of each interval."""
         return error(self.moved[method])
+
+    def away(self, method: str) -> float:
+        """Return the mean error away from singularities."""
+        return float(self.course.away(self.errors(method)).mean())
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -95,26 +141,50 @@ class Runs:
         return by_method(
             {
                 name: {
-                    "away_error": self.course.away(error(each)).mean(),
-                    "peak_error": error(each).max(),
-                    "integral_error": error(each).sum(),
-                    "max_joint_speed": norm(each.qd).max(),
-                    "max_gain": (norm(each.qd) / norm(each.command)).max(),
+                    "away_error": self.away(name),
+                    "peak_error": error(motion).max(),
+                    "integral_error": error(motion).sum(),
+                    "max_joint_speed": norm(motion.qd).max(),
+                    "max_gain": (norm(motion.qd) / norm(motion.command)).max(),
                 }
-                for name, each in self.moved.items()
+                for name, motion in self.moved.items()
             }
         )
 
+    @property
+    def table(self) -> Table:
+        """Return errors, speeds, joint angles and the path of the tool over the intervals."""
+        columns: dict[str, Array] = {"interval": np.arange(len(self.course.poses) - 1.0)}
+        columns["target"] = self.course.poses[:-1, :3, 3]
+        for name, motion in self.moved.items():
+            columns[f"{name}.error"] = error(motion)
+            columns[f"{name}.joint_speed"] = norm(motion.qd)
+            columns[f"{name}.q"] = motion.q[:-1]
+            columns[f"{name}.tool"] = PUMA.fk(motion.q[:-1])[:, :3, 3]
+            columns[f"{name}.sigma"] = self.singular_values(name)
+        return Table("interval", columns)
+
     def singular_values(self, method: str) -> Array:
         """Return the singular values of J at each interval (K, 6), largest first."""
-        return np.linalg.svd(PUMA.jacobian(self.moved[method].q[:-1]), compute_uv=False)
+        return self.spectrum(method)[1]
+
+    def spectrum(self, method: str) -> tuple[Array, Array]:
+        """Return U (K, 6, 6) and the singular values (K, 6) of J at each interval."""
+        if method not in self._spectra:
+            found = np.linalg.svd(PUMA.jacobian(self.moved[method].q[:-1]))
+            self._spectra[method] = (found[0], found[1])
+        return self._spectra[method]
 
     def notch(self, method: str) -> tuple[Array, Array]:
-        """Return the deepest dip between two peaks: three intervals, and their errors."""
+        """Return the deepest dip between two peaks: three intervals, and their errors.
+
+        Without two peaks all three are the largest error.
+        """
         e = self.errors(method)
         inner = np.arange(1, len(e) - 1)
         peaks = inner[(e[inner] > e[inner - 1]) & (e[inner] >= e[inner + 1])]
         pairs = [(a, a + int(e[a:b].argmin()), b) for a, b in pairwise(peaks)]
+        pairs = pairs or [(int(e.argmax()),) * 3]
         at = np.array(max(pairs, key=lambda p: min(e[p[0]], e[p[2]]) - e[p[1]]))
         return at, e[at]
 
@@ -122,9 +192,22 @@ class Runs:
         """Return the number of intervals with an error above 1 %."""
         return int((self.errors(method) > 0.01).sum())
 
+    def avoidable(self, method: str) -> float:
+        """Return the sum of the errors along directions that are not singular, those with a
+        singular value of at least 1/θ̇max: they can be moved in at full speed within the bound.
+        """
+        moved = self.moved[method]
+        U, sigma = self.spectrum(method)
+        lost = np.einsum("kij,ki->kj", U, moved.command - moved.velocity)
+        lost[sigma < 1 / self.max_gain] = 0
+        return float((norm(lost) / norm(moved.command)).sum())
+
 
 @cache
-def followed_by_all(course: Course, progress: Progress = lambda done: None) -> Runs:
+def followed_by_all(
+    course: Course, max_gain: float = MAX_GAIN, progress: Progress = lambda done: None
+) -> Runs:
     """Follow a path with every method; results are cached."""
-    ways = each(methods(MAX_GAIN).items(), progress)
-    return Runs(course, {n: followed(PUMA, course.start, course.poses, s) for n, s in ways})
+    ways = each(methods(max_gain).items(), progress)
+    moved = {n: followed(PUMA, course.start, course.poses, s) for n, s in ways}
+    return Runs(course, moved, max_gain)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from supple.papers import style
-from supple.papers.experiment import Claim, Outcome, Progress, experiment
-from supple.papers.maciejewski_klein.courses import MAX_GAIN, PUMA, C
+from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table, experiment
+from supple.papers.maciejewski_klein.courses import MAX_GAIN, course_c
+from supple.papers.maciejewski_klein.inverse import PUMA
 from supple.papers.maciejewski_klein.methods import GAIN
+from supple.papers.maciejewski_klein.puma import LOST, THETA_MAX
 from supple.papers.style import Array
 
 from supple import Limits, Linearization, OrientationTask, PositionTask, Servo, damping
@@ -19,31 +22,39 @@ from supple.steps import NumericalFilter, SingularDirection
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HALF = 392  # intervals of trajectory C
-HELD = 400  # intervals at rest there, turning
+HELD = 400  # intervals at rest, turning
 TURN = 0.003  # rotation while at rest [rad per interval]
 GOOD = 0.95  # smallest |ûᵀu6| that counts as aligned
+FAST = 100  # intervals in which û turns rapidly
+NOTICEABLE = 0.1  # error of σ̂ relative to λ that is noticed
 
 
-def motion() -> Array:
-    """Return joint angles (792, 6): half of trajectory C, then the tool stays in place and turns
-    back about the axis of joint 5. The filter follows it.
+@cache
+def motion(max_gain: float = MAX_GAIN, turn: float = TURN, held: int = HELD) -> Array:
+    """Return joint angles: half of trajectory C, then the tool stays in place and turns back about
+    the axis of joint 5. The filter follows it.
     """
+    course = course_c()
     tasks = (PositionTask(), OrientationTask())
-    step = NumericalFilter(MAX_GAIN, printed=True)
+    step = NumericalFilter(max_gain, printed=True)
     servo = Servo(PUMA, tasks, dt=1.0, gain=GAIN, step=step, limits=Limits.none(PUMA))
-    position, turned = C.poses[:, :3, 3], C.poses[0, :3, :3]
-    q, still = C.start, np.zeros(3)
+    position, turned = course.poses[:, :3, 3], course.poses[0, :3, :3]
+    half, q, still = half_of(len(position)), course.start, np.zeros(3)
     every = [q]
-    for k in range(HALF + HELD - 1):
-        if k < HALF:
+    for k in range(half + held - 1):
+        if k < half:
             velocity = (position[k + 1] - position[k], still)
             q = servo(q, velocity, (position[k], turned))
         else:
             axis = PUMA.jacobian(q)[3:, 4]
-            q = servo(q, (still, -TURN * axis), (position[HALF], None))
+            q = servo(q, (still, -turn * axis), (position[half], None))
         every.append(q)
     return np.array(every)
+
+
+def half_of(places: int) -> int:
+    """Return the intervals in the first half of a path with this number of places."""
+    return (places - 1) // 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,24 +64,25 @@ class Estimate:
     sigma: Array
     alignment: Array
 
-    def measures(self, least: Array) -> dict[str, float]:
+    def measures(self, least: Array, half: int) -> dict[str, float]:
         """Return the errors of σ̂ and û, and for how many intervals they last."""
         off = np.abs(self.sigma - least)
         low = np.flatnonzero(self.alignment < GOOD)
         return {
-            "max_error_before": float(off[:HALF].max()),
+            "max_error_before": float(off[:half].max()),
             "max_error": float(off.max()),
             "min_alignment": float(self.alignment.min()),
             "recovery_steps": float(low[-1] + 1 - low[0] if low.size else 0),
+            "end_alignment": float(self.alignment[-1]),
         }
 
 
-def estimated(J: Array, u: Array, damped: bool) -> Estimate:
+def estimated(J: Array, u: Array, max_gain: float, damped: bool) -> Estimate:
     """Estimate by one inverse iteration for each J (K, 6, 6), from the exact vector.
 
     The damped form is the paper's: λ² from eq. (14) for the previous estimate, eqs. (22)-(26).
     """
-    bound = damping.SpeedBound(MAX_GAIN)
+    bound = damping.SpeedBound(max_gain)
     now = SingularDirection.exact(Linearization(J[0], np.zeros(6)))
     sigma, alignment = [now.sigma], [1.0]
     for each, true in zip(J[1:], u[1:], strict=True):
@@ -81,19 +93,59 @@ def estimated(J: Array, u: Array, damped: bool) -> Estimate:
     return Estimate(np.array(sigma), np.array(alignment))
 
 
+# ---- what the paper says, for one motion or many -------------------------------------------------
+
+
+def turned(u: Array) -> float:
+    """Return the largest angle between any two of some vectors (K, 6), up to their signs [deg]."""
+    return float(np.degrees(np.arccos(min(1.0, np.abs(u @ u.T).min()))))
+
+
+def crosses(gap: Array, angle: float) -> bool:
+    """Whether σ5 and σ6 meet, and u6 turns by (nearly) 90°."""
+    return bool(gap.min() < 0.01 and angle > 80)
+
+
+def after_the_center(found: dict[str, float], max_gain: float) -> bool:
+    """Whether σ̂ has no noticeable error before the center, and half as much as after it."""
+    edge = NOTICEABLE / (2 * max_gain)
+    return found["max_error_before"] < min(edge, found["max_error"] / 2)
+
+
+def recovers(found: dict[str, float]) -> bool:
+    """Whether û turns rapidly to the new least vector."""
+    return found["recovery_steps"] <= FAST and found["end_alignment"] > GOOD
+
+
+def is_robust(found: dict[str, float], max_gain: float) -> bool:
+    """Whether σ̂ is off by less than a tenth of λ throughout."""
+    return found["max_error"] < NOTICEABLE / (2 * max_gain)
+
+
+# ---- the experiment ------------------------------------------------------------------------------
+
+
 @experiment(
     "mk-puma-c-modified",
     paper="MK",
     figure="Fig. 10",
     title="PUMA: the estimate of the least singular value through a crossing",
     deviations=(
+        LOST,
         "Plain names are the paper's estimate, whose matrix is damped by λ of the estimate before; "
         "`undamped.` is that of supple's filter, one undamped iteration on the present J.",
         "The motion itself is that of the filter as printed.",
     ),
+    parameters=(
+        THETA_MAX,
+        Parameter("turn", TURN, "rad", "rotation in each interval while the tool is held", 0),
+        Parameter("held", HELD, "intervals", "how long the tool is held", 1),
+    ),
 )
-def trajectory_c_modified(progress: Progress) -> Outcome:
-    """The first 392 intervals of trajectory C; then the tool's position is held and it turns about
+def trajectory_c_modified(
+    progress: Progress, *, max_gain: float, turn: float, held: int
+) -> Outcome:
+    """The first 439 intervals of trajectory C; then the tool's position is held and it turns about
     the axis of joint 5, −z4, by 0.003 rad in each of 400 intervals. The tilted tool cannot
     hold its position: the arm comes to its full reach, the elbow's singular value falls while the
     wrist's rises, and the singular direction turns from one to the other.
@@ -101,54 +153,75 @@ def trajectory_c_modified(progress: Progress) -> Outcome:
     `max_error` is the error of σ̂, before the turn and overall; `min_alignment` is |ûᵀu_6|,
     `recovery_steps` the intervals from its first fall below 0.95 until it stays above.
     """
-    J = PUMA.jacobian(motion())
+    half = half_of(len(course_c().poses))
+    q = motion(max_gain, turn, held)
+    J = PUMA.jacobian(q)
     progress(0.5)
     U, sigma, _ = np.linalg.svd(J)
     u = U[:, :, -1]
-    paper, undamped = (estimated(J, u, damped) for damped in (True, False))
-    found, ours = (each.measures(sigma[:, -1]) for each in (paper, undamped))
+    paper, undamped = (estimated(J, u, max_gain, damped) for damped in (True, False))
+    found, ours = (each.measures(sigma[:, -1], half) for each in (paper, undamped))
     gap = sigma[:, -2] - sigma[:, -1]
-    crossing = HALF + int(gap[HALF:].argmin())
-    turned = np.degrees(np.arccos(np.abs(u[HALF:] @ u[HALF:].T).min()))  # between any two
+    crossing, angle = half + int(gap[half:].argmin()), turned(u[half:])
     progress(1.0)
     claims = (
         Claim(
             "the two small singular values cross, and the least vector turns by 90°",
-            f"σ5 − σ6 = {gap[crossing]:.1e} at interval {crossing}; u6 turns by {turned:.0f}°",
-            bool(gap[crossing] < 0.01 and turned > 80),
-            "a near crossing: the two exchange their directions, but do not become equal, and the "
-            "rest of J moves meanwhile",
+            f"σ5 − σ6 = {gap[crossing]:.1e} at interval {crossing}; u6 turns by {angle:.0f}°",
+            crosses(gap[half:], angle),
+            "a near crossing: the two exchange their directions, but do not become equal",
         ),
         Claim(
-            "the only noticeable error of σ̂ occurs just after the centre",
+            "the only noticeable error of σ̂ occurs just after the center",
             f"{found['max_error_before']:.4f} before, {found['max_error']:.4f} in all, at interval "
-            f"{int(np.abs(paper.sigma - sigma[:, -1]).argmax())}",
-            found["max_error_before"] < found["max_error"] / 2,
+            f"{int(np.abs(paper.sigma - sigma[:, -1]).argmax())} of which {half} is the center",
+            after_the_center(found, max_gain),
             "while the vector turns the estimate is an average of two nearly equal values",
         ),
         Claim(
             "as they separate, û rapidly turns to the new least singular vector",
             f"alignment falls to {found['min_alignment']:.2f} and is above {GOOD} after "
-            f"{found['recovery_steps']:.0f} intervals",
-            bool(found["recovery_steps"] <= 100 and paper.alignment[-1] > GOOD),
-            "each iteration gains (σ5² + λ²)/(σ6² + λ²), which damping brings near to one",
+            f"{found['recovery_steps']:.0f} intervals; undamped never below "
+            f"{ours['min_alignment']:.3f}",
+            recovers(found),
+            "each iteration gains (σ5² + λ²)/(σ6² + λ²), which damping brings near to one: where "
+            f"they separate slowly, û takes more than {FAST} intervals",
         ),
         Claim(
             "even in the worst case this is a robust estimate of σ6",
-            f"off by {found['max_error']:.4f} at most, where λ = {1 / (2 * MAX_GAIN)}; undamped "
+            f"off by {found['max_error']:.4f} at most, where λ = {1 / (2 * max_gain):g}; undamped "
             f"by {ours['max_error']:.1e}, aligned to at least {ours['min_alignment']:.3f}",
-            found["max_error"] < 0.1 / (2 * MAX_GAIN),
+            is_robust(found, max_gain),
             "σ5 and σ6 are near each other while û is between them; without damping an iteration "
             "gains (σ5/σ6)², and û is never lost",
         ),
     )
     quantities = found | {f"undamped.{name}": value for name, value in ours.items()}
-    return Outcome(quantities, claims, _figure(sigma, paper, undamped))
+    quantities |= {"crossing_interval": crossing, "turned": angle, "least_gap": gap[crossing]}
+    table = Table(
+        "interval",
+        {
+            "interval": np.arange(float(len(q))),
+            "q": q,
+            "sigma": sigma,
+            "paper.sigma": paper.sigma,
+            "paper.alignment": paper.alignment,
+            "undamped.sigma": undamped.sigma,
+            "undamped.alignment": undamped.alignment,
+        },
+    )
+    return Outcome(quantities, claims, _figure(q, sigma, paper, undamped, half), (table,))
 
 
-def _figure(sigma: Array, paper: Estimate, undamped: Estimate) -> Callable[[Figure], None]:
+def _figure(
+    q: Array, sigma: Array, paper: Estimate, undamped: Estimate, half: int
+) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
-        top, bottom = figure.subplots(2, 1)
+        from supple.papers.maciejewski_klein.drawing import joints_of
+
+        figure.set_size_inches(11, 6.5)
+        panels = figure.subplot_mosaic([["top", "arm"], ["bottom", "arm"]], width_ratios=[2, 1])
+        top, bottom = panels["top"], panels["bottom"]
         for i, color in ((4, style.GREY), (5, style.BLACK)):
             top.plot(sigma[:, i], color=color, linewidth=3, alpha=0.35, label=f"σ{i + 1}")
         for k, (name, estimate) in enumerate(
@@ -163,9 +236,11 @@ def _figure(sigma: Array, paper: Estimate, undamped: Estimate) -> Callable[[Figu
         bottom.set_ylim(0.5, 1.03)
         style.bound(bottom, GOOD, f"{GOOD}: aligned", below=True, at=0.01)
         for ax in (top, bottom):
-            ax.axvline(HALF, color=style.GREY, linewidth=1, linestyle=":")
+            ax.axvline(half, color=style.GREY, linewidth=1, linestyle=":")
             ax.set_xlim(0, len(sigma))
-        style.note(top, "  the tool stops and turns", (HALF, 0.147))
+        style.note(top, "  the tool stops and turns", (half, 0.147))
+        ax = style.titled(panels["arm"], "The arm, from x", "x [m]", "z [m]")
+        style.arms(ax, joints_of(q[np.linspace(0, len(q) - 1, 9).astype(int)])[..., [0, 2]], 1)
         style.legend(figure, top)
 
     return draw

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from supple.papers.style import Array
@@ -31,8 +31,28 @@ DEVIATIONS = (
 )
 
 
+class Moved(Protocol):
+    """What a motion of K intervals must have: a `Trajectory` does."""
+
+    @property
+    def q(self) -> Array:
+        """Joint angles (K + 1, n) [rad]."""
+
+    @property
+    def qd(self) -> Array:
+        """Joint speeds (K, n) [rad per interval]."""
+
+    @property
+    def command(self) -> Array:
+        """Commanded velocities ẋ_c (K, m)."""
+
+    @property
+    def velocity(self) -> Array:
+        """Velocities J θ̇ (K, m)."""
+
+
 def methods(max_gain: float) -> dict[str, Any]:
-    """Return the steps by name, each with ‖θ̇‖ <= max_gain ‖ẋ_c‖ and without memory."""
+    """Return the steps by name, each with ‖θ̇‖ <= max_gain ‖ẋ_c‖ and at the start of a motion."""
     return {
         "constant": DLS(damping.Constant((1 / (2 * max_gain)) ** 2)),  # eq. (10)
         "variable": EstimatedDLS(damping.SpeedBound(max_gain)),  # section IV
@@ -41,13 +61,15 @@ def methods(max_gain: float) -> dict[str, Any]:
     }
 
 
-def followed(robot: Robot, start: Array, path: Array, step: Any, **how: Any) -> Trajectory:
+def followed(
+    robot: Robot, start: Array, path: Array, step: Any, *, gain: float = GAIN, **how: Any
+) -> Trajectory:
     """Follow a path, one target for each interval, without limits except the step's own."""
     free = Limits.none(robot)
-    return track(robot, start, target=path, dt=1.0, gain=GAIN, step=step, limits=free, **how)
+    return track(robot, start, target=path, dt=1.0, gain=gain, step=step, limits=free, **how)
 
 
-def error(moved: Trajectory) -> Array:
+def error(moved: Moved) -> Array:
     """Return ‖ẋ_c - J θ̇‖/‖ẋ_c‖ of each interval, eq. (37)."""
     return norm(moved.command - moved.velocity) / norm(moved.command)
 

@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from supple.papers import style
-from supple.papers.experiment import Claim, Outcome, Progress, by_method, each, experiment
+from supple.papers.experiment import (
+    THESIS,
+    Claim,
+    Outcome,
+    Parameter,
+    Progress,
+    Table,
+    by_method,
+    each,
+    experiment,
+)
 from supple.papers.maciejewski_klein.methods import (
     DEVIATIONS,
+    GAIN,
     LABELS,
     error,
     followed,
@@ -20,30 +31,40 @@ from supple.papers.maciejewski_klein.methods import (
 )
 from supple.papers.style import Array
 
-from supple import PositionTask, Trajectory, load
+from supple import Limits, Linearization, PositionTask, Trajectory, load, track
+from supple.steps import Pseudoinverse
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ARM = load("planar2")  # links of 1.10 and 1.00 m
 LINKS = (1.10, 1.00)
-CORNERS = {"A": (0.1, -1.0), "B": (2.1, -1.0), "C": (2.1, 1.0), "D": (0.1, 1.0)}  # [m]
+OFFSET = 0.1  # of the square from the base [m]
 SIDE = 200  # intervals of 1 cm
 MAX_GAIN = 2.0  # θ̇max [rad/m]: so λ <= 0.25 m
 MAX_SPEED = 0.05  # what the paper allows the norm of joint speeds [rad per interval]
-D_TO_A = slice(3 * SIDE, None)
+RATE_GAIN = 1.0  # k_v of resolved acceleration, per interval
+B_TO_C, D_TO_A = slice(SIDE, 2 * SIDE), slice(3 * SIDE, None)
+TASK = PositionTask(rows=("x", "y"))
 
 
-def square() -> Array:
+def corners(offset: float = OFFSET) -> dict[str, tuple[float, float]]:
+    """Return the corners of the square [m]."""
+    near, far = offset, offset + 2.0
+    return {"A": (near, -1.0), "B": (far, -1.0), "C": (far, 1.0), "D": (near, 1.0)}
+
+
+def square(offset: float = OFFSET) -> Array:
     """Return the targets of the hand, A B C D A, one for each interval (801, 3)."""
-    corners = [np.array([x, y, 0.0]) for x, y in [*CORNERS.values(), CORNERS["A"]]]
-    sides = [np.linspace(a, b, SIDE, endpoint=False) for a, b in itertools.pairwise(corners)]
-    return np.vstack([*sides, corners[-1]])
+    ends = [np.array([x, y, 0.0]) for x, y in corners(offset).values()]
+    ends.append(ends[0])
+    sides = [np.linspace(a, b, SIDE, endpoint=False) for a, b in itertools.pairwise(ends)]
+    return np.vstack([*sides, ends[-1]])
 
 
-def start() -> Array:
+def start(offset: float = OFFSET) -> Array:
     """Return the configuration with the hand at A and the elbow to the right."""
-    x, y = CORNERS["A"]
+    x, y = corners(offset)["A"]
     a, b = LINKS
     elbow = np.arccos((x**2 + y**2 - a**2 - b**2) / (2 * a * b))
     shoulder = np.arctan2(y, x) - np.arctan2(b * np.sin(elbow), a + b * np.cos(elbow))
@@ -71,38 +92,99 @@ def measures(moved: Trajectory) -> dict[str, float]:
     figure="Fig. 2-3",
     title="A square through the reach and the inner singularity",
     deviations=(
-        "Lengths in metres: θ̇max = 0.02 rad/cm is 2 rad/m here, λ ≤ 25 cm is 0.25 m.",
+        "Lengths in meters: θ̇max = 0.02 rad/cm is 2 rad/m here, λ ≤ 25 cm is 0.25 m.",
+        "Resolved acceleration: k_p = 0.1, k_v = 1 per interval, started at the speed of the path; "
+        "the paper gives no gains and no results.",
         *DEVIATIONS,
     ),
+    parameters=(
+        Parameter("max_gain", MAX_GAIN, "rad/m", "θ̇max, the bound on ‖θ̇‖/‖ẋ_c‖", 0),
+        Parameter("gain", GAIN, "1/interval", "k_p, the feedback of the position error", -1e-9, 1),
+        Parameter("offset", OFFSET, "m", "distance of the side D-A from the base", -1.0, 1.0),
+    ),
 )
-def follow_square(progress: Progress) -> Outcome:
+def follow_square(progress: Progress, *, max_gain: float, gain: float, offset: float) -> Outcome:
     """A planar arm of 1.10 and 1.00 m follows a square of 2 m in 800 intervals of 1 cm, k_p = 0.1.
     B and C are out of reach; halfway from D to A it is folded and singular, but the path does not
     use the singular direction.
 
     The integral is the sum of the relative error over the intervals from D to A, in cm as printed.
     """
-    path, task = square(), PositionTask(rows=("x", "y"))
+    path = square(offset)
+    steps = methods(max_gain) | {"pseudoinverse": Pseudoinverse()}
     moved = {
-        name: followed(ARM, start(), path, step, tasks=task)
-        for name, step in each(methods(MAX_GAIN).items(), progress)
+        name: followed(ARM, start(offset), path, step, tasks=TASK, gain=gain)
+        for name, step in each(steps.items(), progress)
     }
     found = {name: measures(each) for name, each in moved.items()}
-    return Outcome(by_method(found), _claims(moved, found), _figure(moved, path))
+    second = {
+        name: accelerated(step, path, offset, gain) for name, step in methods(max_gain).items()
+    }
+    quantities = by_method(found) | by_method(
+        {
+            f"{name}_acceleration": {
+                "da_position_error": float(norm(each.error)[D_TO_A].mean()),
+                "max_joint_speed": float(norm(each.qd).max()),
+            }
+            for name, each in second.items()
+        }
+    )
+    moved_only = {name: moved[name] for name in LABELS}
+    claims = (
+        *_claims(moved_only, found),
+        *_features(moved, found, path, max_gain),
+        _acceleration(moved_only, second),
+    )
+    columns: dict[str, Array] = {"interval": np.arange(4.0 * SIDE), "target": path[:-1, :2]}
+    for name, motion in moved.items():
+        columns |= {
+            f"{name}.error": error(motion),
+            f"{name}.joint_speed": norm(motion.qd),
+            f"{name}.sigma_min": motion.sigma_min,
+            f"{name}.hand": ARM.fk(motion.q[:-1])[:, :2, 3],
+            f"{name}.q": motion.q[:-1],
+            f"{name}.lambda2": motion.lambda2,
+        }
+    for name, motion in second.items():
+        columns[f"{name}_acceleration.position_error"] = norm(motion.error)
+    table = Table("interval", columns)
+    return Outcome(quantities, claims, _figure(moved_only, path, offset), (table,))
+
+
+def accelerated(step: Any, path: Array, offset: float, gain: float) -> Trajectory:
+    """Follow the square by resolved acceleration: ẍ_c = k_v (ẋ_d − ẋ) + k_p (x_d − x)."""
+    q = start(offset)
+    first = Linearization(ARM.jacobian(q)[:2], path[1, :2] - path[0, :2])
+    free = Limits.none(ARM)
+    return track(
+        ARM,
+        q,
+        tasks=TASK,
+        target=path,
+        dt=1.0,
+        gain=gain,
+        rate_gain=RATE_GAIN,
+        order=2,
+        step=step,
+        limits=free,
+        qd0=Pseudoinverse()(first),
+    )
 
 
 def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) -> tuple[Claim, ...]:
     variable, printed, filtered = (
         found[name] for name in ("variable", "filtered_as_printed", "filtered")
     )
-    fastest = max(each["max_joint_speed"] for each in found.values())
-    farthest = [each["max_position_error"] for each in found.values()]
+    fastest = max(found[name]["max_joint_speed"] for name in moved)
+    farthest = [found[name]["max_position_error"] for name in moved]
     asked = norm(np.concatenate([each.command for each in moved.values()])) * 100
     constant = error(moved["constant"])
-    smooth = max(each["max_speed_change"] for name, each in found.items() if name != "filtered")
+    smooth = max(found[name]["max_speed_change"] for name in moved if name != "filtered")
     blocked = (
         "α of eq. (14) damps the singular direction even where the command needs it; the motion "
-        "withheld there returns as position error, and the effective singular value falls"
+        "withheld there returns as position error, and the effective singular value falls. (32), "
+        "(35) and (37) are lost in print: the nearest reading found, α bounded by 0.1 with the "
+        "mean σ_eff, gives 3.3 % and 0.272 cm"
     )
     return (
         Claim(
@@ -113,7 +195,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
         ),
         Claim(
             "variable damping: an integral error of 9.94 cm",
-            f"{variable['da_integral']:.2f} cm",
+            f"{variable['da_integral']:.4f} cm",
             abs(variable["da_integral"] - 9.94) < 0.005,
             "to the printed digits, with λ from the σ̂ of the interval before, as in section IV",
         ),
@@ -135,6 +217,8 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             filtered["da_peak"] < 0.04 and filtered["da_integral"] <= 0.255,
             "α follows the share of ẋ along û, which is nearly zero on this side: the arm passes",
         ),
+        _thesis(moved),
+        _thesis_by_component(moved),
         Claim(
             "the norm of joint speeds stays within 0.05 rad per interval",
             f"at most {fastest:.4f} rad per interval, for every method",
@@ -159,14 +243,14 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "commanded velocities are within 1 to 2.2 cm per interval",
             f"{asked.min():.2f} to {asked.max():.2f} cm",
             bool(asked.max() < 2.25 and asked.min() > 0.95),
-            "before B the path leads outwards like the feedback of 0.1 × 22.6 cm, and they add up; "
-            "after C they are opposed",
+            "the paper is wrong for this geometry: before B the path leads outwards like the "
+            "feedback of 0.1 × 22.6 cm, and they add up; after C they are opposed",
         ),
         Claim(
             "transitions are smooth",
             f"joint speeds change by at most {smooth:.4f} rad per interval, corners aside",
             smooth < MAX_SPEED / 10,
-            "constant, variable and the filter as printed: damping sets in gradually",
+            "all but the component-aware filter: damping sets in gradually",
         ),
         Claim(
             "transitions are smooth (component-aware gain)",
@@ -177,11 +261,147 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
     )
 
 
-def _figure(moved: dict[str, Trajectory], path: Array) -> Callable[[Figure], None]:
+def _thesis(moved: dict[str, Trajectory]) -> Claim:
+    sums = {name: error(each).sum() for name, each in moved.items()}
+    holds = sums["filtered_as_printed"] < sums["variable"] < sums["constant"]
+    return Claim(
+        f"{THESIS}the more a formulation knows, the better it tracks: filtering better than "
+        "variable damping, that better than a constant factor",
+        f"sum of the errors around the square: α as printed {sums['filtered_as_printed']:.1f}, "
+        f"component-aware {sums['filtered']:.1f}, variable {sums['variable']:.1f}, constant "
+        f"{sums['constant']:.1f} cm",
+        holds,
+        "variable damping is better than constant; the filter as printed is not better than "
+        "variable damping here, nor on most lines and circles of a PUMA (mk-paths). With the "
+        "component-aware gain filtering is better from D to A and on trajectories A, B and C",
+    )
+
+
+def _thesis_by_component(moved: dict[str, Trajectory]) -> Claim:
+    sums = {name: error(each).sum() for name, each in moved.items()}
+    return Claim(
+        "the same: filtering better than variable damping, that better than a constant factor "
+        "(component-aware gain)",
+        f"{sums['filtered']:.1f}, {sums['variable']:.1f} and {sums['constant']:.1f} cm",
+        sums["filtered"] < sums["variable"] < sums["constant"],
+        "α follows the share of ẋ along û",
+    )
+
+
+def _features(
+    moved: dict[str, Trajectory],
+    found: dict[str, dict[str, float]],
+    path: Array,
+    max_gain: float,
+) -> tuple[Claim, ...]:
+    """Return the claims about the shape of Fig. 3: B, C, the dip, the notch, the overshoot."""
+    e = {name: error(each) for name, each in moved.items() if name != "pseudoinverse"}
+    damped = [e[name] for name in ("constant", "variable", "filtered_as_printed")]
+    tops = [np.argmax(x) for x in damped]
+    near = [min(abs(top - SIDE), abs(top - 2 * SIDE)) for top in tops]
+    middle = slice(SIDE + SIDE // 4, 2 * SIDE - SIDE // 4)
+    dips = [middle.start + int(x[middle].argmin()) for x in damped]
+    notch = [2 * SIDE + int(x[2 * SIDE : 2 * SIDE + SIDE // 5].argmin()) for x in damped]
+    reached = 2 * SIDE + int(
+        np.flatnonzero(norm(path[2 * SIDE :, :2]) <= sum(LINKS)).min(initial=2 * SIDE)
+    )
+    speeds = {name: norm(each.qd) for name, each in moved.items()}
+    fastest = [int(speeds[n].argmax()) for n in ("constant", "variable", "filtered_as_printed")]
+    pinv = found["pseudoinverse"]
+    turns = int((np.diff(np.sign(np.diff(moved["pseudoinverse"].qd[B_TO_C, 1]))) != 0).sum())
+    after = [x[n:].max() for x, n in zip(damped, notch, strict=True)]
+    return (
+        Claim(
+            "the largest errors occur at B and C",
+            "at intervals " + ", ".join(map(str, tops)) + f" (B is {SIDE}, C is {2 * SIDE})",
+            bool(max(near) <= 10),
+            "there ẋ_c leads outwards, along the direction that is lost",
+        ),
+        Claim(
+            "the error dips at the midpoint between B and C",
+            f"to {', '.join(percent(x[k]) for x, k in zip(damped, dips, strict=True))} at "
+            f"intervals {', '.join(map(str, dips))}",
+            all(
+                abs(k - 1.5 * SIDE) <= SIDE / 8 and x[k] < 0.1
+                for x, k in zip(damped, dips, strict=True)
+            ),
+            "there ẋ_c is tangent to the reach, along the direction that is left; a few cm before "
+            "the midpoint, since the hand lags behind",
+        ),
+        Claim(
+            "just after C the error has a notch",
+            f"down to {', '.join(percent(x[k]) for x, k in zip(damped, notch, strict=True))} at "
+            f"intervals {', '.join(map(str, notch))}",
+            all(
+                x[k] < x[2 * SIDE] / 2 and k < 2 * SIDE + SIDE // 5 - 1
+                for x, k in zip(damped, notch, strict=True)
+            ),
+            "the feedback, outwards, and the path, inwards, cancel along the lost direction",
+        ),
+        Claim(
+            "the notch marks where the commanded position comes back into reach",
+            f"the notch is at interval {notch[0]}, the path comes within 2.10 m at {reached}",
+            abs(notch[0] - reached) <= 5,
+            "the outward command vanishes where k_p times the distance equals the speed of the "
+            "path, which is before the path itself is in reach",
+        ),
+        Claim(
+            "the peak joint velocity is reached after C, in getting out of the singularity",
+            f"at intervals {', '.join(map(str, fastest))}",
+            all(reached < k < 2.5 * SIDE for k in fastest) and all(x > 0.5 for x in after),
+            "ẋ_c has a strong component in the direction of the now small singular value; the "
+            "error rises again before it falls",
+        ),
+        Claim(
+            "pseudoinverse solutions have unacceptably high joint velocities, oscillations and "
+            "poor tracking",
+            f"up to {pinv['max_joint_speed']:.1f} rad per interval, "
+            f"{100 * pinv['max_position_error']:.0f} cm off; the elbow turns back {turns} times "
+            "between B and C",
+            pinv["max_joint_speed"] > 10 * MAX_SPEED and turns > SIDE / 10,
+            "out of reach the arm is thrown about the stretched configuration",
+        ),
+    )
+
+
+def _acceleration(moved: dict[str, Trajectory], second: dict[str, Trajectory]) -> Claim:
+    first, then = (
+        {name: float(norm(each.error)[D_TO_A].mean()) for name, each in runs.items()}
+        for runs in (moved, second)
+    )
+    order = [sorted(each, key=each.__getitem__) for each in (first, then)]
+    told = ", ".join(f"{name} {100 * first[name]:.2f} → {100 * then[name]:.2f}" for name in first)
+    same = all(
+        (first[a] < first[b]) == (then[a] < then[b])
+        for a, b in (("filtered", "variable"), ("variable", "constant"))
+    )
+    return Claim(
+        "resolved acceleration gives similar results",
+        f"mean distance from D to A [cm], rate → acceleration: {told}",
+        same,
+        f"the methods rank alike: {order[1][0]} is best, {order[1][-1]} worst"
+        if same
+        else f"by rate {', '.join(order[0])}; by acceleration {', '.join(order[1])}",
+    )
+
+
+def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callable[[Figure], None]:
+    named = corners(offset)
+
     def draw(figure: Figure) -> None:
-        figure.set_size_inches(11.5, 8)
-        layout: list[Any] = [["path", "error"], ["path", "speed"], ["inner", "sigma"]]
+        figure.set_size_inches(12, 9)
+        layout: list[Any] = [
+            ["path", "error"],
+            ["path", "speed"],
+            ["arms", "sigma"],
+            ["arms", "inner"],
+        ]
         panels = figure.subplot_mosaic(layout, width_ratios=[1, 1.15])
+        motion = moved["filtered"]
+        places = ARM.fk(motion.q[:: SIDE // 8], ["link0", "link1", "link2"])[..., :2, 3]
+        ax = style.titled(panels["arms"], "The arm, filtered", "x [m]", "y [m]")
+        ax.plot(path[:, 0], path[:, 1], color=style.GREY, linewidth=1, zorder=1)
+        style.arms(ax, places, list(moved).index("filtered"))
         steps = np.arange(4 * SIDE)
         for k, (name, motion) in enumerate(moved.items()):
             how = style.style_of(k) | {"label": LABELS[name]}
@@ -199,7 +419,7 @@ def _figure(moved: dict[str, Trajectory], path: Array) -> Callable[[Figure], Non
             reach = radius * np.array([np.cos(turn), np.sin(turn)])
             ax.plot(*reach, color=style.GREY, linewidth=1, linestyle=":", zorder=1)
         style.note(ax, "reach", (1.38, 1.33))
-        for corner, (x, y) in CORNERS.items():
+        for corner, (x, y) in named.items():
             ax.annotate(
                 corner,
                 (x, y),
@@ -222,7 +442,7 @@ def _figure(moved: dict[str, Trajectory], path: Array) -> Callable[[Figure], Non
         speed.set_ylim(0, 0.06)
         for ax in (error_, speed, sigma):
             ax.set_xlim(0, 4 * SIDE)
-            ax.set_xticks([k * SIDE for k in range(5)], [*CORNERS, "A"])
+            ax.set_xticks([k * SIDE for k in range(5)], [*named, "A"])
         style.titled(inner, "Velocity error from D to A", "", "[%]")
         inner.set_xlim(3 * SIDE, 4 * SIDE)
         ticks = {3 * SIDE: "D", 3.5 * SIDE: "inner singularity", 4 * SIDE: "A"}

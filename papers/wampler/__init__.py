@@ -7,5 +7,7 @@ attaches z_i to joint i; his link (a_i, b_i, θ_i, β_i) is a row (a, d, θ, α)
 from supple.papers.wampler.counts import counts
 from supple.papers.wampler.damped import conditioning, one_link
 from supple.papers.wampler.decomposition import wrist
+from supple.papers.wampler.rank import rank
+from supple.papers.wampler.solvers import solvers
 
-EXPERIMENTS = (one_link, counts, conditioning, wrist)
+EXPERIMENTS = (one_link, counts, solvers, rank, conditioning, wrist)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from supple.papers import style
-from supple.papers.experiment import Claim, Outcome, Progress, each, experiment
+from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table, each, experiment
 from supple.papers.style import Array
 from supple.papers.wampler.arms import ARMS, NAMES, ScaledArm
 
@@ -76,7 +76,11 @@ def one_link(progress: Progress) -> Outcome:
             "cut to zero",
         ),
     )
-    return Outcome(quantities, claims, _one_link_figure(theta, speeds, pinv))
+    columns = {"theta": theta, "pseudoinverse.speed": np.where(np.isfinite(pinv), pinv, 0.0)}
+    columns |= {f"alpha_{_name(alpha)}.speed": speed for alpha, speed in speeds.items()}
+    return Outcome(
+        quantities, claims, _one_link_figure(theta, speeds, pinv), (Table("theta", columns),)
+    )
 
 
 def _name(alpha: float) -> str:
@@ -127,8 +131,12 @@ SHAPES = ((6, 6), (6, 7), (6, 4), (3, 5))
         "Theorem 3 is about the minimiser of ‖Ĵq̇ - v̂‖; a plus is printed.",
         "Reach is how far the tool gets from the shoulder, here and in w-wrist.",
     ),
+    parameters=(
+        Parameter("alpha", ALPHA, "reaches", "damping factor", 0),
+        Parameter("samples", SAMPLES, "", "configurations of each arm", 0, 1000000),
+    ),
 )
-def conditioning(progress: Progress) -> Outcome:
+def conditioning(progress: Progress, *, alpha: float, samples: int) -> Outcome:
     """A PUMA and a Stanford arm at random configurations within their limits, lengths in units of
     the reach; then Theorem 3 on random matrices of four shapes, half of them of lower rank.
     """
@@ -138,12 +146,12 @@ def conditioning(progress: Progress) -> Outcome:
     least, cond, most = {}, {}, {}
     for name, robot in each(ARMS.items(), progress):
         arm = ScaledArm.of(robot)
-        J = arm.jacobian(arm.robot.random(SAMPLES, seed=1))
+        J = arm.jacobian(arm.robot.random(samples, seed=1))
         sigma = np.linalg.svd(J, compute_uv=False).astype(np.float64)
-        v = rng.normal(size=(SAMPLES, 6))
-        added = _added(J, v, ALPHA)
+        v = rng.normal(size=(samples, 6))
+        added = _added(J, v, alpha)
         spectra[name] = sigma
-        cond[name] = (sigma[:, 0] ** 2 + ALPHA**2) / (sigma[:, -1] ** 2 + ALPHA**2)
+        cond[name] = (sigma[:, 0] ** 2 + alpha**2) / (sigma[:, -1] ** 2 + alpha**2)
         least[name], well = float(sigma[:, 0].min()), sigma[:, -1] > 0.1
         most[name] = float(added[well].max())
         quantities |= {
@@ -154,12 +162,12 @@ def conditioning(progress: Progress) -> Outcome:
             f"{name}.max_residual": most[name],
             f"{name}.share_well_conditioned": well.mean(),
         }
-    worst = {rank: _theorem_3(rng, lower=rank == "lower") for rank in ("full", "lower")}
-    bound = ALPHA**2 / (0.1**2 + ALPHA**2)
+    worst = {rank: _theorem_3(rng, alpha, lower=rank == "lower") for rank in ("full", "lower")}
+    bound = alpha**2 / (0.1**2 + alpha**2)
     quantities |= {f"theorem_3.{rank}_rank": value for rank, value in worst.items()}
     quantities |= {
         "residual_bound": bound,
-        "largest_sigma_for_1200": float(np.sqrt(1200 * ALPHA**2 - ALPHA**2)),
+        "largest_sigma_for_1200": float(np.sqrt(1200 * alpha**2 - alpha**2)),
     }
 
     def both(values: dict[str, float], form: str) -> str:
@@ -194,7 +202,11 @@ def conditioning(progress: Progress) -> Outcome:
             "lies outside the range is in r already",
         ),
     )
-    return Outcome(quantities, claims, _conditioning_figure(spectra))
+    columns: dict[str, Array] = {"sample": np.arange(float(samples))}
+    columns |= {f"{name}.sigma": sigma for name, sigma in spectra.items()}
+    columns |= {f"{name}.condition": values for name, values in cond.items()}
+    figure = _conditioning_figure(spectra, alpha)
+    return Outcome(quantities, claims, figure, (Table("sample", columns),))
 
 
 def _added(J: Array, v: Array, alpha: float) -> Array:
@@ -206,7 +218,7 @@ def _added(J: Array, v: Array, alpha: float) -> Array:
     return np.asarray(np.linalg.norm(change, axis=1) / np.linalg.norm(v, axis=1))
 
 
-def _theorem_3(rng: np.random.Generator, *, lower: bool) -> float:
+def _theorem_3(rng: np.random.Generator, alpha: float, *, lower: bool) -> float:
     """Return the largest fraction of the bound (43) that random matrices reach."""
     share = 0.0
     for m, n in SHAPES:
@@ -221,21 +233,21 @@ def _theorem_3(rng: np.random.Generator, *, lower: bool) -> float:
         # Half of the tasks lie along the direction that the bound is about.
         v = rng.normal(size=(SAMPLES, m))
         v[::2] = U[np.arange(SAMPLES), :, rank - 1][::2]
-        bound = ALPHA**2 / (smallest**2 + ALPHA**2)
-        share = max(share, float((_added(J, v, ALPHA) / bound).max()))
+        bound = alpha**2 / (smallest**2 + alpha**2)
+        share = max(share, float((_added(J, v, alpha) / bound).max()))
     return share
 
 
-def _conditioning_figure(spectra: dict[str, Array]) -> Callable[[Figure], None]:
+def _conditioning_figure(spectra: dict[str, Array], alpha: float) -> Callable[[Figure], None]:
     def draw(figure: Figure) -> None:
         figure.set_size_inches(9.5, 4.8)
         panels = figure.subplots(1, len(spectra), sharey=True)
         for ax, (name, sigma) in zip(panels, spectra.items(), strict=True):
             style.titled(ax, NAMES[name], "smallest singular value σ₆", "σ₁, and the condition")
             least, largest = sigma[:, -1], sigma[:, 0]
-            cond = (largest**2 + ALPHA**2) / (least**2 + ALPHA**2)
+            cond = (largest**2 + alpha**2) / (least**2 + alpha**2)
             dots = {"s": 3, "linewidths": 0, "alpha": 0.5, "rasterized": True}
-            ax.scatter(least, cond, color=style.BLUE, label="condition at α = 0.03", **dots)
+            ax.scatter(least, cond, color=style.BLUE, label=f"condition at α = {alpha:g}", **dots)
             ax.scatter(least, largest, color=style.VERMILION, label="largest, σ₁", **dots)
             ax.set_xscale("log")
             ax.set_yscale("log")

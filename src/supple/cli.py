@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,32 +59,67 @@ def cli() -> None:
     metavar="DIR",
     help="Write index.html there: every figure and table on one page.",
 )
-def paper(name: str | None, plot: Path | None, as_json: bool, report: Path | None) -> None:
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Give a parameter of the experiment another value; repeatable.",
+)
+@click.option(
+    "--csv",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the full curves there, as CSV files.",
+)
+def paper(
+    name: str | None,
+    plot: Path | None,
+    as_json: bool,
+    report: Path | None,
+    settings: tuple[str, ...],
+    csv: Path | None,
+) -> None:
     """Run the experiments of the papers, claim by claim.
 
     Without NAME, list the experiments. NAME is one of them, or "all".
     """
     if name is None:
-        if plot or report or as_json:
+        if plot or report or as_json or settings or csv:
             raise click.UsageError("name an experiment, or all")
         _list()
     elif name == "all" or report:
         if plot:
             raise click.UsageError("--plot draws one experiment; --report DIR writes all figures.")
-        findings = _findings(list(EXPERIMENTS) if name == "all" else [_known(name).name], report)
+        if name == "all" and settings:
+            raise click.UsageError("--set changes one experiment; name it instead of all.")
+        names = list(EXPERIMENTS) if name == "all" else [_known(name).name]
+        findings = _findings(names, report, csv, _values(names[0], settings))
         if as_json:
             every = {each.name: each.quantities for each in findings}
             _print_json(every if name == "all" else every[name])
         else:
             _summary(findings, tables=report is None)
     else:
-        _one(_known(name), as_json, plot)
+        _one(_known(name), as_json, plot, csv, _values(name, settings))
 
 
 def _known(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise unknown_name_error("experiment", name, [*EXPERIMENTS, "all"])
     return EXPERIMENTS[name]
+
+
+def _values(name: str, settings: Sequence[str]) -> dict[str, float]:
+    """Return the parameters given by --set, checked before the experiment runs."""
+    given = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set needs NAME=VALUE; given: {setting}")
+        given[key.strip()] = value.strip()
+    every = EXPERIMENTS[name].settings(given)
+    return {key: every[key] for key in given}
 
 
 def _list() -> None:
@@ -107,12 +142,20 @@ def _list() -> None:
     click.echo("supple paper NAME runs one of them, supple paper all runs every one.")
 
 
-def _one(experiment: Experiment, as_json: bool, plot: Path | None) -> None:
+def _one(
+    experiment: Experiment,
+    as_json: bool,
+    plot: Path | None,
+    csv: Path | None,
+    values: dict[str, float],
+) -> None:
     if plot:
         _drawable(plot)
+    _make_folder(csv)
     with _progress() as bar:
         task = bar.add_task(experiment.name, total=1.0)
-        outcome = experiment(lambda done: bar.update(task, completed=done))
+        outcome = experiment(lambda done: bar.update(task, completed=done), **values)
+    _write_curves(csv, experiment.name, outcome)
     if plot:
         with _writing(plot):
             style.write(outcome, experiment.name, plot)
@@ -120,20 +163,23 @@ def _one(experiment: Experiment, as_json: bool, plot: Path | None) -> None:
     if as_json:
         _print_json(outcome.quantities)
     else:
-        _claims(experiment, outcome)
+        _claims(experiment, outcome, values)
 
 
-def _findings(names: Sequence[str], report: Path | None) -> list[Finding]:
-    """Run experiments in separate processes, and write the page if `report` is given."""
+def _findings(
+    names: Sequence[str], report: Path | None, csv: Path | None, values: dict[str, float]
+) -> list[Finding]:
+    """Run experiments in separate processes; write the page and the curves if folders are given."""
     if report:
         _needs_matplotlib()
-        with _writing(report):
-            report.mkdir(parents=True, exist_ok=True)
+    _make_folder(report)
+    _make_folder(csv)
     found: dict[str, Finding] = {}
     with _progress(MofNCompleteColumn()) as bar:
         task = bar.add_task("experiments", total=len(names))
-        for finding in find_all(names, figure=report is not None):
+        for finding in find_all(names, report is not None, csv is not None, values):
             found[finding.name] = finding
+            _write_curves(csv, finding.name, finding)
             bar.update(task, advance=1, description=f"done: {finding.name}")
     findings = [found[name] for name in names]
     if report:
@@ -145,11 +191,27 @@ def _findings(names: Sequence[str], report: Path | None) -> list[Finding]:
 
 def _summary(findings: Sequence[Finding], tables: bool) -> None:
     for each in findings if tables else ():
-        _claims(each.experiment, each)
+        _claims(each.experiment, each, each.values)
     click.echo(held(findings))
 
 
-def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
+def _make_folder(folder: Path | None) -> None:
+    if folder:
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+def _write_curves(folder: Path | None, name: str, outcome: Outcome | Finding) -> None:
+    """Write one file for each abscissa: NAME.ABSCISSA.csv."""
+    for table in outcome.tables if folder else ():
+        with _writing(file := Path(folder or "") / f"{name}.{table.over}.csv"):
+            file.write_text(table.csv(), encoding="utf-8")
+        click.echo(f"written to {file}", err=True)
+
+
+def _claims(
+    experiment: Experiment, outcome: Outcome | Finding, values: Mapping[str, float]
+) -> None:
     """Print the claims of a paper, the measurements and the verdicts as a table or a list."""
     console, title = Console(), f"{experiment.name}: {experiment.title}"
     rows = [
@@ -172,6 +234,9 @@ def _claims(experiment: Experiment, outcome: Outcome | Finding) -> None:
     console.print(_plain(experiment.source), style="dim")
     for each in experiment.deviations:
         console.print(_plain(f"Deviation from the paper: {each}"), style="dim")
+    for parameter in experiment.parameters:
+        changed = f"; here {values[parameter.name]:g}" if parameter.name in values else ""
+        console.print(_plain(f"Parameter: {parameter}{changed}"), style="dim")
     console.print()
 
 

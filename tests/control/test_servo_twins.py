@@ -150,7 +150,7 @@ def test_several_tasks_in_order_or_weighted(step: Any) -> None:
     for k in range(4):
         q = somewhere("panda", k)
         parts = [
-            Linearization(part.J, part.e, before=old, q=q)
+            Linearization(part.J, part.e, before=old, q=q, effectors=part.effectors)
             for part, old in zip(parts_of(TRIPLE, q, VELOCITIES), before, strict=True)
         ]
         expected = q + DT * step(parts)

@@ -11,7 +11,7 @@ import pytest
 import damping_paper as papers
 from rules import EVERY, NUMBERS, key
 from spectra import EPS, SHAPES, Sample, hard_spectra, of_spectrum, random_spectra, samples
-from supple import Linearization, _core
+from supple import DLS, Linearization, _core
 from supple.motion.damping import (
     RULES,
     ConditionBound,
@@ -183,14 +183,25 @@ def test_the_condition_bound_holds(shape: tuple[int, int], max_condition: float)
     for sample in samples(shape):
         if not sample.J.any():
             continue  # 0/0
-        lambda2 = rule(sample.linearization)
-        J = sample.J if shape[0] <= shape[1] else sample.J.T
-        eigenvalues = np.linalg.eigvalsh(J @ J.T + lambda2 * np.eye(len(J)))
+        lambda2, n = rule(sample.linearization), shape[1]
+        eigenvalues = np.linalg.eigvalsh(sample.J.T @ sample.J + lambda2 * np.eye(n))
         # The smallest eigenvalues have errors of a few eps times the largest.
-        few = 8 * len(J) * EPS * max_condition
+        few = 8 * n * EPS * max_condition
         assert eigenvalues[-1] <= eigenvalues[0] * max_condition * (1 + few)
         if lambda2 > 0:  # and the damping is minimal
             assert eigenvalues[-1] >= eigenvalues[0] * max_condition * (1 - few)
+
+
+def test_the_condition_bound_counts_the_zeros_of_a_redundant_arm() -> None:
+    """MK (17): 0 is used for σ_n if m < n. In Python, the kernel's rule and the kernel's step."""
+    rule, J = ConditionBound(100.0), np.eye(2, 3)
+    one = Linearization(J, np.ones(2))
+    batch = DLS(rule).lambda2(Linearization(J[None], np.ones((1, 2))))
+    spectrum = {"sigma": np.ones((1, 2)), "gamma": np.ones((1, 2)), "history": np.zeros((1, 3))}
+    in_kernel = _core.lambda2(rule.kernel, **spectrum, values=2, redundant=True)
+    assert [rule(one), batch.item(), in_kernel.item()] == pytest.approx([1 / 99] * 3, rel=1e-15)
+    assert _core.lambda2(rule.kernel, **spectrum, values=2).item() == 0
+    assert rule(Linearization(J.T, np.ones(3))) == 0
 
 
 @pytest.mark.parametrize("max_error", [0.01, 0.05, 0.5])

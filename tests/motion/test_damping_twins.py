@@ -85,6 +85,7 @@ def speed(lin: Linearization, lambda2: float) -> float:
 def lost(lin: Linearization, lambda2: float) -> float:
     """Return the relative error that damping causes, without overflow or underflow of σ²."""
     s, g = lin.sigma[lin.sigma > 0], lin.gamma[lin.sigma > 0]
+    g = g / np.abs(g).max()
     return float(np.linalg.norm(g / (1 + s / lambda2 * s)) / np.linalg.norm(g))
 
 

@@ -167,7 +167,7 @@ def test_the_estimate_follows_a_crossing() -> None:
     R, position = robot.fk(q)[:3, :3], robot.fk(q)[:3, 3]
     across = np.array([np.cos(np.radians(10)), np.sin(np.radians(10)), 0])
     centre = top[:3, 3] - [0, 0, 0.25]
-    how = NumericalFilter(5.0)
+    how, driver = NumericalFilter(5.0), StatefulStep(NumericalFilter(5.0, printed=True))
     memory: SingularSubspace | None = None
     slow: SingularDirection | None = None  # the paper's, which iterates with the damping λ = 0.1
     alignments, errors, slow_alignments, least = [], [], [], []
@@ -185,7 +185,7 @@ def test_the_estimate_follows_a_crossing() -> None:
             off = np.r_[position - T[:3, 3], np.zeros(3)]
         lin = Linearization(J, np.r_[v, w] + 0.1 * off)
         memory = how.start(lin) if memory is None else memory
-        dq, memory = how.step(lin, memory)
+        dq, memory = driver(lin), how.step(lin, memory)[1]
         slow = SingularDirection.exact(lin) if slow is None else slow.update(J, 0.01)
         slow_alignments.append(abs(float(slow.u @ lin.U[:, -1])))
         least.append(lin.U[:, -1])

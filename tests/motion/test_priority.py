@@ -22,7 +22,7 @@ DAMPED: list[Step] = [
     DLS(damping.Constant(1e-4), "qr"),
     DLS(damping.SpeedBound(30.0)),
     DLS(damping.Optimal(2.0)),
-    AngleClamp(SDLS(), 0.5),
+    AngleClamp(SDLS(group=3), 0.5),
 ]
 UNDAMPED: list[Step] = [
     Pseudoinverse(),

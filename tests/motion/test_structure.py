@@ -1,4 +1,4 @@
-"""Laws of weighted steps, of adaptive clamps, and of the alternate Jacobian."""
+"""Laws of weighted steps and of the alternate Jacobian."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import pytest
 import supple
 from batch_steps import in_kernel
 from supple import DLS, Linearization, damping
-from supple.motion.steps.clamp import distances
 from supple.steps import (
     AdaptiveErrorClamp,
-    ErrorClamp,
     Pseudoinverse,
-    StatefulStep,
     WeightedDLS,
     alternate_jacobian,
 )
@@ -131,35 +128,6 @@ def test_weights_and_directions_in_a_batch(shape: tuple[int, int], dtype: type, 
 def test_bad_input_is_refused(make: object) -> None:
     with pytest.raises(supple.errors.InputError, match="given"):
         make()  # type: ignore[operator]
-
-
-# ---- targets that jump -------------------------------------------------------------------------
-
-
-def test_an_adaptive_clamp_lets_each_effector_go_as_far_as_its_target_ran() -> None:
-    """D_i = 0.4 + the growth of effector i's distance; with J = I the step equals the error."""
-    step = StatefulStep(AdaptiveErrorClamp(Pseudoinverse(), 0.4))
-
-    def moved(*errors: tuple[float, float, float]) -> list[float]:
-        return distances(step(Linearization(np.eye(6), np.ravel(errors))), 3).tolist()
-
-    assert moved((1.0, 0, 0), (0, 0.2, 0)) == pytest.approx([0.4, 0.2])  # no previous distance
-    assert moved((0.7, 0, 0), (0, 0.9, 0)) == pytest.approx(
-        [0.4, 0.9]
-    )  # the second target moved 0.7
-    assert moved((3.0, 0, 4.0), (0, 0.9, 0)) == pytest.approx([4.7, 0.4])  # the first moved 4.3
-    assert moved((3.0, 0, 4.0), (0, 0.5, 0)) == pytest.approx([0.4, 0.4])
-    step.reset()
-    assert moved((3.0, 0, 4.0), (0, 0.5, 0)) == pytest.approx([0.4, 0.4])
-
-
-def test_an_adaptive_clamp_at_rest_is_the_plain_one() -> None:
-    rng = np.random.default_rng(2)
-    lin = Linearization(rng.normal(size=(6, 7)), rng.normal(size=6))
-    how = AdaptiveErrorClamp(Pseudoinverse(), 0.3)
-    dq, memory = how.step(lin, how.start(lin))
-    np.testing.assert_array_equal(dq, ErrorClamp(Pseudoinverse(), 0.3)(lin))
-    np.testing.assert_array_equal(memory, how.start(lin))
 
 
 # ---- the alternate Jacobian --------------------------------------------------------------------

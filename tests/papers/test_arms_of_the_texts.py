@@ -10,7 +10,7 @@ import pytest
 import supple
 from slow_fk import fk, motion
 from supple import DLS, Limits, Linearization, PositionTask, Servo, damping
-from supple.steps import Pseudoinverse
+from supple.steps import Pseudoinverse, WeightedDLS, resolved_motion
 
 Array = np.ndarray
 
@@ -183,3 +183,30 @@ def test_an_exact_step_is_too_fast_near_the_singularity_only_along_it() -> None:
         speed = np.linalg.norm(Pseudoinverse()(Linearization(J, direction)))
         assert (speed > 1000) == fast
         assert fast or speed < 1
+
+
+def test_local_torque_optimization_with_damping() -> None:
+    """DW 2.1, footnote: the least ‖M q̈ + g‖ for a commanded acceleration, and less with damping.
+
+    With x = q̈ + M⁻¹g this is a weighted norm of x.
+    """
+    arm = supple.load("puma560_roll")
+    for k, link in enumerate(arm.description.links[1:]):
+        arm = arm.with_inertia(link, 5.0 / (k + 1), (0.05, 0.02, 0.1), 0.05 * np.eye(3))
+    rng = np.random.default_rng(7)
+    q, qd, a = arm.random(seed=rng), rng.normal(size=7), rng.normal(size=6)
+    lin = resolved_motion(arm, a, q, qd)
+    M, g = arm.inertia_matrix(q), arm.gravity_torques(q)
+    down = np.linalg.solve(M, g)
+    shifted = Linearization(lin.J, lin.e + lin.J @ down)
+
+    def torques(lambda2: float) -> tuple[Array, Array]:
+        qdd = WeightedDLS(damping.Constant(lambda2), joint_weight=M @ M)(shifted) - down
+        return qdd, M @ qdd + g
+
+    qdd, tau = torques(0.0)
+    np.testing.assert_allclose(lin.J @ qdd, lin.e, atol=1e-8)
+    null = np.linalg.svd(lin.J)[2][-1]
+    assert abs(null @ M @ tau) < 1e-8 * np.linalg.norm(M @ tau)  # no self-motion reduces it
+    damped = torques(1e-4)[1]
+    assert np.linalg.norm(damped) < np.linalg.norm(tau)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from supple.papers import Outcome
-from supple.papers.buss import figures, following
+from supple.papers.buss import figures, following, variants
 
 import supple
 
@@ -214,3 +214,68 @@ def test_the_pseudoinverse_shakes_but_does_not_stay_away(ran: Ran, name: str) ->
     assert found["pinv.total_error"] == pytest.approx(found["dls.total_error"], rel=0.15)
     (claim,) = (c for c in ran(name).claims if c.paper.startswith("the pseudoinverse works"))
     assert f"{found['dls.total_error']:.4g} m" in claim.measured
+
+
+# ---- variants ----------------------------------------------------------------------------------
+
+
+def test_the_alternate_jacobian_is_its_transcription() -> None:
+    """Columns v × (t − p) in place of v × (s − p), on the Y, by DLS, for some updates."""
+    tree, goals = Tree("y"), figures.Y.path(30)
+    q = np.zeros(7)
+    for goal in goals:
+        s, J = tree.at(q)
+        e = goal.ravel() - s
+        for k in range(2):
+            for j in range(7):
+                # the lever grows by t − s: the column by v × (t − s)
+                if not J[3 * k : 3 * k + 3, j].any():
+                    continue
+                turned = spin(tree, q, j)
+                J[3 * k : 3 * k + 3, j] += np.cross(turned, e[3 * k : 3 * k + 3])
+        q = q + capped(J.T @ np.linalg.solve(J @ J.T + 0.36 * np.eye(6), e), 45)
+    robot = supple.load("y")
+    run = variants.loop(robot, robot.neutral(), goals, figures.dls(0.6), alternate=True)
+    np.testing.assert_allclose(run.q[-1], q, atol=1e-9)
+
+
+def spin(tree: Tree, q: Array, j: int) -> Array:
+    """The axis of joint j in the world, by turning the joints above it."""
+    axis, above = np.array(tree.axis[j], dtype=float), tree.parent[j]
+    while above >= 0:
+        x, y, z = tree.axis[above]
+        K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        R = np.eye(3) + np.sin(q[above]) * K + (1 - np.cos(q[above])) * K @ K
+        axis, above = R @ axis, tree.parent[above]
+    return axis
+
+
+def test_what_the_variants_show(ran: Ran) -> None:
+    found = ran("buss-alternate").quantities
+    for name in ("transpose", "sdls"):
+        usual, other = (
+            found[f"double_y.{name}_{kind}_oscillation"] for kind in ("usual", "alternate")
+        )
+        assert other < 0.8 * usual
+    assert [claim.holds for claim in ran("buss-alternate").claims] == [True, False, True]
+    assert all(claim.holds for claim in ran("buss-single").claims)
+    y = ran("buss-y").quantities
+    assert found["y.transpose_usual_oscillation"] == pytest.approx(
+        y["transpose.oscillation"], abs=0.02
+    )
+
+
+def test_balls_are_on_the_targets(ran: Ran) -> None:
+    """Every target and every joint of the drawn figure is inside the panel."""
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    ran("buss-double-y").draw(figure)
+    body = figure.axes[0]
+    half = 1000
+    goals = figures.DOUBLE_Y.path(400 + half + 1)[-1][:, :2]
+    balls = next(line for line in body.lines if line.get_markersize() == 10).get_xydata()
+    np.testing.assert_allclose(balls, goals, atol=1e-12)
+    figure.canvas.draw()
+    (left, right), (low, high) = body.get_xlim(), body.get_ylim()
+    assert ((balls > [left, low]) & (balls < [right, high])).all()

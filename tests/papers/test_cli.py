@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
@@ -128,7 +129,7 @@ def test_the_list_names_every_experiment() -> None:
 def test_the_table_has_every_claim() -> None:
     done = run("paper", "n-gain")
     assert done.exit_code == 0
-    assert done.stdout.count("✓ holds") == 3
+    assert done.stdout.count("✓ holds") == 4
     assert done.stdout.count("✗ does not") == 1
     for heading in ("the paper says", "we measure", "why"):
         assert heading in done.stdout
@@ -172,7 +173,7 @@ def test_brackets_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> No
     from supple.papers import Claim, Outcome
 
     said = Outcome({"a": 1}, (Claim("[m/s] [red]", "1 [bold]", True, "[/]"),), lambda figure: None)
-    strange = replace(EXPERIMENTS["n-gain"], run=lambda progress: said)
+    strange = replace(EXPERIMENTS["n-gain"], run=lambda progress, **values: said)
     monkeypatch.setitem(EXPERIMENTS, "n-gain", strange)
     done = run("paper", "n-gain")
     assert done.exit_code == 0
@@ -199,6 +200,28 @@ def test_json_of_one_is_flat_and_of_all_by_name(
     assert json.loads(run("paper", "all", "--json").stdout) == {"n-gain": one}
 
 
+@pytest.mark.parametrize("more", [[], ["--report"]])
+def test_parameters_and_curves(tmp_path: Path, more: list[str]) -> None:
+    """The same numbers as from Python, curves as files that NumPy reads back, in either way."""
+    words = [*more, *([str(tmp_path)] if more else []), "--json"]
+    done = run("paper", "n-gain", "--set", "spread=2", "--csv", str(tmp_path / "c"), *words)
+    assert done.exit_code == 0, done.stderr
+    outcome = EXPERIMENTS["n-gain"](spread=2)
+    assert json.loads(done.stdout) == outcome.quantities
+    file = tmp_path / "c/n-gain.ratio.csv"
+    assert f"written to {file}" in done.stderr
+    names = file.read_text(encoding="utf-8").splitlines()[0].split(",")
+    assert names == list(outcome.curves)
+    found = np.loadtxt(file, delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(found.T, list(outcome.curves.values()))
+
+
+def test_changed_parameters_are_shown() -> None:
+    said = squeezed(run("paper", "n-gain", "--set", "matrices=150").stdout)
+    assert "matrices=500" in said
+    assert "here150" in said
+
+
 # ---- what it refuses -----------------------------------------------------------------------------
 
 
@@ -215,6 +238,15 @@ def test_json_of_one_is_flat_and_of_all_by_name(
         (["paper", "n-gain", "--report", f"{__file__}/below"], "cannot write"),
         (["paper", "n-gain", "--plot", "f.svg", "--report", "x"], "--plot draws one"),
         (["papers"], "No such command"),
+        (["paper", "n-gain", "--set", "sprad=2"], "did you mean 'spread'"),
+        (["paper", "n-gain", "--set", "sprad=2"], "Available: 'spread', 'matrices'"),
+        (["paper", "n-gain", "--set", "spread"], "NAME=VALUE"),
+        (["paper", "n-gain", "--set", "spread=much"], "must be a number above 0"),
+        (["paper", "n-gain", "--set", "matrices=200.5"], "must be an integer"),
+        (["paper", "n-gain", "--set", "spread=nan"], "given: 'nan'"),
+        (["paper", "all", "--set", "spread=2"], "changes one experiment"),
+        (["paper", "--csv", "x"], "name an experiment"),
+        (["paper", "n-gain", "--csv", __file__], "is a file"),
     ],
 )
 def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) -> None:

@@ -109,17 +109,17 @@ def test_planar_is_its_transcription(ran: Ran) -> None:
             J, v = planar(q)[1], (there - here) / dt
             qd, steps = np.linalg.pinv(J) @ v, 0
             if damped:
-                qd, steps = optimally_damped(J, v, 1e-6)
+                qd, steps = optimally_damped(J, v, 1e-12)
             q = q + dt * qd
             speeds.append(np.linalg.norm(qd))
             away.append(np.linalg.norm(planar(q)[0] - there))
             counts += [steps] if steps else []
         key = "optimal_max_speed" if damped else "pinv_max_speed"
-        np.testing.assert_allclose(max(speeds), found[key], rtol=2e-6)
-        np.testing.assert_allclose(max(away), found[f"{name}max_deviation"], rtol=1e-4)
+        np.testing.assert_allclose(max(speeds), found[key], rtol=2e-12)
+        np.testing.assert_allclose(max(away), found[f"{name}max_deviation"], rtol=1e-6)
         if damped:
             assert len(counts) == found["damped_steps"]
-            assert np.mean(counts) == pytest.approx(found["reciprocal_iterations"], abs=0.1)
+            assert np.mean(counts) == pytest.approx(found["reciprocal_iterations"], abs=0.2)
 
 
 def test_puma_is_the_papers(ran: Ran) -> None:
@@ -166,14 +166,16 @@ def test_newton_grows_with_every_decade_and_its_reciprocal_form_does_not(ran: Ra
         assert found[f"{m}.newton_per_decade"] == pytest.approx(np.log2(10), rel=0.1)
         assert np.ptp(reciprocal[2:]) < 0.5
         assert (reciprocal < newton).all()
-    # "usually 2-3 iterations" is not so for random spectra.
-    assert [claim.holds for claim in ran("dw-newton").claims] == [False, True, True]
+    # "usually 2-3 iterations" is so on the paper's own motions, and not for random spectra.
+    assert [claim.holds for claim in ran("dw-newton").claims] == [True, False, True, True]
+    assert found["planar.reciprocal"] == ran("dw-planar").quantities["reciprocal_iterations"]
+    assert found["spatial.reciprocal"] == ran("dw-puma").quantities["reciprocal_iterations"]
 
 
 # ---- Fig. 7 ------------------------------------------------------------------------------------
 
 
-def with_obstacle(factor: float) -> tuple[list[float], list[int], Array]:
+def with_obstacle(factor: float, tolerance: float = 1e-12) -> tuple[list[float], list[int], Array]:
     """Eq. (20) while that obeys, else (25) with this factor of ∇h/λ: speeds, steps of (18) from
     λ = T = 0.0001, and where elbow and hand are at the last side (count, 2, 2).
     """
@@ -188,7 +190,7 @@ def with_obstacle(factor: float) -> tuple[list[float], list[int], Array]:
             U, sigma, Vt = np.linalg.svd(J)
             beta = Vt @ gradient
             numerator = np.r_[sigma * (U.T @ v), 0] - factor * beta
-            lam, steps = search(numerator, np.r_[sigma**2, 0], 1e-6, start=1e-4)
+            lam, steps = search(numerator, np.r_[sigma**2, 0], tolerance, start=1e-4)
             qd = Vt.T @ (numerator / (np.r_[sigma**2, 0] + lam))
             counts.append(steps)
         q = q + dt * qd
@@ -214,7 +216,7 @@ def test_obstacle_is_the_papers(ran: Ran) -> None:
     assert found["elbow_up_without_subtask"] == 0
     assert found["iterations"] == pytest.approx(3, abs=0.5)
     assert found["end_error"] < 1e-3
-    assert found["max_switch_jump"] > 0.1
+    assert found["max_switch_jump"] > 100 * found["max_switch_jump_without_subtask"] > 0
     (fails,) = (claim for claim in ran("dw-obstacle").claims if not claim.holds)
     assert "3 iterations" in fails.paper
 
@@ -222,9 +224,14 @@ def test_obstacle_is_the_papers(ran: Ran) -> None:
 def test_obstacle_is_its_transcription(ran: Ran) -> None:
     found = ran("dw-obstacle").quantities
     speeds, counts, places = with_obstacle(1.0)
-    np.testing.assert_allclose(max(speeds), found["max_speed"], rtol=2e-6)
+    np.testing.assert_allclose(max(speeds), found["max_speed"], rtol=2e-12)
     assert len(counts) == found["damped_steps"]
     assert np.mean(counts) == pytest.approx(found["iterations_as_printed"], abs=0.1)
+    curves = ran("dw-obstacle").curves
+    for tolerance in (1e-4, 1e-8):
+        (k,) = np.flatnonzero(np.isclose(curves["tolerance"], tolerance, rtol=1e-6, atol=0))
+        _, counts, _ = with_obstacle(1.0, tolerance)
+        assert np.mean(counts) == pytest.approx(curves["printed.iterations"][k], abs=0.1)
     assert is_up(places).all()
     end = np.linalg.norm(places[-1, 1] - rectangle(1)[-1])
     np.testing.assert_allclose(end, found["end_error"], rtol=1e-3)
@@ -232,3 +239,48 @@ def test_obstacle_is_its_transcription(ran: Ran) -> None:
 
 def test_a_pull_that_is_too_weak_leaves_the_elbow_down() -> None:
     assert not is_up(with_obstacle(1 / 3000)[2]).any()
+
+
+# ---- Fig. 1, 2 and 3, section 4 ----------------------------------------------------------------
+
+
+def test_rules_that_look_at_j_alone_damp_harmless_velocities(ran: Ran) -> None:
+    """Y by hand: links of 1.1 and 1 m with a bend of 1°, constant λ = 0.05; and no damping."""
+    q = np.radians([-0.5, 0.5])  # absolute angles
+    x, y = np.array([1.1, 1.0]) * np.cos(q), np.array([1.1, 1.0]) * np.sin(q)
+    J = np.array([[-y.sum(), -y[1]], [x.sum(), x[1]]])
+    v = np.array([0.0, 0.5])
+    off = v - J @ J.T @ np.linalg.solve(J @ J.T + 0.05**2 * np.eye(2), v)
+    found = ran("dw-choice").quantities
+    assert found["constant.error_y"] == pytest.approx(np.linalg.norm(off) / 0.5, rel=1e-6)
+    assert found["optimal.error_y"] < 1e-12
+    assert found["filter.error_y"] < 1e-9
+    assert np.linalg.norm(np.linalg.solve(J, v[::-1])) == pytest.approx(found["pinv.speed_x"])
+    assert all(claim.holds for claim in ran("dw-choice").claims)
+
+
+def test_phi_and_its_shift(ran: Ran) -> None:
+    outcome = ran("dw-phi")
+    lam, sigma = outcome.curves["lambda"], np.array([1.2, 0.05])
+    phi = np.sqrt(((sigma * 0.6 / (sigma**2 + lam[:, None])) ** 2).sum(axis=1))
+    np.testing.assert_allclose(outcome.curves["phi"], phi, rtol=1e-9)
+    root = outcome.quantities["root"]
+    assert np.sqrt(((sigma * 0.6 / (sigma**2 + root)) ** 2).sum()) == pytest.approx(5, rel=1e-9)
+    beta, shifted = np.array([0.3, -0.2]), lam + 1e-4
+    inside = (sigma * 0.6 - beta) / (sigma**2 + shifted[:, None])
+    total = np.sqrt((inside**2).sum(axis=1) + (0.4 / shifted) ** 2)
+    np.testing.assert_allclose(outcome.curves["shifted_total"], total, rtol=1e-9)
+    assert all(claim.holds for claim in outcome.claims)
+
+
+def test_augmentation_damps_the_main_task_and_projection_does_not(ran: Ran) -> None:
+    """The weighted form by its normal equations, where the tasks conflict."""
+    found, curves = ran("dw-augmentation").quantities, ran("dw-augmentation").curves
+    J, C, v = planar(np.radians([30.0, 60, 0]))[1], np.eye(3)[:1], np.array([-0.3, 0.3])
+    A = J.T @ J + 0.01 * C.T @ C + 0.001 * np.eye(3)
+    dq = np.linalg.solve(A, J.T @ v + 0.01 * C[0])
+    off = np.linalg.norm(v - J @ dq) / np.linalg.norm(v)
+    assert curves["three_links.weighted_error"][-1] == pytest.approx(off, rel=1e-6)
+    assert found["projected.largest_error"] < 1e-12 < found["weighted.largest_error"]
+    assert found["augmented.largest_error"] > 0.05
+    assert all(claim.holds for claim in ran("dw-augmentation").claims)

@@ -12,7 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from supple.papers import EXPERIMENTS, PAPERS, Outcome, style
+from supple.papers import EXPERIMENTS, PAPERS, Outcome, Parameter, Table, style
+from supple.papers.experiment import THESIS
+
+from supple.errors import InputError, UnknownNameError
 
 Ran = Callable[[str], Outcome]
 every = pytest.mark.parametrize("name", EXPERIMENTS)
@@ -77,7 +80,7 @@ def test_the_same_numbers_make_the_same_file(ran: Ran, drawn: Callable[[str], by
 def test_every_panel_says_what_it_shows(ran: Ran, name: str) -> None:
     figure = Figure()
     ran(name).draw(figure)
-    shown = [ax for ax in figure.axes if ax.axison]
+    shown = [ax for ax in figure.axes if ax.axison or ax.name == "3d"]
     assert shown
     for ax in shown:
         assert any(ax.get_title(loc=side) for side in ("left", "center", "right"))
@@ -98,3 +101,82 @@ def test_labels_are_moved_apart_and_no_farther(gap: float) -> None:
 def test_numbers_that_are_not_finite_are_refused() -> None:
     with pytest.raises(ValueError, match="speed"):
         Outcome({"speed": math.nan}, (), lambda figure: None)
+
+
+# ---- parameters and curves -----------------------------------------------------------------------
+
+
+@every
+def test_parameters_have_a_meaning_and_a_valid_default(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    for each in experiment.parameters:
+        assert re.fullmatch(r"[a-z][a-z_]*", each.name)
+        assert each.meaning
+        assert each.checked(each.default, name) == each.default
+    assert experiment.settings({}) == {each.name: each.default for each in experiment.parameters}
+
+
+@pytest.mark.parametrize("given", [True, None, "x", math.nan, math.inf, 0, 0.5, 11, [1, 2]])
+def test_values_out_of_range_are_refused(given: object) -> None:
+    parameter = Parameter("count", 3, "", "a number of things", 0, 10)
+    with pytest.raises(InputError, match="x: count must be an integer above 0 and of at most 10"):
+        parameter.checked(given, "x")
+    assert parameter.checked("4", "x") == 4
+    assert type(parameter.checked(4.0, "x")) is int
+
+
+def test_unknown_parameters_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown parameter of n-gain 'sprad'.*'spread'"):
+        EXPERIMENTS["n-gain"](sprad=3)
+
+
+def test_a_parameter_changes_the_outcome(ran: Ran) -> None:
+    """θ̇max of the square: with half of it λ is at most 0.5 m, and speeds are at most half."""
+    changed = EXPERIMENTS["mk-two-link"](max_gain=1.0)
+    limit = 0.5 * max(np.linalg.norm(x) for x in np.diff(changed.curves["target"], axis=0))
+    assert limit > 0
+    assert changed.curves["constant.lambda2"] == pytest.approx(0.25)
+    assert ran("mk-two-link").curves["constant.lambda2"] == pytest.approx(0.0625)
+    speeds = [
+        outcome.quantities["constant.max_joint_speed"] for outcome in (changed, ran("mk-two-link"))
+    ]
+    assert speeds[0] < speeds[1]
+
+
+def test_a_parameter_far_from_the_papers_still_has_an_outcome() -> None:
+    outcome = EXPERIMENTS["mk-two-link"](max_gain=0.05)
+    assert outcome.claims
+    assert not all(claim.holds for claim in outcome.claims)
+
+
+@every
+def test_curves_are_arrays_with_names(ran: Ran, name: str) -> None:
+    outcome = ran(name)
+    assert outcome.tables or name == "w-counts"
+    assert len({table.over for table in outcome.tables}) == len(outcome.tables)
+    for table in outcome.tables:
+        assert table.over in table.columns
+        for column, values in table.columns.items():
+            assert re.fullmatch(r"([a-z][a-z0-9_]*\.)*[a-z][a-z0-9_]*", column)
+            assert np.isfinite(values).all(), column
+            assert outcome.curves[column] is values
+
+
+def test_a_table_as_csv() -> None:
+    table = Table("t", {"q": np.array([[1.0, 2.0], [3.0, 4.0]]), "t": np.array([0.0, 0.1])})
+    assert table.csv() == "t,q_1,q_2\n0.0,1.0,2.0\n0.1,3.0,4.0\n"
+
+
+def test_columns_of_other_lengths_and_names_given_twice_are_refused() -> None:
+    with pytest.raises(ValueError, match="these do not: q"):
+        Table("t", {"t": np.zeros(2), "q": np.zeros(3)})
+    table = Table("t", {"t": np.zeros(2)})
+    with pytest.raises(ValueError, match="name of its own"):
+        Outcome({}, (), lambda figure: None, (table, table))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_each_paper_has_one_thesis(ran: Ran, paper: str) -> None:
+    names = [name for name, each in EXPERIMENTS.items() if each.paper == paper]
+    claims = [c for name in names for c in ran(name).claims if c.paper.startswith(THESIS)]
+    assert len(claims) == 1

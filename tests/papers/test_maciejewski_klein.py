@@ -8,7 +8,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from supple.papers import Outcome
-from supple.papers.maciejewski_klein import courses, crossing, two_link
+from supple.papers.maciejewski_klein import (
+    courses,
+    crossing,
+    families,
+    inverse,
+    many,
+    paths,
+    properties,
+    statements,
+    two_link,
+)
+from supple.papers.maciejewski_klein.configurations import wrist_jacobian
 
 # The filter, word for word, lives beside the tests of motion.
 from filtering_paper import Estimated, eq14, repaired
@@ -89,8 +100,9 @@ def test_the_square_again_in_centimetres(ran: Ran, method: str) -> None:
 
 
 def test_the_squares_published_numbers(ran: Ran) -> None:
-    """Variable: 22 % and 9.94 cm. Filtered: below 4 % and 0.25 cm, with the component-aware gain;
-    as printed it is no better than variable damping. Speeds within 0.05 rad.
+    """Variable, by the estimate: 22 % and 9.94 cm, to the printed digits. Filtered: below 4 % and
+    0.25 cm, with the component-aware gain; as printed it is no better than variable damping.
+    Speeds within 0.05 rad.
     """
     found = ran("mk-two-link").quantities
     assert found["variable.da_peak"] == pytest.approx(0.2190, abs=5e-5)
@@ -106,20 +118,26 @@ def test_the_squares_published_numbers(ran: Ran) -> None:
 
 # ---- the PUMA ------------------------------------------------------------------------------------
 
-COURSES = {"a": (courses.A, 942), "b": (courses.B, 400), "c": (courses.C, 785)}
+COURSES = {
+    "a": (courses.course_a(), 942, 0.25),
+    "b": (courses.course_b(), 436, np.inf),
+    "c": (courses.course_c(), 879, 0.35),
+}
 
 
 @pytest.mark.parametrize("name", COURSES)
 def test_courses_are_as_printed(name: str) -> None:
     """So many intervals of 1.5 mm, the orientation constant, the start on the path."""
-    course, intervals = COURSES[name]
+    course, intervals, radius = COURSES[name]
     at = course.poses[:, :3, 3]
     assert len(at) == intervals + 1
-    chord = 0.0015 if name == "b" else 2 * 0.25 * np.sin(0.0015 / 0.25 / 2)
+    chord = 0.0015 if name == "b" else 2 * radius * np.sin(0.0015 / radius / 2)
     np.testing.assert_allclose(np.linalg.norm(np.diff(at, axis=0), axis=1), chord, rtol=1e-9)
     assert (course.poses[:, :3, :3] == course.poses[0, :3, :3]).all()
-    # angles are printed to 0.001°, links are under a metre
-    np.testing.assert_allclose(courses.PUMA.fk(course.start), course.poses[0], atol=5e-5)
+    np.testing.assert_allclose(courses.PUMA.fk(course.start), course.poses[0], atol=1e-12)
+    like = np.radians({"a": courses.START_A, "b": courses.START_B, "c": courses.START_C}[name])
+    off = (course.start - like + np.pi) % (2 * np.pi) - np.pi
+    assert np.abs(off).max() < np.radians(0.01)  # to the digits that are given
 
 
 def test_courses_pass_singularities() -> None:
@@ -127,7 +145,8 @@ def test_courses_pass_singularities() -> None:
     joint 4 is 2.6° off that of joint 1, so the two together still turn the tool a little.
     """
     tops = ([0, -90, 180, 0, 0, 0], [0, -90, 92.645, 0, 0, 0])
-    for q, lost, course in zip(np.radians(tops), (1, 2), (courses.A, courses.C), strict=True):
+    both = (courses.course_a(), courses.course_c())
+    for q, lost, course in zip(np.radians(tops), (1, 2), both, strict=True):
         sigma = np.linalg.svd(courses.PUMA.jacobian(q), compute_uv=False)
         assert (sigma < 1e-5).sum() == lost
         assert np.linalg.norm(course.poses - courses.PUMA.fk(q), axis=(1, 2)).min() < 0.0015
@@ -147,7 +166,7 @@ def turn_between(R: Array, target: Array) -> Array:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", COURSES)
 def test_trajectories_again(ran: Ran, name: str, method: str) -> None:
-    course, _ = COURSES[name]
+    course, _, _ = COURSES[name]
     step, q, robot = Again(method, 5.0), course.start, courses.PUMA
     errors, speeds = [], []
     for now, following in pairwise(course.poses):
@@ -160,6 +179,7 @@ def test_trajectories_again(ran: Ran, name: str, method: str) -> None:
         q = q + dq
     tenth = len(errors) // 10
     ends = errors[:tenth] if name == "b" else errors[:tenth] + errors[-tenth:]
+    assert ran(f"mk-puma-{name}").curves[f"{method}.error"] == pytest.approx(errors, abs=1e-3)
     found = ran(f"mk-puma-{name}").quantities
     for quantity, value in {
         "away_error": np.mean(ends),
@@ -175,7 +195,8 @@ def test_published_numbers_of_the_trajectories(ran: Ran, name: str) -> None:
     """Constant: about 15 %, read off a plot. Filtered: near zero away from singularities."""
     found = ran(f"mk-puma-{name}").quantities
     assert found["constant.away_error"] == pytest.approx(0.15, abs=0.05)
-    assert found["filtered.away_error"] < 1e-9
+    # the ends of B and C lie where σ_min < 1/θ̇max, and the filter acts a little
+    assert found["filtered.away_error"] < (1e-9 if name == "a" else 1e-3)
     assert found["filtered.integral_error"] < found["constant.integral_error"]
     assert all(found[f"{method}.max_gain"] <= 5 * (1 + 1e-12) for method in METHODS)
 
@@ -198,7 +219,7 @@ def test_the_crossing_again(ran: Ran) -> None:
         aligned.append(abs(u @ true))
     found = ran("mk-puma-c-modified").quantities
     low = np.flatnonzero(np.array(aligned) < 0.95)
-    assert found["max_error_before"] == pytest.approx(max(off[:392]), rel=1e-3)
+    assert found["max_error_before"] == pytest.approx(max(off[:439]), rel=1e-3)
     assert found["max_error"] == pytest.approx(max(off), rel=1e-3)
     assert found["min_alignment"] == pytest.approx(min(aligned), rel=1e-3)
     assert found["recovery_steps"] == low[-1] + 1 - low[0]
@@ -209,9 +230,127 @@ def test_the_crossing_again(ran: Ran) -> None:
 def test_the_held_tool_is_at_the_reach() -> None:
     """Tilting the tool by 1.2 rad takes 56 mm (1 - cos 1.2) off the reach: so much is missing."""
     q = crossing.motion()
-    assert q.shape == (792, 6)
-    off = courses.PUMA.fk(q[-1])[:3, 3] - courses.C.poses[crossing.HALF, :3, 3]
+    assert q.shape == (439 + 400, 6)
+    off = courses.PUMA.fk(q[-1])[:3, 3] - courses.course_c().poses[439, :3, 3]
     assert np.linalg.norm(off) == pytest.approx(0.056 * (1 - np.cos(1.2)), rel=0.1)
+
+
+# ---- properties and configurations ---------------------------------------------------------------
+
+
+def test_norm_and_residual_by_the_formulas(ran: Ran) -> None:
+    """(11) and (12) with an SVD of one problem, for all λ; both monotone."""
+    problem = properties.random_problem(np.random.default_rng(1), (6, 7), 3)
+    lambdas = np.array([0.0, 1e-3, 0.1, 10.0])
+    speed, residual = properties.norms(problem, lambdas)
+    for k in range(3):
+        U, sigma, _ = np.linalg.svd(problem.J[k])
+        x = U.T @ problem.e[k]
+        for i, lam in enumerate(lambdas):
+            gains = sigma / (sigma**2 + lam**2)
+            np.testing.assert_allclose(speed[i, k], np.linalg.norm(gains * x), rtol=1e-9)
+            off = np.linalg.norm(lam**2 / (sigma**2 + lam**2) * x)
+            np.testing.assert_allclose(residual[i, k], off, rtol=1e-6, atol=1e-12)
+    found = ran("mk-damping").quantities
+    assert found["difference_at_gap.quarter"] < 0.02 < found["difference_at_gap.arithmetic"]
+
+
+def test_the_lost_directions_of_the_shoulder_and_the_elbow() -> None:
+    """No joint moves the wrist's center that way: a row combination of J that vanishes."""
+    from supple.papers.maciejewski_klein import configurations as cf
+
+    for q in (cf.over_shoulder(-1.0), cf.ELBOW):
+        sigma, u = cf.lost(q)
+        assert sigma[-1] < 1e-12
+        np.testing.assert_allclose(wrist_jacobian(q).T @ u, 0, atol=1e-12)
+
+
+# ---- many paths ----------------------------------------------------------------------------------
+
+
+def test_inverse_kinematics_on_every_branch() -> None:
+    rng = np.random.default_rng(2)
+    q = rng.uniform(-np.pi, np.pi, (300, 6))
+    poses = courses.PUMA.fk(q)
+    back = inverse.configurations(poses, inverse.branch_of(q))
+    np.testing.assert_allclose((back - q + np.pi) % (2 * np.pi) - np.pi, 0, atol=1e-7)
+    for signs in np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T:
+        other = inverse.configurations(poses, np.tile(signs, (300, 1)))
+        reached = np.isfinite(other).all(axis=1)
+        np.testing.assert_allclose(courses.PUMA.fk(other[reached]), poses[reached], atol=1e-7)
+        np.testing.assert_array_equal(
+            inverse.branch_of(other[reached]), signs[None].repeat(reached.sum(), 0)
+        )
+
+
+@pytest.fixture(scope="module")
+def few() -> dict[str, families.Family]:
+    rng = np.random.default_rng(3)
+    return {kind: paths.draw_family(kind, 3, rng, 5.0) for kind in ("b", "c")}
+
+
+@pytest.mark.parametrize("kind", ["b", "c"])
+def test_a_path_among_many_is_the_path_alone(few: dict[str, families.Family], kind: str) -> None:
+    """The batched methods against those of supple on the same paths, one after the other."""
+    family = few[kind]
+    for name, step in many.methods(5.0).items():
+        together = many.follow(family.start, family.poses, step)
+        alone = courses.followed_by_all(family.course(1)).moved[name]
+        np.testing.assert_allclose(together.path(1).q, alone.q, atol=1e-7)
+        np.testing.assert_allclose(together.path(1).command, alone.command, atol=1e-9)
+
+
+def test_drawn_paths_are_of_the_described_kinds(few: dict[str, families.Family]) -> None:
+    """Starts on the path and away from singularities, 1.5 mm per interval; B passes within 10 mm of
+    the cylinder about the shoulder's axis, C through the triple singularity.
+    """
+    for kind, family in few.items():
+        np.testing.assert_allclose(courses.PUMA.fk(family.start), family.poses[0], atol=1e-9)
+        sigma = np.linalg.svd(courses.PUMA.jacobian(family.start), compute_uv=False)
+        assert (sigma[:, -1] >= families.AWAY).all()
+        at = family.poses[..., :3, 3]
+        steps = np.linalg.norm(np.diff(at, axis=0), axis=-1)
+        assert np.abs(steps - 0.0015).max() < 1e-6
+        wrist = at - 0.056 * family.poses[..., :3, 2]
+        if kind == "b":
+            closest = np.linalg.norm(wrist[..., :2], axis=-1).min(axis=0)
+            assert (closest < 0.149 + 0.0101).all()
+        else:
+            top = courses.PUMA.fk(courses.TRIPLE)[:3, 3]
+            assert np.linalg.norm(at - top, axis=-1).min(axis=0).max() < 0.0008
+
+
+def test_shares_are_means_of_verdicts(ran: Ran) -> None:
+    outcome = ran("mk-paths")
+    assert len(outcome.curves["path"]) >= 500
+    for name, share in outcome.quantities.items():
+        verdicts = outcome.curves[name]
+        assert set(verdicts) <= {0.0, 1.0}
+        assert share == pytest.approx(verdicts.mean(), abs=1e-12)
+    b = outcome.curves
+    better = b["b.filtered_as_printed.integral_error"] < b["b.variable.integral_error"]
+    np.testing.assert_array_equal(better, b["b.filtering_is_better"])
+    for claim, share in zip(outcome.claims, outcome.quantities.values(), strict=True):
+        assert claim.holds == (share > 0.5)
+
+
+def test_avoidable_error_separates_the_methods(ran: Ran) -> None:
+    """Along directions with σ ≥ 1/θ̇max, by projection, for one path and method; and the filter has
+    less of it than a constant factor on each path.
+    """
+    runs = courses.followed_by_all(courses.course_c())
+    moved, total = runs.moved["constant"], 0.0
+    for k, q in enumerate(moved.q[:-1]):
+        U, sigma, _ = np.linalg.svd(courses.PUMA.jacobian(q))
+        strong = U[:, sigma >= 0.2]
+        lost = moved.command[k] - moved.velocity[k]
+        total += np.linalg.norm(strong.T @ lost) / np.linalg.norm(moved.command[k])
+    assert runs.avoidable("constant") == pytest.approx(total, rel=1e-9)
+    for course, _, _ in COURSES.values():
+        each = courses.followed_by_all(course)
+        share = {m: each.avoidable(m) / each.errors(m).sum() for m in METHODS}
+        assert share["filtered_as_printed"] < share["variable"] < share["constant"]
+    assert statements.only_lost(runs)
 
 
 # ---- what holds ----------------------------------------------------------------------------------
@@ -220,11 +359,16 @@ def test_the_held_tool_is_at_the_reach() -> None:
 @pytest.mark.parametrize(
     ("name", "fails"),
     [
-        ("mk-two-link", ["falls below 4 %", "falls to 0.25 cm", "1 to 2.2"]),
-        ("mk-puma-a", []),
-        ("mk-puma-b", ["there throughout", "outside the singular region", "notched peak"]),
-        ("mk-puma-c", ["outside the singular region", "belongs to the wrist"]),
-        ("mk-puma-c-modified", ["turns by 90°"]),
+        (
+            "mk-two-link",
+            ["falls below 4 %", "falls to 0.25 cm", "Thesis", "1 to 2.2", "notch marks"],
+        ),
+        ("mk-damping", ["midway"]),
+        ("mk-configurations", ["unique triple"]),
+        ("mk-puma-a", ["better than a variable", "what remains"]),
+        ("mk-puma-b", ["better than a variable", "only physically"]),
+        ("mk-puma-c", ["belongs to the wrist"]),
+        ("mk-puma-c-modified", ["rapidly turns"]),
     ],
 )
 def test_these_claims_do_not_hold_and_all_others_do(ran: Ran, name: str, fails: list[str]) -> None:

@@ -99,8 +99,8 @@ def test_what_is_written_is_escaped() -> None:
 def test_the_command_writes_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["paper", "n-gain", "--report", str(tmp_path / "a/b")])
     assert done.exit_code == 0, done.output
-    assert "3 of 4 claims hold" in (tmp_path / "a/b/index.html").read_text(encoding="utf-8")
-    assert "3 of 4 claims hold" in done.stdout
+    assert "4 of 5 claims hold" in (tmp_path / "a/b/index.html").read_text(encoding="utf-8")
+    assert "4 of 5 claims hold" in done.stdout
 
 
 def test_processes_find_the_same(ran: Ran) -> None:

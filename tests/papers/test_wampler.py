@@ -9,8 +9,10 @@ import pytest
 from supple.papers import Outcome
 from supple.papers.wampler.arms import ARMS, ScaledArm
 from supple.papers.wampler.counts import JOINTS
-from supple.papers.wampler.decomposition import ALPHAS, SAMPLES, difference
+from supple.papers.wampler.decomposition import ALPHAS, SAMPLES, differences
+from supple.papers.wampler.rank import without_row
 from supple.papers.wampler.recursion import Arm, Counted, Tally, values
+from supple.papers.wampler.solvers import Cost, householder, normal_equations
 
 Ran = Callable[[str], Outcome]
 Array = np.ndarray
@@ -127,11 +129,56 @@ def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) 
         )[..., 0]
         parts = np.array([in_two_parts(*each, alpha) for each in zip(J, v, tools, strict=True)])
         off = np.linalg.norm(parts - whole, axis=1) / np.linalg.norm(whole, axis=1)
-        np.testing.assert_allclose(difference(J, v, alpha), off, rtol=1e-6, atol=1e-9)
+        moved = np.einsum("kmn,kn->km", J, parts - whole)
+        twist = np.linalg.norm(moved, axis=1) / np.linalg.norm(v, axis=1)
+        np.testing.assert_allclose(differences(J, v, alpha)[0], off, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(differences(J, v, alpha)[1], twist, rtol=1e-6, atol=1e-9)
         key = f"{alpha:g}".replace(".", "_")
         np.testing.assert_allclose(found[f"{name}.median_{key}"], np.median(off), rtol=1e-6)
         np.testing.assert_allclose(found[f"{name}.p90_{key}"], np.quantile(off, 0.9), rtol=1e-6)
     medians = [found[f"{name}.median_{a:g}".replace("0.", "0_")] for a in ALPHAS]
     assert medians == sorted(medians)  # the two part as damping grows
     assert medians[1] < 0.1 < medians[2]
-    assert [claim.holds for claim in ran("w-wrist").claims] == [False]
+    assert [claim.holds for claim in ran("w-wrist").claims] == [False, True]
+
+
+# ---- solvers and rank --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 4, 6, 7, 12])
+def test_both_factorizations_are_of_the_stacked_matrix(n: int) -> None:
+    """RᵀR = ĴᵀĴ + α²I; the counts are closed forms."""
+    J = np.random.default_rng(n).normal(size=(6, n))
+    normal, qr = Cost(), Cost()
+    L = normal_equations(J, 0.1, normal)
+    R, order = householder(J, 0.1, qr)
+    np.testing.assert_allclose(L.T @ L, J.T @ J + 0.01 * np.eye(n), atol=1e-12)
+    np.testing.assert_allclose(
+        R.T @ R, (J.T @ J)[np.ix_(order, order)] + 0.01 * np.eye(n), atol=1e-12
+    )
+    assert (np.abs(np.diag(R))[:-1] >= np.abs(np.diag(R))[1:] - 1e-12).all()  # by pivoting
+    assert 6 * normal.count == n**3 + 21 * n**2 + 14 * n
+    assert qr.count == 15 * n * (n - 1) // 2 + 15 * n
+
+
+def test_costs_meet_where_the_paper_says(ran: Ran) -> None:
+    found = ran("w-solvers").quantities
+    n = found["printed_crossing"]
+    assert n**3 / 6 + 3.5 * n**2 + 7 / 3 * n == pytest.approx(8 * n**2 + 19 * n, rel=1e-12)
+    assert n == pytest.approx(30, abs=0.5)
+    assert all(claim.holds for claim in ran("w-solvers").claims)
+
+
+def test_removed_rows_turn_the_velocity_around(ran: Ran) -> None:
+    """Links stretched at 45° move along (-1, 1) alone: asked for (1, 1), row x gives (1, -1) and
+    row y gives (-1, 1).
+    """
+    J = np.array([[-1.0, -0.5], [1.0, 0.5]])
+    without_y, without_x = (J @ without_row(J, np.ones(2), row) for row in (1, 0))
+    np.testing.assert_allclose(without_y, [1, -1], atol=1e-12)
+    np.testing.assert_allclose(without_x, [-1, 1], atol=1e-12)
+    found = ran("w-rank").quantities
+    assert found["two_links.largest_angle"] == pytest.approx(180, abs=1e-3)
+    for name in ARMS:
+        assert found[f"{name}.damped_max_speed"] <= 1 / (2 * 0.03) < found[f"{name}.pinv_max_speed"]
+    assert all(claim.holds for claim in ran("w-rank").claims)

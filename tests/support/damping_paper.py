@@ -99,6 +99,7 @@ class Measures:
     """The inputs of all rules except the optimal one."""
 
     sigma: Array  # singular values, descending
+    redundant: bool  # more columns than rows
     rank: int  # number of nonzero ones
     w: Decimal  # sqrt(det(J Jᵀ))
     w_before: Decimal | None
@@ -144,6 +145,7 @@ def measures(J: Array, e: Array, before: Array | None) -> Measures:
     _, _, w_before, blur_w_before = decomposed(first.shape, first.tobytes())
     return Measures(
         sigma=sigma,
+        redundant=J.shape[0] < J.shape[1],
         rank=int((sigma > Decimal(ZERO_RANK) * sigma[0]).sum()),
         w=w,
         w_before=None if before is None else w_before,
@@ -203,8 +205,9 @@ def tracking_bound(m: Measures, max_error: Decimal) -> Decimal:
 
 
 def condition_bound(m: Measures, k_max: Decimal) -> Decimal:
-    """Eq. (8), MK (18), with max(0, .)."""
-    return max(Decimal(0), (m.sigma[0] ** 2 - k_max * m.sigma_min**2) / (k_max - 1))
+    """Eq. (8), MK (18), with max(0, .); "0 is used for σ_n if m < n"."""
+    sigma_n = Decimal(0) if m.redundant else m.sigma_min
+    return max(Decimal(0), (m.sigma[0] ** 2 - k_max * sigma_n**2) / (k_max - 1))
 
 
 def region(m: Measures, lambda_max: Decimal, size: Decimal) -> Decimal:

@@ -40,6 +40,7 @@ def component_aware(sigmas: Array, bound: float, parts: Array) -> list[float]:
         shares = [min(1.0, eq14(s, bound) / own) if own > 0 else 1.0 for s in sigmas]
         c = min(1.0, np.sqrt(sum(w * p**2 for w, p in zip(shares, parts, strict=True))))
         t = 1.0 if 2 * bound * sigma <= c else c / (2 * bound * sigma)
+        t *= max(0.0, 1 - (4 * bound * sigma) ** 2)
         gains.append(least_gain(sigma, bound, c) + c * (1 - c) * t * own)
     return gains
 
@@ -97,7 +98,7 @@ def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filte
     z = np.linalg.inv(A) @ x
     zo = z - U @ (U.T @ z)
     so = np.inf
-    if np.linalg.norm(xo) > 0 and np.linalg.norm(zo) > 0:
+    if np.linalg.norm(xo) > 64 * EPS * size and np.linalg.norm(zo) > 0:
         so = np.sqrt(max(np.linalg.norm(xo) / np.linalg.norm(zo) - mu, mu))
     effective = size / np.linalg.norm(J.T @ z)
     if printed:

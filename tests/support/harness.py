@@ -263,8 +263,12 @@ def _packed(steps: Sequence[StepSpec]) -> Array:
     packed = np.zeros(len(steps), STEP)
     for row, step in zip(packed, steps, strict=True):
         assert not [*step.task_scale, *step.joint_scale, *step.direction], step
-        for name in ("group", "error_group", "parameter", "max_error", "max_angle"):
+        assert len(step.error_clamps) <= 1, step
+        for name in ("parameter", "max_angle"):
             row[name] = getattr(step, name)
+        row["group"], row["error_group"], row["max_error"] = step.group or 3, 3, np.inf
+        for clamp in step.error_clamps:
+            row["error_group"], row["max_error"] = clamp.group or 3, clamp.max_error
         row["method"], row["rule"] = step.method.value, step.damping.rule.value
         row["parameters"][: len(step.damping.parameters)] = step.damping.parameters
     return packed

@@ -67,12 +67,15 @@ class PyServo {
               .dt = spec.dt,
               .gain = spec.gain,
               .rate_gain = spec.rate_gain,
-              .rest_gain = spec.rest_gain};
+              .rest_gain = spec.rest_gain,
+              .in_python = !python_step_.is_none()};
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
     record_ = 7 * n + 2 * m * n + (2 + max_directions) * m;
-    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + isa().servo->scratch(servo_), 0.0);
+    const int metric = servo_.in_python ? n * n : 0;
+    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + metric + isa().servo->scratch(servo_),
+                   0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
@@ -103,6 +106,7 @@ class PyServo {
     target_ = take(targets_);
     velocity_ = take(velocities_);
     acceleration_ = take(velocities_);
+    metric_ = take(metric);
     scratch_ = piece;
   }
 
@@ -171,6 +175,7 @@ class PyServo {
   nb::object jacobian() const { return jacobian_of(last_->state); }
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
+  nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
   // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates; None if it does not, or before the first.
   nb::object estimates() const {
     const ServoState<double>& state = last_->state;
@@ -410,17 +415,23 @@ class PyServo {
     }
   }
 
-  // q̇ or q̈, and λ², of a step in Python.
+  // q̇ or q̈, λ², and the rows of the norm that it minimises (n, n) or None, of a step in Python.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});
     const nb::object made = python_step_(jacobian_of(state), e, copy(state.q, {n}));
-    const nb::tuple pair = nb::cast<nb::tuple>(made);
-    const nb::object dq = pair[0];
+    const nb::tuple parts = nb::cast<nb::tuple>(made);
+    const nb::object dq = parts[0], metric = parts[2];
     if (!contiguous_data(dq, n))
       throw nb::value_error("the step in Python must return an array (n,) of float64");
     for (int j = 0; j < n; ++j) state.dq[j] = data_of<double>(dq)[j];
-    state.lambda2 = nb::cast<double>(pair[1]);
+    state.lambda2 = nb::cast<double>(parts[1]);
+    state.metric = nullptr;
+    if (metric.is_none()) return;
+    if (!contiguous_data(metric, n * n))
+      throw nb::value_error("the norm of a step in Python must be an array (n n,) of float64");
+    std::copy_n(data_of<double>(metric), n * n, metric_);
+    state.metric = metric_;
   }
 
   nb::object tasks_, convert_, secondary_velocity_, python_step_, open_rows_, lengths_;
@@ -432,7 +443,7 @@ class PyServo {
   std::vector<double> memory_;
   Servo<double> servo_;
   Record records_[2], *last_ = records_, *next_ = records_ + 1;
-  double *target_, *velocity_, *acceleration_, *scratch_;
+  double *target_, *velocity_, *acceleration_, *metric_, *scratch_;
   int targets_, velocities_, record_;
   bool estimates_;  // u
   bool remembers_;  // J_before or u
@@ -484,6 +495,8 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _asked(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_e", &PyServo::seen,
                    nb::sig("def _e(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_step", &PyServo::before_limits,
+                   nb::sig("def _step(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro(
           "_estimates", &PyServo::estimates,
           nb::sig("def _estimates(self) -> tuple[float, float, float, float, float] | None"))

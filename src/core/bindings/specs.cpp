@@ -62,17 +62,21 @@ void bind_specs(nb::module_& m) {
   bind_spec(m, "TaskSpec", "A task (include/supple/task.hpp).", required("goal", &TaskSpec::goal),
             required("frame", &TaskSpec::frame), required("base", &TaskSpec::base),
             required("axes", &TaskSpec::axes), required("rows", &TaskSpec::rows),
-            required("weights", &TaskSpec::weights));
+            required("weights", &TaskSpec::weights), optional("alternate", &TaskSpec::alternate));
   bind_spec(m, "DampingSpec", "A damping rule and its parameters, in the order of `Rule`.",
             required("rule", &DampingSpec::rule), required("parameters", &DampingSpec::parameters));
-  bind_spec(
-      m, "StepSpec", "A step as the kernel takes it (include/supple/step.hpp).",
-      required("method", &StepSpec::method), optional("parameter", &StepSpec::parameter),
-      optional("group", &StepSpec::group), optional("max_error", &StepSpec::max_error),
-      optional("error_group", &StepSpec::error_group), optional("max_angle", &StepSpec::max_angle),
-      optional("damping", &StepSpec::damping), optional("task_scale", &StepSpec::task_scale),
-      optional("joint_scale", &StepSpec::joint_scale), optional("direction", &StepSpec::direction),
-      optional("min_weight", &StepSpec::min_weight));
+  bind_spec(m, "ErrorClampSpec", "A bound on the error of each end effector.",
+            required("max_error", &ErrorClampSpec::max_error),
+            optional("group", &ErrorClampSpec::group));
+  bind_spec(m, "StepSpec", "A step as the kernel takes it (include/supple/step.hpp).",
+            required("method", &StepSpec::method), optional("parameter", &StepSpec::parameter),
+            optional("group", &StepSpec::group), optional("effectors", &StepSpec::effectors),
+            optional("error_clamps", &StepSpec::error_clamps),
+            optional("max_angle", &StepSpec::max_angle), optional("damping", &StepSpec::damping),
+            optional("task_scale", &StepSpec::task_scale),
+            optional("joint_scale", &StepSpec::joint_scale),
+            optional("direction", &StepSpec::direction),
+            optional("min_weight", &StepSpec::min_weight));
   bind_spec(m, "SecondarySpec", "A step with a secondary velocity.",
             required("form", &SecondarySpec::form), required("step", &SecondarySpec::step),
             optional("alpha1", &SecondarySpec::alpha1),

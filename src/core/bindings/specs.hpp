@@ -67,6 +67,7 @@ struct TaskSpec {
   int frame = 0, base = task_world, axes = task_axes_base;
   Ints rows = {};
   Doubles weights = {};
+  bool alternate = false;
 
   bool operator==(const TaskSpec&) const = default;
 };
@@ -87,13 +88,21 @@ struct DampingSpec {
   }
 };
 
-// `Step` of include/supple/step.hpp, owning its weights.
+// A bound on the error of each end effector, of `group` rows; 0 for those of the step.
+struct ErrorClampSpec {
+  double max_error = std::numeric_limits<double>::infinity();
+  int group = 0;
+
+  bool operator==(const ErrorClampSpec&) const = default;
+};
+
+// `Step` of include/supple/step.hpp, owning its arrays.
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
-  int group = 3;
-  double max_error = std::numeric_limits<double>::infinity();
-  int error_group = 3;
+  int group = 0;        // rows of one end effector for the selective methods; 0: see `effectors`
+  Ints effectors = {};  // (m,): the end effector of each row; three rows for each if empty
+  std::vector<ErrorClampSpec> error_clamps = {};  // the outermost first
   double max_angle = std::numeric_limits<double>::infinity();
   DampingSpec damping = {};
   Doubles task_scale = {}, joint_scale = {}, direction = {};
@@ -110,16 +119,16 @@ class OwnedStep {
       : task_scale_(weights("task_scale", spec.task_scale, rows)),
         joint_scale_(weights("joint_scale", spec.joint_scale, columns)),
         direction_(weights("direction", spec.direction, rows)),
+        effector_(effectors(spec, spec.group, rows)),
         step_{.method = spec.method,
               .p = T(spec.parameter),
-              .group = spec.group,
-              .max_error = T(spec.max_error),
-              .error_group = spec.error_group,
               .max_angle = T(spec.max_angle),
               .damping = spec.damping.in_kernel<T>(),
               .min_weight = T(spec.min_weight)} {
-    check_at_least("group", 1, spec.group);
-    check_at_least("error_group", 1, spec.error_group);
+    for (const ErrorClampSpec& clamp : spec.error_clamps) {
+      clamped_.push_back(effectors(spec, clamp.group, rows));
+      clamp_.push_back({.max_error = T(clamp.max_error), .effector = clamped_.back().data()});
+    }
   }
 
   // Points into this object's memory.
@@ -131,6 +140,9 @@ class OwnedStep {
     step.task_scale = or_null(task_scale_);
     step.joint_scale = or_null(joint_scale_);
     step.direction = or_null(direction_);
+    step.effector = effector_.data();
+    step.error_clamp = clamp_.data();
+    step.error_clamps = int(clamp_.size());
     return step;
   }
 
@@ -140,7 +152,24 @@ class OwnedStep {
     return std::vector<T>(given.begin(), given.end());
   }
 
+  // The end effector of each row, numbered from 0.
+  static Ints effectors(const StepSpec& spec, int group, int rows) {
+    check_at_least("group", 0, group);
+    Ints each = spec.effectors;
+    if (group > 0 || each.empty()) {
+      const int size = group > 0 ? group : 3;
+      each.resize(std::size_t(rows));
+      for (int i = 0; i < rows; ++i) each[std::size_t(i)] = i / size;
+    }
+    check_length("effectors", std::size_t(rows), each.size());
+    for (const int k : each) check_index("effectors", 0, rows, k);
+    return each;
+  }
+
   std::vector<T> task_scale_, joint_scale_, direction_;
+  Ints effector_;
+  std::vector<Ints> clamped_;
+  std::vector<ErrorClamp<T>> clamp_;
   Step<T> step_;
 };
 

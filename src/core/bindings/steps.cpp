@@ -29,7 +29,7 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
 
 // The kernel's twin of the rules of supple/motion/damping/, on a batch of spectra.
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
-                      nb::handle history, int values) {
+                      nb::handle history, int values, bool redundant) {
   check_at_least("values", 1, values);
   if (values > 64) refuse_field("values", "at most 64", values);
   const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");
@@ -39,6 +39,7 @@ nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamm
   const auto run = [&]<class T>(const Kernel<T>& kernel) {
     const DampingRequest<T> request{.count = s.count(),
                                     .values = values,
+                                    .redundant = redundant,
                                     .damping = spec.in_kernel<T>(),
                                     .sigma = s.data<T>(),
                                     .gamma = g.data<T>(),
@@ -144,10 +145,11 @@ nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles 
 
 void bind_steps(nb::module_& m) {
   m.def("lambda2", &lambda2_of, "damping"_a, nb::kw_only(), "sigma"_a, "gamma"_a, "history"_a,
-        "values"_a, "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
+        "values"_a, "redundant"_a = false,
+        "lambda2 of a batch of spectra by a rule of supple.motion.damping.",
         nb::sig("def lambda2(damping: DampingSpec, *, sigma: numpy.typing.ArrayLike, gamma: "
-                "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, values: int) "
-                "-> " SUPPLE_ARRAY));
+                "numpy.typing.ArrayLike, history: numpy.typing.ArrayLike, values: int, "
+                "redundant: bool = False) -> " SUPPLE_ARRAY));
 
   m.def("steps", &steps, "step"_a, nb::kw_only(), "J"_a, "e"_a, "history"_a, "rows"_a, "columns"_a,
         "threads"_a,

@@ -22,7 +22,8 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
                  .row = {},
                  .weight = {},
                  .coordinate = nullptr,
-                 .posture_weight = nullptr};
+                 .posture_weight = nullptr,
+                 .alternate = spec.alternate};
     if (spec.goal == Goal::posture) {
       task.coordinate = coordinate_.back().data();
       task.posture_weight = weight_.back().data();

@@ -37,6 +37,8 @@ constexpr const char* name_of(Method method) {
     SUPPLE_NAME(Method, transpose)
     SUPPLE_NAME(Method, pseudoinverse)
     SUPPLE_NAME(Method, truncated)
+    SUPPLE_NAME(Method, truncated_below)
+    SUPPLE_NAME(Method, truncated_rank)
     SUPPLE_NAME(Method, damped_svd)
     SUPPLE_NAME(Method, damped_cholesky)
     SUPPLE_NAME(Method, damped_qr)

@@ -79,12 +79,15 @@ inline std::string of(const Frame<double>& frame) {
 inline std::string of(const Support& support) { return braces(support.joint, support.first); }
 inline std::string of(const Task<double>& task) {
   return braces(of("Goal", task.goal), task.frame, task.base, task.axes, task.rows,
-                array(task.rows, task.row), array(task.rows, task.weight), "nullptr", "nullptr");
+                array(task.rows, task.row), array(task.rows, task.weight), "nullptr", "nullptr",
+                task.alternate);
 }
 inline std::string of(const Measure& measure) { return of("Measure", measure); }
 inline std::string of(const Step<double>& step) {
-  return braces(of("Method", step.method), step.p, step.group, step.max_error, step.error_group,
-                step.max_angle, braces(of("Rule", step.damping.rule), array(4, step.damping.p)),
+  return braces(of("Method", step.method), step.p, step.max_angle,
+                braces(of("Rule", step.damping.rule), array(4, step.damping.p)),
+                step.effector ? "effector" : "nullptr",
+                step.error_clamps ? "error_clamp" : "nullptr", step.error_clamps,
                 step.task_scale ? "task_scale" : "nullptr",
                 step.joint_scale ? "joint_scale" : "nullptr",
                 step.direction ? "direction" : "nullptr", step.min_weight);
@@ -115,6 +118,15 @@ inline std::string lines(const Step<double>& step, int rows, int columns) {
   if (step.task_scale) all += line("T", "task_scale", rows, step.task_scale);
   if (step.joint_scale) all += line("T", "joint_scale", columns, step.joint_scale);
   if (step.direction) all += line("T", "direction", rows, step.direction);
+  if (step.effector) all += line("int", "effector", rows, step.effector);
+  std::string clamps;
+  for (int k = 0; k < step.error_clamps; ++k) {
+    const std::string name = "clamp_effector_" + std::to_string(k);
+    all += line("int", name.c_str(), rows, step.error_clamp[k].effector);
+    clamps += (k ? ", " : "") + braces(step.error_clamp[k].max_error, name.c_str());
+  }
+  if (step.error_clamps)
+    all += "  static constexpr ErrorClamp<T> error_clamp[] = {" + clamps + "};\n";
   return all;
 }
 inline std::string in_struct(const char* name, const std::string& all) {

@@ -46,6 +46,7 @@ template <class T>
 struct DampingRequest {
   std::ptrdiff_t count;
   int values;
+  bool redundant;  // the Jacobians have more columns than rows
   Damping<T> damping;
   const T* sigma;    // (count, values), each row descending
   const T* gamma;    // (count, values)

@@ -113,9 +113,9 @@ void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
 //   moving axes R   d²/dt² R^T v = R^T (j - 2 w_R × a - b_R × v + w_R × (w_R × v))
 //   spatial         d²/dt² = j + a × w + 2 v × b + p × c
 template <class L, class T>
-void write_bias_jerk(const Chain<T>& chain, const Request<T>& request, const Frame<T>& frame,
-                     const Workspace<L>& space, const Vec3<L>& p, const Rotation<L>* in,
-                     L* bias_jerk) {
+SUPPLE_NOINLINE_HOST void write_bias_jerk(const Chain<T>& chain, const Request<T>& request,
+                                          const Frame<T>& frame, const Workspace<L>& space,
+                                          const Vec3<L>& p, const Rotation<L>* in, L* bias_jerk) {
   const auto rate_of = [&](const Frame<T>& f) {
     return jerk_rates(chain, f, space.joint_poses, p, space.qd, space.qdd);
   };
@@ -182,8 +182,8 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
     if (request.axes == axes_body) reference = pose;
     if (request.poses) write_pose(pose, space.poses + 16 * i);
     if (request.jacobian || request.sigma || request.manipulability) {
-      const Vec3<L> origin{L(0), L(0), L(0)};
-      const Vec3<L>& p = request.axes == axes_spatial ? origin : pose.p;
+      Vec3<L> p = pose.p;
+      if (request.axes == axes_spatial) p = {L(0), L(0), L(0)};
       write_jacobian(chain, frame, space, p, in, space.jacobian + 6 * n * i);
     }
     if (request.bias_acceleration)
@@ -222,7 +222,8 @@ void damp(const DampingRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t
     load(k, lanes, request.sigma + first * k, sigma);
     load(k, lanes, request.gamma + first * k, gamma);
     load(3, lanes, request.history + first * 3, history);
-    const Spectrum<L> spectrum{k, sigma, gamma, history[0], history[1], history[2]};
+    const Spectrum<L> spectrum{
+        k, sigma, gamma, history[0], history[1], history[2], request.redundant};
     const L result = lambda2(request.damping, spectrum);
     store(1, lanes, &result, request.lambda2 + first);
   }

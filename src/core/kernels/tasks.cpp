@@ -52,7 +52,10 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
   for (int k = 0; k < request.tasks; ++k) {
     const Task<T>& task = request.task[k];
     const Pose<L>* const at = space.joint_poses;
-    if (request.J) task_jacobian(chain, task, at, space.J + row * n);
+    if (request.J) {
+      const L* const goal = request.e ? space.target + target : nullptr;
+      task_jacobian(chain, task, at, space.J + row * n, goal);
+    }
     if (request.e) {
       task_error(chain, task, at, space.q, space.target + target, space.e + row);
     }

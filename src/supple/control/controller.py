@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -23,10 +23,12 @@ from supple.motion.layout import CompiledTasks
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import TotalSpeed, secondary_velocity
+from supple.motion.steps.batch import with_effectors
 from supple.motion.steps.estimated import EstimatedDLS
 from supple.motion.steps.filtering import NumericalFilter
-from supple.motion.steps.stateful import StatefulStep
-from supple.motion.steps.step import DLS, Step, damping_of, guaranteed_norm, kernel_of
+from supple.motion.steps.stateful import remembering, stateful_inside
+from supple.motion.steps.step import DLS, Step, guaranteed_norm, kernel_of
+from supple.motion.wrapped import damping_used, minimized_norm
 
 AnyStep: TypeAlias = Step | Augmented | Priority
 
@@ -136,19 +138,24 @@ def _in_kernel(step: Step | Priority, layout: CompiledTasks) -> Controller:
         InputError: The kernel does not have the step.
     """
     if isinstance(step, Priority):
-        return Controller(ControlMode.PRIORITY, step.kernels(len(layout.tasks)))
+        kernels = step.kernels(len(layout.tasks))
+        if len(kernels) == len(layout.effectors):
+            kernels = tuple(map(with_effectors, kernels, layout.effectors, layout.counts))
+        return Controller(ControlMode.PRIORITY, kernels)
     if isinstance(step, EstimatedDLS):
         return Controller(ControlMode.ESTIMATED, (step.kernel,))
     spec = getattr(step, "kernel", None)
     if isinstance(spec, SecondarySpec):
+        inner = with_effectors(spec.step, layout.all_effectors, len(layout.rows))
+        spec = spec.replace(step=inner)
         return Controller(
             ControlMode.SECONDARY,
-            (spec.step,),
+            (inner,),
             secondary=spec,
             secondary_velocity=secondary_velocity(step),  # type: ignore[arg-type]
             max_speed=spec.max_speed if isinstance(step, TotalSpeed) else math.inf,
         )
-    spec = kernel_of(step)
+    spec = with_effectors(kernel_of(step), layout.all_effectors, len(layout.rows))
     return Controller(steps=(spec,), max_speed=guaranteed_norm(spec))
 
 
@@ -169,26 +176,32 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
 class PythonStep:
     """A step in Python, between the kernel's kinematics and its limits.
 
-    It keeps the previous linearization. It does not refer to the Servo, which refers to it, so
-    that the two form no cycle.
+    It keeps the previous linearization, and the memory of steps that have one. It does not refer
+    to the Servo, which refers to it, so that the two form no cycle.
     """
 
     def __init__(self, step: AnyStep, layout: CompiledTasks) -> None:
-        if callable(getattr(step, "start", None)) and not isinstance(step, StatefulStep):
-            step = StatefulStep(step)  # type: ignore[arg-type]
-        if not callable(step):
+        self._step, self._layout = remembering(step), layout
+        if not callable(self._step):
             raise InputError(f"step must be a step or a callable; given: {short_repr(step)}")
-        self._step, self._rows = step, layout.rows
         several = isinstance(step, Priority | Augmented)
         self._ends = np.cumsum(layout.counts)[:-1] if several else None
+        self._remembering = tuple(stateful_inside(self._step))
         self._before: Linearization | None = None
         self._undo: tuple[Linearization | None, list[Any]] = (None, [])
 
-    def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float]:
-        """Return the step (n,) and λ²."""
-        self._undo = self._before, [one.memory for one in self._remembering()]
+    def __call__(self, J: Array, e: Array, q: Array) -> tuple[Array, float, Array | None]:
+        """Return the step (n,), λ², and the norm that it minimizes, (n n,) or None."""
+        self._undo = self.state
         try:
-            lin = Linearization(J, e, before=self._before, rows=self._rows, q=q)
+            lin = Linearization(
+                J,
+                e,
+                before=self._before,
+                rows=self._layout.rows,
+                q=q,
+                effectors=self._layout.all_effectors,
+            )
             given: Any = lin if self._ends is None else self._split(lin)
             step: Any = self._step
             if isinstance(step, Augmented):  # with its weights here, on all rows
@@ -203,54 +216,42 @@ class PythonStep:
                     f"a step must return {q.shape} finite numbers; given: {short_repr(made)} "
                     f"by {short_repr(self._step)}"
                 )
-            lambda2 = _damping(step, lin)
+            lambda2 = damping_used(step, lin)
+            norm = minimized_norm(step, lin, lambda2)
         except BaseException:
             self.undo()
             raise
         self._before = lin
-        return dq, lambda2
+        return dq, lambda2, None if norm is None else np.ascontiguousarray(norm).reshape(-1)
 
     def undo(self) -> None:
         """Restore the state before the last call, whose step was not taken."""
-        self._before, memories = self._undo
-        for one, memory in zip(self._remembering(), memories, strict=True):
-            one.memory = memory
+        self.state = self._undo
 
     def forget(self) -> None:
         """Discard the previous linearization and the memory of every step inside."""
         self._before = None
-        for one in self._remembering():
+        for one in self._remembering:
             one.reset()
 
     @property
-    def before(self) -> Linearization | None:
-        """The linearization of the previous step; None at the start."""
-        return self._before
+    def state(self) -> tuple[Linearization | None, list[Any]]:
+        """The linearization of the previous step, None at the start, and the memories inside."""
+        return self._before, [one.memory for one in self._remembering]
 
-    @before.setter
-    def before(self, linearization: Linearization | None) -> None:
-        self._before = linearization
-
-    def _remembering(self) -> Iterator[StatefulStep[Any]]:
-        """Yield the steps inside that have a memory."""
-        step: Any = self._step
-        while step is not None:
-            if isinstance(step, StatefulStep):
-                yield step
-            step = getattr(step, "step", None) or getattr(step, "inner", None)
+    @state.setter
+    def state(self, state: tuple[Linearization | None, list[Any]]) -> None:
+        self._before, memories = state
+        for one, memory in zip(self._remembering, memories, strict=True):
+            one.memory = memory
 
     def _split(self, lin: Linearization) -> Sequence[Linearization]:
         """Return one linearization for each task; the first has the previous one."""
         parts = zip(np.split(lin.J, self._ends), np.split(lin.e, self._ends), strict=True)  # type: ignore[arg-type]
-        split = [Linearization(J, e, q=lin.q) for J, e in parts]
+        split = [
+            Linearization(J, e, q=lin.q, effectors=effectors)
+            for (J, e), effectors in zip(parts, self._layout.effectors, strict=True)
+        ]
         if lin.before is not None:
             split[0] = replace(split[0], before=self._split(replace(lin.before, q=lin.q))[0])
         return split
-
-
-def _damping(step: object, lin: Linearization) -> float:
-    """Return λ² of the damped step inside a step, for its limits; 0 if there is none."""
-    while callable(getattr(step, "step", None)) and not isinstance(step, StatefulStep):
-        step = step.step  # type: ignore[attr-defined]
-    rule = getattr(step, "rule", None)
-    return damping_of(rule, lin) if callable(rule) else 0.0

@@ -29,10 +29,12 @@ from supple.motion.diagnostics import Report, explain_taken, unlimited_step
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
+from supple.motion.redundancy.priority import Priority
 from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
 from supple.motion.steps.estimate import Estimates
 from supple.motion.steps.step import DLS
 from supple.motion.task import Task, TaskLike
+from supple.motion.wrapped import gives_up, row_weights
 
 _SAME = 1e-6  # relative difference below which two joint velocities are parallel
 
@@ -120,6 +122,11 @@ class Servo(_core.Servo):
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
         self._order, self._rate_gain, self._rest_gain = order, rate, rest
+        if order == 2 and any(task.on(robot).alternate for task in self.tasks):
+            raise InputError(
+                "an alternate J is for resolved rate (order=1); given: order=2 and a task with "
+                "alternate=True"
+            )
         controller = make_controller(self.step, self._layout)
         self._own = controller.python_step
         self._bound = min(bounds.max_norm, controller.max_speed if order == 1 else math.inf)
@@ -219,7 +226,9 @@ class Servo(_core.Servo):
     @property
     def status(self) -> StepStatus:
         """Everything that acted on the last step, as flags."""
-        damped = self._damps
+        damped = self._damps or (
+            self._chosen == 0 and self._begun and bool(self._gives_up(self._J, self._e, self._step))
+        )
         if not (self._held or (self._brakes and self._begun)):
             return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
         (status,) = statuses_of(
@@ -264,7 +273,7 @@ class Servo(_core.Servo):
                 self.limits,
                 self.robot.joint_names,
                 self._from,
-                before,
+                self._before,
                 self._side,
                 self._exceeded(),
                 self._dt,
@@ -273,6 +282,12 @@ class Servo(_core.Servo):
             mode=self.limits.mode if self._held else None,
             factor=self._factor(linearization),
         )
+
+    def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
+        """Return whether steps before limits give up part of what is possible (...,)."""
+        levels = self._layout.counts if isinstance(self.step, Priority) else None
+        weights = row_weights(self.step, self._layout.counts)
+        return gives_up(J, e, dq, weights=weights, levels=levels)
 
     def _factor(self, linearization: Linearization) -> float | None:
         """Return the factor by which mode "scale" slowed all joints, if it did and it is known."""
@@ -309,14 +324,14 @@ class Servo(_core.Servo):
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: value for name, value in self.__dict__.items() if name not in self._made}
-        before = None if self._own is None else self._own.before
-        return {"memory": self._memory, "before": before, "own": own}
+        state = None if self._own is None else self._own.state
+        return {"memory": self._memory, "state": state, "own": own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state["own"])
         self._recall(np.ascontiguousarray(state["memory"]))
         if self._own is not None:
-            self._own.before = state["before"]
+            self._own.state = state["state"]
 
     def __copy__(self) -> Servo:
         # A step may have a memory, which belongs to one Servo; a Robot is immutable.

@@ -111,8 +111,10 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
-    damped, limited = np.empty((2, steps), dtype=bool)
-    estimates = []
+    damps, limited = np.empty((2, steps), dtype=bool)
+    chosen, estimates = np.empty(steps), []
+    jacobians, seen = np.empty((steps, len(layout.rows), n)), np.empty_like(asked)
+    before_limits = np.empty_like(side)
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
     for k in range(steps):
@@ -127,7 +129,8 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         )
         qd[k + 1], side[k] = servo._qd, servo._side
         lambda2[k], asked[k], limited[k] = servo._lambda2, servo._asked, servo._held
-        damped[k] = servo._damps
+        chosen[k], damps[k] = servo._chosen, servo._damps
+        jacobians[k], seen[k], before_limits[k] = servo._J, servo._e, servo._step
         estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
@@ -149,7 +152,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             before=qd[:-1],
             qd=qd[1:],
             active=side,
-            damped=damped,
+            damped=damps | ((chosen == 0) & servo._gives_up(jacobians, seen, before_limits)),
             limited=limited,
         ),
         rows=layout.rows,

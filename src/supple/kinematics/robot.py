@@ -769,6 +769,24 @@ def ancestors(robot: Robot, frame: str) -> dict[int, int]:
     return found
 
 
+def link_lengths(robot: Robot, frames: Sequence[str]) -> list[float]:
+    """Return the lengths of the links that carry some frames [m], between successive joints.
+
+    The last link ends at the frame, the first one begins at the first joint. Links without length,
+    as between the axes of a spherical joint, are left out.
+    """
+    joints = robot._tree.joints
+    lengths: dict[str | int, float] = {}
+    for frame in frames:
+        on = placed(robot, frame)
+        lengths[frame] = float(np.linalg.norm(on.placement[:3, 3])) if on.joint != WORLD else 0.0
+        for j in ancestors(robot, frame):
+            moved = joints[j].parent != WORLD
+            lengths[j] = float(np.linalg.norm(joints[j].placement[:3, 3])) if moved else 0.0
+    longest = max(lengths.values(), default=0.0)
+    return [length for length in lengths.values() if length > 1e-9 * longest]
+
+
 def may_turn(robot: Robot) -> NDArray[np.bool_]:
     """Return the mask (n,) of angles for which a 2π wrap leaves every frame in place."""
     found = ~robot.prismatic

@@ -16,9 +16,9 @@ from supple.motion.direction_text import direction_text
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import WITH_CRITERION, added
-from supple.motion.steps.clamp import ErrorClamp
 from supple.motion.steps.stateful import StatefulStep
 from supple.motion.steps.step import Step, damping_of
+from supple.motion.wrapped import damping_inside
 
 _ROUNDING = 1e-12  # fraction of the task below which a number is shown as zero
 _LITTLE = 1e-6  # fraction of the task below which a component counts as rounding
@@ -299,18 +299,6 @@ def _direction(
     elif lambda2 is not None:
         gain, missed = sigma / (sigma**2 + lambda2), lambda2 / (sigma**2 + lambda2)
     return Direction(direction_text(u, lin.rows), sigma, asked, gain, missed)
-
-
-def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
-    """Return the damping rule of a step, or of the step it wraps, and the input of that one."""
-    if isinstance(step, ErrorClamp):
-        return damping_inside(step.step, step.clamped(lin))
-    if isinstance(step, StatefulStep | Priority | Augmented):
-        return None, lin  # λ² depends on more than one linearization
-    inner, rule = getattr(step, "step", None), getattr(step, "rule", None)
-    if rule is None and callable(inner):
-        return damping_inside(inner, lin)
-    return (rule if callable(rule) else None), lin
 
 
 def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:

@@ -19,7 +19,7 @@ from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
 from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
-from supple.motion.linearization import Linearization
+from supple.motion.linearization import Linearization, joined_effectors
 from supple.motion.open_task import OpenRows
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
 from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows
@@ -69,6 +69,7 @@ class CompiledTasks:
         rows: Names of the rows.
         weights: Weights of the rows.
         counts: Number of rows of each task.
+        effectors: The end effector of each row of each task, numbered from 0 in every task.
         kernel: The compiled tasks, with a chain of the frames they refer to.
         open: The open tasks, which Python evaluates.
     """
@@ -78,8 +79,14 @@ class CompiledTasks:
     rows: tuple[str, ...]
     weights: NDArray[np.float64]
     counts: tuple[int, ...]
+    effectors: tuple[tuple[int, ...], ...]
     kernel: _core.Tasks
     open: tuple[OpenPart, ...] = ()
+
+    @property
+    def all_effectors(self) -> tuple[int, ...]:
+        """The end effector of each row of the stacked tasks."""
+        return joined_effectors(self.effectors)
 
     def targets(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
         """Convert one target per task to the kernel's numbers (..., k), batch axes broadcast.
@@ -112,6 +119,8 @@ class CompiledTasks:
 
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
         """Return the weighted J (..., m, n) at configurations (..., n)."""
+        if any(task.on(self.robot).alternate for task in self.tasks):
+            return self._rows(q, self.reached(q))[0]  # there an alternate J is the ordinary one
         return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]
 
     def error(self, q: NDArray[np.float64], targets: NDArray[np.float64]) -> FloatArray:
@@ -129,7 +138,7 @@ class CompiledTasks:
         self, q: NDArray[np.float64], targets: NDArray[np.float64]
     ) -> tuple[FloatArray, FloatArray]:
         """Return J and e, with an arbitrary valid target for tasks without one."""
-        some = np.where(np.isnan(targets), self._any, targets)
+        some = np.where(np.isnan(targets), self._any, targets).astype(q.dtype)
         J, e, _ = self.kernel.linearize(np.ascontiguousarray(q), some, 1)
         self.write_open(q, some, J, e)
         return J, e
@@ -191,6 +200,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
             axes=index(rows.axes or WORLD) if axes is None else axes,
             rows=rows.picked,
             weights=rows.weights,
+            alternate=rows.alternate,
         )
         specs.append(spec)
     kernel = _core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs)
@@ -202,6 +212,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         rows=tuple(name for rows in laid for name in rows.names),
         weights=np.array([w for rows in laid for w in rows.weights]),
         counts=counts,
+        effectors=tuple(rows.effectors for rows in laid),
         kernel=kernel,
         open=tuple(
             OpenPart(rows, *at)
@@ -267,7 +278,7 @@ def linearize(
         _check_bad(bad, at, "velocity")
         e = e + desired
     if qd is None:
-        return Linearization(J, e, rows=layout.rows, q=at)
+        return Linearization(J, e, rows=layout.rows, q=at, effectors=layout.all_effectors)
     speed = np.ascontiguousarray(matched(at, coordinates(qd, robot.dof, "qd")))
     if not np.isfinite(speed).all():
         raise InputError(f"qd must be finite; given: {short_repr(qd)}")
@@ -277,7 +288,15 @@ def linearize(
         for i in np.ndindex(at.shape[:-1]):
             here = part.open.bias(at[i].astype(np.float64), speed[i].astype(np.float64))
             bias[(*i, part.rows)] = weights * here
-    return Linearization(J, e, rows=layout.rows, q=at, qd=speed, bias_acceleration=bias)
+    return Linearization(
+        J,
+        e,
+        rows=layout.rows,
+        q=at,
+        qd=speed,
+        bias_acceleration=bias,
+        effectors=layout.all_effectors,
+    )
 
 
 def per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:

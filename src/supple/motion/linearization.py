@@ -46,6 +46,9 @@ class Linearization(ReadOnlyArrays):
         q: The configuration (..., n) [rad or m]; None if unknown.
         qd: The joint velocities there (..., n) [rad/s or m/s]; None if unknown.
         bias_acceleration: J̇q̇ (..., m), the acceleration of the rows at constant q̇; None if unknown.
+        effectors: The end effector that each row belongs to (m,), numbered from 0; empty if
+            unknown. The rows of position and those of orientation count as end effectors of their
+            own.
     """
 
     J: Array
@@ -55,6 +58,7 @@ class Linearization(ReadOnlyArrays):
     q: Array | None
     qd: Array | None
     bias_acceleration: Array | None
+    effectors: tuple[int, ...]
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Linearization(ReadOnlyArrays):
         q: ArrayLike | None = None,
         qd: ArrayLike | None = None,
         bias_acceleration: ArrayLike | None = None,
+        effectors: Sequence[int] = (),
     ) -> None:
         J, e = _numbers(J, "J"), _numbers(e, "e")
         if J.ndim < 2 or 0 in J.shape[-2:] or e.shape != J.shape[:-1]:
@@ -95,6 +100,7 @@ class Linearization(ReadOnlyArrays):
             J, e = _finite_copy(J, "J"), _finite_copy(e, "e")
             at = {name: _finite_copy(array, name) for name, array in each.items()}
         values = {"J": J, "e": e, "before": _previous(before, J), "rows": names}
+        values["effectors"] = _effectors(effectors, J.shape[-2])
         for name, value in {**dict.fromkeys(given), **values, **at}.items():
             object.__setattr__(self, name, value)
 
@@ -147,7 +153,11 @@ class Linearization(ReadOnlyArrays):
             for array in (getattr(self, name),)
         }
         return Linearization(
-            self.J.reshape(-1, m, n)[rows], self.e.reshape(-1, m)[rows], rows=self.rows, **parts
+            self.J.reshape(-1, m, n)[rows],
+            self.e.reshape(-1, m)[rows],
+            rows=self.rows,
+            effectors=self.effectors,
+            **parts,
         )
 
     @cached_property
@@ -296,6 +306,27 @@ def _previous(before: object, J: Array) -> Linearization | None:
     return before
 
 
+def _effectors(given: object, rows: int) -> tuple[int, ...]:
+    """Return the end effector of each row, checked."""
+    each = tuple(given) if isinstance(given, Sequence) else (None,)
+    if not each:
+        return ()
+    if any(type(one) is not int or not 0 <= one < rows for one in each) or len(each) != rows:
+        raise InputError(
+            f"effectors must be {rows} numbers from 0 to {rows - 1}; given: {short_repr(given)}"
+        )
+    return each
+
+
+def joined_effectors(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the end effectors of the stacked rows of several tasks."""
+    joined: list[int] = []
+    for part in parts:
+        first = max(joined, default=-1) + 1
+        joined += [first + one for one in part]
+    return tuple(joined)
+
+
 def _frozen_view(array: NDArray[Any], dtype: Any) -> Array:
     """Return a read-only, contiguous view of an array, or a copy where that needs one."""
     with np.errstate(over="ignore"):  # the kernel names the entries that become infinite
@@ -326,4 +357,7 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         q=next((part.q for part in parts if part.q is not None), None),
         qd=next((part.qd for part in parts if part.qd is not None), None),
         bias_acceleration=np.concatenate(biases) if len(biases) == len(parts) else None,
+        effectors=joined_effectors([part.effectors for part in parts])
+        if all(part.effectors for part in parts)
+        else (),
     )

@@ -28,8 +28,10 @@ class StepStatus(IntFlag):
     A status prints as words. It does not say how far a task is from its target: errors do.
 
     Attributes:
-        FOLLOWING: Neither damping nor a limit acted.
-        DAMPED: The damping rule gave up part of the task to bound the joint speeds: λ² > 0.
+        FOLLOWING: Neither damping nor a limit acted, and the step performs all of the task that
+            joint motion can.
+        DAMPED: The step gave up part of the task to bound the joint speeds: by damping, λ² > 0, by
+            truncation, or by a clamp.
         NORM_LIMIT: The norm of all joint speeds is at its bound.
         ACCELERATION_LIMIT: A joint is at its maximum acceleration.
         SPEED_LIMIT: A joint is at its maximum speed.

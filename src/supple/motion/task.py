@@ -89,11 +89,13 @@ class Task:
             )
         rows = self.on(robot)
         e = np.zeros(len(rows.names))
-        if target is not None:
-            e = e + rows.error(robot, at, _single(self.targets(robot, target), "target"))
+        goal = None if target is None else _single(self.targets(robot, target), "target")
+        if goal is not None:
+            e = e + rows.error(robot, at, goal)
         if velocity is not None:
             e = e + rows.command(robot, at, _single(self.velocities(robot, velocity), "velocity"))
-        return Linearization(rows.jacobian(robot, at), e, rows=rows.names, q=at)
+        J = rows.jacobian(robot, at, goal)
+        return Linearization(J, e, rows=rows.names, q=at, effectors=rows.effectors)
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class _FrameTask(Task):
         rows = self.known if self.rows is None else tuple(self.rows)
         weights = zip(rows, _each(self.weight, len(rows)), strict=True)
         scaled = tuple(w if row.startswith("r") else w / self._metre for row, w in weights)
-        return rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes)
+        return rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
 
     def differences(self, begin: Array, end: Array) -> Array:
         if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
@@ -142,15 +144,30 @@ class _FrameTask(Task):
         """Number of metres that weigh as much as a radian."""
         return 1.0
 
+    @property
+    def _alternate(self) -> bool:
+        """Whether J is that of the target."""
+        return False
+
 
 @dataclass(frozen=True)
 class _MetricTask(_FrameTask):
     """Rows of a frame's twist that include lengths."""
 
     length: float = 1.0
+    alternate: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        alternate: object = self.alternate
+        if not isinstance(alternate, bool):
+            what = f"{type(self).__name__}: alternate must be True or False"
+            raise InputError(f"{what}; given: {short_repr(alternate)}")
+        if alternate and self.axes == SPATIAL:
+            raise InputError(
+                f"{type(self).__name__}: an alternate J is that of the target, a spatial one that "
+                "of the base's origin; given: alternate=True and axes='spatial'"
+            )
         length = numbers_of(self.length, f"{type(self).__name__}: length")
         if length.shape or length <= 0:
             given = short_repr(self.length)
@@ -160,6 +177,10 @@ class _MetricTask(_FrameTask):
     @property
     def _metre(self) -> float:
         return self.length
+
+    @property
+    def _alternate(self) -> bool:
+        return self.alternate
 
 
 @dataclass(frozen=True)
@@ -180,6 +201,12 @@ class PoseTask(_MetricTask):
         base: Name of the frame in which targets are expressed; the world if None.
         length: Number of metres that weigh as much as a radian [m]; divides the weights of the
             position rows.
+        alternate: Whether J has the velocity of the target, as if it were attached to the frame's
+            link, in the place of the frame's own (`steps.alternate_jacobian`). Without a target it
+            is the ordinary J. `solve` searches with the ordinary J: the solutions are the same.
+
+    References:
+        Buss 2009, section 2, for `alternate`.
     """
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102

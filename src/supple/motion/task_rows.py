@@ -39,6 +39,7 @@ class TaskRows:
             "spatial": the base's, and v is the velocity of the frame's point at the base's origin.
         turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
             for no rotation.
+        alternate: Whether J is that of the target, as if attached to the frame's link.
     """
 
     goal: Goal
@@ -49,12 +50,22 @@ class TaskRows:
     base: str | None = None
     axes: str | None = None
     turn: Array | None = None
+    alternate: bool = False
 
-    def jacobian(self, robot: Robot, q: Array) -> Array:
+    @property
+    def effectors(self) -> tuple[int, ...]:
+        """The end effector of each row: one for position, one for orientation, or every joint."""
+        if self.goal == Goal.POSTURE:
+            return tuple(range(len(self.picked)))
+        kinds = [c // 3 for c in self.picked]
+        return tuple(sorted(set(kinds)).index(kind) for kind in kinds)
+
+    def jacobian(self, robot: Robot, q: Array, target: Array | None = None) -> Array:
         """Return the weighted J (rows, n).
 
         In the base's coordinates it is R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b), rotated
-        into the axes of the rows.
+        into the axes of the rows. An alternate J has v + w × (t - p) in the place of v, and t in
+        that of p, if there is a target at t.
         """
         W = np.array(self.weights)[:, None]
         if self.goal == Goal.POSTURE:
@@ -66,6 +77,10 @@ class TaskRows:
             v, w = v - v_b - np.cross(w_b, p - p_b, axis=0), w - w_b
         if self.axes == SPATIAL:
             v = v + np.cross(self._arm(robot, q), w, axisb=0, axisc=0)
+        if self.alternate and target is not None:
+            T_b = np.eye(4) if self.base is None else robot.fk(q, self.base)
+            t = T_b[:3, 3] + T_b[:3, :3] @ target[9:]
+            v = v + np.cross(w, t - robot.fk(q, self.frame)[:3, 3], axis=0)
         C = self._axes(robot, q)
         return np.asarray(W * np.vstack([C.T @ v, C.T @ w])[list(self.picked)])
 
@@ -144,6 +159,7 @@ def rows_of_frame(
     weights: tuple[float, ...],
     base: str | None,
     axes: str | None,
+    alternate: bool = False,
 ) -> TaskRows:
     """Return the rows "x" to "rz" of a frame's twist in the given axes.
 
@@ -166,6 +182,7 @@ def rows_of_frame(
         frame=frame,
         base=base,
         axes=None if axes == WORLD and base is None else axes,
+        alternate=alternate,
     )
 
 

@@ -32,9 +32,10 @@ from supple.motion.linearization import Linearization
 from supple.motion.redundancy.priority import Augmented
 from supple.motion.status import StepStatus, statuses_of
 from supple.motion.status_array import StatusArray
-from supple.motion.steps.batch import check_sizes, run_batch
+from supple.motion.steps.batch import check_sizes, run_batch, with_effectors
 from supple.motion.steps.step import Step, guaranteed_norm, kernel_of
 from supple.motion.task import PostureTask, Task, TaskLike
+from supple.motion.wrapped import gives_up
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -211,7 +212,7 @@ class VelocityIk:
             before=previous,
             qd=speeds,
             active=active,
-            damped=lambda2 > 0,
+            damped=(lambda2 > 0) | self._gives_up(J, e, free),
             limited=np.asarray(changed.any(axis=1)),
         )
         return Velocities(
@@ -220,6 +221,12 @@ class VelocityIk:
             active=active.astype(np.int8).reshape(*lead, n),
             status=StatusArray.of(StepStatus, status.reshape(lead)),
         )
+
+    def _gives_up(self, J: FloatArray, e: FloatArray, free: FloatArray) -> NDArray[np.bool_]:
+        """Return whether steps before limits give up part of what is possible (K,)."""
+        scale = np.diag(self.step.task_scale) if self.step.task_scale else None
+        wide = (one.astype(np.float64) for one in (J, e, free))
+        return gives_up(*wide, weights=scale, epsilon=float(np.finfo(J.dtype).eps))
 
 
 class OpenVelocityIk(VelocityIk):
@@ -310,8 +317,13 @@ def velocity_ik(
     layout, single = compile_selected(robot, None, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("velocities takes tasks of frames; given: a PostureTask")
+    if any(task.on(robot).alternate for task in layout.tasks):
+        raise InputError(
+            "velocities takes twists, and an alternate J needs targets: call the step with "
+            "`linearize(robot, tasks, q, targets)`; given: a task with alternate=True"
+        )
     plain = step.as_weighted(layout.counts) if isinstance(step, Augmented) else step
-    kernel = kernel_of(plain)
+    kernel = with_effectors(kernel_of(plain), layout.all_effectors, len(layout.rows))
     check_sizes(kernel, len(layout.rows), robot.dof)
     if limits is None:
         if dt is not None:

@@ -22,7 +22,7 @@ constexpr int blocks = sizeof(Real) == 4 && m * n <= 42 ? 5 : 2;
 
 // The same servo for the slow path, which computes singular values.
 constexpr Step<Real> slow_path_step(Step<Real> step) {
-  if (has_fast_path(step)) step.method = Method::damped_svd;
+  if (has_fast_path(step) && is_damped(step)) step.method = Method::damped_svd;
   return step;
 }
 constexpr Servo<Real> with_step(Servo<Real> servo, const Step<Real>* step) {

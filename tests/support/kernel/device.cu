@@ -155,7 +155,8 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
     extreme_directions(rows, columns, own, ends, least[1], estimated.largest, scratch);
   }
   for (int k = 0; k < rows; ++k) near[k] = e[rows * i + k];
-  clamp_error(rows, 3, T(1), near);
+  const int effector[rows] = {};
+  clamp_error(rows, effector, T(1), near, scratch);
   filtered_step(how, rows, columns, own, near, weak, least[0], filtered, speeds, scratch);
   estimated_step(damped, rows, columns, own, near, ends, least[1], estimated, speeds + columns,
                  scratch);

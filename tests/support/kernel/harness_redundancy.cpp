@@ -15,15 +15,29 @@ struct StepData {
   double parameter, max_error, max_angle, parameters[4];
 };
 
+constexpr int max_rows = 64;
+
+// The arrays that a step points to.
 template <class T>
-Step<T> step_of(const StepData& data) {
+struct StepArrays {
+  int effector[max_rows], clamped[max_rows];
+  ErrorClamp<T> clamp;
+};
+
+template <class T>
+Step<T> step_of(const StepData& data, StepArrays<T>& arrays) {
+  for (int i = 0; i < max_rows; ++i) {
+    arrays.effector[i] = i / data.group;
+    arrays.clamped[i] = i / data.error_group;
+  }
+  arrays.clamp = {.max_error = T(data.max_error), .effector = arrays.clamped};
   Step<T> step{.method = Method(data.method),
                .p = T(data.parameter),
-               .group = data.group,
-               .max_error = T(data.max_error),
-               .error_group = data.error_group,
                .max_angle = T(data.max_angle),
-               .damping = {.rule = Rule(data.rule), .p = {}}};
+               .damping = {.rule = Rule(data.rule), .p = {}},
+               .effector = arrays.effector,
+               .error_clamp = &arrays.clamp,
+               .error_clamps = 1};
   for (int i = 0; i < 4; ++i) step.damping.p[i] = T(data.parameters[i]);
   return step;
 }
@@ -32,10 +46,11 @@ Step<T> step_of(const StepData& data) {
 template <class L, class T = scalar_t<L>>
 void secondary_batch(long count, int m, int n, int form, const StepData* step, const double* bounds,
                      const T* J, const T* e, const T* v, T* dq, T* lambda2) {
+  StepArrays<T> arrays;
   const Redundancy<T> how{.form = Secondary(form),
                           .alpha1 = T(bounds[0]),
                           .max_speed = T(bounds[1]),
-                          .step = step_of<T>(*step)};
+                          .step = step_of<T>(*step, arrays)};
   std::vector<L> result(n), scratch(redundancy_scratch(m, n));
   for (long i = 0; i < count; i += width<L>) {
     const long lanes = count - i;
@@ -53,7 +68,8 @@ template <class L, class T = scalar_t<L>>
 void priority_batch(long count, int m, int n, int levels, const int* rows, const StepData* steps,
                     const T* J, const T* e, T* dq) {
   std::vector<Step<T>> how;
-  for (int k = 0; k < levels; ++k) how.push_back(step_of<T>(steps[k]));
+  std::vector<StepArrays<T>> arrays(levels);
+  for (int k = 0; k < levels; ++k) how.push_back(step_of<T>(steps[k], arrays[k]));
   std::vector<L> result(n), scratch(redundancy_scratch(m, n));
   for (long i = 0; i < count; i += width<L>) {
     const long lanes = count - i;

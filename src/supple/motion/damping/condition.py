@@ -15,40 +15,51 @@ from supple.motion.linearization import Linearization
 
 @dataclass(frozen=True)
 class ConditionBound(KernelRule):
-    """The smallest damping that keeps the condition number of J Jᵀ + λ² I within max_condition.
+    """The smallest damping that keeps the condition number of JᵀJ + λ² I within max_condition.
 
         lambda2 = max(0, (σ_1² - max_condition σ_n²)/(max_condition - 1))
 
-    If J has more rows than columns, JᵀJ + λ² I takes the place of J Jᵀ + λ² I.
+    The matrix is n by n. If J has fewer rows than columns, σ_n = 0: a redundant arm is damped
+    everywhere.
 
     Attributes:
         max_condition: Bound on the condition number of the damped matrix, above 1. It is the square
             of the condition number of J where λ = 0.
 
     References:
-        Maciejewski & Klein 1988, eq. (18); Deo & Walker 1995, eq. (8), where max(0, .) is missing.
+        Maciejewski & Klein 1988, eqs. (17), (18); Deo & Walker 1995, eq. (8), where max(0, .) is
+        missing.
     """
 
     rule = Rule.CONDITION_BOUND
     max_condition: float = field(metadata=ABOVE_ONE)
 
     def __call__(self, linearization: Linearization) -> float:  # noqa: D102
-        large, small = linearization.sigma_max**2, linearization.sigma_min**2
+        large, small = linearization.sigma_max**2, _sigma_n(linearization) ** 2
         return max(0.0, (large - self.max_condition * small) / (self.max_condition - 1))
 
     def reason(self, linearization: Linearization) -> str:  # noqa: D102
-        sigma, lambda2 = linearization.sigma_min, self(linearization)
+        sigma, lambda2 = _sigma_n(linearization), self(linearization)
         bound = linearization.sigma_max / math.sqrt(self.max_condition)
         limit = "sigma_max/sqrt(max_condition)"
-        return "condition bound: " + comparison("sigma_min", sigma, limit, bound, lambda2)
+        return "condition bound: " + comparison("sigma_n", sigma, limit, bound, lambda2)
 
     @classmethod
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ConditionBound:
-        """Choose the condition number that 90 % of all configurations stay below undamped."""
+        """Choose the condition number of J Jᵀ that 90 % of all configurations stay below undamped.
+
+        A redundant arm is damped by about the square of its 10 % quantile of σ_min.
+        """
         scale = Scale.for_robot(robot, frame, rows)
         return cls(1.01 * (scale.largest / scale.sigma) ** 2)
+
+
+def _sigma_n(linearization: Linearization) -> float:
+    """Return the smallest of n singular values: zero if J has fewer rows than columns."""
+    m, n = linearization.single().J.shape
+    return linearization.sigma_min if m >= n else 0.0
 
 
 @dataclass(frozen=True)

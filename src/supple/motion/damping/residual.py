@@ -88,7 +88,8 @@ class ResidualOptimal(KernelRule):
             beyond = iteration == 0 and y > lower and psi < limit * (1 - 1.5 * slack)
             if (psi <= enough and not beyond) or slope == 0:
                 break
-            y = max(lower, y + (psi - aim) * float(terms.sum()) / (slope * aim))
+            further = (psi - aim) * float(terms.sum()) / (slope * aim)
+            y = max(lower, y + further) if 2 * psi > aim else lower  # far beyond: digits are lost
         return largest / y * largest, iteration
 
     def reason(self, linearization: Linearization) -> str:  # noqa: D102

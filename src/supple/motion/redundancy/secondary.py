@@ -139,7 +139,7 @@ class WeightedCriterion(ReadOnlyArrays):
         A: A symmetric positive definite matrix (n, n); the identity if None.
 
     References:
-        Wampler 1986, eqs. (38) and (39), where the square of α1 in front of v is not printed.
+        Wampler 1986, eqs. (38) and (39); in (39) the square of α1 in front of v is not printed.
     """
 
     alpha1: float
@@ -165,15 +165,17 @@ class WeightedCriterion(ReadOnlyArrays):
             object.__setattr__(self, "A", A)
 
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        J, e = linearization.J, linearization.e
-        v = _secondary(self, linearization)
-        n = len(v)
+        e, v = linearization.e, _secondary(self, linearization)
+        right = np.concatenate([e, self.alpha1 * v, np.zeros(len(v))])
+        return Pseudoinverse()(Linearization(self.norm(linearization), right))
+
+    def norm(self, linearization: Linearization, lambda2: float = 0.0) -> Array:
+        """Return the rows [J; α1 I; α2 A^½] (m + 2n, n), whose norm the step minimizes."""
+        n = linearization.J.shape[1]
         if self.A is not None and len(self.A) != n:
             raise InputError(f"WeightedCriterion: A must be ({n}, {n}); given: {self.A.shape}")
         root = np.eye(n) if self.A is None else np.linalg.cholesky(self.A).T
-        rows = np.vstack([J, self.alpha1 * np.eye(n), self.alpha2 * root])
-        right = np.concatenate([e, self.alpha1 * v, np.zeros(n)])
-        return Pseudoinverse()(Linearization(rows, right))
+        return np.vstack([linearization.J, self.alpha1 * np.eye(n), self.alpha2 * root])
 
     @property
     def kernel(self) -> SecondarySpec:  # noqa: D102

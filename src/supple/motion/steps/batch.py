@@ -31,6 +31,7 @@ def run_batch(
     J, e = linearization.J, linearization.e
     m, n = J.shape[-2:]
     lead = J.shape[:-2]
+    kernel = with_effectors(kernel, linearization.effectors, m)
     check_sizes(kernel, m, n)
     dq, lambda2, bad = _core.steps(
         kernel,
@@ -48,6 +49,38 @@ def run_batch(
             f"given: J[{where}] or e[{where}] is not, or is too large"
         )
     return dq, lambda2  # type: ignore[return-value]
+
+
+def with_effectors(kernel: _core.StepSpec, effectors: tuple[int, ...], rows: int) -> _core.StepSpec:
+    """Return a step with the end effectors of its rows, if it depends on them.
+
+    Args:
+        kernel: The step.
+        effectors: The end effector of each row (m,); empty if unknown.
+        rows: The number of rows m.
+
+    Raises:
+        InputError: The step needs the end effectors, which are unknown.
+    """
+    selective = kernel.method in (_core.Method.SELECTIVE, _core.Method.SELECTIVE_SOFT)
+    groups = [clamp.group for clamp in kernel.error_clamps] + [kernel.group] * selective
+    if 0 not in groups or kernel.effectors:
+        return kernel
+    return kernel.replace(effectors=effectors or threes(rows))
+
+
+def threes(rows: int) -> tuple[int, ...]:
+    """Return the end effectors of rows without a task: three rows each.
+
+    Raises:
+        InputError: More than three rows, and not a multiple of three.
+    """
+    if rows > 3 and rows % 3:
+        raise InputError(
+            "the end effector of each row is unknown: give `group`, or `effectors` of the "
+            f"linearization, or use tasks; given: {rows} rows without tasks"
+        )
+    return tuple(i // 3 for i in range(rows))
 
 
 def check_sizes(kernel: _core.StepSpec, m: int, n: int) -> None:

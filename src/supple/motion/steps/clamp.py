@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from supple._core import StepSpec
+from supple._core import ErrorClampSpec, StepSpec
 from supple.errors import InputError, short_repr
-from supple.kinematics.arrays import number_field
+from supple.kinematics import Robot
+from supple.kinematics.arrays import names_of, number, number_field
+from supple.kinematics.robot import FrameNames, check_robot, link_lengths
 from supple.motion.linearization import Array, Linearization
-from supple.motion.steps.step import BatchStep, Step, batched, check_group, kernel_of
+from supple.motion.steps.stateful import has_memory
+from supple.motion.steps.step import (
+    BatchStep,
+    Step,
+    batched,
+    check_group,
+    effectors_of,
+    kernel_of,
+)
+
+VARIANTS = ("text", "program")
 
 
 @dataclass(frozen=True)
 class ErrorClamp(BatchStep):
     """A step with the error of each end effector clamped to max_error.
 
-    Keeps a figure from stretching out towards targets out of reach.
+    Keeps a figure from stretching out towards targets out of reach. `ErrorClamp.for_robot` takes
+    max_error from the links of a robot.
 
     Attributes:
         step: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector.
+        group: Number of rows per end effector; those of the tasks if None, or three rows for a
+            linearization without tasks.
 
     References:
         Buss 2009, section 2 (ClampMag; with DLS: DLS').
@@ -30,7 +47,26 @@ class ErrorClamp(BatchStep):
 
     step: Step
     max_error: float
-    group: int = 3
+    group: int | None = None
+
+    @classmethod
+    def for_robot(
+        cls, robot: Robot, step: Step, frame: FrameNames = None, *, dt: float = 1.0
+    ) -> ErrorClamp:
+        """Clamp to half the length of a typical link.
+
+        Orientation errors are clamped to the same number of radians.
+
+        Args:
+            robot: The robot.
+            step: The wrapped step.
+            frame: Name of a frame, or a sequence of names; all end effectors if None.
+            dt: Length of a step [s], if e is a velocity: the clamp is divided by it.
+
+        References:
+            Buss 2009, section 2.
+        """
+        return cls(step, typical_link(robot, frame) / 2 / number(dt, "dt", above=0))
 
     def __post_init__(self) -> None:
         number_field(self, "max_error", above=0.0)
@@ -42,57 +78,101 @@ class ErrorClamp(BatchStep):
 
     def clamped(self, linearization: Linearization) -> Linearization:
         """Return the input of the wrapped step."""
-        limits = np.full(groups(linearization.e, self.group), self.max_error)
-        return _clamped(linearization, limits, self.group)
+        effectors = effectors_of(linearization, self.group)
+        return _clamped(linearization, np.full(effectors.max() + 1, self.max_error), effectors)
 
     @property
     def kernel(self) -> StepSpec:  # noqa: D102
         inner = kernel_of(self.step)
-        return inner.replace(max_error=self.max_error, error_group=self.group)
+        own = ErrorClampSpec(max_error=self.max_error, group=self.group or 0)
+        return inner.replace(error_clamps=[own, *inner.error_clamps])
 
 
 @dataclass(frozen=True)
 class AdaptiveErrorClamp:
-    """A step for moving targets: the error of each end effector has its own, adaptive clamp.
+    """A step for targets that move or jump: each end effector's error has its own, adaptive clamp.
 
-        D_i = max_error + max(0, d_i - previous d_i)       d_i = ‖e_i‖, the error of effector i
+        D_i = max_error + max(0, previous d_i - d_i)       "text":     how much closer the last step
+                                                                       brought end effector i
+        D_i = max_error + max(0, d_i - previous d_i)       "program":  how much farther away its
+                                                                       target is
+        D_i = infinity in the first step, and after a jump             d_i = ‖e_i‖
 
-    While a target is at rest or getting closer, the limit is max_error, as in `ErrorClamp`. When a
-    target moves away, the limit grows by the distance it moved, so that the end effector does not
-    fall behind. The memory holds the distances (k,) of the previous step; the first step clamps to
-    max_error. Wrap it in `StatefulStep` to call it like other steps.
+    With "text", an end effector that gets closer by large steps may go on with them, and one that
+    stalls in front of a target out of reach is clamped to max_error. With "program", the limit
+    grows by the distance that the target moved away, so that the end effector does not fall behind.
+
+    The memory holds the distances (k,) of the previous step, infinite at the start; if the wrapped
+    step has a memory, the two are a pair. Called like a plain step, it has no memory and every step
+    is the first; a `Servo` and `StatefulStep` keep the memory.
 
     Attributes:
         inner: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector.
+        group: Number of rows per end effector; those of the tasks if None, or three rows for a
+            linearization without tasks.
+        variant: "text" for the rule of the paper, "program" for that of its author's program, with
+            its index of the end effector corrected.
+        jump: Growth of d_i in one step above which the target counts as having jumped, in the units
+            of e; infinite if the caller resets the memory instead.
 
     References:
-        Buss 2009, section 2, and the author's program, with its index of the effector corrected.
+        Buss 2009, section 2 (D_max,i).
     """
 
     inner: Step
     max_error: float = 0.4
-    group: int = 3
+    group: int | None = None
+    variant: Literal["text", "program"] = "text"
+    jump: float = math.inf
 
     def __post_init__(self) -> None:
         number_field(self, "max_error", above=0.0)
         check_group(self, self.group)
+        variant: object = self.variant
+        if variant not in VARIANTS:
+            raise InputError(
+                f"AdaptiveErrorClamp: variant must be one of {VARIANTS}; "
+                f"given: {short_repr(variant)}"
+            )
+        if self.jump != math.inf:
+            number_field(self, "jump", above=0.0)
 
-    def start(self, linearization: Linearization) -> Array:
-        """Return the current distances (k,)."""
-        return distances(linearization.single().e, self.group)
+    def __call__(self, linearization: Linearization) -> Array:
+        """Return q̇ (n,) of a first step."""
+        return self.step(linearization, self.start(linearization))[0]
 
-    def step(self, linearization: Linearization, memory: Array) -> tuple[Array, Array]:
-        """Return q̇ (n,) and the distances (k,) for the next step."""
-        now = distances(linearization.single().e, self.group)
-        if np.shape(memory) != now.shape:
+    def start(self, linearization: Linearization) -> Any:
+        """Return the memory of the first step: infinite distances (k,)."""
+        now = distances(linearization, self.group)
+        far = np.full(len(now), math.inf)
+        inner: Any = self.inner
+        return (far, inner.start(self.clamped(linearization, far))) if has_memory(inner) else far
+
+    def step(self, linearization: Linearization, memory: Any) -> tuple[Array, Any]:
+        """Return q̇ (n,) and the memory of the next step."""
+        inner: Any = self.inner
+        pair = isinstance(memory, tuple) and len(memory) == 2
+        before = memory[0] if pair else memory
+        seen, now = self.clamped(linearization, before), distances(linearization, self.group)
+        if not has_memory(inner):
+            return inner(seen), now
+        dq, kept = inner.step(seen, memory[1] if pair else inner.start(seen))
+        return dq, (now, kept)
+
+    def clamped(self, linearization: Linearization, before: Any) -> Linearization:
+        """Return the input of the wrapped step, for the distances (k,) of the previous step."""
+        now = distances(linearization, self.group)
+        if np.shape(before) != now.shape:
             raise InputError(
                 f"AdaptiveErrorClamp: memory must be {len(now)} distances, made by `start`; "
-                f"given: {short_repr(memory)}"
+                f"given: {short_repr(before)}"
             )
-        limits = self.max_error + np.maximum(0.0, now - memory)
-        return self.inner(_clamped(linearization, limits, self.group)), now
+        first = np.isinf(before)
+        grown = now - np.where(first, now, before)
+        more = np.maximum(0.0, grown if self.variant == "program" else -grown)
+        limits = np.where(first | (grown > self.jump), math.inf, self.max_error + more)
+        return _clamped(linearization, limits, effectors_of(linearization, self.group))
 
 
 @dataclass(frozen=True)
@@ -107,7 +187,7 @@ class AngleClamp(BatchStep):
             a `Servo`.
 
     References:
-        Buss 2009, section 6.
+        Buss 2009, section 8.
     """
 
     step: Step
@@ -126,23 +206,36 @@ class AngleClamp(BatchStep):
         return inner.replace(max_angle=min(self.max_angle, inner.max_angle))
 
 
-def groups(e: Array, group: int) -> int:
-    """Return the number of end effectors in a task vector; the last may have fewer rows."""
-    return -(-len(e) // group)
+def typical_link(robot: Robot, frame: FrameNames = None) -> float:
+    """Return the median length of the links that carry some frames, all end effectors if None [m].
+
+    Raises:
+        InputError: The links have no length.
+    """
+    check_robot(robot)
+    frames = robot.tips if frame is None else names_of(frame, "frame")
+    lengths = link_lengths(robot, frames)
+    if not lengths:
+        raise InputError(f"the robot must have links with a length; given: {robot!r}")
+    return float(np.median(lengths))
 
 
-def distances(e: Array, group: int) -> Array:
+def distances(linearization: Linearization, group: int | None) -> Array:
     """Return the length of each end effector's error (k,)."""
-    each = [np.linalg.norm(e[i : i + group]) for i in range(0, len(e), group)]
-    return np.array(each, dtype=np.float64)
+    return _lengths(linearization.e, effectors_of(linearization, group))
 
 
-def _clamped(linearization: Linearization, limits: Array, group: int) -> Linearization:
+def _lengths(e: Array, effectors: NDArray[np.intp]) -> Array:
+    return np.array([np.linalg.norm(e[effectors == k]) for k in range(effectors.max() + 1)])
+
+
+def _clamped(
+    linearization: Linearization, limits: Array, effectors: NDArray[np.intp]
+) -> Linearization:
     """Return the task with each end effector's error clamped to its limit (ClampMag)."""
-    sizes = distances(linearization.e, group)
+    sizes = _lengths(linearization.e, effectors)
     factors = [factor(float(d), float(limit)) for d, limit in zip(sizes, limits, strict=True)]
-    e = linearization.e * np.repeat(factors, group)[: len(linearization.e)]
-    return replace(linearization, e=e)
+    return replace(linearization, e=linearization.e * np.array(factors)[effectors])
 
 
 def factor(size: float, limit: float) -> float:

@@ -1,7 +1,8 @@
 """Running estimates of singular values and directions, without a decomposition.
 
 An estimate is kept from step to step and improved by one iteration per step, which costs a few
-products. `include/supple/filtering.hpp` is the kernel's version.
+products. `include/supple/filtering.hpp` is the kernel's version. Tuned constants and the
+measurements that chose them: docs/constants.md.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class EstimatedDLS:
             still = ExtremeValues(memory.u, 0.0, memory.w, 0.0)
             found = Estimates(0.0, memory.sigma_min, memory.sigma_min, 0.0, lambda2)
             return np.zeros(linearization.J.shape[1]), still, found
-        scale, k = problem.scale, len(problem.gram)
+        scale = problem.scale
         shift = max(lambda2 / scale / scale, problem.blur)
         inverse = problem.inverse(shift)
         u = problem.U[:, 0]
@@ -124,7 +124,10 @@ class EstimatedDLS:
         if isinstance(self.rule, Region) and self.rule.direction is not None:
             W = self.rule.weight(seen)
             J, e = W @ linearization.J / scale, W @ linearization.e
-            k = len(e)
-        dq = J.T @ np.linalg.solve(J @ J.T + shift * np.eye(k), e) / scale
+        m, n = J.shape
+        if m <= n:
+            dq = J.T @ np.linalg.solve(J @ J.T + shift * np.eye(m), e) / scale
+        else:
+            dq = np.linalg.solve(J.T @ J + shift * np.eye(n), J.T @ e) / scale
         found = Estimates(least, memory.sigma_min, memory.sigma_min, 0.0, lambda2)
         return finite_step(dq), after, found

@@ -1,7 +1,7 @@
 """Numerical filtering: damp the weak singular directions, and the others hardly at all.
 
 The directions are estimated, not decomposed (`estimate.py`). `include/supple/filtering.hpp` is the
-kernel's version.
+kernel's version. Tuned constants and the measurements that chose them: docs/constants.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from supple.motion.steps.estimate import (
 )
 
 DIRECTIONS = 3  # small singular values that are filtered separately
+_RESERVE_SIZE = 0.25  # times 1/max_gain: below this σ, α is larger than the bound requires
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class NumericalFilter:
 
         a(σ, c) = (c/(2 max_gain))²  if σ <= c/(2 max_gain),   else max(0, σ c/max_gain - σ²)
         c_i²    = Σ_j min(1, a(σ_j, 1)/a(σ_i, 1)) (û_jᵀe)²/‖e‖²
-        t_i     = min(1, c_i/(2 max_gain σ_i))
+        t_i     = min(1, c_i/(2 max_gain σ_i)) max(0, 1 - (4 max_gain σ_i)²)
         α_i²    = a(σ_i, c_i) + c_i (1 - c_i) t_i a(σ_i, 1)
         λ²      = a(σ_eff, 1),        σ_eff = ‖e‖/‖q̇‖  of the step with λ = 0
 
@@ -150,7 +151,7 @@ class NumericalFilter:
         dq: Array = J.T @ z
         e_o, z_o = (float(np.linalg.norm(x - U @ (U.T @ x))) for x in (e, z))
         across = math.inf
-        if e_o > 0 and z_o > 0:
+        if e_o > 64 * EPSILON and z_o > 0:
             across = math.sqrt(max(e_o / z_o - blur, blur))
         gain2 = float(dq @ dq)
         if self.printed:  # the gain without damping
@@ -180,7 +181,9 @@ class NumericalFilter:
         for s, a, c2 in zip(sigma.tolist(), most.tolist(), shared @ along**2, strict=True):
             c = min(1.0, math.sqrt(c2))
             t = 1.0 if 2 * s <= c * edge else c * edge / (2 * s)
-            found.append(min_damping(s, edge, c) + c * (1 - c) * t * a)
+            r = s / edge / _RESERVE_SIZE
+            depth = 1 - r * r if r < 1 else 0.0
+            found.append(min_damping(s, edge, c) + c * (1 - c) * t * depth * a)
         return np.array(found)
 
 

@@ -11,7 +11,13 @@ from supple._core import Method, StepSpec
 from supple.kinematics.arrays import number_field
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.clamp import factor, scaled_down
-from supple.motion.steps.step import BatchStep, batched, check_group, finite_step
+from supple.motion.steps.step import (
+    BatchStep,
+    batched,
+    check_group,
+    effectors_of,
+    finite_step,
+)
 
 
 @dataclass(frozen=True)
@@ -24,14 +30,14 @@ class SDLS(BatchStep):
         γ_i = max_angle min(1, N_i/M_i)      N_i = Σ_k ‖u_i,k‖      M_i = Σ_j |v_ji| Σ_k ‖J_k,j‖/σ_i
 
     The sum of all φ_i is limited to max_angle as well. Where singular values coincide, the step
-    depends on the basis that the decomposition chooses for their directions. An end effector is
-    `group` rows of the task: three rows of position, or three rows of orientation, which count as
-    an end effector of their own.
+    depends on the basis that the decomposition chooses for their directions. The rows of position
+    of a task are an end effector, and so are its rows of orientation.
 
     Attributes:
         max_angle: γ_max [rad], or [rad/s] if e is a velocity, as in a `Servo`.
         soft: Whether to limit by φ γ/(γ + max|φ|), as in the authors' program, instead of clamping.
-        group: Number of rows per end effector.
+        group: Number of rows per end effector; those of the tasks if None, or three rows for a
+            linearization without tasks.
 
     References:
         Buss & Kim 2005.
@@ -39,7 +45,7 @@ class SDLS(BatchStep):
 
     max_angle: float = math.pi / 4
     soft: bool = False
-    group: int = 3
+    group: int | None = None
 
     def __post_init__(self) -> None:
         number_field(self, "max_angle", above=0.0)
@@ -48,7 +54,8 @@ class SDLS(BatchStep):
     @batched
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
         lin = linearization
-        blocks = [slice(i, i + self.group) for i in range(0, len(lin.e), self.group)]
+        effectors = effectors_of(lin, self.group)
+        blocks = [effectors == k for k in np.unique(effectors)]
         total = np.zeros(lin.J.shape[1])
         if not lin.rank:
             return total
@@ -69,4 +76,4 @@ class SDLS(BatchStep):
     @property
     def kernel(self) -> StepSpec:  # noqa: D102
         method = Method.SELECTIVE_SOFT if self.soft else Method.SELECTIVE
-        return StepSpec(method=method, parameter=self.max_angle, group=self.group)
+        return StepSpec(method=method, parameter=self.max_angle, group=self.group or 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array, Linearization
@@ -33,18 +35,18 @@ class StatefulStep(Generic[Memory]):
     Attributes:
         inner: The step with memory.
         memory: The current memory; None before the first call and after `reset`.
+        used: The memory with which the last call was made.
     """
 
     def __init__(self, inner: StepWithMemory[Memory]) -> None:
-        if not callable(getattr(inner, "start", None)) or not callable(
-            getattr(inner, "step", None)
-        ):
+        if not has_memory(inner):
             raise InputError(
                 "StatefulStep: inner must be a step with the methods `start` and `step`; "
                 f"given: {short_repr(inner)}"
             )
         self.inner = inner
         self.memory: Memory | None = None
+        self.used: Memory | None = None
 
     def __repr__(self) -> str:
         return f"StatefulStep({self.inner!r})"
@@ -53,8 +55,51 @@ class StatefulStep(Generic[Memory]):
         """Return q̇ (n,) and update the memory."""
         memory = self.inner.start(linearization) if self.memory is None else self.memory
         dq, self.memory = self.inner.step(linearization, memory)
+        self.used = memory
         return dq
 
     def reset(self) -> None:
         """Clear the memory: the next call is the first of a motion."""
-        self.memory = None
+        self.memory = self.used = None
+
+
+def has_memory(step: object) -> bool:
+    """Return whether a step has a memory: the methods `start` and `step`."""
+    return callable(getattr(step, "start", None)) and callable(getattr(step, "step", None))
+
+
+def remembering(step: Any) -> Any:
+    """Return a step that keeps its memory, and that of the steps that it wraps, between calls.
+
+    A step with memory becomes a `StatefulStep`; one that wraps it becomes a copy around that.
+    """
+    if isinstance(step, StatefulStep):
+        return step
+    if has_memory(step):
+        return StatefulStep(step)
+    if not is_dataclass(step):
+        return step
+    changed: dict[str, Any] = {}
+    for name in _WRAPPED:
+        inside: Any = getattr(step, name, None)
+        several = isinstance(inside, Sequence)
+        each = tuple(inside) if several else (inside,)
+        kept = tuple(remembering(one) for one in each)
+        if any(one is not before for one, before in zip(kept, each, strict=True)):
+            changed[name] = kept if several else kept[0]
+    wrapper: Any = step
+    return replace(wrapper, **changed) if changed else step
+
+
+def stateful_inside(step: Any) -> Iterator[StatefulStep[Any]]:
+    """Yield the steps with a kept memory, this one or among those that it wraps."""
+    if isinstance(step, StatefulStep):
+        yield step
+    elif is_dataclass(step):
+        for name in _WRAPPED:
+            inside = getattr(step, name, None)
+            for one in inside if isinstance(inside, Sequence) else (inside,):
+                yield from stateful_inside(one)
+
+
+_WRAPPED = ("step", "inner", "steps")  # fields of a step that hold a wrapped step

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache, wraps
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple._core import Method, Rule, StepSpec
 from supple.errors import InputError, short_repr
@@ -23,7 +24,8 @@ from supple.kinematics.arrays import number, number_field
 from supple.motion.damping import DampingRule, KernelRule, Region
 from supple.motion.damping.rule import name_of
 from supple.motion.linearization import RANK_FLOOR, TINY, Array, Linearization
-from supple.motion.steps.batch import run_batch
+from supple.motion.steps.batch import run_batch, threes
+from supple.motion.steps.stateful import has_memory
 
 if TYPE_CHECKING:
     from supple.kinematics import Robot
@@ -194,29 +196,67 @@ class Pseudoinverse(BatchStep):
 
 @dataclass(frozen=True)
 class TruncatedSVD(BatchStep):
-    """The pseudoinverse without the singular values below threshold × the largest.
+    """The pseudoinverse without the smallest singular values.
 
-    Bounded by ‖e‖/(threshold σ_1), but discontinuous where a singular value crosses the threshold.
+        TruncatedSVD(0.01)              without those of at most 0.01 times the largest
+        TruncatedSVD(min_sigma=0.05)    without those of at most 0.05, in the units of J
+        TruncatedSVD(rank=4)            with the four largest alone
+
+    With a threshold the step is bounded, by ‖e‖/(threshold σ_1) or ‖e‖/min_sigma, but discontinuous
+    where a singular value crosses it. A rank bounds nothing, and the step is discontinuous where
+    the two singular values at the cut are equal.
 
     Attributes:
-        threshold: Fraction of the largest singular value, between 0 and 1.
+        threshold: Fraction of the largest singular value, between 0 and 1. 0.01 if nothing is
+            given, None if something else is.
+        min_sigma: Threshold of the singular values, above 0; None for none.
+        rank: Number of singular values that are kept, at least 1; None for all.
 
     References:
-        Maciejewski & Klein 1988, eq. (13).
+        Maciejewski & Klein 1988, eq. (13), for a rank; Wampler 1986, eq. (45), for min_sigma, and
+        "Rank-Deficient or Near-Rank-Deficient Configurations" for the threshold.
     """
 
-    threshold: float = 0.01
+    threshold: float | None = None
+    _: KW_ONLY
+    min_sigma: float | None = None
+    rank: int | None = None
 
     def __post_init__(self) -> None:
-        number_field(self, "threshold", above=0.0, below=1.0)
+        given = {
+            name: getattr(self, name)
+            for name in ("threshold", "min_sigma", "rank")
+            if getattr(self, name) is not None
+        }
+        if not given:
+            object.__setattr__(self, "threshold", 0.01)
+        if len(given) > 1:
+            each = ", ".join(f"{name}={short_repr(value)}" for name, value in given.items())
+            raise InputError(
+                f"TruncatedSVD takes one of threshold, min_sigma and rank; given: {each}"
+            )
+        if self.threshold is not None:
+            number_field(self, "threshold", above=0.0, below=1.0)
+        if self.min_sigma is not None:
+            number_field(self, "min_sigma", above=0.0)
+        if self.rank is not None and (type(self.rank) is not int or self.rank < 1):
+            raise InputError(
+                "TruncatedSVD: rank must be a number of singular values, at least 1; "
+                f"given: {short_repr(self.rank)}"
+            )
 
     @batched
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
-        return gained(linearization, max(RANK_FLOOR, self.threshold), 0.0)
+        relative = RANK_FLOOR if self.threshold is None else max(RANK_FLOOR, self.threshold)
+        return gained(linearization, relative, 0.0, above=self.min_sigma or 0.0, rank=self.rank)
 
     @property
     def kernel(self) -> StepSpec:  # noqa: D102
-        return StepSpec(method=Method.TRUNCATED, parameter=self.threshold)
+        if self.min_sigma is not None:
+            return StepSpec(method=Method.TRUNCATED_BELOW, parameter=self.min_sigma)
+        if self.rank is not None:
+            return StepSpec(method=Method.TRUNCATED_RANK, parameter=float(self.rank))
+        return StepSpec(method=Method.TRUNCATED, parameter=self.threshold or 0.0)
 
 
 @dataclass(frozen=True)
@@ -312,7 +352,7 @@ def kernel_of(step: Step) -> StepSpec:
         InputError: The kernel does not have the step.
     """
     kernel = getattr(step, "kernel", None)
-    if not isinstance(kernel, StepSpec):
+    if not isinstance(kernel, StepSpec) or has_memory(step):
         raise InputError(
             f"a batch takes the steps of supple.steps; given: {short_repr(step)}. CONTRIBUTING.md "
             "tells how to add a step to the kernel"
@@ -335,10 +375,21 @@ def damping_of(rule: DampingRule, linearization: Linearization) -> float:
     return number(lambda2, f"lambda2 returned by {name_of(rule)}", least=0.0)
 
 
-def gained(linearization: Linearization, floor: float, lambda2: float) -> Array:
-    """Return Σ σ/(σ² + λ²) v uᵀe over the singular values above floor × the largest."""
+def gained(
+    linearization: Linearization,
+    floor: float,
+    lambda2: float,
+    *,
+    above: float = 0.0,
+    rank: int | None = None,
+) -> Array:
+    """Return Σ σ/(σ² + λ²) v uᵀe over some of the singular values.
+
+    They are above floor × the largest and above `above`, and at most `rank` of them.
+    """
     sigma = linearization.sigma
-    some = sigma > max(floor * float(sigma[0]), TINY)
+    some = sigma > max(floor * float(sigma[0]), above, TINY)
+    some[len(sigma) if rank is None else rank :] = False
     gain = np.zeros_like(sigma)
     with np.errstate(over="ignore", invalid="ignore"):
         # If λ²/σ overflows, the gain is zero, as it should be; σ² could underflow instead.
@@ -355,10 +406,22 @@ def finite_step(dq: Array) -> Array:
     return np.asarray(dq, dtype=np.float64)
 
 
-def check_group(owner: object, group: int) -> None:
-    """Raise an error if `group` is not a number of rows."""
-    if type(group) is not int or group < 1:
+def check_group(owner: object, group: int | None) -> None:
+    """Raise an error if `group` is neither a number of rows nor None."""
+    if group is not None and (type(group) is not int or group < 1):
         raise InputError(
-            f"{type(owner).__name__}: group must be a number of rows, at least 1; "
+            f"{type(owner).__name__}: group must be a number of rows, at least 1, or None; "
             f"given: {short_repr(group)}"
         )
+
+
+def effectors_of(linearization: Linearization, group: int | None) -> NDArray[np.intp]:
+    """Return the end effector of each row (m,): `group` rows each, or those of the tasks if None.
+
+    Raises:
+        InputError: No group, and no tasks that tell.
+    """
+    rows = len(linearization.single().e)
+    if group is not None:
+        return np.arange(rows) // group
+    return np.array(linearization.effectors or threes(rows), dtype=np.intp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from supple.kinematics.arrays import ReadOnlyArrays
 from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.steps.step import DLS, BatchStep, batched
+
+RIDGE = 1e-9  # least λ² of a norm, relative to ‖J‖², as in include/supple/servo.hpp
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +57,40 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
 
     @batched
     def __call__(self, linearization: Linearization) -> Array:  # noqa: D102
+        joint = self._joint_root(linearization.J.shape[1])
+        return np.asarray(np.linalg.solve(joint.T, DLS(self.rule)(self.scaled(linearization))))
+
+    def scaled(self, linearization: Linearization) -> Linearization:
+        """Return the scaled problem, which the rule receives."""
         m, n = linearization.J.shape
-        task = _root(self.task_weight, "task_weight", m)
-        joint = np.linalg.inv(_root(self.joint_weight, "joint_weight", n)).T
+        task, joint = self.row_weights(m), self._joint_root(n)
+
+        def scale(J: Array) -> Array:
+            return task @ np.linalg.solve(joint, J.T).T
+
         before = linearization.before
         if before is not None:
-            before = Linearization(task.T @ before.J @ joint, task.T @ before.e)
-        J, e = task.T @ linearization.J @ joint, task.T @ linearization.e
-        scaled = replace(linearization, J=J, e=e, before=before)
-        result: Array = joint @ DLS(self.rule)(scaled)
-        return result
+            before = Linearization(scale(before.J), task @ before.e)
+        J, e = scale(linearization.J), task @ linearization.e
+        return replace(linearization, J=J, e=e, before=before)
+
+    def row_weights(self, rows: int) -> Array:
+        """Return C₁ᵀ (m, m), by which the rows of J and e are multiplied."""
+        return _root(self.task_weight, "task_weight", rows).T
+
+    def norm(self, linearization: Linearization, lambda2: float) -> Array:
+        """Return the rows [C₁ᵀJ; λ C₂ᵀ] (m + n, n), whose norm the step minimizes.
+
+        Where λ² is nearly zero, a slightly larger one decides between equal steps.
+        """
+        m, n = linearization.J.shape
+        least = RIDGE * float(np.sum(self.scaled(linearization).J ** 2))
+        damping = math.sqrt(max(lambda2, least))
+        joint = self._joint_root(n)
+        return np.vstack([self.row_weights(m) @ linearization.J, damping * joint.T])
+
+    def _joint_root(self, columns: int) -> Array:
+        return _root(self.joint_weight, "joint_weight", columns)
 
     @property
     def kernel(self) -> StepSpec:  # noqa: D102

@@ -45,7 +45,7 @@ class SphericalWrist:
         wrist: Damping rule of the last three joints, in radians.
 
     References:
-        Wampler 1986, section VII; Featherstone 1983; Hollerbach & Sahar 1983.
+        Wampler 1986, "Unique Solution" and "Remarks"; Featherstone 1983; Hollerbach & Sahar 1983.
     """
 
     arm: DampingRule

@@ -1,0 +1,92 @@
+"""What the paper says about the PUMA's trajectories, as functions of the runs along one path.
+
+The experiments apply them to one reading of each path, `mk-paths` to hundreds of paths.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from supple.papers.maciejewski_klein.courses import Runs
+from supple.papers.maciejewski_klein.methods import norm
+
+NOMINAL, NEAR = 0.15, 0.05  # read off a plot, and how far from it is the same
+ZERO = 0.01  # mean error that passes as near zero
+AVOIDABLE = 0.1  # share of the error along directions that are not singular
+
+
+def nominal(runs: Runs) -> bool:
+    """Whether a constant factor has a nominal error of 15 %, and more near the singularity."""
+    away, peak = runs.away("constant"), runs.errors("constant").max()
+    return bool(abs(away - NOMINAL) <= NEAR and peak > 1.5 * away)
+
+
+def throughout(runs: Runs) -> bool:
+    """Whether that error is nowhere more than 5 points below."""
+    return bool(runs.errors("constant").min() >= NOMINAL - NEAR)
+
+
+def near_zero(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether filtering brings the error near zero away from singularities."""
+    return runs.away(method) < ZERO
+
+
+def notched(runs: Runs) -> bool:
+    """Whether the error of a constant factor dips between two peaks that are both well above it."""
+    _, e = runs.notch("constant")
+    return bool(min(e[0], e[2]) > 1.5 * runs.away("constant") and e[1] < min(e[0], e[2]))
+
+
+def depth(runs: Runs) -> float:
+    """Return how deep that dip is."""
+    _, e = runs.notch("constant")
+    return float(min(e[0], e[2]) - e[1])
+
+
+def ends_at_wrist(runs: Runs) -> bool:
+    """Whether the error rises near the end, where hand and forearm come closest to one line."""
+    constant = runs.errors("constant")
+    half = len(constant) // 2
+    aligned = np.abs(np.sin(runs.moved["constant"].q[:-1, 4]))
+    last = aligned[half:].argmin() + half
+    return bool(constant[-1] > 2 * constant[half:].min() and last >= 0.9 * len(constant))
+
+
+def only_lost(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether little of the error lies along directions that are not singular: a tenth, and less
+    than half of that share with a constant factor.
+    """
+    share, constant = (
+        runs.avoidable(name) / runs.errors(name).sum() for name in (method, "constant")
+    )
+    return bool(share < AVOIDABLE and share < constant / 2)
+
+
+def better(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether filtering has a smaller integral error than variable damping: the thesis."""
+    return bool(runs.errors(method).sum() < runs.errors("variable").sum())
+
+
+def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether the three smallest singular values are least in the middle, and not all zero."""
+    sigma = runs.singular_values(method)
+    closest = sigma[:, 3:].sum(axis=1).argmin()
+    return bool(abs(closest / len(sigma) - 0.5) < 0.1 and sigma[:, 4].min() > 0.01)
+
+
+def rotations(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, np.ndarray]:
+    """Return the interval closest to the triple singularity, and how much u4, u5 and u6 rotate."""
+    U, sigma = runs.spectrum(method)
+    closest = int(sigma[:, 3:].sum(axis=1).argmin())
+    return closest, norm(U[closest].T[3:, 3:])
+
+
+def wrist_is_least(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether u6 is more of a rotation, which is what a wrist loses, than u4 and u5."""
+    _, turning = rotations(runs, method)
+    return bool(turning[2] > max(turning[:2]))
+
+
+def fourth_is_small(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether σ4 is always less than half of σ2."""
+    sigma = runs.singular_values(method)
+    return bool(sigma[:, 3].max() < sigma[:, 1].min() / 2)

@@ -1,0 +1,427 @@
+"""What a Servo says about its step: a status that is true, the damping used, exact limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loops import Array, robot, somewhere
+from supple import (
+    DLS,
+    Limits,
+    Linearization,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    Servo,
+    StepStatus,
+    damping,
+    track,
+)
+from supple.criteria import RestPosture
+from supple.errors import InputError
+from supple.motion.steps.stateful import remembering
+from supple.motion.steps.step import BatchStep
+from supple.redundancy import Augmented, NullSpace, Priority, WeightedCriterion
+from supple.steps import (
+    SDLS,
+    AdaptiveErrorClamp,
+    AngleClamp,
+    ErrorClamp,
+    EstimatedDLS,
+    NumericalFilter,
+    Pseudoinverse,
+    StatefulStep,
+    Transpose,
+    TruncatedSVD,
+    WeightedDLS,
+)
+
+DT = 0.01
+TWIST = np.array([1.0, 0.2, -0.3, 0.1, 0.2, 0.3])
+REST = RestPosture(np.full(7, 0.2))
+W = np.array([5.0, 0.2, 1.0, 3.0, 0.5, 1.0, 2.0])
+ROWS = np.array([1.0, 2.0, 0.5, 1.5, 0.7, 3.0])
+
+# Steps that give up most of the command above, each by its own means.
+GIVE_UP: tuple[Any, ...] = (
+    SDLS(0.01),
+    SDLS(0.01, soft=True),
+    TruncatedSVD(0.9),
+    TruncatedSVD(min_sigma=1.5),
+    TruncatedSVD(rank=1),
+    Transpose(),
+    AngleClamp(Pseudoinverse(), 0.05),
+    ErrorClamp(Pseudoinverse(), 0.05),
+    ErrorClamp(ErrorClamp(Pseudoinverse(), 0.05), 0.5),
+    NullSpace(AngleClamp(Pseudoinverse(), 0.05), REST),
+    NumericalFilter(0.2),
+    StatefulStep(NumericalFilter(0.2)),
+    AngleClamp(NumericalFilter(100.0), 0.05),
+    ErrorClamp(StatefulStep(NumericalFilter(100.0)), 0.05),
+    DLS(damping.Constant(1.0)),
+    WeightedCriterion(0.5, 0.5, REST, A=np.diag(W)),
+    Priority(AngleClamp(Pseudoinverse(), 0.05)),
+    lambda linearization: 0.5 * Pseudoinverse()(linearization),
+)
+# Steps that perform it.
+FOLLOW: tuple[Any, ...] = (
+    Pseudoinverse(),
+    TruncatedSVD(1e-4),
+    TruncatedSVD(min_sigma=1e-4),
+    TruncatedSVD(rank=6),
+    SDLS(1e3),
+    AngleClamp(Pseudoinverse(), 1e3),
+    ErrorClamp(ErrorClamp(Pseudoinverse(), 1e3), 1e3),
+    AdaptiveErrorClamp(Pseudoinverse(), 1e3),
+    NullSpace(Pseudoinverse(), REST),
+    WeightedDLS(damping.Constant(0.0), ROWS, W),
+    Priority(Pseudoinverse()),
+    Augmented(damping.Constant(0.0), [2.0]),
+    lambda linearization: Pseudoinverse()(linearization),
+)
+
+
+def statuses(step: Any, q: Array, velocity: Any, tasks: Any = None) -> set[StepStatus]:
+    """Return the status of a first step by a Servo and by `track`."""
+    arm = robot("panda")
+    servo = Servo(arm, tasks, dt=DT, step=step, limits=Limits.none(arm))
+    servo(q, velocity)
+    many = track(
+        arm, q, tasks=tasks, velocity=lambda t: velocity, dt=DT, duration=DT, step=step,
+        limits=Limits.none(arm),
+    )  # fmt: skip
+    return {servo.status, *(StepStatus(int(status)) for status in many.status)}
+
+
+def batch_status(step: Any, q: Array, velocity: Array) -> StepStatus:
+    """Return the status that `velocities` tells."""
+    each = [
+        step.velocities(robot("panda"), q.astype(kind), velocity.astype(kind), explain=True)
+        for kind in (np.float64, np.float32)
+    ]
+    assert each[0].status == each[1].status
+    return StepStatus(int(each[0].status))
+
+
+@pytest.mark.parametrize("step", GIVE_UP, ids=lambda step: type(step).__name__)
+def test_what_gives_up_the_command_does_not_follow(step: Any) -> None:
+    q = somewhere("panda", 1)
+    assert statuses(step, q, TWIST) == {StepStatus.DAMPED}
+    if isinstance(step, BatchStep):
+        with suppress(InputError):  # the kernel does not have all of them
+            assert batch_status(step, q, TWIST) is StepStatus.DAMPED
+
+
+@pytest.mark.parametrize("step", FOLLOW, ids=lambda step: type(step).__name__)
+def test_what_performs_the_command_follows(step: Any) -> None:
+    q = somewhere("panda", 1)
+    assert statuses(step, q, TWIST) == {StepStatus.FOLLOWING}
+    if isinstance(step, BatchStep):
+        assert batch_status(step, q, TWIST) is StepStatus.FOLLOWING
+
+
+def test_what_no_joint_can_do_is_not_given_up() -> None:
+    """More rows than joints, a planar arm, and tasks in conflict: as closely as possible."""
+    q = somewhere("panda", 2)
+    both = (PoseTask(), PostureTask())
+    commands = (TWIST, np.linspace(-1, 1, 7))
+    assert statuses(Pseudoinverse(), q, commands, both) == {StepStatus.FOLLOWING}
+    assert statuses(Priority(Pseudoinverse()), q, commands, both) == {StepStatus.FOLLOWING}
+    weighted = WeightedDLS(damping.Constant(0.0), np.linspace(1, 3, 13))
+    assert statuses(weighted, q, commands, both) == {StepStatus.FOLLOWING}
+    lower = Priority([Pseudoinverse(), AngleClamp(Pseudoinverse(), 0.01)])
+    assert statuses(lower, q, commands, both) == {StepStatus.DAMPED}
+    arm = robot("planar2")
+    servo = Servo(arm, PoseTask(), dt=DT, step=Pseudoinverse(), limits=Limits.none(arm))
+    servo([0.3, 0.5], np.ones(6))
+    assert servo.status is StepStatus.FOLLOWING
+
+
+def test_a_step_that_gives_up_says_so_inside_limits_too() -> None:
+    """Every cause: the clamp of the step, and the limit that acts on what is left."""
+    arm = robot("panda")
+    limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.02, math.inf)))
+    servo = Servo(arm, dt=DT, step=AngleClamp(Pseudoinverse(), 0.05), limits=limits)
+    servo(somewhere("panda", 1), TWIST)
+    assert servo.status == StepStatus.DAMPED | StepStatus.SPEED_LIMIT
+    servo = Servo(arm, dt=DT, step=Pseudoinverse(), limits=limits)
+    servo(somewhere("panda", 1), TWIST)
+    assert servo.status is StepStatus.SPEED_LIMIT
+
+
+def test_statuses_in_resolved_acceleration() -> None:
+    arm = robot("panda")
+    for step, expected in (
+        (Pseudoinverse(), StepStatus.FOLLOWING),
+        (AngleClamp(Pseudoinverse(), 0.05), StepStatus.DAMPED),
+    ):
+        servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm), order=2)
+        q = somewhere("panda", 1)
+        for _ in range(3):
+            q = servo(q, TWIST)
+            assert servo.status is expected
+
+
+# ---- the damping used --------------------------------------------------------------------------
+
+
+def by_error(linearization: Linearization) -> float:
+    """A rule of a user, which depends on all of its input."""
+    lin = linearization
+    return 0.1 * float(np.linalg.norm(lin.e)) + 0.05 * lin.sigma_min + 0.01 * lin.change
+
+
+@dataclass
+class Asked:
+    """A rule that notes what it returned when the step called it."""
+
+    used: float = math.nan
+
+    def __call__(self, linearization: Linearization) -> float:
+        self.used = by_error(linearization)
+        return self.used
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda rule: DLS(rule),
+        lambda rule: ErrorClamp(DLS(rule), 0.3),
+        lambda rule: ErrorClamp(AngleClamp(ErrorClamp(DLS(rule), 0.2, 2), 0.5), 0.4),
+        lambda rule: AdaptiveErrorClamp(DLS(rule), 0.1),
+        lambda rule: StatefulStep(AdaptiveErrorClamp(ErrorClamp(DLS(rule), 0.2), 0.1)),
+        lambda rule: WeightedDLS(rule, ROWS, np.diag(W)),
+        lambda rule: ErrorClamp(WeightedDLS(rule, None, W), 0.3),
+        lambda rule: NullSpace(ErrorClamp(DLS(rule), 0.3), REST),
+    ],
+)
+def test_the_reported_damping_is_the_damping_used(wrap: Any) -> None:
+    arm, rule = robot("panda"), Asked()
+    servo = Servo(arm, dt=DT, step=wrap(rule), limits=Limits.none(arm))
+    for k in range(3):
+        servo(somewhere("panda", k), TWIST)
+        reported, _ = servo.lambda2, servo.explain()
+        twin = remembering(wrap(again := Asked()))
+        before = None
+        for j in range(k + 1):
+            lin = PoseTask().linearize(arm, somewhere("panda", j), velocity=TWIST)
+            before = lin = Linearization(
+                lin.J, lin.e, before=before, q=lin.q, effectors=lin.effectors
+            )
+            twin(lin)
+        assert reported == pytest.approx(again.used, rel=1e-9)
+
+
+@dataclass(frozen=True)
+class Estimating:
+    """A step with memory that tells its damping as `NumericalFilter` does."""
+
+    def start(self, linearization: Linearization) -> float:
+        return 0.25
+
+    def step(self, linearization: Linearization, memory: float) -> tuple[Array, float]:
+        return DLS(damping.Constant(memory))(linearization), memory / 2
+
+    def estimates(self, linearization: Linearization, memory: float) -> Any:
+        return type("Estimates", (), {"lambda2": memory})
+
+
+def test_a_step_with_memory_reports_the_damping_of_its_last_call() -> None:
+    """Inside limits it then moves as the same damped step does."""
+    arm = robot("panda")
+    tight = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
+    servo = Servo(arm, dt=DT, step=Estimating(), limits=tight)
+    for k in range(4):
+        lambda2, q = 0.25 / 2**k, somewhere("panda", k)
+        twin = Servo(arm, dt=DT, step=ErrorClamp(DLS(damping.Constant(lambda2)), 1e9), limits=tight)
+        np.testing.assert_allclose(servo(q, TWIST), twin(q, TWIST), rtol=0, atol=1e-12)
+        assert servo.lambda2 == pytest.approx(lambda2, rel=1e-9)
+
+
+# ---- memory inside other steps -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda step: step,
+        lambda step: AngleClamp(step, 1e6),
+        lambda step: ErrorClamp(AngleClamp(step, 1e6), 1e6),
+        lambda step: NullSpace(step, REST, gain=0.0),
+        lambda step: Priority([step]),
+    ],
+)
+@pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
+def test_a_clamp_keeps_the_memory_of_the_step_inside(wrap: Any, inner: Any) -> None:
+    """Each Servo has its own memory; with limits that never act it moves as the step alone."""
+    arm = robot("panda")
+    servos = [Servo(arm, dt=DT, step=wrap(inner), limits=Limits.none(arm)) for _ in range(2)]
+    twin = StatefulStep(inner)
+    q = somewhere("panda", 3)
+    for k in range(6):
+        lin = PoseTask().linearize(arm, q, velocity=TWIST)
+        expected = q + DT * twin(lin)
+        np.testing.assert_allclose(servos[0](q, TWIST), expected, rtol=0, atol=1e-9)
+        servos[1](somewhere("panda", k), -TWIST)  # another robot, which must not matter
+        q = expected
+
+
+@pytest.mark.parametrize("inner", [NumericalFilter(2.0), EstimatedDLS(damping.SpeedBound(2.0))])
+def test_a_kept_memory_makes_no_difference_inside_limits(inner: Any) -> None:
+    """In the kernel and in Python: the same motion, and the same damping."""
+    arm = robot("panda")
+    limits = Limits(*(np.full(7, s) for s in (-9.0, 9.0, 0.2, math.inf)))
+    kernel, python = (
+        Servo(arm, dt=DT, step=step, limits=limits) for step in (inner, StatefulStep(inner))
+    )
+    q, held = somewhere("panda", 3), 0
+    for _ in range(8):
+        after = kernel(q, TWIST)
+        np.testing.assert_allclose(python(q, TWIST), after, rtol=0, atol=1e-9)
+        assert python.lambda2 == pytest.approx(kernel.lambda2, rel=1e-6, abs=1e-12)
+        held, q = held + int(kernel.active.any()), after
+    assert held
+
+
+def test_a_memory_inside_is_copied_and_forgotten() -> None:
+    arm = robot("panda")
+    servo = Servo(arm, dt=DT, step=AngleClamp(AdaptiveErrorClamp(Pseudoinverse(), 0.1), 1e6),
+                  limits=Limits.none(arm))  # fmt: skip
+    q = somewhere("panda")
+    first = servo(q, TWIST)  # unclamped
+    again = servo.__copy__()
+    second = servo(q, TWIST)
+    assert np.linalg.norm(second - q) < 0.5 * np.linalg.norm(first - q)
+    np.testing.assert_array_equal(again(q, TWIST), second)
+    servo.reset()
+    np.testing.assert_array_equal(servo(q, TWIST), first)
+
+
+# ---- weights inside limits ---------------------------------------------------------------------
+
+
+def best_inside(H: Array, g: Array, box: float, norm: float) -> Array:
+    """Return the minimizer of xᵀHx - 2 gᵀx with |x_j| <= box and ‖x‖ <= norm.
+
+    By trying all sets of entries at the ends of the box, and bisection of the multiplier of the
+    norm.
+    """
+    n, eye = len(g), np.eye(len(g))
+    sets = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=n)))
+    free = sets == 0
+
+    def inside(more: float) -> Array:
+        A = H + more * eye
+        both = free[:, :, None] & free[:, None, :]
+        fixed = box * sets
+        right = np.where(free, g - fixed @ A, fixed)
+        x = np.linalg.solve(np.where(both, A, eye), right[..., None])[..., 0]
+        cost = np.einsum("ki,ij,kj->k", x, A, x) - 2 * x @ g
+        best: Array = x[
+            np.where((np.abs(x) <= box * (1 + 1e-9)).all(axis=1), cost, np.inf).argmin()
+        ]
+        return best
+
+    x = inside(0.0)
+    if np.linalg.norm(x) <= norm:
+        return x
+    low, high = 0.0, 1e3
+    for _ in range(45):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.linalg.norm(inside(middle)) > norm else (low, middle)
+    return inside(high)
+
+
+LAMBDA2 = 0.05
+WEIGHTED: dict[str, tuple[Any, Array, Array]] = {
+    "vectors": (WeightedDLS(damping.Constant(LAMBDA2), ROWS, W), np.diag(ROWS), np.diag(W)),
+    "matrices": (
+        WeightedDLS(damping.Constant(LAMBDA2), np.diag(ROWS), np.diag(W)),
+        np.diag(ROWS),
+        np.diag(W),
+    ),
+    "coupled": (
+        WeightedDLS(damping.Constant(LAMBDA2), None, np.diag(W) + 0.1),
+        np.eye(6),
+        np.diag(W) + 0.1,
+    ),
+    "clamped": (
+        AngleClamp(WeightedDLS(damping.Constant(LAMBDA2), None, np.diag(W) + 0.1), 1e6),
+        np.eye(6),
+        np.diag(W) + 0.1,
+    ),
+    "a user's rule": (WeightedDLS(lambda lin: LAMBDA2, None, W), np.eye(6), np.diag(W)),
+    "a criterion": (
+        WeightedCriterion(0.0, math.sqrt(LAMBDA2), REST, A=np.diag(W) + 0.1),
+        np.eye(6),
+        np.diag(W) + 0.1,
+    ),
+}
+
+
+@pytest.mark.parametrize("norm", [math.inf, 0.5])
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_hold_inside_limits(name: str, norm: float) -> None:
+    """The step minimizes (Jx - e)ᵀW₁(Jx - e) + λ² xᵀW₂x over the box, and within the norm."""
+    arm, (step, W1, W2) = robot("panda"), WEIGHTED[name]
+    wide = np.full(7, 9.0)
+    limits = Limits(-wide, wide, np.full(7, 0.3), np.full(7, math.inf), max_norm=norm)
+    acted = 0
+    for k in range(2):
+        servo = Servo(arm, dt=DT, step=step, limits=limits)
+        servo(somewhere("panda", k), TWIST)
+        lin = servo.linearization
+        H, g = lin.J.T @ W1 @ lin.J + LAMBDA2 * W2, lin.J.T @ W1 @ lin.e
+        best = best_inside(H, g, 0.3, norm)
+        np.testing.assert_allclose(servo.qd, best, rtol=0, atol=1e-7)
+        acted += int(np.abs(best).max() > 0.2999)
+    assert acted
+
+
+def test_a_diagonal_matrix_is_a_vector_of_weights() -> None:
+    """In motion, statuses and the reported damping, with and without damping."""
+    arm = robot("panda")
+    wide = np.full(7, 9.0)
+    for lambda2, norm in ((LAMBDA2, math.inf), (LAMBDA2, 0.5), (0.0, math.inf)):
+        limits = Limits(-wide, wide, np.full(7, 0.3), np.full(7, math.inf), max_norm=norm)
+        rule = damping.Constant(lambda2)
+        steps = WeightedDLS(rule, ROWS, W), WeightedDLS(rule, np.diag(ROWS), np.diag(W))
+        one, other = (Servo(arm, dt=DT, step=step, limits=limits) for step in steps)
+        for k in range(6):
+            q = somewhere("panda", k)
+            np.testing.assert_allclose(one(q, TWIST), other(q, TWIST), rtol=0, atol=1e-9)
+            assert one.lambda2 == pytest.approx(other.lambda2, rel=1e-6, abs=1e-9)
+            assert one.status is other.status
+
+
+# ---- the alternate Jacobian --------------------------------------------------------------------
+
+
+def test_a_servo_moves_by_the_alternate_jacobian() -> None:
+    """In a Servo, in a track and in a batch: q̇ = J_alt⁺ gain (t - s)."""
+    arm, task = robot("panda"), PositionTask(alternate=True)
+    q, target = somewhere("panda", 1), np.array([0.9, 0.6, 0.8])
+    poses, J = arm.fk_jacobian(q)
+    e = target - poses[:3, 3]
+    at_target = J[:3] + np.cross(J[3:], e[:, None], axis=0)
+    expected = np.linalg.pinv(at_target) @ (10 * e)
+    free = Limits.none(arm)
+    servo = Servo(arm, task, dt=DT, step=Pseudoinverse(), limits=free)
+    servo(q, target=target)
+    np.testing.assert_allclose(servo.qd, expected, rtol=0, atol=1e-10)
+    many = track(arm, q, tasks=task, target=lambda t: target, dt=DT, duration=DT,
+                 step=Pseudoinverse(), limits=free, feedforward=False)  # fmt: skip
+    np.testing.assert_allclose(many.qd[0], expected, rtol=0, atol=1e-10)
+    # What the frame really does is told by the ordinary J.
+    np.testing.assert_allclose(many.velocity[0], J[:3] @ expected, rtol=0, atol=1e-10)
+    ordinary = Servo(arm, PositionTask(), dt=DT, step=Pseudoinverse(), limits=free)
+    ordinary(q, np.array([0.1, 0.2, 0.3]))
+    servo(q, np.array([0.1, 0.2, 0.3]))  # no target: the ordinary J
+    np.testing.assert_array_equal(servo.qd, ordinary.qd)
