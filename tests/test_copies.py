@@ -60,6 +60,7 @@ EXAMPLES: tuple[object, ...] = (
     sp.PoseTask("panda_hand", axes="body", length=0.5),
     sp.PositionTask(),
     sp.PostureTask(("panda_joint1",)),
+    sp.redundancy.OpenTask(np.sin, rows=7, unit="rad"),
     sp.redundancy.Priority((DLS, sp.steps.Pseudoinverse())),
     sp.steps.Pseudoinverse(),
     sp.steps.StatefulStep(sp.steps.AdaptiveErrorClamp(DLS)),

@@ -19,7 +19,6 @@ from supple.motion.diagnostics import Report, explain
 from supple.motion.layout import linearize
 from supple.motion.limits import Limits
 from supple.motion.linearization import Linearization
-from supple.motion.open_task import OpenTask
 from supple.motion.status import StepStatus
 from supple.motion.steps.step import DLS
 from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask
@@ -31,7 +30,6 @@ __all__ = [
     "BatchSolution",
     "Limits",
     "Linearization",
-    "OpenTask",
     "OrientationTask",
     "PoseTask",
     "PositionTask",

@@ -8,10 +8,12 @@
 | `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
 | `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
 
-`extended_task` makes the optimum of a criterion a task of its own, for the extended Jacobian.
+`OpenTask` is a constraint task of one's own, x = f(q), wherever tasks are taken. `extended_task`
+makes the optimum of a criterion such a task, for the extended Jacobian.
 """
 
 from supple.motion.diagnostics import null_space_leakage
+from supple.motion.open_task import OpenTask
 from supple.motion.redundancy.extended import extended_task
 from supple.motion.redundancy.priority import Augmented, Priority
 from supple.motion.redundancy.secondary import (
@@ -25,6 +27,7 @@ __all__ = [
     "Augmented",
     "GradientProjection",
     "NullSpace",
+    "OpenTask",
     "Priority",
     "TotalSpeed",
     "WeightedCriterion",

@@ -9,9 +9,9 @@ import pytest
 
 import supple
 from spectra import orthonormal
-from supple import DLS, Limits, Linearization, OpenTask, PositionTask, Servo, damping
+from supple import DLS, Limits, Linearization, PositionTask, Servo, damping
 from supple.errors import InputError
-from supple.redundancy import Augmented, NullSpace
+from supple.redundancy import Augmented, NullSpace, OpenTask
 
 Array = np.ndarray
 PANDA = supple.load("panda")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import supple
-from supple import DLS, Limits, OpenTask, PositionTask, PostureTask, Servo, damping, linearize
+from supple import DLS, Limits, PositionTask, PostureTask, Servo, damping, linearize
 from supple.errors import InputError, UnknownNameError
-from supple.redundancy import Priority
+from supple.redundancy import OpenTask, Priority
 from supple.steps import NumericalFilter, Pseudoinverse
 
 Array = np.ndarray

@@ -199,13 +199,17 @@ class StepSearch:
 
     def _steps(self, count: int) -> Move:
         """Return the step for `count` problems, each with a memory of its own."""
-        spec, threads, rows = self._kernel, self.options.threads, self.layout.rows
+        spec, threads, effectors = (
+            self._kernel,
+            self.options.threads,
+            self.layout.all_effectors,
+        )
         if spec is not None:
 
             def in_kernel(
                 running: NDArray[np.intp], J: Array, e: Array, q: Array, again: bool
             ) -> Array:
-                return run_batch(spec, Linearization(J, e, rows=rows, q=q), threads)[0]
+                return run_batch(spec, Linearization(J, e, effectors=effectors), threads)[0]
 
             return in_kernel
         each = [PythonStep(copy.deepcopy(self.step), self.layout) for _ in range(count)]

@@ -134,7 +134,9 @@ class OpenRows(TaskRows):
             return change
         return np.asarray((ahead[0] - 2 * middle[0] + behind[0]) / h**2)
 
-    def jacobian(self, robot: Robot, q: Array) -> Array:  # noqa: D102
+    def jacobian(  # noqa: D102
+        self, robot: Robot, q: Array, target: Array | None = None
+    ) -> Array:
         return np.array(self.weights)[:, None] * self.linear(q)[1]
 
     def error(self, robot: Robot, q: Array, target: Array) -> Array:  # noqa: D102
