@@ -83,16 +83,15 @@ def test_each_target_of_a_batch_is_compared_as_if_alone() -> None:
 def test_several_solutions_say_that_they_are_of_one_target() -> None:
     every = solve(PANDA, TARGET, solutions=5)
     first, *lines = str(every).splitlines()
-    assert first == "5 solutions of one target"
+    assert first == "5 solutions of one target, the best first"
     assert len(lines) == len(every.q) == 5
     assert all(line.startswith("  converged in ") for line in lines)
     assert "targets" not in str(every)
     assert isinstance(every, supple.Solutions)
     first, *lines = str(solve(PANDA, TARGET, solutions=60)).splitlines()
     assert lines[-1] == f"  and {int(first.split()[0]) - 20} more"
-    none, away = str(solve(PANDA, FAR, solutions=5)).splitlines()
-    assert none == "0 solutions of one target"
-    assert away.startswith("  unreachable: ")
+    none = str(solve(PANDA, FAR, solutions=5))
+    assert none.startswith("no solution; unreachable: the closest pose found is ")
 
 
 # ---- the fast path -------------------------------------------------------------------------------
@@ -354,7 +353,7 @@ def test_other_arrays_for_several_tasks_are_refused() -> None:
         with pytest.raises(InputError, match=r"an array of shape \(..., 2, 4, 4\); given: shape"):
             solve(robot, wrong)
     tasks = [PositionTask(tip) for tip in robot.tips]
-    with pytest.raises(InputError, match=r"one target for each of 2 tasks; given: shape"):
+    with pytest.raises(InputError, match=r"one target for each of 2 tasks, .*; given: shape"):
         solve(robot, T, tasks=tasks)
     with pytest.raises(InputError, match="complex128"):
         solve(robot, T + 0j)

@@ -105,7 +105,7 @@ def run(shape: figures.Shape, step: Callable, lam: float, clamped: bool) -> tupl
         e = goal - places[-1]
         now = np.linalg.norm(e, axis=1)
         if clamped:
-            most = 0.4 + np.maximum(0, now - (now if before is None else before))
+            most = np.inf if before is None else 0.4 + np.maximum(0, now - before)
             e = e * np.minimum(1, most / now)[:, None]
         before = now
         q = q + step(J, e.ravel(), lam)

@@ -227,7 +227,7 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
   if (is_task < 0) return {};
   const bool fixed =
       tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
-  if (!fixed) return solver;
+  if (!fixed || closing) return solver;  // at exit nobody releases what is cached any more
   static std::size_t last = 0;
   last = (last + 1) % cached_solvers.size();
   // The previous entry is destroyed last: its destructors may run Python code that solves.
@@ -279,8 +279,32 @@ PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyO
   return PyObject_Vectorcall(self.function.ptr(), args, flags, names);
 }
 
+// The function's globals refer back to this object: the garbage collector must see the cycle, or
+// the module and its caches outlive the interpreter.
+int traverse(PyObject* object, visitproc visit, void* arg) {
+  const FastCall& self = as_fast_call(object);
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self.function.ptr());
+  Py_VISIT(self.solver_of.ptr());
+  Py_VISIT(self.task.ptr());
+  Py_VISIT(self.all_defaults.ptr());
+  Py_VISIT(self.statuses.ptr());
+  return 0;
+}
+
+int clear(PyObject* object) {
+  FastCall& self = as_fast_call(object);
+  self.function.reset();
+  self.solver_of.reset();
+  self.task.reset();
+  self.all_defaults.reset();
+  self.statuses.reset();
+  return 0;
+}
+
 void deallocate(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
   as_fast_call(object).~FastCall();
   type->tp_free(object);
   Py_DECREF(type);
@@ -298,12 +322,13 @@ PyObject* bound(PyObject* object, PyObject* to, PyObject*) {
   return to && to != Py_None ? PyMethod_New(object, to) : Py_NewRef(object);
 }
 
-// Without garbage collection: the object lives as long as the module of the function.
 nb::object fast_call_type() {
   static PyMemberDef members[] = {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(FastCall, call), READONLY, nullptr}, {}};
   static PyGetSetDef gets[] = {{"__doc__", doc, nullptr, nullptr, nullptr}, {}};
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(clear)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
                                 {Py_tp_getattro, reinterpret_cast<void*>(attribute)},
                                 {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
@@ -312,7 +337,8 @@ nb::object fast_call_type() {
                                 {Py_tp_getset, gets},
                                 {0, nullptr}};
   static PyType_Spec spec = {"supple._core.FastCall", sizeof(FastCall), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+                             slots};
   static PyObject* const type = PyType_FromSpec(&spec);
   if (!type) throw nb::python_error();
   return nb::borrow(type);

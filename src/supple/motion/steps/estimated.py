@@ -126,7 +126,7 @@ class EstimatedDLS:
             J, e = W @ linearization.J / scale, W @ linearization.e
         m, n = J.shape
         if m <= n:
-            dq = J.T @ np.linalg.solve(J @ J.T + shift * np.eye(m), e) / scale
+            dq: Array = J.T @ np.linalg.solve(J @ J.T + shift * np.eye(m), e) / scale
         else:
             dq = np.linalg.solve(J.T @ J + shift * np.eye(n), J.T @ e) / scale
         found = Estimates(least, memory.sigma_min, memory.sigma_min, 0.0, lambda2)
