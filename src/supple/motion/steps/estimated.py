@@ -126,8 +126,8 @@ class EstimatedDLS:
             J, e = W @ linearization.J / scale, W @ linearization.e
         m, n = J.shape
         if m <= n:
-            dq: Array = J.T @ np.linalg.solve(J @ J.T + shift * np.eye(m), e) / scale
+            dq = J.T @ np.linalg.solve(J @ J.T + shift * np.eye(m), e) / scale
         else:
-            dq = np.linalg.solve(J.T @ J + shift * np.eye(n), J.T @ e) / scale
+            dq = np.asarray(np.linalg.solve(J.T @ J + shift * np.eye(n), J.T @ e), float) / scale
         found = Estimates(least, memory.sigma_min, memory.sigma_min, 0.0, lambda2)
         return finite_step(dq), after, found
