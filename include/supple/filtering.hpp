@@ -263,8 +263,8 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
                                        const L* error, L* u, L& sigma, Estimate<L>& estimate, L* dq,
                                        L* scratch) {
   constexpr T none = 1 / (Number<T>::epsilon * Number<T>::epsilon);
-  const L infinite = L(Number<T>::huge) + L(Number<T>::huge);
   const SingularProblem<L> p = singular_problem(m, n, J, scratch);
+  const L infinite = L(1) / (abs(p.scale) * L(0));  // (CUDA has no constant for it)
   const int k = p.k, count = how.directions < k ? how.directions : k;
   Arena<L> arena(scratch);
   L *e = arena.take(m), *z = arena.take(m), *C = arena.take(k * k), *A = arena.take(k * k),
