@@ -24,6 +24,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -188,8 +189,11 @@ def nvrtc() -> Iterator[Outcome]:
 def main() -> int:
     """Run every check; print one line for each, and the output of failing ones."""
     failed = 0
-    for check in (text, alone, nvcc, nvrtc):
-        for name, wrong in check():
+    checks = (text, alone, nvcc, nvrtc)
+    with ThreadPoolExecutor(len(checks)) as pool:  # the compilers run outside of Python
+        running = [pool.submit(lambda check=check: list(check())) for check in checks]
+    for done in running:
+        for name, wrong in done.result():
             if isinstance(wrong, Skipped):
                 print(f"skipped  {name}: {wrong}")
             elif wrong:
