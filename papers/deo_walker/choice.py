@@ -105,7 +105,7 @@ def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
         Claim(
             "the filter and the optimal factor avoid that",
             f"errors along Y: {told(('filter', 'optimal'))}",
-            max(errors["filter"][y], errors["optimal"][y]) < 1e-4,
+            max(errors["filter"][y], errors["optimal"][y]) < 1e-5,
             "the filter adds damping only along û, the optimal factor none while the pseudoinverse "
             "keeps Δ",
         ),

@@ -31,8 +31,8 @@ class Trajectory:
         active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
         status: `StepStatus` of each step (K,): flags in an int8 array, whose entries are statuses.
         rows: Names of the m rows.
-        estimates: What a `NumericalFilter` or `EstimatedDLS` estimated and chose at each step:
-            arrays (K,). None for other steps.
+        estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
+            `NumericalFilter` or an `EstimatedDLS`; None for other steps.
     """
 
     t: Array

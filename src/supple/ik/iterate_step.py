@@ -34,6 +34,7 @@ from supple.motion.steps.batch import run_batch
 from supple.motion.steps.step import DLS, kernel_of
 from supple.motion.task import PostureTask, Task
 
+# Tuned constants and what chose them: docs/constants.md.
 MAX_ITERATIONS = 1000  # of each seed, by default
 MAX_SEEDS = 8  # by default
 _LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
@@ -41,7 +42,7 @@ _DAMPING = 0.005  # λ² = _DAMPING ‖J‖ ‖e‖ for open tasks, by default
 _SAMPLES = 16  # configurations from which the size of J is taken
 _PATIENCE = 100  # iterations in which the error of a seed must decrease by the next fraction
 _PROGRESS = 0.01
-_STILL = 1e-14  # joint displacement below which a search has come to rest [rad or m]
+_STILL = 1e-14  # joint displacement per iteration below which a search stops [rad or m]
 _HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that look at the previous step
 
 

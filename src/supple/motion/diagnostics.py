@@ -95,7 +95,8 @@ class Report:
             zero if e is zero, None if no step was taken.
         held: The joints held by limits in a step of a `Servo`.
         max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
-        mode: How limits changed a step of a `Servo`: "exact" or "scale"; None if they did not.
+        mode: The mode of the limits that changed a step of a `Servo`, "exact" or "scale"; None if
+            no limit acted.
         factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if it did not
             act, if the joints could not all slow down by it, or if the unlimited step is unknown
             (a step with a memory).

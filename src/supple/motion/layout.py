@@ -36,13 +36,13 @@ _TASK_AXES = {
 
 @dataclass(frozen=True, eq=False)
 class OpenPart:
-    """An open task among others, which the kernel has as a placeholder.
+    """The place of an open task among all tasks; the kernel reserves its rows.
 
     Attributes:
-        open: Its rows.
-        rows: Where they are among the rows of all tasks.
-        targets: Where its numbers are among the kernel's targets.
-        velocities: Where they are among the kernel's velocities.
+        open: The rows of the open task.
+        rows: Their slice of the rows of all tasks.
+        targets: The slice of the kernel's targets that holds the task's target.
+        velocities: The slice of the kernel's velocities that holds the task's velocity.
     """
 
     open: OpenRows

@@ -108,7 +108,7 @@ class BatchStep:
                 allocates nothing and, on a GPU, can be captured in a CUDA graph after a first call
                 outside of one.
             explain: Whether to return `Velocities`, with the damping, the active limits and the
-                status of each robot; on the CPU only, at about twice the time.
+                status of each robot; on the CPU only, in six to seven times the time.
 
         Raises:
             InputError: Malformed input, a step that the kernel does not have, or numbers that are
