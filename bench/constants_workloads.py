@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import supple as sp
+from chains import chain, corner_configurations
 from mobile import mobile
 from position_targets import singular
 from several_arms import arms
-from supple.describe import Description, Joint
 from supple.ik import problem
 from targets import boundary
 
@@ -232,28 +232,13 @@ def of_two_arms() -> dict[str, Measures]:
     return made | {"timeout of 1 ms": {"µs": 1e6 * float(np.median(late))}}
 
 
-def chain(seed: int, joints: int) -> sp.Robot:
-    """Return a chain of joints with random axes and limits."""
-    rng, made = np.random.default_rng(seed), []
-    for i in range(joints):
-        origin, lower = np.eye(4), -rng.uniform(0.3, 2.8)
-        origin[:3, 3] = 0.25 * rng.normal(size=3)
-        axis = rng.normal(size=3)
-        axis /= np.linalg.norm(axis)
-        limits = {"lower": lower, "upper": lower + rng.uniform(1, 4)}
-        ends = f"link{i}", f"link{i + 1}"
-        made.append(Joint(f"joint{i}", "revolute", *ends, axis=axis, origin=origin, **limits))
-    return sp.Robot(Description("chain", tuple(made)))
-
-
 def of_chains() -> dict[str, Measures]:
     """Solve for poses with every joint at a limit: the hardest targets that are in reach."""
     every = []
     for seed in range(6):
         for joints in (9, 10, 12, 14):
             robot = chain(seed, joints)
-            chosen = np.random.default_rng(seed).random((300, joints)) < 0.5
-            every.append(batch(robot, robot.fk(np.where(chosen, robot.lower, robot.upper)))[1])
+            every.append(batch(robot, robot.fk(corner_configurations(robot, 300, seed)))[1])
     return mean([{f"corners of {len(every)} chains": one} for one in every])
 
 

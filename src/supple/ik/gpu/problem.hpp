@@ -72,6 +72,8 @@ extern __device__ void polish_start(const Request& request, int problem, const S
 extern __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
                                            const SearchReal* along, SearchReal length,
                                            float& value);
+extern __device__ float least_at_corners(const Request& request, int problem, int starts,
+                                         const SearchReal* along, SearchReal length);
 extern __device__ void settle(const Request& request, int problem, const double* q,
                               float gain_factor, Polished& polished);
 
@@ -147,6 +149,11 @@ __device__ bool is_valid(const Request& request, int problem) {
 // Coordinate j of a seed of the sequence, of which the table has used the first `entries` values.
 __device__ double sequence_seed(int entries, int seed, int j) {
   return supple::sequence_seed(RobotConstants<double>::ik, seed, entries, j);
+}
+
+// Coordinate j of a candidate of a corner seed.
+__device__ double corner_seed(int entries, int seed, int candidate, int j) {
+  return supple::corner_seed(RobotConstants<double>::ik, seed, candidate, entries, j);
 }
 
 __device__ SolutionArrays solution_arrays(const Request& request) {
