@@ -13,7 +13,7 @@ import numpy as np
 
 import supple
 from supple.errors import SuppleError
-from supple.kinematics.robot import ancestors, placed
+from supple.kinematics.frames import ancestors, placed
 
 Array = np.ndarray
 FOLDERS = tuple(Path(sys.prefix) / name for name in ("robot-files", "many-robots"))

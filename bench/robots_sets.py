@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robots_files import End
-from supple.kinematics.robot import ancestors
+from supple.kinematics.frames import ancestors
 
 Array = np.ndarray
 

@@ -96,7 +96,7 @@ struct ErrorClampSpec {
   bool operator==(const ErrorClampSpec&) const = default;
 };
 
-// `Step` of include/supple/step.hpp, owning its arrays.
+// `Step` of include/supple/step_spec.hpp, owning its arrays.
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;

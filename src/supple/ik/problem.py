@@ -18,7 +18,8 @@ from supple._core import Goal, Measure, TargetKind, TargetSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, number, real_numbers
-from supple.kinematics.robot import check_robot, may_turn
+from supple.kinematics.frames import may_turn
+from supple.kinematics.robot import check_robot
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
 from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
 from supple.motion.linearization import Array

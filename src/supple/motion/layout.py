@@ -18,7 +18,8 @@ from supple.kinematics.arrays import coordinates, matched, names_of
 from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
-from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
+from supple.kinematics.frames import chain_of, placed
+from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Linearization, joined_effectors
 from supple.motion.open_task import OpenRows
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks

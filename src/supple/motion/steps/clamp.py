@@ -13,7 +13,8 @@ from supple._core import ErrorClampSpec, StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import names_of, number, number_field
-from supple.kinematics.robot import FrameNames, check_robot, link_lengths
+from supple.kinematics.frames import link_lengths
+from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.stateful import has_memory
 from supple.motion.steps.step import (
