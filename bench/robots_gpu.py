@@ -48,7 +48,7 @@ def compiles(end: End, whole: bool = False) -> str:
             return "yes" if b"touch" in runtime.compile_source(text, ARCHITECTURE) else "no kernel"
         for texts in position.texts(search).values():
             for text in texts:
-                runtime.compile_source(text, ARCHITECTURE, apart=True)
+                runtime.compile_source(text, ARCHITECTURE, relocatable=True)
     except MissingExtraError:
         return ""
     except SuppleError as error:
@@ -88,7 +88,7 @@ def _texts(end: End) -> Iterator[tuple[str, bool]]:
 
 def _to_cache(text: str, apart: bool, architecture: str) -> None:
     with contextlib.suppress(SuppleError):  # solving raises it again
-        runtime.compile_source(text, architecture, apart=apart)
+        runtime.compile_source(text, architecture, relocatable=apart)
 
 
 def _row(work: Work, device: str, count: int, hard: int) -> Row:

@@ -31,7 +31,7 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values, bool redundant) {
   check_at_least("values", 1, values);
-  if (values > 64) refuse_field("values", "at most 64", values);
+  if (values > 64) throw_field_error("values", "at most 64", values);
   const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");
   check_same_rows(s, g, "sigma and gamma");
   check_same_rows(s, h, "sigma and history");
