@@ -106,7 +106,7 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
 // Lanes of scratch memory that `cholesky_step` needs.
 SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 2 * m; }
 
-// The same; where the sizes are known only at run time it is compiled once.
+// The same; one function for all sizes that are known only at run time.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> cholesky_step_any_size(const Step<T>& how, int m, int n,
                                                         const L* J, const L* e, L* dq, L* lambda2,

@@ -80,7 +80,7 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   return damping;
 }
 
-// The same; where the sizes are known only at run time it is compiled once.
+// The same; one function for all sizes that are known only at run time.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
                                                const L& before, const L& change, L* dq,

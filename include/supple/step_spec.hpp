@@ -6,6 +6,7 @@
 
 namespace supple {
 
+// Comments name the parameter `p` of a step; - for none.
 enum class Method : int {
   transpose,        // -
   pseudoinverse,    // -
@@ -31,7 +32,7 @@ struct ErrorClamp {
 template <class T>
 struct Step {
   Method method;
-  T p;                 // in the order of the comments above
+  T p;                 // parameter of the method
   T max_angle;         // bound on the entries of q̇, which is scaled as a whole; infinite for none
   Damping<T> damping;  // rule of the damped methods
   const int* effector = nullptr;  // (m), as above, for the selective methods

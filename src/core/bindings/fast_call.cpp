@@ -245,7 +245,7 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
   if (is_task < 0) return {};
   const bool fixed =
       tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
-  if (!fixed || closing) return solver;  // at exit nobody releases what is cached any more
+  if (!fixed || closing) return solver;  // at exit nothing releases the cache
   static std::size_t last = 0;
   last = (last + 1) % cached_solvers.size();
   // The previous entry is destroyed last: its destructors may run Python code that solves.

@@ -218,9 +218,9 @@ struct LimitsSpec {
   }
 };
 
-// The arrays that a control loop takes as velocity and target of a task without help from Python:
-// how many numbers they have, 0 if Python converts them, and where those of a velocity begin among
-// the kernel's. A target of 16 is a pose (4, 4).
+// The arrays that a control loop reads as velocity and target of a task, instead of Python: their
+// sizes, 0 if Python converts them, and the offset of a velocity's values within the twist or rows
+// that the kernel takes. A target of size 16 is a pose (4, 4).
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
 

@@ -85,7 +85,7 @@ nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle his
   return nb::make_tuple(std::move(dq), std::move(lambda2), bad);
 }
 
-// Steps put inside boxes by `limited_step` or, with `keep_direction`, `scale_into_box`.
+// Limits steps to boxes by `limited_step` or, with `keep_direction`, `scale_into_box`.
 nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle low, nb::handle high,
                   double max_norm, bool keep_direction, int rows, int columns, int threads) {
   check_at_least("rows", 1, rows);

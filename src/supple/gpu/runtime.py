@@ -265,7 +265,7 @@ class Device:
         check(self._driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> int:
-        """Return the stream for work without a stream of the caller."""
+        """Return the default stream, for callers that give none."""
         return self._stream
 
     def order(self, before: int, after: int | None) -> None:

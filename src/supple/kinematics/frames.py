@@ -75,9 +75,8 @@ def may_turn(robot: Robot) -> NDArray[np.bool_]:
     """Return the mask (n,) of angles for which a 2π wrap leaves every frame in place."""
     found = ~robot.prismatic
     for joint in robot._tree.joints:
-        if joint.prismatic or joint.scale != round(
-            joint.scale
-        ):  # possibly of a joint that mimics it
+        # A joint that mimics another one turns by its multiple of 2π, which must be whole turns.
+        if joint.prismatic or joint.scale != round(joint.scale):
             found[joint.coordinate] = False
     return found
 

@@ -29,7 +29,7 @@ _SECOND = EPSILON ** (1 / 4)
 
 @dataclass(frozen=True, eq=False)
 class OpenTask(Task):
-    """Rows of one's own:  x = f(q),  e = x* - x,  J = ∂f/∂q.
+    """Rows that the user defines:  x = f(q),  e = x* - x,  J = ∂f/∂q.
 
         OpenTask(lambda q: q[1] + q[2])                          a sum of two joints
         OpenTask(lambda q: (clearance(q), gradient(q)))          with its Jacobian
