@@ -21,7 +21,7 @@ from .methods import METHODS, run
 from .passages import BEYOND, DT, KINDS, MISS, MOVES, RESTS, SHORT, passage
 from .singular import Array
 
-Runs = dict[str, tuple[Measures, Array]]  # by method: measures, and what is drawn of it
+Runs = dict[str, tuple[Measures, Array]]  # by method: measures and drawn curves
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 STORY = {
     "wrist": "A line past a straight wrist, which it misses by "

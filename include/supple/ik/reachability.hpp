@@ -17,11 +17,11 @@
 namespace supple {
 
 inline constexpr int climb_iterations = 8;
-// A target is unreachable if at least this fraction of the error remains at any pose, and at least
-// this distance as a fraction of the newton_gain (about a millimetre).
+// A target is unreachable if every pose keeps at least this fraction of the error, and this
+// distance in units of newton_gain (about a millimetre).
 inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
-// The verdict is final if the bound is this close to the error, as a fraction of the newton_gain,
-// or after this many starts.
+// The verdict is final if the bound is this close to the error, in units of newton_gain, or after
+// this many starts.
 inline constexpr float closest_tolerance = 1e-3f;
 inline constexpr int starts_before_verdict = 64;
 // The ascent may end at a local maximum where the farthest pose has most joints at their limits.

@@ -103,8 +103,8 @@ SUPPLE_FN bool is_stalled(int start, int iteration, int iteration_factor, float 
   return slow;
 }
 
-// The number of starts that the caller allows; 0 for the defaults. Solutions near an initial guess
-// are not worth as many.
+// The budget for a maximum number of starts; 0 for the default, which is smaller for a search near
+// an initial guess.
 SUPPLE_FN RestartBudget restart_budget(int max_starts, bool nearest) {
   if (max_starts) return {max_starts, max_starts, max_starts};
   return {far_starts, near_starts, nearest ? near_starts : nearly_met_starts};

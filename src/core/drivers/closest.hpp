@@ -130,7 +130,7 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   for (int r = 0; r < ik.rows; ++r) along[r] = get(at.e[r], 0);
   const ErrorLength<float> length = position_part(ik, along, number);
   if (!(length.part >= separation_threshold * length.whole) || !request.table->blocks) return 0;
-  // Positions are not scaled in the table.
+  // The table stores positions without a scale: distances along the error need no conversion.
   SearchLanes farthest(-huge_cost), index(0.0f), block(0.0f);
   const SearchLanes* entry = reinterpret_cast<const SearchLanes*>(request.table->block);
   for (int b = 0; b < request.table->blocks; ++b, entry += k + 1) {

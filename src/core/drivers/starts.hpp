@@ -29,8 +29,8 @@ struct Nearest {
     }
   }
 
-  // The indices (lanes + 1,) of the nearest entries of the lanes, of which the first `max_sorted`
-  // are in order. Returns their number.
+  // Writes the index of the nearest entry of each lane to `place` (lanes + 1,); the first
+  // `max_sorted` are the nearest of all, in order. Returns their number.
   int sorted(int max_sorted, int* place) const {
     float before[lanes + 1];
     int count = 0;

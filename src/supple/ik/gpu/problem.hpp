@@ -19,11 +19,15 @@ constexpr int numbers = RobotConstants<SearchReal>::ik.targets;
 constexpr int iteration_factor = RobotConstants<SearchReal>::ik.iteration_factor;
 constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == Rule::mayorga_rank;
 
+// Tuned constants and what chose them: docs/constants.md.
 // Whether an iteration is compiled as a function of its own instead of inlined: compile time grows
 // faster than the size of a function, above all around calls.
-constexpr bool large = rows * n > 100;
-constexpr int tries = rows > 6 ? 16 : 8;  // starts of each problem in search.cu
-constexpr unsigned everyone = ~0u;        // all threads of a warp
+constexpr int largest_inlined = 100;  // rows times joints
+constexpr bool large = rows * n > largest_inlined;
+// Starts of each problem in search.cu: of one frame, and of several.
+constexpr int few_tries = 8, many_tries = 16;
+constexpr int tries = rows > 6 ? many_tries : few_tries;
+constexpr unsigned everyone = ~0u;  // all threads of a warp
 
 }  // namespace
 
@@ -31,17 +35,17 @@ constexpr unsigned everyone = ~0u;        // all threads of a warp
 struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, n), or null
-  const float* table;   // (numbers + 1, entries): targets that seeds reach, scaled; half the square
-  const double* seeds;  // (entries, n)
-  double* q;            // (count, max_solutions, n)
-  Outcome* outcome;     // (count, max_solutions)
-  double* error;        // (count, max_solutions, 2): position [m], rotation [rad]
-  int* effort;          // (count, max_solutions, 2): iterations, restarts
-  unsigned short* near;       // (count, listed): the nearest seeds of the table, in order
-  SearchReal* rough;          // (count, n): configurations found by `search`
-  int* left;                  // (count,): problems that `search` has not solved
-  int* counter;               // problems taken by `search`, and problems left
-  double position, rotation;  // tolerances [m], [rad]
+  const float* table;    // (numbers + 1, entries): scaled targets of the seeds; half their squares
+  const double* seeds;   // (entries, n)
+  double* q;             // (count, max_solutions, n)
+  Outcome* outcome;      // (count, max_solutions)
+  double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
+  int* effort;           // (count, max_solutions, 2): iterations, restarts
+  unsigned short* near;  // (count, listed): the nearest seeds of the table, in order
+  SearchReal* rough;     // (count, n): configurations found by `search`
+  int* left;             // (count,): problems that `search` has not solved
+  int* counter;          // problems taken by `search`, and problems left
+  double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
   int max_starts;     // of a problem; 0 for the default
