@@ -234,7 +234,7 @@ def cost(progress: Progress, *, joints: int, rounds: int) -> Outcome:
         "joints",
         {"joints": sizes.astype(float), **{f"{k}.operations": v for k, v in columns.items()}},
     )
-    return Outcome(quantities, claims, _figure(sizes, columns), (table,))
+    return Outcome(quantities, claims, _figure(table.columns["joints"], columns), (table,))
 
 
 def _figure(sizes: Array, columns: dict[str, Array]) -> Callable[[Figure], None]:
