@@ -167,7 +167,7 @@ def solve(
             default 1000.
         timeout: Time limit of the whole call [s]; unsolved targets get `SolveStatus.TIMEOUT`.
         max_seeds: Maximum number of seeds before a target is reported unreachable, counted
-            separately for tasks that share no joint; by default 256, up to 1024 for targets that
+            separately for tasks that share no joint; by default 512, up to 1024 for targets that
             are nearly in reach, and 16,384 for those nearly met; 8 with `step` or an `OpenTask`.
         explain: Whether the solution of one target has a diagnosis, `Solution.report`.
         threads: Maximum number of threads for a batch; all cores by default.
