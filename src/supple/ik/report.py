@@ -87,9 +87,10 @@ def make_report(
         seconds: Time of the call [s].
     """
     layout, rows = problem.layout, slice(problem.primary)
+    J, e = layout._rows(q, target)
     lin = Linearization(
-        np.asarray(layout.jacobian(q)[rows], dtype=np.float64),
-        np.asarray(layout.error(q, target)[rows], dtype=np.float64),
+        np.asarray(J[rows], dtype=np.float64),
+        np.asarray(e[rows], dtype=np.float64),
         rows=layout.rows[rows],
         q=q,
     )

@@ -4,13 +4,16 @@ A task is a small frozen class. Its `linearize` returns J and e at one configura
 `supple.linearize` does the same for batches. Targets are expressed in the world, or in the
 coordinates of a frame `base` that may itself move; rows are expressed in the base's axes unless
 `axes` names others. Weights multiply rows: W₁ = diag(weight²) in Deo & Walker's eq. (2).
+
+A row may have an allowed range, its tolerance: inside the range it neither costs nor pulls, and
+outside its error is the distance to the range,  e - min(max(e, lower), upper).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,9 +26,19 @@ from supple.kinematics.chain import z_onto
 from supple.kinematics.robot import ROWS, check_robot
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, Linearization, numbers_of
-from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows, rows_of_frame
+from supple.motion.task_rows import (
+    BODY,
+    SPATIAL,
+    WORLD,
+    TaskRows,
+    about_axis,
+    in_cone,
+    rows_of_frame,
+)
+from supple.motion.tolerance import Tolerance, cone_of, is_free, ranges_of
 
 Weight: TypeAlias = float | Sequence[float]
+RowsT = TypeVar("RowsT", bound=TaskRows)
 
 
 class Task:
@@ -72,7 +85,8 @@ class Task:
 
         e is the weighted error to the target, the weighted rows of the velocity, or the sum of both
         (feed-forward plus error); zero if neither is given. It is well defined at singularities.
-        For a rotation error of exactly half a turn, one of the two directions is chosen.
+        Rows of J whose target is met within an allowed range are zero, and so is their e. For a
+        rotation error of exactly half a turn, one of the two directions is chosen.
 
         Args:
             robot: The robot that performs the task.
@@ -90,11 +104,14 @@ class Task:
         rows = self.on(robot)
         e = np.zeros(len(rows.names))
         goal = None if target is None else _single(self.targets(robot, target), "target")
+        J = rows.jacobian(robot, at, goal)
         if goal is not None:
             e = e + rows.error(robot, at, goal)
+        met = np.array(rows.ranged) & (goal is not None) & (e == 0)
         if velocity is not None:
-            e = e + rows.command(robot, at, _single(self.velocities(robot, velocity), "velocity"))
-        J = rows.jacobian(robot, at, goal)
+            speeds = _single(self.velocities(robot, velocity), "velocity")
+            e = e + rows.command(robot, at, speeds, goal)
+        J[met], e[met] = 0.0, 0.0
         return Linearization(J, e, rows=rows.names, q=at, effectors=rows.effectors)
 
 
@@ -110,6 +127,7 @@ class _FrameTask(Task):
     weight: Weight = 1.0
     axes: str | None = None
     base: str | None = None
+    tolerance: Tolerance | None = None
 
     def __post_init__(self) -> None:
         _check_frames(self, "frame", "axes", "base")
@@ -119,13 +137,30 @@ class _FrameTask(Task):
                 "PoseTask; given: axes='spatial'"
             )
         rows = _rows(self, self.rows, self.known)
-        _set(self, rows=rows, weight=_weight(self, self.weight, len(rows)))
+        name = f"{type(self).__name__}: tolerance"
+        ranges = ranges_of(self.tolerance, rows, name, single=len(self.known) == 3)
+        _set(self, rows=rows, weight=_weight(self, self.weight, len(rows)), tolerance=ranges)
+        free = [row for row, ends in ranges or () if is_free(ends)]
+        if ranges and self.axes == SPATIAL:
+            raise InputError(f"{name} needs rows in the axes of a frame; given: axes='spatial'")
+        if any(row.startswith("r") for row in free):
+            raise InputError(
+                f"{name} of a rotation must be finite; given: {free}. Free rotation about an axis "
+                "of the frame is about='x', 'y' or 'z'"
+            )
+        if len(free) == len(rows):
+            raise InputError(f"{name} must leave a row with an end; given: all rows free")
 
     def on(self, robot: Robot) -> TaskRows:
         rows = self.known if self.rows is None else tuple(self.rows)
-        weights = zip(rows, _each(self.weight, len(rows)), strict=True)
-        scaled = tuple(w if row.startswith("r") else w / self._metre for row, w in weights)
-        return rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
+        ranges = _read(self.tolerance)
+        weights = dict(zip(rows, _each(self.weight, len(rows)), strict=True))
+        rows = tuple(row for row in rows if row not in ranges or not is_free(ranges[row]))
+        scaled = tuple(
+            weights[row] if row.startswith("r") else weights[row] / self._metre for row in rows
+        )
+        made = rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
+        return _within(made, [ranges.get(row) for row in rows])
 
     def differences(self, begin: Array, end: Array) -> Array:
         if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
@@ -204,10 +239,30 @@ class PoseTask(_MetricTask):
         alternate: Whether J has the velocity of the target, as if it were attached to the frame's
             link, in the place of the frame's own (`steps.alternate_jacobian`). Without a target it
             is the ordinary J. `solve` searches with the ordinary J: the solutions are the same.
+        tolerance: The allowed range of the frame minus its target for some rows, by their names: a
+            number for ±number, or a pair (lower, upper), infinite for none [m, rad]. {"x": 0.01,
+            "z": (0, inf)} is a strip in a half-space. Rotations are components of the rotation
+            vector in the axes of the rows.
+        about: The axis of the frame, "x", "y" or "z", about which it may turn freely; None for
+            none. Only the direction of this axis is controlled, by the two rotations about the
+            other axes of the frame. A row of rotation about it is omitted.
+        cone: Angle by which that axis may be off its target [rad], for `about`; None for none. Its
+            row, the tilt, replaces the two of rotation.
 
     References:
         Buss 2009, section 2, for `alternate`.
     """
+
+    _: KW_ONLY
+    about: str | None = None
+    cone: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_about(self)
+
+    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
+        return _turning(super().on(robot), self.about, self.cone)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return _twelve(poses(given, "a PoseTask's target"))
@@ -220,7 +275,8 @@ class PoseTask(_MetricTask):
 class PositionTask(_MetricTask):
     """The position of a frame:  e = p* - p.  The target is (3,) [m], the velocity (3,) [m/s].
 
-    The attributes are those of `PoseTask`, with the rows "x", "y", "z".
+    The attributes are those of `PoseTask` without `about` and `cone`, with the rows "x", "y", "z".
+    A single `tolerance` holds for all rows.
     """
 
     known = ROWS[:3]
@@ -243,10 +299,21 @@ class OrientationTask(_FrameTask):
     The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
     (3,) [rad/s].
 
-    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz".
+    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz". A
+    single `tolerance` holds for all rows.
     """
 
     known = ROWS[3:]
+    _: KW_ONLY
+    about: str | None = None
+    cone: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_about(self)
+
+    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
+        return _turning(super().on(robot), self.about, self.cone)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an OrientationTask's target"
@@ -279,15 +346,19 @@ class AxisTask(Task):
         axis: The axis a (3,), in the coordinates of the frame.
         weight: One weight for both rows, or one per row.
         base: Name of the frame in which targets are expressed; the world if None.
+        cone: Angle by which the axis may be off its target [rad]; None for none. There is then one
+            row, the tilt  e = max(angle - cone, 0).
     """
 
     frame: str | None = None
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
     weight: Weight = 1.0
     base: str | None = None
+    cone: float | None = None
 
     def __post_init__(self) -> None:
         _check_frames(self, "frame", "base")
+        _set(self, cone=cone_of(self.cone, "AxisTask: cone"))
         axis = _unit(finite_array(self.axis, (3,), "AxisTask: axis"), "AxisTask: axis", self.axis)
         _set(self, axis=tuple(axis.tolist()), weight=_weight(self, self.weight, 2))
 
@@ -296,6 +367,9 @@ class AxisTask(Task):
         rows = rows_of_frame(robot, self.frame, ("rx", "ry"), weights, self.base, BODY)
         along = ", ".join(f"{x:.3g}" for x in self.axis)
         turned = "" if self.axis == (0.0, 0.0, 1.0) else f" with z along ({along})"
+        if self.cone is not None:
+            first = replace(rows, picked=(3,), weights=weights[:1], names=rows.names[:1])
+            rows = in_cone(first, self.cone)
         return replace(
             rows,
             goal=Goal.AXIS,
@@ -328,12 +402,19 @@ class PostureTask(Task):
     Attributes:
         joints: Names of the k controlled joints; all n if None.
         weight: One weight for all joints, or one per joint.
+        tolerance: The allowed range of the joints minus their targets: a number for ±number, or a
+            pair (lower, upper), infinite for none, for all joints or by their names [rad or m].
+            For `Servo` and `track`.
     """
 
     joints: Sequence[str] | None = None
     weight: Weight = 1.0
+    tolerance: Tolerance | None = None
 
     def __post_init__(self) -> None:
+        tolerance: object = self.tolerance
+        if isinstance(tolerance, Mapping):  # frozen, to be a key
+            _set(self, tolerance=tuple(tolerance.items()))
         if self.joints is not None:
             _set(self, joints=names_of(self.joints, "PostureTask: joints"))
         count = None if self.joints is None else len(self.joints)
@@ -345,12 +426,14 @@ class PostureTask(Task):
             if name not in robot.joint_names:
                 raise unknown_name_error("joint", name, robot.joint_names)
         weight = _weight(self, self.weight, len(names))
-        return TaskRows(
+        made = TaskRows(
             goal=Goal.POSTURE,
             picked=tuple(robot.joint_names.index(name) for name in names),
             weights=_each(weight, len(names)),
             names=names,
         )
+        ranges = dict(ranges_of(self.tolerance, names, "PostureTask: tolerance", single=True) or ())
+        return _within(made, [ranges.get(name) for name in names])
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return finite_array(given, (self._count(robot),), "a PostureTask's target", batch=True)
@@ -425,6 +508,57 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
     if len(set(names)) < len(names):
         raise InputError(f"{type(task).__name__}: rows must differ; given: {names}")
     return names
+
+
+def _read(tolerance: object) -> dict[str, tuple[float, float]]:
+    """Return the ranges by row of a tolerance that __post_init__ has read."""
+    return dict(tolerance) if isinstance(tolerance, tuple) else {}
+
+
+def _within(rows: RowsT, ranges: Sequence[tuple[float, float] | None]) -> RowsT:
+    """Return rows with the allowed range of the current value minus the target, or None, of each.
+
+    e is the target minus the current value: its ends are the opposite ones.
+    """
+    if not any(ranges):
+        return rows
+    ends = [(0.0, 0.0) if one is None else (-one[1], -one[0]) for one in ranges]
+    lower, upper = zip(*ends, strict=True)
+    return replace(rows, lower=lower, upper=upper)
+
+
+def _check_about(task: PoseTask | OrientationTask) -> None:
+    """Raise an error if the free axis or its cone cannot be."""
+    name = type(task).__name__
+    _set(task, cone=cone_of(task.cone, f"{name}: cone"))
+    if task.about is None:
+        if task.cone is not None:
+            raise InputError(f"{name}: cone needs an axis, as in about='z'; given: about=None")
+        return
+    if task.about not in ("x", "y", "z"):
+        raise unknown_name_error(f"axis for {name}: about=", task.about, ("x", "y", "z"))
+    if task.axes == SPATIAL or getattr(task, "alternate", False):
+        raise InputError(
+            f"{name}: about needs the ordinary J of rows in the axes of a frame; given: "
+            f"axes={task.axes!r}, alternate={getattr(task, 'alternate', False)}"
+        )
+    turns = [row for row in task.rows or () if row.startswith("r") and row != f"r{task.about}"]
+    if len(turns) < 2:
+        raise InputError(
+            f"{name}: about={task.about!r} needs the rows of rotation about the other two axes; "
+            f"given: {task.rows}"
+        )
+    ranged = [row for row in _read(task.tolerance) if row.startswith("r")]
+    if ranged and task.cone is not None:
+        raise InputError(
+            f"{name}: tolerance of a rotation and cone must not be given together; given: "
+            f"tolerance of {', '.join(ranged)}"
+        )
+
+
+def _turning(rows: TaskRows, about: str | None, cone: float | None) -> TaskRows:
+    """Return rows that leave the rotation about an axis of the frame free."""
+    return rows if about is None else about_axis(rows, "xyz".index(about), cone)
 
 
 def _unit(v: Array, name: str, given: object) -> Array:
