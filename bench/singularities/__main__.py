@@ -2,27 +2,46 @@
 
     PYTHONPATH=bench python -m singularities [--alone]
 
---alone omits the other libraries and writes nothing, because their rows would be lost.
+--alone omits the other libraries, the robots from files and the disturbed commands, and writes
+nothing, because the rows of others would be lost.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import measure
 
-from . import figures, others, tables
-from .arms import ROBOTS
+from . import figures, others, tables, tuning
+from .arms import MORE, ROBOTS, more_arms
+from .conditions import CONDITIONS, Command, Condition, disturbed
 from .measures import Measures, measured
 from .methods import METHODS, run
-from .passages import BEYOND, DT, KINDS, MISS, MOVES, RESTS, SHORT, passage
+from .passages import (
+    BEYOND,
+    DT,
+    KINDS,
+    MISS,
+    MOVES,
+    RESTS,
+    SHORT,
+    STRETCHED,
+    Passage,
+    passage,
+)
+from .peers import EXAMPLE
 from .singular import Array
 
+Place = tuple[str, str]  # robot and kind
 Runs = dict[str, tuple[Measures, Array]]  # by method: measures, and what is drawn of it
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+PARETO = Path(__file__).resolve().parents[2] / "docs/singularities-pareto.svg"
 STORY = {
     "wrist": "A line past a straight wrist, which it misses by "
     f"{MISS['wrist'][0]:g} rad. For iiwa14 and Panda the shoulder is straight as well.",
@@ -33,6 +52,16 @@ STORY = {
     "start": "At rest, stretched out, exactly singular; then inwards and sideways.",
     "reach": f"Out to {BEYOND:.0%} of the reach beyond it, and back.",
 }
+FORMS = ("", ", tuned")  # of the other libraries
+# Of the robots from files, and of disturbed commands.
+SOME = (
+    "Servo",
+    "Servo, scale",
+    "Servo, gentle",
+    "DLS SpeedBound",
+    "Pseudoinverse",
+    "halting",
+)
 
 
 def through(name: str, kind: str) -> Runs:
@@ -45,27 +74,75 @@ def through(name: str, kind: str) -> Runs:
     return found
 
 
-def collected(alone: bool) -> tuple[dict[tuple[str, str], Runs], list[str], list[str]]:
-    """Return all runs by robot and kind, the names of all methods, and a note about each."""
-    places = [(name, kind) for name in ROBOTS for kind in KINDS]
+def through_more(name: str, kind: str) -> dict[str, Measures]:
+    """Run some methods in a passage of a robot from a file."""
+    here, found = passage(name, kind), {}
+    for method in METHODS:
+        if method.name in SOME and (here.rows == 6 or method.position):
+            found[method.name] = measured(here, run(method, here))
+    return found
+
+
+def through_disturbed(name: str, kind: str, condition: Condition) -> dict[str, Measures]:
+    """Run some methods in one passage under a condition."""
+    here = passage(name, kind, condition.dt)
+    command = disturbed(here, condition)
+    return {
+        method.name: measured(here, run(method, here, command))
+        for method in METHODS
+        if method.name in SOME
+    }
+
+
+def over(work: Callable[..., Any], places: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Return the results of work at all places, one process for each core."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = dict(zip(places, pool.map(through, *zip(*places, strict=True)), strict=True))
-    names = [method.name for method in METHODS]
-    notes = [f"- {method.name}: {method.about}." for method in METHODS]
-    if not alone:
-        peers, about = others.joints([passage(*place) for place in places])
-        names, notes = [*names, *peers], [*notes, *about]
-        for place, runs in found.items():
-            here = passage(*place)
-            for peer, joints in peers.items():
-                q = joints[str(here)]
-                runs[peer] = measured(here, q), figures.series(here, q)
-    return found, names, notes
+        return list(pool.map(work, *zip(*places, strict=True)))
+
+
+Inputs = dict[str, tuple[Passage, Command]]
+
+
+def by_libraries(inputs: Inputs) -> list[dict[str, Measures]]:
+    """Return the measures of Pink and mink, as in their examples and tuned, input by input."""
+    robots = list(dict.fromkeys(here.robot.name for here, _ in inputs.values()))
+    both = {
+        name: {robot: [list(EXAMPLE), *how] for robot, how in each.items()}
+        for name, each in tuning.best(robots).items()
+    }
+    joints, _ = others.joints(inputs, both)
+    names = {f"{name}{word}": f"{name}#{i}" for i, word in enumerate(FORMS) for name in both}
+    return [
+        {name: measured(here, joints[run][place]) for name, run in names.items()}
+        for place, (here, _) in inputs.items()
+    ]
+
+
+def peers(passages: list[Passage]) -> tuple[dict[str, dict[str, Array]], list[str]]:
+    """Return the joint angles of all other libraries by name and passage, and notes."""
+    inputs = others.plain(passages)
+    robots = list(dict.fromkeys(here.robot.name for here in passages))
+    best = tuning.best(robots)
+    found, notes = others.joints(inputs)
+    tuned, _ = others.joints(inputs, best)
+    tuned = {f"{name}, tuned": tuned[f"{name}#0"] for name in best}
+    return found | tuned, notes + tuning.notes(robots)
 
 
 def main(alone: bool) -> None:
     """Run, print, write."""
-    found, names, notes = collected(alone)
+    places = list(product(ROBOTS, KINDS))
+    found: dict[Place, Runs] = dict(zip(places, over(through, places), strict=True))
+    names = [method.name for method in METHODS]
+    notes = [f"- {method.name}: {method.about}." for method in METHODS]
+    if not alone:
+        joints, about = peers([passage(*place) for place in places])
+        names, notes = [*names, *joints], [*notes, *about]
+        for place, runs in found.items():
+            here = passage(*place)
+            for name, each in joints.items():
+                q = each[str(here)]
+                runs[name] = measured(here, q), figures.series(here, q)
     measures = {at: {name: run[0] for name, run in runs.items()} for at, runs in found.items()}
     lines = [
         "# Tracking through singularities",
@@ -75,10 +152,15 @@ def main(alone: bool) -> None:
         measure.provenance(("supple", "numpy")),
         "",
         *tables.summary(measures.values(), names),
+        *tables.smoothness(measures.values(), names),
     ]
     print("\n".join(lines))
     if alone:
         return
+    figures.pareto(measures, PARETO)
+    lines += ["![error against acceleration](../../docs/singularities-pareto.svg)", ""]
+    lines += disturbances(places)
+    lines += robots_from_files()
     (RESULTS / "singularities").mkdir(exist_ok=True)
     for kind in KINDS:
         drawn = {name: {m: run[1] for m, run in found[name, kind].items()} for name in ROBOTS}
@@ -89,6 +171,50 @@ def main(alone: bool) -> None:
     lines += ["## The methods", "", *notes, ""]
     (RESULTS / "singularities.md").write_text("\n".join(lines))
     print("written to", RESULTS / "singularities.md")
+
+
+def disturbances(places: list[Place]) -> list[str]:
+    """Return the tables of disturbed commands."""
+    lines = []
+    for condition in CONDITIONS:
+        ours = over(through_disturbed, [(*place, condition) for place in places])
+        inputs = {}
+        for name, kind in places:
+            here = passage(name, kind, condition.dt)
+            inputs[str(here)] = here, disturbed(here, condition)
+        both = [a | b for a, b in zip(ours, by_libraries(inputs), strict=True)]
+        names = list(both[0])
+        lines += [f"## {condition.name}", "", f"All passages, {condition.about}.", ""]
+        lines += [*tables.summary(both, names), *tables.smoothness(both, names)]
+    return lines
+
+
+def robots_from_files() -> list[str]:
+    """Return the tables of the robots whose files are there."""
+    places = list(product(more_arms(), STRETCHED))
+    missing = [name for name in MORE if name not in more_arms()]
+    lines = ["## Robots from files", ""]
+    if missing:
+        lines += [f"Not there: {', '.join(missing)}.", ""]
+    if not places:
+        return lines
+    found = dict(zip(places, over(through_more, places), strict=True))
+    inputs = others.plain([passage(*place) for place in places])
+    for runs, theirs in zip(found.values(), by_libraries(inputs), strict=True):
+        runs |= theirs
+    names = list(dict.fromkeys(name for runs in found.values() for name in runs))
+    lines += [
+        f"{len(places)} passages of a stretched arm: {', '.join(more_arms())}. Positions alone for "
+        "so100, which has five joints.",
+        "",
+        *tables.summary(found.values(), names),
+        *tables.smoothness(found.values(), names),
+        *tuning.notes(list(more_arms())),
+        "",
+    ]
+    for name, kind in places:
+        lines += tables.of_passage(passage(name, kind), found[name, kind])
+    return lines
 
 
 if __name__ == "__main__":
