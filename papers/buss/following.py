@@ -157,7 +157,7 @@ def _outcome(
 
 
 def least_oscillation(shape: Shape, lambdas: tuple[float, ...], updates: int) -> float:
-    """Return the share of reversed moves of DLS where its error is least, over so many updates."""
+    """Return the share of reversed moves of DLS at the damping with the smallest error."""
     longer = replace(shape, steps=(shape.steps[0], updates))
     runs = [figures.follow(longer, figures.dls(lam)) for lam in lambdas]
     return min(runs, key=lambda run: run.total_error).oscillation

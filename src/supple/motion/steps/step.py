@@ -370,7 +370,7 @@ def damping_of(rule: DampingRule, linearization: Linearization) -> float:
     """Return lambda2 of a rule, checked, because a user's rule may be wrong."""
     try:
         lambda2: object = rule(linearization)
-    except OverflowError:  # a power of a Python float
+    except OverflowError:  # raised by ** of Python floats
         lambda2 = math.inf
     return number(lambda2, f"lambda2 returned by {name_of(rule)}", least=0.0)
 
@@ -383,9 +383,9 @@ def gained(
     above: float = 0.0,
     rank: int | None = None,
 ) -> Array:
-    """Return Σ σ/(σ² + λ²) v uᵀe over some of the singular values.
+    """Return Σ σ/(σ² + λ²) v uᵀe over the `rank` largest singular values, or all if None.
 
-    They are above floor × the largest and above `above`, and at most `rank` of them.
+    Singular values up to `floor` times the largest one, or up to `above`, are left out.
     """
     sigma = linearization.sigma
     some = sigma > max(floor * float(sigma[0]), above, TINY)
