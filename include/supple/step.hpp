@@ -142,7 +142,7 @@ SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const
   J = apply_weights(how, m, n, J, error, e, scaled);
   L damping;
   if (has_fast_path(how)) {
-    const mask_t<L> holds = fast_step(how, m, n, J, e, start, dq, &damping, rest);
+    const mask_t<L> holds = fast_step(how, m, n, J, e, before, change, start, dq, &damping, rest);
     if (!all(holds)) {
       const L usual = general_step_any_size(how, m, n, J, e, before, change, other, rest);
       for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);

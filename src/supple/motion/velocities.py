@@ -317,11 +317,6 @@ def velocity_ik(
     layout, single = compile_selected(robot, None, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("velocities takes tasks of frames; given: a PostureTask")
-    if any(task.on(robot).alternate for task in layout.tasks):
-        raise InputError(
-            "velocities takes twists, and an alternate J needs targets: call the step with "
-            "`linearize(robot, tasks, q, targets)`; given: a task with alternate=True"
-        )
     plain = step.as_weighted(layout.counts) if isinstance(step, Augmented) else step
     kernel = with_effectors(kernel_of(plain), layout.all_effectors, len(layout.rows))
     check_sizes(kernel, len(layout.rows), robot.dof)

@@ -93,7 +93,8 @@ class BatchStep:
                 Components without a row in the task are ignored. If one of the tasks is an
                 `OpenTask`, a sequence with one velocity per task, in the form that it documents.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
-                effectors.
+                effectors. A twist has no target, so that a task with
+                `alternate=True` has the ordinary J here, as in a `Servo` without a target.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             limits: Joint limits; None for no limits.
             dt: Length of a step [s], required with limits.
