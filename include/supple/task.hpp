@@ -172,7 +172,8 @@ SUPPLE_FN Vec3<L> tilt_row(const Task<T>& task, const TaskPoses<L>& at, const L*
   const Vec3<L> zero{L(0), L(0), L(0)};
   if (!has_tilt(task) || !target) return zero;
   const Vec3<L> n = tilt_direction(task, desired_axis(task, at, target));
-  const mask_t<L> given = target[0] == target[0];
+  const L& first = target[0];
+  const mask_t<L> given = first == first;
   return {select(given, n.x, L(0)), select(given, n.y, L(0)), select(given, n.z, L(0))};
 }
 
