@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from constants import Constant, changed, constants, tunable
+from supple import errors
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,6 +20,14 @@ def test_pre_commit_has_the_versions_of_make_lint() -> None:
     hooks = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / ".pre-commit-config.yaml").read_text())
     assert hooks
     assert set(hooks) <= set(pinned)
+
+
+def test_the_extras_of_errors_are_those_of_the_package() -> None:
+    """An error names the packages, so that its command also works from a clone."""
+    text = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+    extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", text.partition("\n[")[0], re.MULTILINE))
+    found = {name: tuple(re.findall(r'"([^"]+)"', each)) for name, each in extras.items()}
+    assert found == errors.EXTRAS
 
 
 @pytest.mark.parametrize("key", constants())

@@ -22,7 +22,7 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.split(".")[0] == "supple":
             raise
-        print(f"Error: {MissingExtraError('papers', 'the command line')}", file=sys.stderr)
+        print(f"Error: {MissingExtraError('cli', 'the command line')}", file=sys.stderr)
         sys.exit(2)
     cli(prog_name="supple")
 

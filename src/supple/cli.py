@@ -275,7 +275,7 @@ def _needs_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401 - fails before the experiments run
     except ModuleNotFoundError as error:
-        raise MissingExtraError("papers", "drawing figures") from error
+        raise MissingExtraError("plot", "drawing figures") from error
 
 
 @contextmanager

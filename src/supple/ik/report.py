@@ -65,6 +65,11 @@ class SolveReport:
             lines.append(f"{name} {does} at its {end} limit")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from supple.plot.html import solve_report_html
+
+        return solve_report_html(self)
+
 
 def make_report(
     problem: CompiledProblem,
