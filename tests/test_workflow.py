@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,3 +63,26 @@ def test_a_size_keeps_its_value_where_a_constant_is_tunable() -> None:
         'static const int review = supple_tuned("review", 8), later = supple_tuned("later", 32), '
         "size = 8 + lanes;\nint a[size];"
     )
+
+
+# ---- progress of a build -------------------------------------------------------------------------
+
+
+def shown_build(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "tools/show_build.py", sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_build_shows_its_progress_and_no_more() -> None:
+    done = shown_build("for k in range(1, 81): print(f'  [{k}/80] Building CXX object x{k}')")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) == 13
+    assert "80 of 80 files" in lines[-2]
+    assert "CXX" not in done.stdout
+
+
+def test_a_build_that_fails_shows_everything() -> None:
+    done = shown_build("import sys; print('[1/2] Building'); print('x.cpp: error'); sys.exit(3)")
+    assert done.returncode == 3
+    assert "x.cpp: error" in done.stdout

@@ -33,7 +33,7 @@ EXTRAS = {
     "plot": _PLOT,
     "papers": (*_CLI, *_PLOT),
     "parquet": ("pyarrow>=14",),
-    "view": (*_CLI, "viser>=1.0", "trimesh>=4.0", "pycollada>=0.8"),
+    "view": (*_CLI, "viser>=1.1", "trimesh>=4.0", "pycollada>=0.8"),
     "cuda": ("cuda-core[cu13]>=0.5",),
 }
 _MAX_COMPARED = 1000  # names searched for similar ones, which is slow

@@ -12,6 +12,7 @@ COMMANDS = {
     "solve": "Find configurations for a pose, or for a file of poses.",
     "track": "Follow poses over time, or a twist, through singularities.",
     "branches": "Show several solutions of one pose.",
+    "view": "Open a robot in the browser and drag its end effectors.",
     "paper": "Run the experiments of the papers, claim by claim.",
     "bench": "Measure this machine: microseconds per step and per pose.",
     "doctor": "Check the installation: instruction set, threads, GPU, extras.",

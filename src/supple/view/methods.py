@@ -65,7 +65,7 @@ def method(
 
 def numbers_of(method: Any) -> dict[str, float]:
     """Return the numeric parameters of a rule or a step with their values."""
-    rule = getattr(method, "damping", method)
+    rule: Any = method.rule if isinstance(method, sp.DLS) else method
     found = {}
     for each in fields(rule):
         value = getattr(rule, each.name)
