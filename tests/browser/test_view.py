@@ -22,7 +22,12 @@ from supple.view.viewer import Viewer  # noqa: E402
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
-SIZE = {"width": 1000, "height": 640}
+SIZE = {"width": 1000, "height": 480}
+LARGEST = """() => {
+  const each = [...document.querySelectorAll("canvas")].map((c) => c.getBoundingClientRect());
+  const r = each.sort((a, b) => b.width * b.height - a.width * a.height)[0];
+  return [r.x, r.y, r.width, r.height];
+}"""
 PATIENCE = 180.0  # without a GPU a frame may take seconds [s]
 pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get install chromium"),
@@ -52,6 +57,7 @@ class Tab:
 
     def __init__(self, browser: Any, viewer: Viewer) -> None:
         self.page = browser.new_page(viewport=SIZE)
+        self.page.set_default_timeout(1e3 * PATIENCE)
         self.problems: list[str] = []
         self.page.on("console", self._note)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -60,7 +66,7 @@ class Tab:
         wait_for(self.page, lambda: set(viewer._server.get_clients()) - before)
         (new,) = set(viewer._server.get_clients()) - before
         self.client = viewer._server.get_clients()[new]
-        self.page.wait_for_selector("canvas", timeout=1e3 * PATIENCE)
+        self.page.wait_for_selector("canvas", state="attached")
         wait_for(self.page, lambda: abs(self.client.camera.aspect) > 0)
 
     def _note(self, message: Any) -> None:
@@ -72,12 +78,9 @@ class Tab:
         camera = self.client.camera
         R = sp.pose(wxyz=np.asarray(camera.wxyz))[:3, :3]
         right, down, forward = R.T @ (np.asarray(point) - np.asarray(camera.position))
-        box = self.page.locator("canvas").first.bounding_box()
-        scale = 0.5 * box["height"] / np.tan(camera.fov / 2) / forward
-        return (
-            box["x"] + box["width"] / 2 + scale * right,
-            box["y"] + box["height"] / 2 + scale * down,
-        )
+        x, y, width, height = self.page.evaluate(LARGEST)
+        scale = 0.5 * height / np.tan(camera.fov / 2) / forward
+        return x + width / 2 + scale * right, y + height / 2 + scale * down
 
 
 def wait_for(page: Any, check: Callable[[], Any], seconds: float = PATIENCE) -> None:
