@@ -7,7 +7,7 @@
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check      lint, types, headers: what .ci/run does besides the tests
 # make bench      measure against other libraries; or one benchmark: make bench-position (-servo,
-#                 -kinematics, -figures, -singularities)
+#                 -kinematics, -steps, -figures, -singularities)
 
 PYTHON ?= python3
 VENV   := .venv
@@ -30,8 +30,8 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
 .PHONY: demo test test-fast test-view dev test-robots mutants check lint types headers format clean \
-        bench bench-kinematics bench-servo bench-figures bench-position bench-singularities bench-gpu \
-        bench-robots
+        bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
+        bench-singularities bench-gpu bench-robots
 
 demo: $(VENV)/installed
 	@$(PIP) install "click>=8.1" "rich>=13.7" "matplotlib>=3.8"
@@ -85,12 +85,15 @@ format: $(VENV)/lint-tools
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files '*.hpp' '*.cpp' '*.cu')
 
-bench: bench-kinematics bench-servo bench-figures bench-position bench-singularities
+bench: bench-kinematics bench-steps bench-servo bench-figures bench-position bench-singularities
 
 bench-kinematics: $(VENV)/installed $(VENV)/test-tools
 	$(PIP) install --group bench
 	$(BIN)/python bench/kinematics.py
 	$(BIN)/python bench/optimal.py
+
+bench-steps: $(VENV)/installed
+	$(BIN)/python bench/steps.py
 
 bench-servo: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/placo/installed
 	$(BIN)/python bench/servo.py

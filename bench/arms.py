@@ -67,7 +67,7 @@ def humanoid() -> Arm:
 
 
 def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = False) -> Arm:
-    """Return the arm from the root to a frame, without everything else."""
+    """Return only the chain from the root to a frame."""
     transforms, limits = serial(robot.description, tip or robot.tips[0])
     root = ET.Element("robot", name=title)
     for k, T in enumerate(transforms):
@@ -93,7 +93,7 @@ def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = F
 
 def serial(robot: Description, tip: str) -> tuple[Array, list[tuple[float, float]]]:
     """Return the constant transforms of a chain with all axes along z, and its limits [rad]."""
-    placed = np.eye(4)  # the tip in the link looked at
+    placed = np.eye(4)  # pose of the tip in the current link
     for frame in robot.frames:
         if frame.name == tip:
             tip, placed = frame.link, frame.placement
@@ -113,7 +113,7 @@ def serial(robot: Description, tip: str) -> tuple[Array, list[tuple[float, float
 
 
 def onto(axis: Array) -> Array:
-    """Return a rotation (4, 4) whose z is the axis."""
+    """Return a rotation (4, 4) that turns z onto the axis."""
     x = np.cross(np.eye(3)[np.argmin(np.abs(axis))], axis)
     x /= np.linalg.norm(x)
     if axis[2] == 1.0:

@@ -37,7 +37,7 @@ TREE, SITE = WORK / "tree", WORK / "site"
 ROW = re.compile(r"^\| `(\w+)` \| `([\w./]+)` \| `([^`]+)` \|", re.MULTILINE)
 ROUNDS = 2
 NOTICED = 0.03  # a smaller relative change of a count is not listed
-NOISE = 0.05  # nor a smaller one of the processor time
+NOISE = 0.05  # the same for the processor time
 
 # A lower and a higher value, where half and twice the value are not meaningful.
 VALUES: dict[str, tuple[float, float]] = {
@@ -92,12 +92,17 @@ class Constant:
 
     @property
     def language(self) -> str:
-        """The suffix of the file: how its value is changed."""
-        return self.file.suffix
+        """The suffix of the file, which decides how the value is replaced in the source.
+
+        Headers of CUDA sources, which the package compiles at run time, count as ".cu".
+        """
+        header = self.file.suffix == ".hpp" and "gpu" in self.file.parts
+        return ".cu" if header else self.file.suffix
 
     def used_by(self, gpu: bool) -> bool:
-        """Return whether it matters to a GPU's own code, or to a CPU."""
-        return (gpu and self.key == "_ENTRIES") or gpu == ("gpu" in self.file.parts)
+        """Return whether the code for a GPU (or else for a CPU) uses the constant."""
+        own = self.language == ".cu" or "gpu" in self.file.parts
+        return (gpu and self.key == "_ENTRIES") or gpu == own
 
     @property
     def definition(self) -> re.Pattern[str]:
@@ -213,7 +218,7 @@ def build() -> None:
         if path.name == "isa.txt":  # only the instruction set in use
             text = "\n".join(line for line in text.splitlines() if f" {_core.isa()} " in line)
         to = TREE / path
-        if not to.is_file() or to.read_text(encoding="utf-8") != text:  # others keep their time
+        if not to.is_file() or to.read_text(encoding="utf-8") != text:  # unchanged: not rebuilt
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(text, encoding="utf-8")
     options = [
@@ -246,7 +251,7 @@ def run(site: Path, *arguments: str, setting: str = "") -> Measured:
         [*command, *arguments], stdout=subprocess.PIPE, encoding="utf-8", env=environment
     )
     if done.returncode:
-        sys.exit(done.returncode)  # it has said why
+        sys.exit(done.returncode)  # the process has printed the error
     return json.loads(done.stdout)
 
 
@@ -283,7 +288,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Change:
-    """What depends on a constant: a measure of a workload, with each of its three values."""
+    """A measure of a workload that depends on a constant, for each of its three values."""
 
     workload: str
     measure: str

@@ -23,19 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import supple as sp
+from chains import chain, corner_configurations
 from mobile import mobile
 from position_targets import singular
 from several_arms import arms
-from supple.describe import Description, Joint
 from supple.ik import problem
 from targets import boundary
 
 Array = NDArray[np.float64]
 Measures = dict[str, float]
 ARMS = ("panda", "ur5e", "iiwa14")
-BEYOND = 0.05  # [m]: targets of `boundary` beyond reach
-JUMP = 0.5  # [rad] of a joint from one target of a path to the next
-TIMEOUT = 1e-3  # [s] of a search that would take longer
+BEYOND = 0.05  # distance of the targets of `boundary` beyond the workspace [m]
+JUMP = 0.5  # joint displacement between two targets of a path that is a jump [rad]
+TIMEOUT = 1e-3  # time limit of a search that would take longer [s]
 COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # targets of a batch on a GPU
 
 
@@ -147,7 +147,7 @@ def mean(several: Sequence[dict[str, Measures]]) -> dict[str, Measures]:
 
 
 def of_arm(arm: str, at: dict[str, Array]) -> dict[str, Measures]:
-    """Solve everything that an arm is used for."""
+    """Solve the usual problems of an arm."""
     robot = sp.load(arm)
     made = {kind: batch(robot, at[kind])[1] for kind in ("random", "singular", "edge", "corner")}
     made["any orientation"] = batch(robot, at["anywhere"])[1]
@@ -202,7 +202,7 @@ def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
         found, measures = batch(robot, [wanted, rest], tasks=(task, sp.PostureTask()))
         left = float(np.linalg.norm(found.q - rest, axis=1).mean())
         made[name] = measures | {"distance [rad]": left}
-    few = T[: 60 if robot.dof > 6 else 5]  # six joints rarely have 8: all starts are spent
+    few = T[: 60 if robot.dof > 6 else 5]  # few arms of six joints have 8
     clock = Clock()
     several = [sp.solve(robot, target, solutions=8) for target in few]
     used = clock.us(len(few))
@@ -232,28 +232,13 @@ def of_two_arms() -> dict[str, Measures]:
     return made | {"timeout of 1 ms": {"µs": 1e6 * float(np.median(late))}}
 
 
-def chain(seed: int, joints: int) -> sp.Robot:
-    """Return a chain of joints with random axes and limits."""
-    rng, made = np.random.default_rng(seed), []
-    for i in range(joints):
-        origin, lower = np.eye(4), -rng.uniform(0.3, 2.8)
-        origin[:3, 3] = 0.25 * rng.normal(size=3)
-        axis = rng.normal(size=3)
-        axis /= np.linalg.norm(axis)
-        limits = {"lower": lower, "upper": lower + rng.uniform(1, 4)}
-        ends = f"link{i}", f"link{i + 1}"
-        made.append(Joint(f"joint{i}", "revolute", *ends, axis=axis, origin=origin, **limits))
-    return sp.Robot(Description("chain", tuple(made)))
-
-
 def of_chains() -> dict[str, Measures]:
     """Solve for poses with every joint at a limit: the hardest targets that are in reach."""
     every = []
     for seed in range(6):
         for joints in (9, 10, 12, 14):
             robot = chain(seed, joints)
-            chosen = np.random.default_rng(seed).random((300, joints)) < 0.5
-            every.append(batch(robot, robot.fk(np.where(chosen, robot.lower, robot.upper)))[1])
+            every.append(batch(robot, robot.fk(corner_configurations(robot, 300, seed)))[1])
     return mean([{f"corners of {len(every)} chains": one} for one in every])
 
 
@@ -275,13 +260,13 @@ def of_long_joints() -> dict[str, Measures]:
 
 
 def at_limits(robot: sp.Robot, tasks: Any = None, step: Any = None) -> Measures:
-    """Take single steps of a Servo that is much too slow for the speeds that its tasks want."""
+    """Take single steps of a Servo whose speed limits are far below what its tasks need."""
     limits = sp.Limits.for_robot(robot, speed_factor=0.2)
     servo = sp.Servo(robot, tasks, dt=0.01, limits=limits, step=step)
     q = 0.7 * robot.random(1000, seed=5) + 0.3 * robot.neutral()
     twists = np.random.default_rng(9).normal(size=(len(q), len(robot.tips), 6))
     goals = [list(several) if len(several) > 1 else several[0] for several in twists]
-    if step is not None:  # priorities of one pose
+    if step is not None:  # position and orientation of one pose are tasks with priorities
         goals = [[twist[:3], twist[3:]] for (twist,) in twists]
     speeds, clock = [], Clock()
     for start, goal in zip(q, goals, strict=True):
@@ -317,7 +302,7 @@ def of_control() -> dict[str, Measures]:
 
 
 def of_calls(T: Array) -> dict[str, Measures]:
-    """Build a table of seeds, and mark the targets of a batch that there is no time for."""
+    """Time first calls, which build a table of seeds, and batches that time out at once."""
     robot = sp.load("panda")
     clock = Clock()
     for _ in range(3):

@@ -10,7 +10,7 @@ using namespace supple;
 
 namespace {
 
-// Processor time [ns]: what else runs on the core does not count.
+// Processor time of this process [ns].
 double now() {
   timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -42,7 +42,7 @@ void linearize(const Chain<double>& chain, const double* q, const double* target
 
 extern "C" {
 
-// What Python lays out must be what is read here.
+// The memory layout in figures.py must be the same.
 int joint_bytes() { return sizeof(Joint<double>); }
 int frame_bytes() { return sizeof(Frame<double>); }
 int support_bytes() { return sizeof(Support); }

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 HERE = Path(__file__).resolve().parent
 UPDATES = 2000
-FEW = 200  # after many more the transpose on the double Y, which is chaotic, shows its rounding
+FEW = 200  # with many more, the chaotic transpose method on the double Y amplifies rounding
 SHAPES = {shape.name: shape for shape in (buss.Y, buss.DOUBLE_Y)}
 METHODS = ("transpose", "DLS")
 

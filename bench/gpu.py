@@ -27,7 +27,7 @@ from supple.ik.problem import CompiledProblem, compile_problem
 
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # where one strategy gets sooner
+AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # where strategies change
 ROUNDS = 9
 G1 = measure.FILES / "frax/assets/unitree_g1/g1_29dof_rev_1_0.urdf"
 ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in ("left", "right"))
@@ -107,7 +107,7 @@ def device_time(
     ]
     times = []
     for _ in range(rounds):
-        for batch in 2 * batches:  # (the device is busy while what is measured is enqueued)
+        for batch in 2 * batches:  # the first half keeps the device busy meanwhile
             solver.launch(batch, count, bounds, stream)
         watch.mark(0)
         for batch in batches:
@@ -161,7 +161,7 @@ def first_calls(problem: Problem) -> str:
     name = str(G1) if problem.frames == ENDS else problem.name
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        # (the driver keeps what it and the compiler have made, too)
+        # The driver has a cache of machine code as well.
         env = os.environ | {"SUPPLE_CACHE_DIR": folder, "CUDA_CACHE_DISABLE": "1"}
         for _ in range(4):
             begin = time.perf_counter()

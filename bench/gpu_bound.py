@@ -19,7 +19,7 @@ from supple.gpu import runtime
 from supple.ik.gpu import position
 
 LATENCY = 4  # clocks until an operation's result can be used
-ALONE = 32  # starts of one problem, in a warp
+ALONE = 32  # starts of one problem that a warp searches from
 # float and double lanes of a processor (CUDA C++ programming guide, arithmetic throughput)
 LANES = {"sm_80": (64, 32), "sm_86": (128, 2), "sm_89": (128, 2), "sm_90": (128, 64)}
 
@@ -72,7 +72,7 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Searc
         each = multiplications + additions + others
         looked_up = 2 * part.entries * (len(numbers) + 1) * len(targets)
         starts = ALONE if len(targets) <= position.FEW else 1
-        # in double, each answer is measured at least once: half an iteration
+        # Each result is verified in double precision, which costs half an iteration.
         total += (
             looked_up + starts * each * iterations.sum(),
             each / 2 * len(targets),
@@ -82,7 +82,7 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Searc
 
 
 def parts(solver: position.GpuSolver, width: int) -> list[tuple[position.GpuSolver, np.ndarray]]:
-    """Return the subproblems of a solver, and which numbers of a target each has."""
+    """Return the subproblems of a solver, each with the indices of its numbers in a target."""
     own = getattr(solver, "solvers", None)
     if own is None:
         return [(solver, np.arange(width))]

@@ -24,9 +24,9 @@ import supple as sp
 GATES = ((1e-4, 1e-3), (1e-6, 1e-6))  # [m], [rad]
 SHARES = {"panda": 0.7, "ur5e": 0.15, "iiwa14": 0.15}
 BATCH = 1 << 22
-FAR = 1000  # one of so many is moved out of reach ...
-AWAY = 3.0  # ... by so much [m]
-ROUNDING = 1e-12  # between two ways to compute a pose [m], [rad]
+FAR = 1000  # one target in this many is moved out of reach
+AWAY = 3.0  # distance by which it is moved [m]
+ROUNDING = 1e-12  # difference between two computations of a pose [m], [rad]
 NAMES = ("targets", "met", "not met", "moved away", "of those called unreachable")
 WRONGS = ("not finite", "outside the limits", "converged but not there")
 
@@ -84,7 +84,7 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
     # of small angles: |R - S| = 2 sqrt(2) sin(angle / 2)
     turned = xp.sqrt(((at[:, :3, :3] - T[:, :3, :3]) ** 2).sum(axis=(1, 2)) / 2)
     good = status == int(sp.SolveStatus.CONVERGED)
-    there = (far <= gate[0] + ROUNDING) & (turned <= gate[1] + ROUNDING)  # (never of NaN)
+    there = (far <= gate[0] + ROUNDING) & (turned <= gate[1] + ROUNDING)  # false for NaN
     each = (
         ~away,
         good & ~away,

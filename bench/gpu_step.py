@@ -40,7 +40,7 @@ def servoing(robot: sp.Robot, count: int) -> Numbers:
 
 
 def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:
-    """The same, with some robots 10^least to 0.1 rad from the Panda's shoulder singularity."""
+    """Return the same, some of them 10^least to 0.1 rad from the Panda's shoulder singularity."""
 
     def made(robot: sp.Robot, count: int) -> Numbers:
         q, twist = servoing(robot, count)
@@ -97,7 +97,7 @@ def device_time(gpu: GpuVelocityIk, given: Numbers, dtype: Any) -> float:
     ready = runtime.check(driver.cuGraphInstantiate(graph, 0))
     times = []
     for _ in range(ROUNDS):
-        runtime.check(driver.cuGraphLaunch(ready, stream))  # (busy while the next is enqueued)
+        runtime.check(driver.cuGraphLaunch(ready, stream))  # the device stays busy
         watch.mark(0)
         runtime.check(driver.cuGraphLaunch(ready, stream))
         watch.mark(1)

@@ -1,5 +1,5 @@
 // Pinocchio's frame placement and frame Jacobian for a batch of configurations, in a plain C++
-// loop: what it does without its Python bindings in the way.
+// loop: its speed without Python bindings.
 //
 // Everything that is not Pinocchio's own work (parsing, allocation) happens before the clock
 // starts, and the clock runs in here. A C interface keeps the build to one compiler call and the

@@ -27,9 +27,9 @@ from position_problem import Problem
 from position_targets import Situation, posture, situations
 from worker import OWN, Worker
 
-COUNT = 10_000  # random targets of an arm, as many as a library solves in its time
+COUNT = 10_000  # most random targets of an arm; slow libraries solve fewer in their time
 ROUNDS = 5
-SECONDS = 1.0  # of a library for the targets of a situation, all rounds together
+SECONDS = 1.0  # time of a library for one kind of targets, all rounds together [s]
 CLOCKS = {"perf_counter_ns": "wall time", "process_time_ns": "processor time"}
 ENVIRONMENTS = {
     "supple": OWN,
@@ -82,7 +82,7 @@ def compare(
             question = {"ask": "solve", "in": key, "gate": gate, "from": first, "to": end}
             question |= {"seconds": options.seconds / rounds, "clock": options.clock}
             given[name].add(first, workers[name].ask(**question))
-    reference = np.full(count, np.nan)  # supple's time for the same targets
+    reference = np.full(count, np.nan)  # time of supple for the same targets
     rows = []
     for name, answers in given.items():
         if answers.failed or not answers.ns:

@@ -35,7 +35,7 @@ def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
 def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
     """Return one of the solutions (k, 6) inside the limits: the first, or the nearest to q0."""
     lower, upper = problem.lower, problem.upper
-    if start is not None:  # each joint in the turn nearest to it, if that is inside
+    if start is not None:  # wrap each joint by 2π towards q0, if it stays inside its limits
         Q = Q + TURN * np.round((start - Q) / TURN)
     Q = np.where((lower <= Q) & (upper >= Q), Q, Q + TURN * np.ceil((lower - Q) / TURN))
     Q = Q[(upper >= Q).all(axis=1)]
@@ -70,14 +70,14 @@ def eaik(problem: Problem, gate: Gate) -> Contender:
 
 
 def ik_geo(problem: Problem, gate: Gate) -> Contender:
-    """ik-geo: analytic, by the most special of its families that gives this arm's poses back."""
+    """ik-geo: analytic, by the most special of its families that reproduces this arm's poses."""
     from ik_geo import Robot
 
     axes, offsets, R = axes_and_offsets(problem)
     q = problem.seed
 
     def prepare(T: Array) -> tuple[Array, Array]:
-        return np.ascontiguousarray((T[:3, :3] @ R.T).T), T[:3, 3].copy()  # it reads columns
+        return np.ascontiguousarray((T[:3, :3] @ R.T).T), T[:3, 3].copy()  # ik-geo reads columns
 
     def arm(family: str) -> Contender:
         robot = getattr(Robot, family)(axes, offsets)
@@ -109,7 +109,7 @@ def ik_geo(problem: Problem, gate: Gate) -> Contender:
 
 
 def ssik(problem: Problem, gate: Gate) -> Contender:
-    """ssik: compiled for a 6R arm; of a 7R arm the one it ships, whose base may stand elsewhere."""
+    """ssik: compiled for a 6R arm; for a 7R arm the solver it ships, possibly with another base."""
     from ssik import Manipulator
     from ssik._native import native_available
 
@@ -137,7 +137,7 @@ def ssik(problem: Problem, gate: Gate) -> Contender:
 
 
 def built(problem: Problem) -> Any:
-    """The module that `ssik build` makes of the file; an unpacked environment brings it along."""
+    """Return the module made by `ssik build`; an unpacked environment includes it."""
     name = f"ssik_{problem.name}"
     if importlib.util.find_spec(name) is None:
         folder = Path(problem.urdf).parent
@@ -150,7 +150,7 @@ def built(problem: Problem) -> Any:
 
 
 def between(ours: list[Array], theirs: list[Array]) -> tuple[Array, Array]:
-    """X and Y (4, 4) with X T Y equal to the other's pose for all poses: base and tool differ."""
+    """Return base X and tool Y (4, 4) such that X T Y is the other library's pose for all T."""
     # Relative motions share the base: theirs_0^-1 theirs_k = Y^-1 (ours_0^-1 ours_k) Y.
     inverse = np.linalg.inv
     A = [inverse(ours[0]) @ T for T in ours[1:]]

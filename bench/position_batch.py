@@ -69,7 +69,7 @@ def main(count: int) -> None:
 def watched(robot: sp.Robot, T: np.ndarray) -> tuple[sp.Solution, float]:
     """Return a solved batch, and its peak memory without targets and solutions [B/target]."""
     if sys.platform == "linux":
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is that of the present
+        Path("/proc/self/clear_refs").write_text("5")  # resets the recorded peak
     before = peak()
     found = sp.solve(robot, T, threads=1)
     arrays = [found.q, found.status, found.position_error, found.rotation_error]

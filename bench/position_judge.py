@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from position_problem import Array, Problem
 from position_targets import Situation, apart
 
-SLACK = 1e-6  # [rad] past a limit that is forgiven
-CLOSE = (1e-3, 1e-2)  # [m], [rad] from the closest pose
+SLACK = 1e-6  # tolerated excess over a joint limit [rad]
+CLOSE = (1e-3, 1e-2)  # tolerance for the closest pose [m], [rad]
 
 
 class Judge:
@@ -88,7 +88,7 @@ def judged(
     if situation.closest is not None:
         closest = situation.closest[which]
         apart_by = np.linalg.norm((situation.targets[which] - closest)[:, :3, 3], axis=1)
-        nearer = (far <= apart_by) & (off <= CLOSE[1])  # than what was held to be the closest
+        nearer = (far <= apart_by) & (off <= CLOSE[1])  # nearer than the pose known as the closest
         far, off = judge.errors(Q, closest)
         good = nearer | (far <= CLOSE[0]) & (off <= CLOSE[1])
     right[there] = good & judge.inside(Q)

@@ -15,8 +15,8 @@ import numpy as np
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 STARTS = 20
-ITERATIONS = 25  # of a start
-STILL = 1e-6  # [rad] or [m]: a step so small goes nowhere
+ITERATIONS = 25  # most iterations from one seed
+STILL = 1e-6  # a start with a smaller step has stalled [rad or m]
 DAMPING = 1e-8  # constant part of λ²
 LM_DAMPING = 1e-2  # factor of the squared error in λ²
 
@@ -55,7 +55,7 @@ def contender(
     prepare: Callable[[Array], Any],
     note: str = "",
 ) -> Contender:
-    """A library whose single steps towards a target are `step_to(target)`."""
+    """Return a contender that iterates single steps towards a target, made by `step_to(target)`."""
 
     def pose(target: Any, start: Array | None) -> Answer:
         return descend(problem, gate, step_to(target), start)
@@ -130,7 +130,7 @@ def velocity_loop(
 
 
 def pink(problem: Problem, gate: Gate) -> Contender:
-    """Pink: frame tasks with Levenberg-Marquardt damping, limits of position."""
+    """Pink: frame tasks with Levenberg-Marquardt damping and position limits."""
     import pink
     import pinocchio as pin
 
@@ -174,7 +174,7 @@ def mink(problem: Problem, gate: Gate) -> Contender:
 
 
 def placo(problem: Problem, gate: Gate) -> Contender:
-    """placo: frame tasks, limits of position."""
+    """placo: frame tasks and position limits."""
     import placo
 
     robot = placo.RobotWrapper(problem.urdf, placo.Flags.ignore_collisions)
@@ -196,7 +196,7 @@ def placo(problem: Problem, gate: Gate) -> Contender:
             whole[index] = q
             state.q = whole
             robot.update_kinematics()
-            dq = solver.solve(False)[index - 1]  # looks at the errors, too
+            dq = solver.solve(False)[index - 1]  # also updates the errors
             errors = np.zeros((len(tasks), 6))
             for row, task in zip(errors, tasks, strict=True):
                 row[0], row[3] = task.position().error_norm(), task.orientation().error_norm()

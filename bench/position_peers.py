@@ -29,8 +29,8 @@ from position_analytic import CONTENDERS as ANALYTIC
 from position_loops import CONTENDERS as LOOPS
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
-WARM_UP = 0.01  # [s] before the clock starts: this process has slept
-RESTARTS = 100  # of those who restart by themselves
+WARM_UP = 0.01  # work before the clock starts, because this process has slept [s]
+RESTARTS = 100  # of libraries that restart by themselves
 
 
 def supple_solve(problem: Problem, gate: Gate) -> Contender:
@@ -163,7 +163,7 @@ def timed(
     returned: list[Any] = []
     times: list[int] = []
     now: Callable[[], int] = getattr(time, clock)
-    looking = min(-now() + now() for _ in range(1000))  # what it takes to look at the clock
+    looking = min(-now() + now() for _ in range(1000))  # time of reading the clock
     solve = contender.solve
     gc.collect()
     gc.disable()
@@ -186,7 +186,7 @@ def timed(
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
-    """Return versions of the packages; an unpacked one may not know its version."""
+    """Return versions of the packages; an unpacked package may have none."""
     known = {}
     for package in packages:
         try:
@@ -197,10 +197,10 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def main(name: str, folder: str) -> None:
-    """Answer questions until there are none."""
+    """Answer requests until there are none."""
     measure.one_core()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # some libraries talk
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # some libraries print
     problem = Problem.read(Path(folder))
     with np.load(Path(folder) / "targets.npz") as stored:
         arrays = dict(stored)

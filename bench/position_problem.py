@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Gate = tuple[float, float]  # [m], [rad]
-Answer = tuple[Any, bool]  # q (n,) or None, and whether it is claimed to be there
+Answer = tuple[Any, bool]  # q (n,) or None, and whether it claims to be a solution
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Problem:
     name: str
 
     def write(self, folder: Path, text: str) -> None:
-        """Write to a folder, next to the URDF file."""
+        """Write the robot to a folder: a URDF file from `text`, and the other fields."""
         (folder / "robot.urdf").write_text(text)
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "urdf"}
         np.savez(folder / "robot.npz", **values)

@@ -17,10 +17,10 @@ from targets import boundary
 
 Array = NDArray[np.float64]
 
-NOISE = 0.1  # [rad] of a start that is near
-NEAR = 1e-3  # [rad] from a singular configuration
-BEYOND = 0.05  # [m] of T5 beyond T0
-FAR = 1.0  # [m] plainly out of reach
+NOISE = 0.1  # distance of a near q0 from the solution [rad]
+NEAR = 1e-3  # distance from a singular configuration [rad]
+BEYOND = 0.05  # distance of T5 beyond T0 [m]
+FAR = 1.0  # distance of targets that are clearly out of reach [m]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
     if len(frames) > 1:
         return made
     few = min(count, 1000)
-    # No pose is higher along u than T0, so T0 is the closest to all that lies straight above it.
+    # No pose is higher along u than T0, so T0 is the closest pose to any target straight above it.
     _, T0, T5 = boundary(robot, few)
     far = T5.copy()
     far[:, :3, 3] += (FAR / BEYOND - 1) * (T5 - T0)[:, :3, 3]
@@ -81,7 +81,7 @@ def singular(robot: sp.Robot, count: int) -> Array:
     """Return configurations (count, n) inside the limits and NEAR a singular one."""
     q, h = robot.random(4 * count, seed=3), 1e-6
     steps = h * np.eye(robot.dof)
-    for _ in range(30):  # Newton's method for the smallest
+    for _ in range(30):  # Newton's method for a zero of the smallest singular value
         least = robot.singular_values(q)[:, -1]
         ahead, behind = (robot.singular_values(q[:, None] + s * steps)[..., -1] for s in (1, -1))
         slope = (ahead - behind) / (2 * h)

@@ -85,7 +85,7 @@ def _end(path: Path, frame: str) -> End:
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
-    """Return processes of one thread each, since Python's part of the work takes time as well."""
+    """Return a pool of processes of one thread each: the work in Python runs in parallel too."""
     os.environ["SUPPLE_THREADS"] = "1"
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
@@ -200,7 +200,7 @@ def main() -> None:
         made = []
         for row in robots_gpu.rows(some, given.device, given.count, given.hard):
             made.append(row)
-            print(table([row]).splitlines()[-1], flush=True)  # (a run that is stopped has these)
+            print(table([row]).splitlines()[-1], flush=True)  # kept if the run is interrupted
         name = f"robots_gpu.{platform.machine()}.md"
     text = report(made, read, packages)
     out = given.out or measure.HERE / "results" / name

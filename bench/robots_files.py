@@ -13,7 +13,7 @@ import numpy as np
 
 import supple
 from supple.errors import SuppleError
-from supple.kinematics.robot import ancestors, placed
+from supple.kinematics.frames import ancestors, placed
 
 Array = np.ndarray
 FOLDERS = tuple(Path(sys.prefix) / name for name in ("robot-files", "many-robots"))
@@ -99,7 +99,7 @@ class End:
 
     @property
     def kind(self) -> str:
-        """What the tasks ask, in words."""
+        """The controlled rows in words."""
         names = {"PoseTask": "pose", "PositionTask": "position", "AxisTask": "axis"}
         return " + ".join(names[type(task).__name__] for task in self.tasks)
 
@@ -136,7 +136,7 @@ def ends(robot: supple.Robot) -> Iterator[End]:
         seen.add(chain[-1])
         hands = [j for j in chain[:-1] if j in palms]
         if hands:
-            finger = -1 - hands[-1]  # (no joint has a negative number)
+            finger = -1 - hands[-1]  # joints have no negative indices
             if finger in seen:
                 continue
             seen.add(finger)
@@ -196,7 +196,7 @@ def bases() -> Iterator[tuple[str, str, End, float]]:
     """Yield (name, URDF text, end effector, spread [m]) of an arm on two long sliders."""
     for limit in (100.0, 1000.0, 10_000.0, None):
         (end,) = ends(supple.urdf(_base(limit)))
-        text = _base(limit or 1e6)  # (Pinocchio takes no slider without limits)
+        text = _base(limit or 1e6)  # Pinocchio needs limits of sliders
         spread = 1000.0 if limit is None else limit
         name = "base without limits" if limit is None else f"base of ±{limit:.0f} m"
         yield name, text, end, spread

@@ -1,4 +1,4 @@
-"""Robots on a GPU: solved where there is one, compiled anywhere."""
+"""Robots on a GPU: solved on machines with a GPU, only compiled on others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from supple.ik.gpu import position
 from supple.ik.problem import compile_problem
 
 ARCHITECTURE = "sm_90"
-# Uses every constant of a robot in both precisions; the kernels themselves take far longer.
+# A CUDA kernel that uses the constants of a robot in both precisions. It compiles much faster than
+# the search itself.
 _TOUCH = """
 namespace supple {
 static_assert(RobotConstants<float>::ik.chain.joints == RobotConstants<double>::ik.chain.joints);
@@ -36,7 +37,7 @@ extern "C" __global__ void touch(double* sum, int j) {
 
 
 def compiles(end: End, whole: bool = False) -> str:
-    """Return "yes" if the GPU's compiler takes a robot, what it says if not, "" if there is none.
+    """Return "yes" if a robot compiles for a GPU, else the error; "" without a compiler.
 
     Without `whole` only the robot's constants are compiled, in both precisions: that is what
     differs between robots. With it, all kernels are.
@@ -48,7 +49,7 @@ def compiles(end: End, whole: bool = False) -> str:
             return "yes" if b"touch" in runtime.compile_source(text, ARCHITECTURE) else "no kernel"
         for texts in position.texts(search).values():
             for text in texts:
-                runtime.compile_source(text, ARCHITECTURE, apart=True)
+                runtime.compile_source(text, ARCHITECTURE, relocatable=True)
     except MissingExtraError:
         return ""
     except SuppleError as error:
@@ -56,7 +57,7 @@ def compiles(end: End, whole: bool = False) -> str:
     return "yes"
 
 
-Work = tuple[str, Path | str, End, float | None]  # file, its path or text, and how far bases go
+Work = tuple[str, Path | str, End, float | None]  # file, its path or text, range of the base [m]
 
 
 def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[Row]:
@@ -74,7 +75,7 @@ def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[R
 
 
 def _texts(end: End) -> Iterator[tuple[str, bool]]:
-    """Yield what is compiled for an end effector, without and with a start, and if it is linked."""
+    """Yield the sources for an end effector, without and with q0, and whether they are linked."""
     seen = set()
     for several in (False, True):
         for texts in position.texts(
@@ -88,7 +89,7 @@ def _texts(end: End) -> Iterator[tuple[str, bool]]:
 
 def _to_cache(text: str, apart: bool, architecture: str) -> None:
     with contextlib.suppress(SuppleError):  # solving raises it again
-        runtime.compile_source(text, architecture, apart=apart)
+        runtime.compile_source(text, architecture, relocatable=apart)
 
 
 def _row(work: Work, device: str, count: int, hard: int) -> Row:

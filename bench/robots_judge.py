@@ -19,7 +19,7 @@ from supple.errors import SuppleError
 Array = np.ndarray
 Poses = Callable[[Array], Array]
 POSITION, ROTATION = 1e-6, 1e-6  # default tolerances [m], [rad]
-TIMEOUT = 120.0  # of a batch on the CPU [s]; targets that are left by then count as missed
+TIMEOUT = 120.0  # of a batch on the CPU [s]; unfinished targets count as missed
 
 
 @dataclass
@@ -44,10 +44,10 @@ class Outcome:
 
     count: int
     converged: int
-    false: int  # reported as converged, and not there
-    outside: int  # answers outside the limits
+    false: int  # reported as converged, but not at the target
+    outside: int  # solutions outside the limits
     missed: Array  # which targets were not met
-    seconds: float  # of a CPU's time, or until the GPU was done
+    seconds: float  # processor time, or wall time with a GPU
 
     @property
     def share(self) -> float:
@@ -67,7 +67,7 @@ class Row:
     batch: dict[str, Outcome] = field(default_factory=dict)
     single: Outcome | None = None
     rescued: dict[str, int] = field(default_factory=dict)  # missed in the batch, met alone
-    fk_error: float = math.nan  # (there is nothing to compare with)
+    fk_error: float = math.nan  # nothing to compare with
     compiled: str = ""  # "yes", what the GPU's compiler said, or "" where there is none
 
 
@@ -95,7 +95,7 @@ def read(file: str, path: Path) -> Reading:
 
 
 def _other(source: Path | str, robot: supple.Robot) -> Any:
-    """Return another library's kinematics of a file or a text; why there is none as a string."""
+    """Return another library's kinematics of a file or a text, or the reason why there is none."""
     try:
         from robots_oracle import NoOracleError, oracle
     except ImportError as error:
@@ -107,7 +107,7 @@ def _other(source: Path | str, robot: supple.Robot) -> Any:
 
 
 def poses_of(source: Path | str, end: End) -> tuple[Poses, bool]:
-    """Return what gives the frame's poses (N, 4, 4) at configurations (N, n).
+    """Return a function from configurations (N, n) to the frame's poses (N, 4, 4).
 
     Also return whether it is another library; where there is none, it is supple's own kinematics.
     """
@@ -118,7 +118,7 @@ def poses_of(source: Path | str, end: End) -> tuple[Poses, bool]:
 
 
 def apart(end: End, T: Array, S: Array) -> tuple[Array, Array]:
-    """Return how far poses T are from targets S in what the tasks ask: (N,) [m], (N,) [rad]."""
+    """Return the errors of poses T in the controlled rows of targets S: (N,) [m], (N,) [rad]."""
     far = np.linalg.norm(T[:, :3, 3] - S[:, :3, 3], axis=-1)
     if end.kind == "position":
         return far, np.zeros_like(far)
@@ -132,11 +132,11 @@ def apart(end: End, T: Array, S: Array) -> tuple[Array, Array]:
 
 
 def judged(end: End, poses: Poses, T: Array, found: tuple[Array, Array], seconds: float) -> Outcome:
-    """Compare answers (N, n) that say whether they are met (N,) with targets T (N, 4, 4)."""
+    """Verify solutions (N, n), with their claims to be converged (N,), for targets T (N, 4, 4)."""
     robot, (q, met) = end.robot, found
     inside = ((robot.lower <= q) & (q <= robot.upper)).all(axis=1)
     far, off = apart(end, poses(q[met]), T[met])
-    # two ways to the same pose differ by rounding: relative to lengths and to angles
+    # Two computations of a pose differ by rounding, relative to lengths and to angles.
     size = np.abs(T[met, :3, 3]).max(axis=1, initial=1.0)
     angle = np.abs(np.where(robot.prismatic, 0.0, q[met])).max(axis=1, initial=1.0)
     rounding = 1e-14 * len(robot.joint_names) * angle
@@ -149,7 +149,7 @@ def in_batch(end: End, poses: Poses, one: Set, device: str = "cpu") -> Outcome:
     """Solve a set of targets in one call."""
     T = end.robot.fk(one.q, end.frame)
     options = {"timeout": TIMEOUT} if device == "cpu" else {"device": device}
-    clock = time.process_time if device == "cpu" else time.perf_counter  # (cores may be busy)
+    clock = time.process_time if device == "cpu" else time.perf_counter  # of this process alone
     began = clock()
     found = supple.solve(end.robot, end.targets(T), tasks=end.tasks, q0=one.q0, **options)
     took = clock() - began
@@ -194,7 +194,7 @@ def measured(
     if other:
         row.fk_error = float(np.abs(here - there).max() / max(1.0, np.abs(there).max()))
     goal = end.targets(here[0])
-    supple.solve(end.robot, goal, tasks=end.tasks)  # (makes the table of starts)
+    supple.solve(end.robot, goal, tasks=end.tasks)  # builds the table of seeds
     for kind, one in made.items():
         row.batch[kind] = in_batch(end, poses, one)
         missed = alone(end, poses, one, row.batch[kind].missed[:singles])

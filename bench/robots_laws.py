@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from robots_judge import Row
 
-RANDOM, LIMITS = 0.9999, 0.999  # shares of targets to be met
-LONG = 100.0  # [m] a robot with a longer slider has no fixed base
+RANDOM, LIMITS = 0.9999, 0.999  # required fractions of solved targets
+LONG = 100.0  # [m]: a longer slider makes a robot mobile
 
 
 def short(rows: Iterable[Row], kind: str, share: float) -> list[str]:
@@ -37,13 +37,13 @@ def with_fixed_base(rows: Iterable[Row]) -> list[Row]:
 
 
 def not_compiled(rows: Iterable[Row]) -> list[str]:
-    """Return the rows that the GPU's compiler refused, with what it said."""
+    """Return the rows that did not compile for a GPU, with the error."""
     refused = [row for row in rows if row.compiled not in ("", "yes")]
     return [f"{row.file} {row.frame}: {row.compiled}" for row in refused]
 
 
 def broken(rows: Sequence[Row]) -> list[str]:
-    """Return every breach of a law."""
+    """Return all violations of the laws."""
     return [
         *wrong(rows, "false"),
         *wrong(rows, "outside"),

@@ -17,11 +17,11 @@ Array = np.ndarray
 
 
 class NoOracleError(Exception):
-    """The other library does not read this file; the message is what it said."""
+    """The other library cannot read this file; the message is that of the library."""
 
 
 def oracle(source: Path | str, robot: supple.Robot) -> Pinocchio | Mujoco:
-    """Return the library that knows the format of a file; a text is a URDF.
+    """Return the library that reads the format of a file; a text is a URDF.
 
     Raises:
         NoOracleError: MuJoCo refuses the file, even without all that is no kinematics.
@@ -112,7 +112,7 @@ class Pinocchio:
         return T
 
 
-# What may need files of its own, or refer to what does; what refers comes first.
+# Elements that may need other files, after the elements that refer to them.
 _REFERRING = ("keys", "sensors", "actuators", "tendons", "excludes", "pairs", "flexes", "skins")
 _ASSETS = ("meshes", "hfields", "materials", "textures")
 _NO_KINEMATICS = (*_REFERRING, "geoms", "cameras", "lights", "tuples", "plugins", *_ASSETS)
@@ -127,7 +127,7 @@ def kinematics_of(path: Path) -> mujoco.MjModel:
     Raises:
         ValueError: MuJoCo refuses the file.
     """
-    mujoco.set_mju_user_warning(lambda _: None)  # it would write them to a file
+    mujoco.set_mju_user_warning(lambda _: None)  # otherwise written to a file
     spec = mujoco.MjSpec.from_file(str(path))
     for kind in _NO_KINEMATICS:
         for part in list(getattr(spec, kind)):

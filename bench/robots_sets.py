@@ -1,4 +1,4 @@
-"""Targets that a robot can reach by construction: everyday ones and hard ones."""
+"""Targets that a robot can reach by construction: ordinary and hard ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robots_files import End
-from supple.kinematics.robot import ancestors
+from supple.kinematics.frames import ancestors
 
 Array = np.ndarray
 
@@ -111,7 +111,7 @@ def _stretched(end: End, rng: np.random.Generator, count: int) -> Array:
 
 
 def _half_turns(end: End, rng: np.random.Generator, count: int) -> Set:
-    """Return targets exactly half a turn of one joint away from their starts."""
+    """Return targets that are exactly half a turn of one joint away from q0."""
     robot = end.robot
     chain = ancestors(robot, end.frame)
     alone = [c for c in chain.values() if list(chain.values()).count(c) == 1]

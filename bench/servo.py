@@ -26,8 +26,8 @@ from worker import OWN, Worker
 Array = NDArray[np.float64]
 
 COUNT = 64  # configurations of a situation
-NEAR = 1e-3  # [rad] from a singular configuration
-MARGIN = 0.2  # [rad] from the limits where they shall not matter
+NEAR = 1e-3  # distance from a singular configuration [rad]
+MARGIN = 0.2  # distance from the limits in situations without them [rad]
 ENVIRONMENTS = {
     "supple": OWN,
     "Pinocchio + NumPy": OWN,
@@ -54,7 +54,7 @@ def singular(robot: sp.Robot, rng: np.random.Generator) -> Array:
 
     while True:
         q = robot.random(seed=rng)
-        for _ in range(200):  # down the slope of the smallest
+        for _ in range(200):  # gradient descent on the smallest singular value
             least = float(sigma(q)[-1])
             slope = (sigma(q + h * eye)[:, -1] - sigma(q - h * eye)[:, -1]) / (2 * h)
             if least < 1e-8 or slope @ slope < 1e-6:

@@ -32,10 +32,10 @@ Array = NDArray[np.float64]
 
 DT = 1e-3  # [s]
 MAX_SPEED = 1.5  # [rad/s], Δ of the optimal damping
-LAMBDA2 = 1e-8  # damping of those who take a constant; makes the shortest q̇ theirs too
+LAMBDA2 = 1e-8  # of libraries with constant damping; small, so that q̇ is nearly the shortest
 FRAME = "panda_hand"
 INPUTS = ("q", "twist", "target")  # (count, 7), (count, 6), (count, 4, 4)
-ROUND = 0.02  # [s] that one answer to "time" takes, about
+ROUND = 0.02  # approximate duration of one round of measurements [s]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def pose_alone(made: Callable[[Array], Any], twist: Array, target: Array) -> Any
 
 
 def supple_servo(urdf: str, time_of: Timing) -> Contender:
-    """supple: kinematics, optimal damping with Δ, limits of position and speed, in one call."""
+    """supple: kinematics, optimal damping with Δ, position and speed limits, in one call."""
     import supple
 
     if not hasattr(supple, "Servo"):
@@ -210,7 +210,7 @@ def quadratic(
 
 
 def placo(urdf: str, time_of: Timing) -> Contender:
-    """placo: a frame task with a target pose, limits of position and speed."""
+    """placo: a frame task with a target pose, position and speed limits."""
     import placo
 
     robot = placo.RobotWrapper(urdf, placo.Flags.ignore_collisions)
@@ -254,7 +254,7 @@ def per_step(
     pairs = list(pairs)
     for q, given in pairs:  # this process has slept: warm up
         step(q, given)
-    start = time.process_time()  # of all threads; what else runs on the core does not count
+    start = time.process_time()  # of this process alone
     for _ in range(repeat):
         for q, given in pairs:
             step(q, given)
@@ -262,7 +262,7 @@ def per_step(
 
 
 def main(name: str, urdf: str, file: str) -> None:
-    """Answer questions until there are none."""
+    """Answer requests until there are none."""
     measure.one_core()
     with np.load(file) as arrays:
         situations = {

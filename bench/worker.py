@@ -59,8 +59,8 @@ class Worker:
             self.close()
 
     def ask(self, **question: object) -> Any:
-        """Return the answer to one question."""
-        with suppress(BrokenPipeError):  # it has said why it cannot run
+        """Return the answer to one request."""
+        with suppress(BrokenPipeError):  # the process has explained why it cannot run
             print(json.dumps(question), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline() or '{"missing": "it crashed"}')
 

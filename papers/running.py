@@ -72,7 +72,7 @@ def find_all(
 ) -> Iterator[Finding]:
     """Run experiments in one process per core; yield findings as they finish.
 
-    The slowest are started first. `values` are parameters of all of them, given for one.
+    The slowest are started first. `values` replace the defaults of parameters in all experiments.
     """
     own = getattr(os, "sched_getaffinity", None)  # fewer than there are, in a container
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)

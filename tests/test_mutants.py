@@ -42,6 +42,14 @@ def test_a_stale_entry_is_named(wrong: dict[str, str], says: str) -> None:
         mutants.check(mutants.Mutant("a-mutant", **good | wrong))
 
 
+def test_texts_do_not_overlap() -> None:
+    """All of them are in the same build, unless two have the very same text."""
+    compiled = [m for m in mutants.load() if not m.python]
+    for file in {m.file for m in compiled}:
+        text = (mutants.ROOT / file).read_text("utf-8")
+        mutants.switched(text, [m for m in compiled if m.file == file])  # raises if they do
+
+
 def of(name: str, old: str, new: str) -> mutants.Mutant:
     return mutants.Mutant(name, "a.hpp", old, new, "")
 

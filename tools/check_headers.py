@@ -38,12 +38,12 @@ CORE_HEADERS = sorted(
     if "Python.h" not in path.read_text()
 )
 DEVICE = ROOT / "tests/support/kernel/device.cu"
-# Each compiler has one: a target takes a minute.
+# Each compiler checks one target, which takes a minute.
 NVCC_TARGETS = ("sm_80",)
 NVRTC_TARGETS = ("sm_90",)
 INTRINSICS = {"immintrin.h", "arm_neon.h"}
 
-# A check yields (its name, what went wrong); nothing wrong is "", what could not be run a Skipped.
+# A check yields its name and the output of a failure: "" if it passed, a Skipped if it did not run.
 Outcome = tuple[str, "str | Skipped"]
 
 
@@ -57,7 +57,7 @@ def name_of(header: Path) -> str:
 
 
 def text() -> Iterator[Outcome]:
-    """Check that only lane.hpp has conditional compilation and host headers, not for CUDA."""
+    """Check that only lane.hpp has #if, and includes host headers, which CUDA does not see."""
     for header in HEADERS:
         wrong = []
         conditions: list[str] = []
@@ -138,7 +138,7 @@ def nvrtc_library() -> ctypes.CDLL | None:
     wheels = [path for p in packages for path in Path(p, "nvidia").glob("**/libnvrtc.so*")]
     for name in (*map(str, sorted(wheels, reverse=True)), ctypes.util.find_library("nvrtc")):
         try:
-            # A wheel's second library is not on the loader's path: loaded first, it is found.
+            # The wheel's second library is not on the loader's path, so it is loaded first.
             for builtins in Path(name or "").parent.glob("libnvrtc-builtins.so*"):
                 ctypes.CDLL(str(builtins))
             return ctypes.CDLL(name) if name else None

@@ -48,7 +48,7 @@ PATIENCE = 1200.0  # time limit for the tests of a file without a mutant, compil
 WORKERS = 2
 QUICK = "-O1"  # compiles sooner than -O3; without fast-math the numbers are the same
 
-# C++ reads the switch when a library is loaded; a guard, because a kernel's text is many files.
+# C++ reads the switch when a library is loaded; guarded, because a CUDA source joins files.
 SWITCH = """\
 #ifndef SUPPLE_MUTANT
 #include <stdlib.h>
@@ -59,7 +59,7 @@ inline const long supple_mutant = getenv("SUPPLE_MUTANT") ? atol(getenv("SUPPLE_
 
 
 class StaleError(Exception):
-    """An entry that no longer fits the sources or the tests."""
+    """An entry that does not fit the sources or the tests."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def switched(text: str, mutants: Iterable[Mutant]) -> str:
 
 
 def copy_tree(mutants: Sequence[Mutant]) -> None:
-    """Copy the sources into TREE with the switches in place; unchanged files keep their time."""
+    """Copy the sources into TREE with the switches in place; unchanged files are not rebuilt."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -231,7 +231,7 @@ def run_tests(tests: Sequence[str], folder: Path, number: int = 0) -> tuple[int 
 
 
 def without_mutants(mutants: Sequence[Mutant]) -> Iterator[str]:
-    """Run every test without a mutant; yield what is wrong."""
+    """Run every test without a mutant; yield the failures."""
     by_file: dict[str, set[str]] = defaultdict(set)
     for mutant in mutants:
         by_file[mutant.test.partition("::")[0]].add(mutant.test)

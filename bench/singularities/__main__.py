@@ -1,8 +1,9 @@
 """Run every method through every passage; print a summary, write tables and figures.
 
-    PYTHONPATH=bench python -m singularities [--alone]
+    PYTHONPATH=bench python -m singularities [--alone | --update BEGINNING]
 
---alone omits the other libraries and writes nothing, because their rows would be lost.
+--alone omits the other libraries and writes nothing, because their rows would be lost. --update
+replaces the rows of the methods whose names begin so, which no figure may show.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .methods import METHODS, run
 from .passages import BEYOND, DT, KINDS, MISS, MOVES, RESTS, SHORT, passage
 from .singular import Array
 
-Runs = dict[str, tuple[Measures, Array]]  # by method: measures, and what is drawn of it
+Runs = dict[str, tuple[Measures, Array]]  # by method: measures and drawn curves
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 STORY = {
     "wrist": "A line past a straight wrist, which it misses by "
@@ -35,11 +36,11 @@ STORY = {
 }
 
 
-def through(name: str, kind: str) -> Runs:
-    """Run every method in one passage."""
+def through(name: str, kind: str, beginning: str = "") -> Runs:
+    """Run every method in one passage, or those whose names begin in some way."""
     here, found = passage(name, kind), {}
     for method in METHODS:
-        if method.runs_on(here.robot):
+        if method.runs_on(here.robot) and method.name.startswith(beginning):
             q = run(method, here)
             found[method.name] = measured(here, q), figures.series(here, q)
     return found
@@ -91,5 +92,42 @@ def main(alone: bool) -> None:
     print("written to", RESULTS / "singularities.md")
 
 
+def update(beginning: str) -> None:
+    """Replace the rows of some methods in all tables."""
+    names = [method.name for method in METHODS if method.name.startswith(beginning)]
+    if not names or set(names) & set(figures.SHOWN):
+        sys.exit(f"no methods, or some that figures show; given: {beginning!r}, which are {names}")
+    places = [(name, kind) for name in ROBOTS for kind in KINDS]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        runs = pool.map(through, *zip(*places, strict=True), [beginning] * len(places))
+        found = {
+            at: {name: run[0] for name, run in each.items()}
+            for at, each in zip(places, runs, strict=True)
+        }
+    tabled = [tables.summary(found.values(), names)]
+    tabled += [tables.of_passage(passage(*at), measures) for at, measures in found.items()]
+    rows = {}  # by heading of the section and name of the method
+    for lines in tabled:
+        heading = next((line for line in lines if line.startswith("### ")), "")
+        rows |= {(heading, line.split("|")[1].strip()): line for line in lines if line[:2] == "| "}
+    file, heading, lines = RESULTS / "singularities.md", "", []
+    for line in file.read_text().splitlines():
+        heading = (
+            line if line.startswith("#") and line != "# Tracking through singularities" else heading
+        )
+        name = line.split("|")[1].strip() if line.startswith("| ") else ""
+        lines.append(rows.get((heading, name), line) if name in names else line)
+    source = f"Rows of {beginning}: {measure.provenance(('supple', 'numpy'))}"
+    lines = [line for line in lines if not line.startswith(f"Rows of {beginning}: ")]
+    at = next(k for k, line in enumerate(lines) if line.startswith("| |"))
+    lines[at - 1 : at - 1] = [source]
+    file.write_text("\n".join(lines) + "\n")
+    print("\n".join(tabled[0]))
+
+
 if __name__ == "__main__":
-    main("--alone" in sys.argv[1:])
+    given = sys.argv[1:]
+    if given[:1] == ["--update"]:
+        update(given[1])
+    else:
+        main("--alone" in given)

@@ -13,7 +13,7 @@ from .measures import errors
 from .passages import MOVES, RESTS, Passage, passage
 from .singular import Array
 
-BINS = 100  # of time; the largest of each is drawn, so that no peak is lost
+BINS = 100  # of time; the maximum of each is drawn, so that no peak is lost
 # Okabe and Ito's palette, which is safe for colour-blind readers; line styles differ as well
 SHOWN = {
     "Servo": {"color": "#0072B2", "lw": 2.2, "zorder": 5},

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from .passages import Passage
 from .singular import Array
 
-NEAR_ENOUGH = (0.001, 0.005)  # [m], [rad]: an error below both has been recovered from
-STILL = 1e-3  # [rad/s] below which a joint rests
-HALT = 0.1  # [s] of rest that are a halt
-ROUNDING = 1e-9  # of a limit, that is no violation of it
+NEAR_ENOUGH = (0.001, 0.005)  # [m], [rad]: recovered when the errors are below both
+STILL = 1e-3  # speed below which a joint rests [rad/s]
+HALT = 0.1  # shortest rest that counts as a halt [s]
+ROUNDING = 1e-9  # excess over a limit that is not a violation, relative to the limit
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def measured(passage: Passage, q: Array) -> Measures:
 
 
 def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
-    """Return the time from `end` to the last error: 0 if none, infinite if at the last time."""
+    """Return the time from `end` to the last error: 0 without one, infinite if it never ends."""
     if off[-1]:
         return math.inf
     times = t[1:][off[:-1]]  # the times after those with an error

@@ -144,8 +144,8 @@ def plain(robot: sp.Robot, dt: float, *, clip: bool = False) -> Move:
 
 
 SLOWS, HALTS = 17.0, 30.0  # condition numbers
-LEAVING = 2.0  # times as far until it halts, where it leaves the singularity
-PROBE = 0.01  # of u, by which it finds out where the singularity is
+LEAVING = 2.0  # factor on HALTS for motion away from the singularity
+PROBE = 0.01  # step along u that tells on which side the singularity is
 
 
 def halting(robot: sp.Robot, dt: float) -> Move:

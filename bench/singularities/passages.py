@@ -30,14 +30,14 @@ from .arms import ROBOTS, Arm, arms
 from .singular import Array, Path, Singularity, difference, follow, moved, unit
 
 DT = 0.005  # [s]
-MOVES, RESTS = 3.0, 2.0  # [s] that a passage moves, and then rests at its end
+MOVES, RESTS = 3.0, 2.0  # durations of the motion, and of the rest at its end [s]
 MISS = {"wrist": (0.01, 0.0), "shoulder": (0.0, 0.0001)}  # by an angle [rad], a distance [m]
-NEAR = 0.03  # below which σ is near a singularity, for arms of this size [m, rad mixed]
-SHORT = 0.0001  # [m] before the end of the reach
-INSIDE = 0.15  # of the reach, where a passage to its end begins
-BEYOND = 0.1  # of the reach
-ALONG = 0.5  # [rad] about the shoulder, along the edge
-FIRST = 0.02  # of the way from a singularity to where its line begins: the first step
+NEAR = 0.03  # σ of a configuration near a singularity, for arms of this size
+SHORT = 0.0001  # distance from the boundary of the workspace [m]
+INSIDE = 0.15  # where a passage to the boundary begins, as a fraction of the reach
+BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
+ALONG = 0.5  # angle about the shoulder along the boundary [rad]
+FIRST = 0.02  # first step, as a fraction of the way from a singularity to the start
 KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
 
 
@@ -128,7 +128,7 @@ def line(arm: Arm, kind: str) -> Way:
     miss = np.append(shift * at.inward, turn * unit(at.u[3:]))
     along = np.array(arm.travel[kind], dtype=np.float64)
     length = np.linalg.norm(along[:3])
-    # A line that asked for the lost direction itself would not pass, but end here.
+    # A line along the lost direction itself would end here instead of passing.
     along[:3] -= at.inward * (at.u @ along) / np.linalg.norm(at.u[:3])
     along *= length / np.linalg.norm(along[:3])
 
@@ -192,7 +192,7 @@ def across(arm: Arm, at: Singularity) -> Array:
     """Return the direction perpendicular to the stretched arm, in the plane of joint 2 (3,)."""
     J = arm.robot.jacobian(at.q)
     sideways = unit(np.cross(J[3:, 1], at.inward))
-    # Of its two ways the one on which the shortest joint motion folds the arm to its better side.
+    # The sense in which the shortest joint motion folds the arm to its better side.
     folds = at.folded(arm.robot, INSIDE * arm.reach) - at.q
     rates = np.linalg.pinv(J, rcond=1e-9)[:, :3] @ sideways
     return sideways if rates @ folds > 0 else -sideways

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Move = Callable[[Array, Array, Array], Array]
 
-GAIN = 10.0  # [1/s], that of all others
+GAIN = 10.0  # [1/s], the same for all libraries
 SOLVER = "daqp"
 
 
@@ -58,7 +58,7 @@ def asked(T: Array, twist: Array, pose: Array) -> Array:
 
 
 def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
-    """Pink with a FrameTask as in its example of an arm, or with the command of all others."""
+    """Pink with a FrameTask as in its example of an arm, or with the same command as the others."""
     import pink
     import pinocchio as pin
 
@@ -110,7 +110,7 @@ def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
 
 
 def mink_method(arm: Arm, dt: float, *, same: bool) -> Move:
-    """Mink with the tasks and costs of Pink's example, or with the command of all others."""
+    """Mink with the tasks and costs of Pink's example, or with the same command as the others."""
     import mink
     import mujoco
 
@@ -187,7 +187,7 @@ def toolbox_method(arm: Arm, dt: float) -> Move:
     return move
 
 
-# name -> how it is made, the packages whose versions matter, what it is
+# name -> its maker, the packages whose versions are reported, and a description
 PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
     "Pink": (
         partial(pink_method, same=False),
@@ -246,7 +246,7 @@ def main(commands: str, joints: str) -> None:
                     results[f"{name}/{place}"] = run(make, arms[place.split()[0]], each)
             results[f"{name}/about"] = json.dumps(f"{about}. {versions}")
         except ImportError:
-            continue  # of another environment
+            continue  # not installed in this environment
         except Exception as error:
             results[f"{name}/missing"] = json.dumps(f"{type(error).__name__}: {error}")
     np.savez(joints, **results)

@@ -74,7 +74,7 @@ class Singularity:
         return cls(q, u * side, null, H * side)
 
     def folded(self, robot: sp.Robot, depth: float) -> Array:
-        """Return joint angles about `depth` [m] inwards and inside the limits."""
+        """Return a configuration inside the limits, `depth` [m] away from the singular position."""
         values, vectors = np.linalg.eigh(self.H)
         turn = np.sqrt(2 * depth * np.linalg.norm(self.u[:3]) / values[-1])
         ways = [self.q + side * turn * (vectors[:, -1] @ self.null) for side in (-1, 1)]
@@ -93,7 +93,7 @@ def unit(x: Array) -> Array:
 
 
 def moved(T: Array, by: Array) -> Array:
-    """Return a pose shifted by [m] and rotated about its origin by [rad]: by (3,) or (6,)."""
+    """Return a pose displaced by (3,) [m], or also rotated about its origin [rad] by (6,)."""
     to = T.copy()
     to[:3, 3] += by[:3]
     if len(by) > 3:

@@ -64,7 +64,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // z is the residual of the task over λ²; not divided here, so that it stays finite
+    // z is the residual of the task, which `scale` divides: without damping the quotient would
+    // not be finite.
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {

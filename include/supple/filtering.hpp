@@ -65,7 +65,7 @@ SUPPLE_FN constexpr int filter_scratch(int m, int n) {
 
 // Builds the problem at the beginning of `scratch`, and advances `scratch` behind it.
 template <class L>
-SUPPLE_FN SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scratch) {
+SUPPLE_INLINE SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scratch) {
   using T = scalar_t<L>;
   SingularProblem<L> p{m,       n,    m < n ? m : n, nullptr, nullptr, nullptr,
                        nullptr, L(1), L(1),          L(1),    {}};
@@ -109,7 +109,7 @@ SUPPLE_INLINE void from_row_space(const SingularProblem<L>& p, L* x) {
 
 // The inverse C of the Cholesky factor of J Jᵀ + shift I, lower triangular (k x k).
 template <class L>
-SUPPLE_FN void inverse_factor(const SingularProblem<L>& p, const L& shift, L* C) {
+SUPPLE_INLINE void inverse_factor(const SingularProblem<L>& p, const L& shift, L* C) {
   const int k = p.k;
   for (int i = 0; i < k; ++i) {
     for (int j = 0; j < i; ++j) C[i * k + j] = p.gram[i * k + j];
@@ -167,8 +167,8 @@ SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L
 // Writes σ̂² (count). Returns the lanes where the directions are no estimate: the first is less than
 // half as good as a coordinate axis, or one lies in the span of those before.
 template <class L>
-SUPPLE_FN mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
-                                       int stride, L* sigma2, L* turned) {
+SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
+                                           int stride, L* sigma2, L* turned) {
   using T = scalar_t<L>;
   constexpr T parallel = T(1e-6);
   const int k = p.k;
@@ -215,8 +215,8 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
 
 // α² of `count` directions, from σ̂² (in place), for the components of a unit e along them.
 template <class L, class T>
-SUPPLE_FN void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
-                            L* alpha2) {
+SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
+                                L* alpha2) {
   L sigma[max_directions], most[max_directions], w[max_directions];
   for (int d = 0; d < count; ++d) {
     sigma[d] = sqrt(alpha2[d]);
@@ -240,8 +240,9 @@ SUPPLE_FN void filter_gains(const Filter<T>& how, int count, const L* along, con
 
 // z <- (J Jᵀ + Σ α² û ûᵀ + shift I)⁻¹ e
 template <class L>
-SUPPLE_FN void filtered_solve(const SingularProblem<L>& p, int count, const L* u, int stride,
-                              const L* alpha2, const L& shift, const L* e, L* z, L* A, L* floor) {
+SUPPLE_INLINE void filtered_solve(const SingularProblem<L>& p, int count, const L* u, int stride,
+                                  const L* alpha2, const L& shift, const L* e, L* z, L* A,
+                                  L* floor) {
   const int k = p.k;
   for (int i = 0; i < k; ++i) {
     L weighted[max_directions];
@@ -258,10 +259,9 @@ SUPPLE_FN void filtered_solve(const SingularProblem<L>& p, int count, const L* u
 
 // One filtered step. The directions u (max_directions x m) are the memory, read and written; σ̂ and
 // the estimate are written. Returns λ². `scratch`: `filter_scratch` lanes.
-template <class L, class T>
-SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
-                                       const L* error, L* u, L& sigma, Estimate<L>& estimate, L* dq,
-                                       L* scratch) {
+template <class L, class T, class M, class N>
+SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, const L* error, L* u,
+                                  L& sigma, Estimate<L>& estimate, L* dq, L* scratch) {
   constexpr T none = 1 / (Number<T>::epsilon * Number<T>::epsilon);
   const SingularProblem<L> p = singular_problem(m, n, J, scratch);
   const L infinite = L(1) / (abs(p.scale) * L(0));  // (CUDA has no constant for it)
@@ -336,6 +336,22 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
     for (int i = 0; i < m; ++i) u[d * m + i] = select(p.null, u[d * m + i], x[d * m + i]);
   }
   return lambda2 * p.scale * p.scale;
+}
+
+// The same with compile-time constants for common sizes; the result is bitwise identical.
+template <class L, class T>
+SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
+                                       const L* error, L* u, L& sigma, Estimate<L>& estimate, L* dq,
+                                       L* scratch) {
+  const Fixed<6> six{};
+  const Fixed<7> seven{};
+  if (m == 6 && n == 7) {
+    return filtered_step_of_size(how, six, seven, J, error, u, sigma, estimate, dq, scratch);
+  }
+  if (m == 6 && n == 6) {
+    return filtered_step_of_size(how, six, six, J, error, u, sigma, estimate, dq, scratch);
+  }
+  return filtered_step_of_size(how, m, n, J, error, u, sigma, estimate, dq, scratch);
 }
 
 // The exact directions of the smallest and of the largest singular value (2 x m) and these values,

@@ -91,7 +91,7 @@ SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
     sincos_in_range(p.z, p.y, p.x);
   }
 }
-// On a scalar the joints are the lanes of a pack: the same bits, faster.
+// For a single configuration, several joints share a pack: faster, with the same bits.
 template <class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   constexpr int W = width<Unrolled<T>>;

@@ -156,7 +156,7 @@ template <class L>
 struct Bidiagonal {
   L *a, *tau;             // V, as in `Reduction`
   L *alpha2, *beta2, *c;  // squares of B's entries, and the right-hand side of `Secular`
-  L *y, *leading, *rest;  // scratch memory: of `secular`, and what is left
+  L *y, *leading, *rest;  // scratch memory of `secular`, and the remaining one
   L unit, shrink;         // 1/unit
   L frobenius;            // of B, squared
   L error;                // ±‖e‖/(unit bound)

@@ -206,7 +206,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       project_out(count, n, taken, left + i * n);
     }
     thin_svd(m, n, left, u, sigma, right);
-    // A row that is already taken leaves only noise, relative to the whole J.
+    // A row in the span of the levels above leaves only rounding errors, relative to the whole J.
     const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
     for (int i = 0; i < m; ++i) error[i] = e[i];
     if (level > 0) {

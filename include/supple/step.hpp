@@ -1,262 +1,18 @@
 // Steps without memory: (J, e) -> q̇.
 //
-// The Python counterparts, src/supple/motion/{step,selective,weighted,clamp}.py, follow the papers
-// and cite them; tests/motion compares the two.
+// The Python counterparts, src/supple/motion/steps/{step,selective,weighted,clamp}.py, follow the
+// papers and cite them; tests/motion compares the two.
 #pragma once
 
 #include "supple/arena.hpp"
 #include "supple/damping.hpp"
+#include "supple/fast_step.hpp"
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
-#include "supple/optimal.hpp"
-
-namespace supple {
-
-enum class Method : int {
-  transpose,        // -
-  pseudoinverse,    // -
-  truncated,        // threshold relative to the largest singular value
-  truncated_below,  // threshold of the singular values
-  truncated_rank,   // number of singular values
-  damped_svd,       // -
-  damped_cholesky,  // -
-  damped_qr,        // -
-  selective,        // largest angle
-  selective_soft,   // largest angle
-  damped_quick,     // -
-};
-
-// A bound on the error of each end effector. `effector` (m) numbers the end effectors from 0: rows
-// with the same number belong to the same one.
-template <class T>
-struct ErrorClamp {
-  T max_error;
-  const int* effector;
-};
-
-template <class T>
-struct Step {
-  Method method;
-  T p;                 // in the order of the comments above
-  T max_angle;         // bound on the entries of q̇, which is scaled as a whole; infinite for none
-  Damping<T> damping;  // rule of the damped methods
-  const int* effector = nullptr;  // (m), as above, for the selective methods
-  // (error_clamps,): applied in this order, the outermost first.
-  const ErrorClamp<T>* error_clamp = nullptr;
-  int error_clamps = 0;
-  // Weights, null for none.
-  const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
-  const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of q̇ in the end
-  const T* direction = nullptr;    // (m), unit: the task direction that a region gives up first
-  T min_weight = 1;                // weight of that direction at the singularity
-};
-
-}  // namespace supple
+#include "supple/step_methods.hpp"
+#include "supple/step_spec.hpp"
 
 namespace supple::inline SUPPLE_ISA {
-
-// J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n). Where σᵢ
-// is zero, one of its vectors is zero as well, unless `whole` asks for orthonormal bases.
-template <class L, class M, class N>
-SUPPLE_FN void thin_svd(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
-  if (int(m) <= int(n)) {
-    for (int i = 0; i < m * n; ++i) v[i] = J[i];
-    svd_rows(m, n, v, sigma, u, whole);
-    return;
-  }
-  for (int i = 0; i < m; ++i) {
-    for (int j = 0; j < n; ++j) u[j * m + i] = J[i * n + j];
-  }
-  svd_rows(n, m, u, sigma, v, whole);
-}
-
-// Jᵀ x
-template <class L, class M, class N>
-SUPPLE_FN void transpose_times(M rows, N columns, const L* SUPPLE_RESTRICT J,
-                               const L* SUPPLE_RESTRICT x, L* SUPPLE_RESTRICT result) {
-  const int m = rows, n = columns;
-  SUPPLE_UNROLL_HOST for (int j = 0; j < n; ++j) result[j] = J[j] * x[0];
-  SUPPLE_UNROLL_HOST for (int i = 1; i < m; ++i) {
-    SUPPLE_UNROLL_HOST for (int j = 0; j < n; ++j) result[j] = fma(J[i * n + j], x[i], result[j]);
-  }
-}
-
-template <class L>
-SUPPLE_INLINE L length(int n, const L* x, int stride = 1) {
-  L sum = x[0] * x[0];
-  for (int i = 1; i < n; ++i) sum = fma(x[i * stride], x[i * stride], sum);
-  return sqrt(sum);
-}
-
-// The length of each end effector's part of x (m): `effector` as in `ErrorClamp`. Returns the
-// number of end effectors.
-template <class L>
-SUPPLE_FN int effector_lengths(int m, const int* effector, const L* x, int stride, L* lengths) {
-  int count = 0;
-  for (int i = 0; i < m; ++i) {
-    for (const int k = effector[i]; count <= k; ++count) lengths[count] = L(0);
-    L& square = lengths[effector[i]];
-    square = fma(x[i * stride], x[i * stride], square);
-  }
-  for (int k = 0; k < count; ++k) lengths[k] = sqrt(lengths[k]);
-  return count;
-}
-
-// Shortens the error e (m) of each end effector to at most `max_length` (Buss 2009, ClampMag).
-// `factor` (m) is scratch memory.
-template <class L>
-SUPPLE_FN void clamp_error(int m, const int* effector, const L& max_length, L* e, L* factor) {
-  const int count = effector_lengths(m, effector, e, 1, factor);
-  for (int k = 0; k < count; ++k) {
-    const mask_t<L> far = factor[k] > max_length;
-    factor[k] = select(far, max_length / select(far, factor[k], L(1)), L(1));
-  }
-  for (int i = 0; i < m; ++i) e[i] = e[i] * factor[effector[i]];
-}
-
-template <class L>
-SUPPLE_INLINE L largest_entry(int n, const L* x) {
-  L largest(0);
-  for (int i = 0; i < n; ++i) largest = max(largest, abs(x[i]));
-  return largest;
-}
-
-// Scales the whole vector so that no entry exceeds `max_length`.
-template <class L>
-SUPPLE_FN void clamp_entries(int n, const L& max_length, L* x) {
-  const L size = largest_entry(n, x);
-  const mask_t<L> far = size > max_length;
-  const L factor = select(far, max_length / select(far, size, L(1)), L(1));
-  for (int i = 0; i < n; ++i) x[i] = x[i] * factor;
-}
-
-// q̇ = α Jᵀe with the α that brings J q̇ nearest to e (Buss 2009, section 3). Zero where Jᵀe is only
-// rounding error.
-template <class L>
-SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
-  transpose_times(m, n, J, e, dq);
-  L along(0), square(0);
-  for (int i = 0; i < m; ++i) {
-    const L back = dot(n, J + i * n, dq);
-    along = fma(e[i], back, along);
-    square = fma(back, back, square);
-  }
-  const mask_t<L> nonzero = length(n, dq) > rank_floor(length(m * n, J)) * length(m, e);
-  const L alpha = select(nonzero, along / select(nonzero, square, L(1)), L(0));
-  for (int j = 0; j < n; ++j) dq[j] = dq[j] * alpha;
-}
-
-// Selectively damped least squares: each singular direction is limited by the joint motion at which
-// the end effectors would move farther than desired (Buss & Kim 2005). `reaches` (n) and `lengths`
-// (m) are scratch memory.
-template <class L>
-SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, const L* J,
-                                           const L* u, const L* sigma, const L* v, const L* gamma,
-                                           const L& max_length, bool soft, L* reaches, L* lengths,
-                                           L* dq) {
-  const int k = m < n ? m : n;
-  // The sum of the lengths of all end effectors' parts of x.
-  const auto total_length = [&](const L* x, int stride) {
-    const int count = effector_lengths(m, effector, x, stride, lengths);
-    L sum = lengths[0];
-    for (int a = 1; a < count; ++a) sum = sum + lengths[a];
-    return sum;
-  };
-  for (int j = 0; j < n; ++j) {
-    reaches[j] = total_length(J + j, n);  // how far the joint moves the end effectors
-    dq[j] = L(0);
-  }
-  for (int i = 0; i < k; ++i) {
-    const L *ui = u + i * m, *vi = v + i * n;
-    const mask_t<L> nonzero = sigma[i] > rank_floor(sigma[0]);
-    const L inverse = select(nonzero, L(1) / select(nonzero, sigma[i], L(1)), L(0));
-    const L asked = total_length(ui, 1);
-    L moved(0);
-    for (int j = 0; j < n; ++j) moved = fma(abs(vi[j]), reaches[j], moved);
-    moved = moved * inverse;
-    const mask_t<L> less = asked < moved;
-    const L limit = max_length * select(less, asked / select(less, moved, L(1)), L(1));
-    const L along = gamma[i] * inverse;
-    const L size = abs(along) * largest_entry(n, vi);
-    const L over = soft ? limit + size : max(limit, size);
-    const L scale = along * select(over > L(0), limit / select(over > L(0), over, L(1)), L(0));
-    for (int j = 0; j < n; ++j) dq[j] = fma(scale, vi[j], dq[j]);
-  }
-  clamp_entries(n, max_length, dq);
-}
-
-// Adds λ² to the diagonal of J Jᵀ or JᵀJ, whichever is smaller, and solves by Cholesky.
-template <class L>
-SUPPLE_FN void damped_cholesky(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* x,
-                               L* dq) {
-  if (m <= n) {
-    gram(m, n, J, A);
-    for (int i = 0; i < m; ++i) {
-      A[i * m + i] = A[i * m + i] + lambda2;
-      x[i] = e[i];
-    }
-    cholesky(m, A);
-    cholesky_solve(m, A, x);
-    transpose_times(m, n, J, x, dq);
-    return;
-  }
-  for (int i = 0; i < n; ++i) {
-    for (int j = 0; j <= i; ++j) {
-      L sum = J[i] * J[j];
-      for (int r = 1; r < m; ++r) sum = fma(J[r * n + i], J[r * n + j], sum);
-      A[i * n + j] = sum;
-    }
-    A[i * n + i] = A[i * n + i] + lambda2;
-  }
-  transpose_times(m, n, J, e, dq);
-  cholesky(n, A);
-  cholesky_solve(n, A, dq);
-}
-
-// The least-squares solution of [J; λI] q̇ = [e; 0], which keeps the condition number of J instead
-// of squaring it (Wampler 1986). `A` has (m + n) n entries, `tau` n, `b` m + n.
-template <class L>
-SUPPLE_FN void damped_qr(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* tau, L* b,
-                         L* dq) {
-  const L lambda = sqrt(lambda2);
-  for (int i = 0; i < m * n; ++i) A[i] = J[i];
-  for (int i = 0; i < n; ++i) {
-    for (int j = 0; j < n; ++j) A[(m + i) * n + j] = i == j ? lambda : L(0);
-  }
-  for (int i = 0; i < m + n; ++i) b[i] = i < m ? e[i] : L(0);
-  qr(m + n, n, A, tau);
-  qr_solve(m + n, n, A, tau, b);
-  for (int j = 0; j < n; ++j) dq[j] = b[j];
-}
-
-// Multiplies J and e by I + (w - 1) d dᵀ from the left: J into `weighted` (m x n), e in place.
-template <class L, class T>
-SUPPLE_FN void deweight_direction(int m, int n, const T* d, const L& w, const L* J, L* weighted,
-                                  L* e) {
-  const L less = w - L(1);
-  for (int j = 0; j < n; ++j) {
-    L along(0);
-    for (int i = 0; i < m; ++i) along = fma(L(d[i]), J[i * n + j], along);
-    along = along * less;
-    for (int i = 0; i < m; ++i) weighted[i * n + j] = fma(L(d[i]), along, J[i * n + j]);
-  }
-  L along(0);
-  for (int i = 0; i < m; ++i) along = fma(L(d[i]), e[i], along);
-  along = along * less;
-  for (int i = 0; i < m; ++i) e[i] = fma(L(d[i]), along, e[i]);
-}
-
-template <class T>
-SUPPLE_FN constexpr bool is_truncated(const Step<T>& how) {
-  return how.method == Method::truncated || how.method == Method::truncated_below ||
-         how.method == Method::truncated_rank;
-}
-
-template <class T>
-SUPPLE_FN constexpr bool is_damped(const Step<T>& how) {
-  return how.method == Method::damped_svd || how.method == Method::damped_cholesky ||
-         how.method == Method::damped_qr || how.method == Method::damped_quick;
-}
 
 // Any step, with singular values where the rule or method needs them. e (m) may be overwritten;
 // `scratch` has 4 (m + n)² lanes.
@@ -324,7 +80,7 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   return damping;
 }
 
-// The same; where the sizes are known only at run time it is compiled once.
+// The same; one function for all sizes that are known only at run time.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
                                                const L& before, const L& change, L* dq,
@@ -337,117 +93,6 @@ SUPPLE_INLINE L general_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n
   return general_step(how, m, n, J, e, before, change, dq, scratch);
 }
 
-// The smallest pivot of a Gram matrix, relative to its largest entry, for which the Cholesky factor
-// may replace an SVD. (Not relative to its own row: a row of rounding errors, such as the motion
-// out of the plane of a planar arm, counts as zero.)
-template <class T>
-inline constexpr T fast_path_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
-
-// The smallest pivot for which the solution by the Cholesky factor is not refined: the Gram matrix
-// squares the condition number of J.
-template <class T>
-inline constexpr T refined_pivot = sizeof(T) == 8 ? T(1e-2) : fast_path_pivot<float>;
-
-// Factors A (m x m, its lower triangle; overwritten). Returns its smallest pivot relative to its
-// largest diagonal entry; zero where A is not positive definite.
-template <class L>
-SUPPLE_FN L relative_pivot(int m, L* A) {
-  L largest(0);
-  for (int i = 0; i < m; ++i) largest = max(largest, A[i * m + i]);
-  const mask_t<L> definite = cholesky(m, A);
-  L smallest = largest;
-  for (int i = 0; i < m; ++i) smallest = min(smallest, A[i * m + i] * A[i * m + i]);
-  return select(definite, smallest / select(definite, largest, L(1)), L(0));
-}
-
-// The damped or undamped step without singular values, where λ² does not depend on them, or nothing
-// is damped or truncated because the smallest one is large enough, which a Cholesky factor also
-// shows. Returns the lanes where that holds and J Jᵀ + λ² is well conditioned; m <= n.
-template <class L, class T, class M, class N>
-SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, const L* e, L* dq,
-                                  L* lambda2, L* scratch) {
-  L *A = scratch, *shifted = A + m * m, *z = shifted + m * m, *rest = z + m;
-  const mask_t<L> nowhere = L(0) != L(0);
-  const Damping<T>& damping = how.damping;
-  L least(0);  // square of the singular value above which nothing is damped or truncated
-  *lambda2 = L(0);
-  if (m > n) return nowhere;
-  if (how.method == Method::truncated) {
-    least = square(L(how.p) * length(m * n, J));
-  } else if (how.method == Method::truncated_below) {
-    least = square(L(how.p));
-  } else if (how.method == Method::truncated_rank) {
-    if (how.p < T(m)) return nowhere;
-  } else if (how.method != Method::pseudoinverse) {
-    switch (damping.rule) {
-      case Rule::constant:
-        *lambda2 = L(damping.p[0]);
-        break;
-      case Rule::error:
-        *lambda2 = L(damping.p[0]) * dot(m, e, e);
-        break;
-      case Rule::error_norm:
-        *lambda2 = L(damping.p[0]) * length(m, e);
-        break;
-      case Rule::speed_bound:
-        least = square(L(1) / L(damping.p[0]));
-        break;
-      case Rule::region:
-        least = square(L(damping.p[1]));
-        break;
-      case Rule::curvature:
-        least = L(damping.p[0]) * length(m, e);
-        break;
-      default:
-        return nowhere;
-    }
-  }
-  gram(m, n, J, A);
-  mask_t<L> holds = L(0) == L(0);
-  if (any(least > L(0))) {
-    for (int i = 0; i < m; ++i) {
-      for (int j = 0; j <= i; ++j) shifted[i * m + j] = A[i * m + j];
-      shifted[i * m + i] = shifted[i * m + i] - least;
-    }
-    holds = relative_pivot(m, shifted) > L(fast_path_pivot<T>);
-    if (!any(holds)) return holds;
-  }
-  for (int i = 0; i < m; ++i) {
-    A[i * m + i] = A[i * m + i] + *lambda2;
-    z[i] = e[i];
-  }
-  const L pivot = relative_pivot(m, A);
-  holds = holds & (pivot > L(fast_path_pivot<T>));
-  cholesky_solve(m, A, z);
-  transpose_times(m, n, J, z, dq);
-  const mask_t<L> inaccurate = holds & (pivot < L(refined_pivot<T>));
-  if (any(inaccurate)) {
-    // One step of iterative refinement, with the residual by J itself.
-    for (int i = 0; i < m; ++i) rest[i] = e[i] - fma(*lambda2, z[i], dot(n, J + i * n, dq));
-    cholesky_solve(m, A, rest);
-    for (int i = 0; i < m; ++i) z[i] = select(inaccurate, z[i] + rest[i], z[i]);
-    transpose_times(m, n, J, z, dq);
-  }
-  return holds;
-}
-
-// Lanes of scratch memory that `cholesky_step` needs.
-SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 2 * m; }
-
-// The same; where the sizes are known only at run time it is compiled once.
-template <class L, class T>
-SUPPLE_NOINLINE_DEVICE mask_t<L> cholesky_step_any_size(const Step<T>& how, int m, int n,
-                                                        const L* J, const L* e, L* dq, L* lambda2,
-                                                        L* scratch) {
-  return cholesky_step(how, m, n, J, e, dq, lambda2, scratch);
-}
-template <class L, class T, int M, int N>
-SUPPLE_INLINE mask_t<L> cholesky_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n,
-                                               const L* J, const L* e, L* dq, L* lambda2,
-                                               L* scratch) {
-  return cholesky_step(how, m, n, J, e, dq, lambda2, scratch);
-}
-
 // J with the row and column weights of a step.
 template <class L, class T>
 SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
@@ -458,30 +103,6 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
       scaled[i * n + j] = J[i * n + j] * row * column;
     }
   }
-}
-
-// Whether the step has a fast path, without singular values.
-template <class T>
-SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
-  const bool optimal = how.damping.rule == Rule::optimal;
-  return how.method == Method::damped_quick || how.method == Method::pseudoinverse ||
-         is_truncated(how) || (how.method == Method::damped_cholesky && optimal);
-}
-
-// The fast path, on the weighted J and e of `apply_weights`. Returns the lanes where dq and lambda2
-// are valid.
-template <class L, class T, class M, class N>
-SUPPLE_FN mask_t<L> fast_step(const Step<T>& how, M m, N n, const L* J, const L* e, const L& start,
-                              L* dq, L* lambda2, L* scratch) {
-  const L bound(how.damping.p[0]);
-  if (is_damped(how) && how.damping.rule == Rule::optimal) {
-    return optimal_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
-  }
-  if (is_damped(how) && how.damping.rule == Rule::residual_optimal) {
-    return residual_step_any_size(m, n, J, e, bound, start, dq, lambda2, scratch);
-  }
-  if (how.direction) return L(0) != L(0);
-  return cholesky_step_any_size(how, m, n, J, e, dq, lambda2, scratch);
 }
 
 // Clamps and weights the error: e (m). Returns J, or `scaled` (m x n) if it is weighted.
@@ -521,7 +142,7 @@ SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const
   J = apply_weights(how, m, n, J, error, e, scaled);
   L damping;
   if (has_fast_path(how)) {
-    const mask_t<L> holds = fast_step(how, m, n, J, e, start, dq, &damping, rest);
+    const mask_t<L> holds = fast_step(how, m, n, J, e, before, change, start, dq, &damping, rest);
     if (!all(holds)) {
       const L usual = general_step_any_size(how, m, n, J, e, before, change, other, rest);
       for (int j = 0; j < n; ++j) dq[j] = select(holds, dq[j], other[j]);

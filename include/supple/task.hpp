@@ -2,7 +2,7 @@
 //
 // J q̇ is the rate of the quantity that the task controls and e its distance to the target, so that
 // J q̇ dt = e reaches it. Rows are multiplied by weights: W1 = diag(weight²) in Deo & Walker's
-// eq. (2). The Python counterparts, src/supple/motion/task.py, follow the formulas; tests/motion
+// eq. (2). The Python counterparts, src/supple/motion/task/, follow the formulas; tests/motion
 // compares the two.
 #pragma once
 

@@ -106,7 +106,7 @@ SUPPLE_FN mask_t<L> resolve_fast(const Servo<T>& servo, K tasks, M m, N n, const
   place_joints(servo.chain, joint_poses);
   each(tasks, TaskRows<L, T>{servo, joint_poses, velocity, J, desired});
   const L* const seen = apply_weights(how, m, n, J, desired, e, scaled);
-  mask_t<L> right = near & fast_step(how, m, n, seen, e, L(0), dq, &lambda2, rest);
+  mask_t<L> right = near & fast_step(how, m, n, seen, e, L(-1), L(0), L(0), dq, &lambda2, rest);
   unweight(how, n, dq);
   if (has_limits(servo)) right = right & within_limits(servo, q, qd, dq);
   return right;

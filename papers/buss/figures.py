@@ -159,6 +159,21 @@ def follow(shape: Shape, step: Step) -> Followed:
     return followed(robot, motion.q[skipped:], path[skipped:-1])
 
 
+def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
+    """Return the joint angles before and after each update (updates + 1, n) [rad], as `follow` does
+    but for a step without a memory, in a loop that costs little.
+    """
+    hands = [supple.PositionTask(tip) for tip in robot.tips]
+    servo = supple.Servo(
+        robot, hands, dt=1.0, gain=1.0, step=step, limits=supple.Limits.none(robot)
+    )
+    q = np.empty((len(path) + 1, len(robot.neutral())))
+    q[0] = robot.neutral()
+    for k, goal in enumerate(path):
+        servo(q[k], target=list(goal), out=q[k + 1])
+    return q
+
+
 def followed(robot: supple.Robot, q: Array, goals: Array) -> Followed:
     """Return the measures of a motion (steps + 1, n) towards targets (steps, k, 3)."""
     places = robot.fk(q, list(robot.tips))[..., :3, 3]

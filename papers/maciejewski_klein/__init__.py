@@ -10,6 +10,7 @@ filter. Time is counted in intervals: speeds are per interval.
 
 from supple.papers.maciejewski_klein import (
     configurations,
+    cost,
     crossing,
     paths,
     properties,
@@ -19,6 +20,7 @@ from supple.papers.maciejewski_klein import (
 
 EXPERIMENTS = (
     properties.damped_norms,
+    cost.cost,
     two_link.follow_square,
     configurations.singular_configurations,
     puma.trajectory_a,

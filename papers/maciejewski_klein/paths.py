@@ -38,6 +38,7 @@ COMMON: Statements = {
 }
 OF_B = COMMON | {
     "peak_at_the_end": ("a single peak near the end, from the wrist", statements.ends_at_wrist),
+    "twins_above": ("twin least σ are above the threshold of damping", statements.twins_above),
 }
 OF_C = COMMON | {
     "dips_in_the_middle": ("σ4 to σ6 dip in the middle", statements.dips_in_the_middle),

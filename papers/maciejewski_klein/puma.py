@@ -208,6 +208,8 @@ def trajectory_b(
     bend = np.degrees(np.arcsin(np.abs(np.sin(moved.q[:-1, 4]))))
     last = constant[len(constant) // 2 :]
     turn, at, alignment = _switch(runs.moved["filtered"])
+    twins, twin_turn = statements.switch(runs)
+    twin_sigma = runs.singular_values("filtered_as_printed")[twins, 4:]
     claims = (
         *_common(runs),
         _notch(
@@ -231,6 +233,15 @@ def trajectory_b(
             f"{alignment:.3f} at least",
             alignment > 0.95,
             "one undamped inverse iteration for each J turns the estimate as fast",
+        ),
+        Claim(
+            "there the twin smallest singular values are above the threshold of damping",
+            f"σ5, σ6 = {twin_sigma[0]:.3f}, {twin_sigma[1]:.4f} at interval {twins}, where u6 "
+            f"turns the most after the shoulder, by {twin_turn:.1f}°; the threshold is "
+            f"1/θ̇max = {1 / max_gain:g}",
+            statements.twins_above(runs),
+            "the two singularities are so near each other on a line of this length that σ6 does "
+            "not recover between them",
         ),
     )
     return Outcome(runs.quantities, claims, figure_of(runs, "x", "y"), (runs.table,))

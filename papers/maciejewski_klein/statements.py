@@ -66,6 +66,25 @@ def better(runs: Runs, method: str = "filtered_as_printed") -> bool:
     return bool(runs.errors(method).sum() < runs.errors("variable").sum())
 
 
+def switch(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, float]:
+    """Return the interval after the shoulder singularity in which u6 turns the most, and the angle
+    [deg]. That singularity is where σ6 is least in the middle half.
+    """
+    U, sigma = runs.spectrum(method)
+    u, quarter = U[:, :, -1], len(sigma) // 4
+    shoulder = quarter + int(sigma[quarter:-quarter, -1].argmin())
+    cosine = np.minimum(np.abs((u[1:] * u[:-1]).sum(axis=1)), 1)[shoulder:]
+    return shoulder + int(cosine.argmin()), float(np.degrees(np.arccos(cosine.min())))
+
+
+def twins_above(runs: Runs, method: str = "filtered_as_printed") -> bool:
+    """Whether both least singular values are above 1/θ̇max, where λ = 0, when u6 turns from the
+    shoulder's vector to the wrist's.
+    """
+    at, _ = switch(runs, method)
+    return bool(runs.singular_values(method)[at, -1] >= 1 / runs.max_gain)
+
+
 def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
     """Whether the three smallest singular values are least in the middle, and not all zero."""
     sigma = runs.singular_values(method)

@@ -389,7 +389,7 @@ def by_wrist(
 
 
 def stanford(endpoint: float) -> Arm:
-    """Return the built-in Stanford arm with R that far beyond the wrist's center [m]."""
+    """Return the built-in Stanford arm with R at a distance beyond the wrist's center [m]."""
     rows = [(0, -90, 0.412, 0), (0, 90, 0.154, 0), (0, 0, 0, -90), (0, -90, 0, 0), (0, 90, 0, 0)]
     return Arm.from_table(np.array([*rows, (0, 0, endpoint, 0)]), "RRPRRR")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
@@ -155,6 +154,8 @@ HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # for `known_
 
 def _similar(given: str, names: list[str]) -> list[str]:
     """Return at most three names that resemble the given one, ignoring case."""
+    from difflib import get_close_matches  # not needed to import supple
+
     short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_CHARACTERS]
     by_lower = {name.lower(): name for name in reversed(short)}
     close = get_close_matches(given[:_MAX_CHARACTERS].lower(), by_lower, n=3)

@@ -1,4 +1,4 @@
-"""Poses: 4x4 matrices from what people write, conversions back, and interpolation.
+"""Poses: 4x4 matrices from positions and rotations of any form, back, and interpolation.
 
     T = sp.pose([0.4, 0, 0.3], rpy=[np.pi, 0, 0])       # position [m], roll, pitch, yaw [rad]
     poses.wxyz(T), poses.rpy(T), poses.rotation_vector(T), poses.euler(T, "intrinsic zyz")
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 TOLERANCE = POSE_TOLERANCE
-_MAX_TOLERANCE = 0.1  # beyond it the nearest rotation is no longer what was meant
+_MAX_TOLERANCE = 0.1  # the nearest rotation to a matrix with larger errors is arbitrary
 
 
 def pose(

@@ -314,6 +314,16 @@ def test_bench_measures_every_call() -> None:
     assert says["batch_converged"] == 1.0
 
 
+# ---- view ----------------------------------------------------------------------------------------
+
+
+def test_view_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "viser", None)
+    done = run("view", "panda", "--no-browser")
+    assert done.exit_code == 2
+    assert 'pip install "click>=8.1" "rich>=13.7" "viser' in done.stderr
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 
@@ -341,6 +351,8 @@ def test_bench_measures_every_call() -> None:
         (["track", "panda", "p.csv", "--method", "optimum"], "'optimum' is not one of"),
         (["branches", "panda", *POSE, "--most", "0"], "solutions"),
         (["bench", "panda", "--poses", "0"], "above 0"),
+        (["view", "pand"], "did you mean 'panda'"),
+        (["view", "panda", "--method", "magic"], "'magic' is not one of"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
     ],
 )

@@ -425,3 +425,25 @@ def test_a_servo_moves_by_the_alternate_jacobian() -> None:
     ordinary(q, np.array([0.1, 0.2, 0.3]))
     servo(q, np.array([0.1, 0.2, 0.3]))  # no target: the ordinary J
     np.testing.assert_array_equal(servo.qd, ordinary.qd)
+
+
+def test_without_targets_alternate_tasks_are_ordinary_in_a_batch() -> None:
+    """Bit for bit, free and inside limits, with and without what acted; as a Servo's first step."""
+    arm = robot("panda")
+    q = np.stack([somewhere("panda", k) for k in range(5)])
+    v = np.random.default_rng(4).normal(size=(5, 6)) * 0.1
+    limits = Limits.for_robot(arm)
+    for step in (DLS(damping.Constant(0.01)), Pseudoinverse()):
+        for more in ({}, {"limits": limits, "dt": DT, "qd": np.zeros((5, 7))}):
+            found = [
+                step.velocities(arm, q, v, PoseTask(alternate=kind), explain=True, **more)
+                for kind in (True, False)
+            ]
+            np.testing.assert_array_equal(found[0].qd, found[1].qd)
+            np.testing.assert_array_equal(found[0].lambda2, found[1].lambda2)
+            plain = step.velocities(arm, q, v, PoseTask(alternate=True), **more)
+            np.testing.assert_array_equal(plain, found[0].qd)
+        servo = Servo(arm, PoseTask(alternate=True), dt=DT, step=step, limits=Limits.none(arm))
+        servo(q[2], v[2])
+        free = step.velocities(arm, q, v, PoseTask(alternate=True))
+        np.testing.assert_allclose(free[2], servo.qd, rtol=0, atol=1e-12)

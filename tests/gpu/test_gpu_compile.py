@@ -30,7 +30,7 @@ def compiled(problem: CompiledProblem | None, name: str, apart: bool = False, **
     runtime = pytest.importorskip("supple.gpu.runtime")
     constants = "" if problem is None else problem.kernel.constants()
     try:
-        return runtime.compile_source(source(name, constants, **ways), "sm_90", apart=apart)
+        return runtime.compile_source(source(name, constants, **ways), "sm_90", relocatable=apart)
     except MissingExtraError as error:
         pytest.skip(str(error))
 
@@ -102,7 +102,7 @@ def test_steps_compile(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     follower = velocity_ik(arm, None, step, limits, None if limits is None else 0.01)
     text = text_of(follower, np.dtype(np.float32 if what == "optimal" else np.float64))
     try:
-        code = compile_source(text, "sm_90", fine=True)
+        code = compile_source(text, "sm_90", accurate_sines=True)
     except MissingExtraError as error:
         pytest.skip(str(error))
     assert b"step" in code

@@ -52,7 +52,7 @@ def compiled() -> None:
     architecture = device_named("cuda")[1].architecture
     with ThreadPoolExecutor() as pool:
         texts = [text_of(velocity_ik(*given[:5]), np.dtype(given[5])) for given in wanted]
-        list(pool.map(lambda text: compile_source(text, architecture, fine=True), texts))
+        list(pool.map(lambda text: compile_source(text, architecture, accurate_sines=True), texts))
 
 
 FLOATS = ["Constant", "Curvature", "Region", "Manipulability", "ConditionBound", "ErrorNorm"]

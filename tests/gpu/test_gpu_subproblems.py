@@ -92,7 +92,9 @@ def test_one_target_and_none() -> None:
     T = [one[0] for one in somewhere(robot, 1)]
     found = solve(robot, T, device="cuda")
     assert found.status is SolveStatus.CONVERGED
-    hold(robot, [one[None] for one in T], found._replace(q=found.q[None]))
+    batch = solve(robot, [one[None] for one in T], device="cuda")
+    hold(robot, [one[None] for one in T], batch)
+    assert (batch.q[0] == found.q).all()
     assert solve(robot, np.empty((0, 2, 4, 4)), device="cuda").q.shape == (0, robot.dof)
 
 

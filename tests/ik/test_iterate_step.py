@@ -225,7 +225,7 @@ def test_restarts_help() -> None:
         ({"step": SMALL, "prefer": "limits"}, "prefer is not for step="),
         ({"step": SMALL, "device": "cuda"}, "only for device='cpu'"),
         ({"step": SMALL, "max_iterations": 0}, "max_iterations must be a whole number"),
-        ({"max_iterations": 10}, "max_iterations is for step="),
+        ({"max_iterations": 10}, "max_iterations needs step="),
         ({"step": SMALL, "max_step": -1.0}, "max_step"),
     ],
 )

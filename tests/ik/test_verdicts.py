@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supple
+from chains import chain, corner_configurations
 from supple import Robot, SolveStatus, solve
 from targets import hold
 
@@ -33,6 +34,17 @@ def test_targets_with_all_joints_at_limits_are_met(name: str) -> None:
     found = solve(robot, T, tasks=tasks_of(robot))
     assert np.all(found.success), (~found.success).sum()
     hold(robot, T, found)
+
+
+@pytest.mark.parametrize("joints", [7, 9, 10, 12, 14])
+def test_targets_with_all_joints_of_a_chain_at_limits_are_met(joints: int) -> None:
+    """Chains with random axes and narrow ranges: a solution may attract one start in 10,000."""
+    for seed in range(6):
+        robot = chain(seed, joints)
+        T = robot.fk(corner_configurations(robot, 300, seed))
+        found = solve(robot, T)
+        assert np.all(found.success), (seed, np.flatnonzero(~found.success))
+        hold(robot, T, found)
 
 
 @pytest.mark.parametrize("name", ARMS)

@@ -97,6 +97,9 @@ def test_weights_multiply_rows() -> None:
     expected = J.T @ np.linalg.solve(J @ J.T + 1e-3 * np.eye(2), W @ [0.1, 0.2])
     np.testing.assert_allclose(servo.qd, expected, atol=1e-12)
     assert WEIGHTED.rows_of(PANDA) == ("a", "b")
+    rows = WEIGHTED.on(PANDA)
+    np.testing.assert_allclose(rows.jacobian(PANDA, Q), J, atol=1e-12)
+    np.testing.assert_allclose(rows.error(PANDA, Q, np.ones(2)), W @ (1 - value(Q)), atol=1e-12)
 
 
 def test_an_open_posture_is_a_posture() -> None:

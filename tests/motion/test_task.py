@@ -267,3 +267,27 @@ def test_a_pose_from_matrix_and_quaternions() -> None:
         ):
             assert abs(T - expected).max() <= 4e-16 * 4
     assert np.array_equal(supple.pose(), np.eye(4))
+
+
+def test_alternate_rows_are_those_of_the_target() -> None:
+    """J of the target's place on the frame's link (v + w × (t - p) for v), in Python and in the
+    kernel; also relative to a base that moves.
+    """
+    robot, q = supple.load("panda"), np.array([0.3, 0.5, -0.2, -1.8, 0.4, 1.2, 0.6])
+    target = np.array([0.5, 0.2, 0.4])
+    for base in (None, "panda_link3"):
+        task, plain = (PositionTask(base=base, alternate=kind) for kind in (True, False))
+        p = robot.fk(q)[:3, 3]
+        t, wb, w = target, np.zeros((3, 7)), robot.jacobian(q)[3:]
+        R = np.eye(3)
+        if base is not None:
+            T = robot.fk(q, base)
+            t, R, wb = T[:3, 3] + T[:3, :3] @ target, T[:3, :3], robot.jacobian(q, base)[3:]
+        turned = R.T @ np.cross(w - wb, (t - p)[:, None], axis=0)
+        expected = supple.linearize(robot, plain, q, target).J + turned
+        one = task.on(robot).jacobian(robot, q, task.targets(robot, target))
+        np.testing.assert_allclose(one, expected, atol=1e-12)
+        many = supple.linearize(robot, task, np.stack([q, q]), target).J
+        np.testing.assert_allclose(many, [expected, expected], atol=1e-12)
+        ordinary = task.on(robot).jacobian(robot, q)
+        np.testing.assert_allclose(ordinary, expected - turned, atol=1e-12)

@@ -191,6 +191,18 @@ def test_what_fails(ran: Ran, name: str, fails: str | None) -> None:
     assert min(found["runtime_ratio"], found["transpose_us"], found["dls_us"]) > 0
 
 
+def test_the_least_error_shakes_in_most_windows(ran: Ran) -> None:
+    """The cheap loop moves as `track`, and the first window is the experiment's own."""
+    found, shaken = ran("buss-y").quantities, ran("buss-y").curves["dls.least_oscillation"]
+    robot, settle = supple.load("y"), figures.Y.steps[0]
+    path = figures.Y.path(sum(figures.Y.steps))
+    q = figures.moved(robot, path, figures.dls(0.3))[settle:]
+    np.testing.assert_array_equal(q, figures.follow(figures.Y, figures.dls(0.3)).q)
+    assert len(shaken) >= 500
+    assert shaken[0] == found["dls.least_oscillation_200"] < 0.03
+    assert found["dls.windows_that_oscillate"] == (shaken > 0.03).mean() > 0.5
+
+
 @pytest.mark.parametrize("shape", [figures.Y, figures.DOUBLE_Y], ids=lambda shape: shape.name)
 def test_verdicts_on_times_follow_from_the_numbers(shape: figures.Shape) -> None:
     """Given the paper's own times nothing is faster and the ratio holds; given half of them for

@@ -221,6 +221,21 @@ def test_obstacle_is_the_papers(ran: Ran) -> None:
     assert "3 iterations" in fails.paper
 
 
+def test_no_one_tolerance_gives_all_counts_of_the_paper(ran: Ran) -> None:
+    """2 for the planar arm, 3 for the spatial one and 3 with the obstacle, each to within a half:
+    by (18) from where the paper begins. From λ of the step before, the obstacle takes 2.
+    """
+    counts = [
+        ran("dw-planar").curves["reciprocal.iterations"],
+        ran("dw-puma").curves["reciprocal.iterations"],
+        ran("dw-obstacle").curves["printed.iterations"],
+    ]
+    fits = [np.abs(x - said) <= 0.5 for x, said in zip(counts, (2, 3, 3), strict=True)]
+    assert all(each.any() for each in fits)
+    assert not np.logical_and.reduce(fits).any()
+    assert ran("dw-obstacle").quantities["iterations_warm"] == pytest.approx(2, abs=0.5)
+
+
 def test_obstacle_is_its_transcription(ran: Ran) -> None:
     found = ran("dw-obstacle").quantities
     speeds, counts, places = with_obstacle(1.0)

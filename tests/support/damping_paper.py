@@ -19,7 +19,7 @@ import numpy as np
 Array = np.ndarray
 P, R = ParamSpec("P"), TypeVar("R")
 EPS = np.finfo(float).eps
-ZERO_RANK = 16 * EPS  # what "zero" means for a singular value relative to the largest
+ZERO_RANK = 16 * EPS  # singular values up to this fraction of the largest are zero
 
 
 def sixty_digits(f: Callable[P, R]) -> Callable[P, R]:
@@ -105,9 +105,9 @@ class Measures:
     w_before: Decimal | None
     error2: Decimal  # ‖e‖²
     change: Decimal  # ‖J - J before‖, Frobenius
-    blur: Decimal  # how far singular values may be off after a backward stable decomposition,
-    blur_w: Decimal  # and w,
-    blur_w_before: Decimal  # and w before
+    blur: Decimal  # error of singular values by a backward stable decomposition
+    blur_w: Decimal  # the same of w
+    blur_w_before: Decimal  # the same of the previous w
 
     @property
     def sigma_min(self) -> Decimal:
@@ -115,7 +115,9 @@ class Measures:
 
     @sixty_digits
     def moved(self, first: int, others: int, before: int) -> Measures:
-        """As seen after rounding: signs (-1, 0, 1) of what is off in σ_1, in the others, before."""
+        """Return the measures with rounding errors of these signs (-1, 0, 1): of σ_1, of the other
+        singular values and w, and of the previous w.
+        """
         shift = np.array([first] + [others] * (len(self.sigma) - 1)) * self.blur
         w_before = self.w_before
         if w_before is not None:
@@ -127,8 +129,8 @@ class Measures:
 @cache
 @sixty_digits
 def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
-    """Of a J of floats: singular values, downwards; how far LAPACK's may be off; sqrt(det(J Jᵀ))
-    and how far the product of LAPACK's may be off.
+    """Return the singular values of a J of floats, largest first, and the error that LAPACK's may
+    have; sqrt(det(J Jᵀ)), and the error of the product of LAPACK's singular values.
     """
     J = exact(np.frombuffer(numbers).reshape(shape))
     sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])
@@ -139,7 +141,7 @@ def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, 
 
 @sixty_digits
 def measures(J: Array, e: Array, before: Array | None) -> Measures:
-    """Of a Jacobian, a task vector and the Jacobian one step before, in floats."""
+    """Return the measures of a Jacobian, a task vector and the previous Jacobian, in floats."""
     sigma, blur, w, blur_w = decomposed(J.shape, J.tobytes())
     first = J if before is None else before
     _, _, w_before, blur_w_before = decomposed(first.shape, first.tobytes())

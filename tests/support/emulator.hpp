@@ -1,5 +1,5 @@
-// A GPU's kernels on a CPU: the threads of a warp are contexts that take turns, and wait for each
-// other wherever they exchange numbers. Slow, and for tests alone. Before a kernel's text.
+// CUDA kernels on a CPU, for tests: the threads of a warp are contexts that take turns, and wait
+// for each other wherever they exchange numbers. Included before the source of the kernels.
 #pragma once
 
 #include <math.h>
@@ -50,7 +50,7 @@ inline void life() {
   swapcontext(&context[current], &turns);
 }
 
-// A kernel of one dimension.
+// Launches a CUDA kernel on a grid of one dimension.
 inline void launch(int blocks, int size, void (*kernel)(void**), void** given) {
   std::vector<char> memory(threads * stack);
   body = kernel;

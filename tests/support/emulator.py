@@ -1,4 +1,4 @@
-"""A GPU that is a CPU, for tests without one: the same texts, compiled by g++ (emulator.hpp)."""
+"""A GPU emulated on the CPU, for tests: the same sources, compiled by g++ (emulator.hpp)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NEXT = "\0"  # between texts that are linked
 
 
 class Memory:
-    """A piece of memory, filled with what nobody should read."""
+    """A piece of memory, filled with values that show if it is read before it is written."""
 
     def __init__(self, device: Device, size: int) -> None:
         self._bytes = np.full(size + 256, 0xAB, np.uint8)
@@ -46,7 +46,7 @@ class Memory:
 
 
 class Device:
-    """What `supple.gpu.runtime.Device` does, on the CPU."""
+    """`supple.gpu.runtime.Device` on the CPU."""
 
     number, processors = 0, 2
 
@@ -61,7 +61,7 @@ class Device:
         return 0
 
     def load(self, code: bytes, names: tuple[str, ...]) -> dict[str, Any]:
-        """Compile the text of some kernels, if they have not been before."""
+        """Compile the source of some CUDA kernels, unless it is compiled already."""
         made_of = (_HEADER.read_bytes(), " ".join(_OPTIONS).encode(), code)
         path = self._folder / hashlib.sha256(b"\0".join(made_of)).hexdigest()
         with only_one(path):
@@ -118,7 +118,7 @@ def _entry(name: str) -> str:
 
 
 class There:
-    """A NumPy array that says it is in a GPU's memory."""
+    """A NumPy array that claims to be in the memory of a GPU."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -134,7 +134,7 @@ def _seen(given: Any, *_: Any, **__: Any) -> arrays.DeviceArrayView:
 
 
 def install(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let device="cuda" be the emulated one."""
+    """Make device="cuda" select the emulated GPU."""
     if not shutil.which("g++") or not sys.platform.startswith("linux"):
         pytest.skip("no g++ here, or no Linux")
     device = Device(folder)

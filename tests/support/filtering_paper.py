@@ -142,7 +142,7 @@ class Estimated:
 
 @dataclass
 class Literal:
-    """As printed, every quantity but û's solve one interval late. m <= n."""
+    """Section V as printed: all quantities except the solve for û' are one interval old. m <= n."""
 
     u: Array
     sigma2: float

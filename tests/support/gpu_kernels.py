@@ -1,4 +1,4 @@
-"""Robots, tasks and rules that the tests of the GPU ask for: compiled at once, on all cores."""
+"""Robots, tasks and rules of the GPU tests, compiled together on all cores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARMS = ("panda", "ur5e", "iiwa14", "puma560", "stanford")
 
 @lru_cache(maxsize=1)
 def tree() -> supple.Robot:
-    """Two arms on a column that slides; a joint of each follows another."""
+    """Two arms on a sliding column; one joint of each arm mimics another."""
 
     def joint(name: str, kind: Any, parent: str, axis: Any, **more: Any) -> Joint:
         origin = np.eye(4)
@@ -76,7 +76,7 @@ CASES = cases()
 
 
 def compile_all(architecture: str) -> None:
-    """What most tests compile, into the folder that SUPPLE_CACHE_DIR names.
+    """Compile what most tests need, into the folder named by SUPPLE_CACHE_DIR.
 
     That is the search of all cases and arms, and several answers of arms.
     """

@@ -90,7 +90,7 @@ class Lane:
         return Lane(self.isa, self.dtype, 1)
 
     def map(self, function: str, *rows: object) -> Array:
-        """A function of lab.cpp on numbers: rows of equal length in, rows out."""
+        """Call a function of harness.cpp on numbers: rows of equal length in, rows out."""
         x = np.ascontiguousarray(np.stack(np.broadcast_arrays(*rows)), self.dtype)
         y = np.empty((OUT_ROWS[function], x.shape[1]), self.dtype)
         self._call(function, x.shape[1], x, y)
@@ -139,7 +139,7 @@ class Lane:
         return out[0], out[1]
 
     def priority(self, how: Sequence[StepSpec], rows: Sequence[int], J: Array, e: Array) -> Array:
-        """q̇ (c, n) of tasks with so many rows each of J (c, m, n) and e (c, m)."""
+        """Return q̇ (c, n) for tasks of these numbers of rows, from J (c, m, n) and e (c, m)."""
         count, m, n = J.shape
         (dq,) = self._empty((count, n))
         arrays = (np.array(rows, np.intc), _packed(how), self._in(J), self._in(e), dq)
@@ -149,7 +149,7 @@ class Lane:
     def limited(
         self, J: Array, x0: Array, low: Array, high: Array, lambda2: Array, bound: Array
     ) -> tuple[Array, ...]:
-        """x (c, n), side (c, n) and the damping used (c,) of steps put inside boxes and bounds."""
+        """x (c, n), side (c, n) and the damping used (c,) of steps inside boxes and bounds."""
         count, m, n = J.shape
         numbers = np.stack([lambda2, bound], axis=-1)
         out = self._empty((count, n), (count, n), (count,))
@@ -160,7 +160,7 @@ class Lane:
     def bounded(
         self, J: Array, e: Array, low: Array, high: Array, lambda2: Array, bound: Array
     ) -> tuple[Array, ...]:
-        """The same for e (c, m) by the quick way, and where it holds (c,); x is zero elsewhere."""
+        """The same for e (c, m) by the fast path, and where it is valid (c,); x is 0 elsewhere."""
         count, m, n = J.shape
         numbers = np.stack([lambda2, bound], axis=-1)
         out = self._empty((count, n), (count, n), (count,), (count,))
@@ -204,7 +204,7 @@ class Lane:
     def optimal(
         self, J: Array, e: Array, bound: float, start: object = 0.0, *, sized: bool = False
     ) -> tuple[Array, Array, Array, Array]:
-        """q̇ (c, n), λ² (c,), where they hold (c,) and Newton steps (c,), for ‖q̇‖ <= bound.
+        """q̇ (c, n), λ² (c,), where they are valid (c,), and Newton steps (c,), for ‖q̇‖ <= bound.
 
         With `sized`, (m, n) = (6, 7) is known when compiling.
         """
@@ -274,7 +274,7 @@ def _packed(steps: Sequence[StepSpec]) -> Array:
     return packed
 
 
-# How many rows a function of lab.cpp returns.
+# Number of rows that a function of harness.cpp returns.
 OUT_ROWS = {
     "arithmetic": 5,
     "fused": 1,
@@ -302,7 +302,7 @@ LANES = [
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays are equal bit for bit, any NaN being like any other."""
+    """Whether two arrays are equal bit for bit; all NaN count as equal."""
     a, b = np.asarray(a), np.asarray(b)
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     same = (a.view(unsigned) == b.view(unsigned)) | (np.isnan(a) & np.isnan(b))

@@ -1,4 +1,4 @@
-"""Matrices that are hard on purpose: built from a chosen spectrum, without rank, out of scale."""
+"""Hard matrices: built from a chosen spectrum, of deficient rank, very large or very small."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def from_spectrum(rng: np.random.Generator, m: int, n: int, sigma: np.ndarray) -
 
 
 def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Singular values, downwards: one small, all equal but one, evenly spread in size, in pairs."""
+    """Singular values, descending: one small, all equal but one, evenly spread, in pairs."""
     for smallest in SMALLEST:
         yield f"one {smallest:g}", np.append(np.linspace(2, 1, k - 1), smallest)
         yield f"others {smallest:g}", np.append(1.0, np.full(k - 1, smallest))
@@ -52,7 +52,7 @@ def spectra(k: int) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray]:
-    """Hard m x n matrices by name, easy and hard ones beside each other."""
+    """Return m x n matrices by name, easy and hard ones in turn."""
     rng = np.random.default_rng((seed, m, n))
     info = np.finfo(dtype)
     row, column = np.arange(m)[:, None], np.arange(n)
@@ -60,7 +60,7 @@ def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray
     outer = np.outer(rng.standard_normal(m), rng.standard_normal(n))
     subnormal = rng.integers(-5, 6, (m, n)) * float(info.smallest_subnormal)
     big, small = (1e150, 1e-150) if dtype == np.float64 else (1e18, 1e-18)
-    # As far apart as squares are normal numbers; and so far that some squares are subnormal.
+    # Scales whose squares are normal numbers, and scales whose squares are partly subnormal.
     grade = float(info.minexp // 2 + 30)
     far = 2.0**-1016 if dtype == np.float64 else 2.0**-122
 

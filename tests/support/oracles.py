@@ -147,7 +147,7 @@ class Mujoco:
 
 
 def _from_urdf(path: Path) -> mujoco.MjModel:
-    """Return the kinematics of a URDF file, without shapes and masses, no links merged."""
+    """Return the kinematics of a URDF file, without shapes and masses; links are not merged."""
     root = ET.parse(path).getroot()
     for tag in ("mujoco", "transmission", "gazebo"):
         for element in root.findall(tag):

@@ -14,7 +14,7 @@ EPS = np.finfo(float).eps
 
 SHAPES = ((2, 2), (2, 3), (6, 6), (6, 7), (6, 5), (3, 7), (12, 25))
 SMALLEST = (1.0, 0.5, 0.1, 1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 0.0)
-ZERO = 16  # eps: a singular value up to this times the largest is zero in rank
+ZERO = 16  # multiples of eps: smaller singular values, relative to the largest, are zero
 
 
 def orthonormal(rng: np.random.Generator, m: int, k: int) -> Array:
@@ -137,6 +137,6 @@ def hard_spectra(k: int, huge: float, small: float, dtype: type) -> tuple[Linear
             before = (-1.0, 0.0, 1e-3, 0.7, 2.0)[i % 5]
             change = (0.0, 1e-4, 0.0, 0.3, 0.02, 3.0, 1.0)[i % 7] if before >= 0 else 0.0
             numbers = (sigma, gamma, (0.0, 0.5, 0.0)[i % 3], before, change)
-            # a float64 that is a number of the dtype
+            # float64 values that the dtype represents exactly
             found.append(of_spectrum(*(np.asarray(x).astype(dtype).astype(float) for x in numbers)))
     return tuple(found)

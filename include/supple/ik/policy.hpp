@@ -116,6 +116,14 @@ SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, 
   return ik.seed_lower[j] + seed_fraction(seed, used, ik.sequence_step[j]) * ik.seed_range[j];
 }
 
+// Coordinate j of one of the `corner_candidates` corners among which a corner seed is chosen.
+SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidate, int used,
+                             int j) {
+  const int k = used + corner_candidates * seed + candidate + 1;
+  const double side = sequence_value(k, ik.sequence_step[j]) < 0.5 ? 0 : 1;
+  return ik.seed_lower[j] + side * ik.seed_range[j];
+}
+
 // Coordinate j of the k-th seed in the neighbourhood of q0.
 SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j) {
   const double quarter = 0.25 * ik.seed_range[j];

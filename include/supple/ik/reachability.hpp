@@ -17,13 +17,17 @@
 namespace supple {
 
 inline constexpr int climb_iterations = 8;
-// A target is unreachable if at least this fraction of the error remains at any pose, and at least
-// this distance as a fraction of the newton_gain (about a millimetre).
+// A target is unreachable if every pose keeps at least this fraction of the error, and this
+// distance in units of newton_gain (about a millimetre).
 inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
-// The verdict is final if the bound is this close to the error, as a fraction of the newton_gain,
-// or after this many starts.
+// The verdict is final if the bound is this close to the error, in units of newton_gain, or after
+// this many starts.
 inline constexpr float closest_tolerance = 1e-3f;
 inline constexpr int starts_before_verdict = 64;
+// The ascent may end at a local maximum where the farthest pose has most joints at their limits.
+// Before a verdict, the bound is therefore compared with poses near this many corners of the joint
+// ranges.
+inline constexpr int verdict_corners = 64;
 
 // ‖e‖² of the whole error, and of its positions alone.
 template <class T>
@@ -68,6 +72,23 @@ SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e,
   }
   at.cost = L(length);
   return value;
+}
+
+// Moves each joint in turn to the other end of its range where that lowers e·e(q), from a corner q.
+// Returns the lowest value.
+template <class L, class T>
+SUPPLE_FN L descend_corner(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
+  evaluate_error(ik, at);
+  L least = error_along(ik, at, e, length);
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
+    const L here = at.q[j];
+    at.q[j] = L(2 * ik.seed_lower[j] + ik.seed_range[j]) - here;
+    evaluate_error(ik, at);
+    const L value = error_along(ik, at, e, length);
+    at.q[j] = select(value < least, at.q[j], here);
+    least = min(least, value);
+  }
+  return least;
 }
 
 // Whether a target is reported unreachable after a number of starts. `part` is the fraction of the

@@ -20,7 +20,7 @@ inline constexpr float huge_cost = 3e38f;  // larger than the cost of any config
 // of them is far from it, after `near_starts` if one is within `near_target` (6 % of the reach),
 // and after `nearly_met_starts` if one is within `nearly_met` (0.06 %). Both are fractions of the
 // newton_gain.
-inline constexpr int far_starts = 256, near_starts = 1024, nearly_met_starts = 16384;
+inline constexpr int far_starts = 512, near_starts = 1024, nearly_met_starts = 16384;
 inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
 
 // Maximum number of starts if the best one so far is far from the target, near it, or nearly there.
@@ -40,8 +40,10 @@ inline constexpr float min_gain_factor = 0.03f;  // fraction of the newton_gain 
 
 // Solutions with joints at their limits attract few starts. Therefore every second seed after the
 // first `interior_seeds` is drawn from ranges that are wider by `overhang` on either side, and then
-// clamped: about a third of its joints start at a limit.
-inline constexpr int interior_seeds = 24;
+// clamped: about a third of its joints start at a limit. From seed `first_corner` on, every second
+// one of these is a corner of the ranges, where every joint is at a limit: the corner with the
+// smallest cost of `corner_candidates`.
+inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates = 16;
 inline constexpr double overhang = 0.3;
 
 // Solutions near an initial guess q0.
@@ -86,6 +88,9 @@ SUPPLE_FN double seed_fraction(int seed, int used, double step) {
   return wide < 0 ? 0 : wide > 1 ? 1 : wide;
 }
 
+// Whether a seed is a corner of the joint ranges.
+SUPPLE_FN bool is_corner_seed(int seed) { return seed >= first_corner && seed % 4 == 3; }
+
 // Whether a start is abandoned after an iteration. `before` is its cost at the last check, and is
 // updated.
 SUPPLE_FN bool is_stalled(int start, int iteration, int iteration_factor, float cost,
@@ -98,8 +103,8 @@ SUPPLE_FN bool is_stalled(int start, int iteration, int iteration_factor, float 
   return slow;
 }
 
-// The number of starts that the caller allows; 0 for the defaults. Solutions near an initial guess
-// are not worth as many.
+// The budget for a maximum number of starts; 0 for the default, which is smaller for a search near
+// an initial guess.
 SUPPLE_FN RestartBudget restart_budget(int max_starts, bool nearest) {
   if (max_starts) return {max_starts, max_starts, max_starts};
   return {far_starts, near_starts, nearest ? near_starts : nearly_met_starts};

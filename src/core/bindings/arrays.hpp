@@ -34,7 +34,7 @@ template <class... Args>
 [[noreturn]] void raise_input_error(const char* function, Args&&... args) {
   nb::module_::import_("supple.kinematics.array_errors")
       .attr(function)(std::forward<Args>(args)...);
-  throw nb::value_error(function);  // (the function has raised)
+  throw nb::value_error(function);  // unreachable: the function raises
 }
 
 // A new array, not initialised.
@@ -69,8 +69,8 @@ inline bool overlap(nb::handle a, nb::handle b) {
 // A C-contiguous array of float64 or float32 whose last axis is known to be `width` long.
 class Batch {
  public:
-  // Takes `given` as it is where it fits. Whatever else it is goes to `coordinates` of
-  // supple/kinematics/arrays.py, which converts it or raises the error that says what is wrong.
+  // Uses `given` itself if it is such an array. Any other object goes to `coordinates` of
+  // supple/kinematics/arrays.py, which converts it or raises an error.
   Batch(nb::handle given, int width, const char* name) {
     if (fits(given.ptr(), width)) {
       array_ = nb::borrow(given);
@@ -83,7 +83,7 @@ class Batch {
   PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(array_.ptr()); }
   bool is_double() const { return PyArray_TYPE(array()) == NPY_DOUBLE; }
   int leading() const { return PyArray_NDIM(array()) - 1; }
-  // How many rows: the product of the leading axes.
+  // Number of rows: the product of the leading axes.
   std::ptrdiff_t count() const { return PyArray_MultiplyList(PyArray_SHAPE(array()), leading()); }
   bool same_rows(const Batch& other) const {
     return leading() == other.leading() && is_double() == other.is_double() &&

@@ -14,13 +14,13 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// Rows that a thread takes at least: below, starting it costs more than it saves.
+// Fewest rows of a thread: with fewer, starting it takes longer than it saves.
 inline constexpr std::ptrdiff_t grain = 512;
-// Rows that a thread takes at most before Ctrl-C is looked for.
+// Most rows of a thread between two checks for Ctrl-C.
 inline constexpr std::ptrdiff_t patience = 1 << 16;
 
-// Runs work(begin, end) over a batch, on threads and without the interpreter's lock. It returns the
-// first row that it could not do, or -1, and so does this.
+// Runs work(begin, end) over a batch, on threads and without the GIL. Like `work`, it returns the
+// index of the first invalid row, or -1.
 template <class Work>
 std::ptrdiff_t over_batch(std::ptrdiff_t count, int threads, Work&& work) {
   const std::ptrdiff_t chunk = patience * std::max(threads, 1);

@@ -108,8 +108,8 @@ struct Outputs {
 
 class PyChain {
  public:
-  // The first `outputs` frames are results, along one axis if `stack`; a further one may be that
-  // in whose `axes` twists are written. Singular values are those of some `rows` of the stacked
+  // Results are those of the first `outputs` frames, with a frame axis if `stack`; a frame after
+  // them may give the `axes` of twists. Singular values are those of `rows` of the stacked
   // Jacobian.
   PyChain(int coordinates, const std::vector<JointSpec>& joints,
           const std::vector<FrameSpec>& frames, int outputs, bool stack, int axes, Ints rows)

@@ -52,16 +52,11 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "device"};
 PyObject* keyword_name[keywords];  // interned, as names in a call are: pointers are compared
 
-struct Keywords {
-  PyObject* value[keywords];  // borrowed
-
-  PyObject* operator[](Keyword keyword) const { return value[keyword]; }
-};
-
-// Some of them in the form that the kernel takes.
+// Their values; objects are borrowed.
 struct SolveArguments {
-  PyObject* tasks;  // or the name of a frame
-  bool nearest;
+  PyObject *frame, *tasks, *q0, *damping;
+  bool fast, nearest;  // prefer="fast", prefer="nearest"
+  double timeout;      // infinite for none
   Bounds bounds;
 };
 
@@ -94,26 +89,49 @@ bool equals(PyObject* given, const char* word) {
   return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
 }
 
-// Reads arguments. Returns false if one is not valid, or not in the form that the fast path takes.
-bool read(const Keywords& given, SolveArguments& arguments) {
-  const bool has_frame = given[frame] != Py_None, has_q0 = given[q0] != Py_None;
-  const bool any_preference = given[prefer] == Py_None;
-  arguments.tasks = has_frame ? given[frame] : given[tasks];
-  arguments.nearest = has_q0 && (any_preference || equals(given[prefer], "nearest"));
-  double limit = std::numeric_limits<double>::infinity();
+// Reads one argument. Returns false if it is not valid, or not in the form that the fast path
+// takes.
+bool read(Keyword keyword, PyObject* given, SolveArguments& arguments) {
   int thread_count;  // one target takes one thread
-  if ((has_frame && (given[tasks] != Py_None || !PyUnicode_CheckExact(given[frame]))) ||
-      !(any_preference || arguments.nearest || equals(given[prefer], "fast")) ||
-      !is_tolerance(given[position_tolerance], arguments.bounds.position) ||
-      !is_tolerance(given[rotation_tolerance], arguments.bounds.rotation) ||
-      !is_count(given[max_seeds], arguments.bounds.max_starts) ||
-      !is_count(given[threads], thread_count) ||
-      !(given[timeout] == Py_None || (is_number(given[timeout], limit) && limit >= 0)) ||
-      !(given[device] == Py_None || equals(given[device], "cpu"))) {
-    return false;
+  switch (keyword) {
+    case frame:
+      arguments.frame = given;
+      return given == Py_None || PyUnicode_CheckExact(given);
+    case tasks:
+      arguments.tasks = given;
+      return true;
+    case q0:
+      arguments.q0 = given;
+      return true;
+    case prefer:
+      arguments.fast = equals(given, "fast");
+      arguments.nearest = equals(given, "nearest");
+      return arguments.fast || arguments.nearest || given == Py_None;
+    case position_tolerance:
+      return is_tolerance(given, arguments.bounds.position);
+    case rotation_tolerance:
+      return is_tolerance(given, arguments.bounds.rotation);
+    case damping:
+      arguments.damping = given;
+      return true;
+    case timeout:
+      arguments.timeout = std::numeric_limits<double>::infinity();
+      return given == Py_None || (is_number(given, arguments.timeout) && arguments.timeout >= 0);
+    case max_seeds:
+      return is_count(given, arguments.bounds.max_starts);
+    case threads:
+      return is_count(given, thread_count);
+    case device:
+      return given == Py_None || equals(given, "cpu");
+    default:
+      return false;
   }
-  arguments.bounds.deadline = std::isfinite(limit) ? now() + nanoseconds(limit) : 0;
-  return true;
+}
+
+// Whether the arguments go together.
+bool agree(const SolveArguments& arguments) {
+  return (arguments.frame == Py_None || arguments.tasks == Py_None) &&
+         !(arguments.nearest && arguments.q0 == Py_None);
 }
 
 // ---- one solution -------------------------------------------------------------------------------
@@ -156,13 +174,14 @@ struct SolutionClass {
 // Solves one problem. Returns a solution with q (n,), statuses[outcome], position error, rotation
 // error, iterations, restarts, None and the robot; an invalid object if the target or the initial
 // guess is not an array of float64, or not finite.
-nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target, PyObject* guess,
+nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
                         const SolveArguments& arguments, const SolutionClass& solution,
                         const nb::tuple& statuses) {
   const npy_intp n = solver.coordinates();
+  const bool guessed = arguments.q0 != Py_None;
   double numbers[12 * PySolver::max_tasks];
   SolveRequest request{};
-  if (guess != Py_None && !(request.q0 = contiguous_data(guess, n))) return {};
+  if (guessed && !(request.q0 = contiguous_data(arguments.q0, n))) return {};
   if (!solver.read_target(target, numbers)) return {};
   nb::object q = new_array(NPY_DOUBLE, 1, &n);
   Outcome outcome;
@@ -173,7 +192,7 @@ nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target, PyO
   request.target = numbers;
   request.single = true;
   request.max_solutions = 1;
-  request.nearest = arguments.nearest;
+  request.nearest = guessed && !arguments.fast;
   request.q = data_of<double>(q);
   request.outcome = &outcome;
   request.error = error;
@@ -197,7 +216,7 @@ struct FastCall {
   nb::dict all_defaults;  // of the function's keyword arguments
   nb::tuple statuses;
   SolutionClass solution;
-  Keywords defaults;
+  SolveArguments defaults;
 };
 
 FastCall& as_fast_call(PyObject* object) { return *reinterpret_cast<FastCall*>(object); }
@@ -227,7 +246,7 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
   if (is_task < 0) return {};
   const bool fixed =
       tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
-  if (!fixed || closing) return solver;  // at exit nobody releases what is cached any more
+  if (!fixed || closing) return solver;  // at exit nothing releases the cache
   static std::size_t last = 0;
   last = (last + 1) % cached_solvers.size();
   // The previous entry is destroyed last: its destructors may run Python code that solves.
@@ -236,31 +255,33 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
   return solver;
 }
 
-// The arguments of a call by name. Returns false if the fast path does not take one of them.
-bool collect(const FastCall& self, PyObject* const* args, PyObject* names, Keywords& given) {
-  given = self.defaults;
+// Reads the keyword arguments of a call. Returns false if the fast path does not take one of them.
+bool read_all(const FastCall& self, PyObject* const* args, PyObject* names,
+              SolveArguments& arguments) {
   const Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* const name = PyTuple_GET_ITEM(names, i);
     const auto known = std::find(keyword_name, keyword_name + keywords, name) - keyword_name;
     if (known < keywords) {
-      given.value[known] = args[i];
+      if (!read(Keyword(known), args[i], arguments)) return false;
     } else if (PyDict_GetItemWithError(self.all_defaults.ptr(), name) != args[i]) {
       return false;
     }
   }
-  return true;
+  return agree(arguments);
 }
 
 // Returns a solution; an invalid object, possibly with an error, if the fast path has none.
 nb::object solve_directly(const FastCall& self, PyObject* const* args, PyObject* names) {
-  Keywords given;
-  SolveArguments arguments;
-  if (!collect(self, args + 2, names, given) || !read(given, arguments)) return {};
-  const nb::object solver = find_solver(self, args[0], arguments.tasks, given[damping]);
+  SolveArguments arguments = self.defaults;
+  if (!read_all(self, args + 2, names, arguments)) return {};
+  const double limit = arguments.timeout;
+  arguments.bounds.deadline = std::isfinite(limit) ? now() + nanoseconds(limit) : 0;
+  PyObject* const tasks = arguments.frame != Py_None ? arguments.frame : arguments.tasks;
+  const nb::object solver = find_solver(self, args[0], tasks, arguments.damping);
   if (!solver.is_valid()) return {};
-  return solve_single(*nb::inst_ptr<PySolver>(solver), args[0], args[1], given[q0], arguments,
-                      self.solution, self.statuses);
+  return solve_single(*nb::inst_ptr<PySolver>(solver), args[0], args[1], arguments, self.solution,
+                      self.statuses);
 }
 
 PyObject* called(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -349,11 +370,12 @@ nb::object with_fast_path(nb::object function, nb::object solver_of, nb::type_ob
   const nb::object type = fast_call_type();
   const SolutionClass solution_class(solution);
   const nb::dict all = nb::cast<nb::dict>(function.attr("__kwdefaults__"));
-  Keywords defaults;
+  SolveArguments defaults{};
   for (int i = 0; i < keywords; ++i) {
-    defaults.value[i] = PyDict_GetItemWithError(all.ptr(), keyword_name[i]);
-    if (defaults.value[i]) continue;
-    throw nb::type_error((std::string("the function has no ") + keyword_text[i]).c_str());
+    PyObject* const given = PyDict_GetItemWithError(all.ptr(), keyword_name[i]);
+    if (given && read(Keyword(i), given, defaults)) continue;
+    throw nb::type_error(
+        (std::string("the fast path takes no default of ") + keyword_text[i]).c_str());
   }
   auto* const kind = reinterpret_cast<PyTypeObject*>(type.ptr());
   PyObject* const made = kind->tp_alloc(kind, 0);

@@ -82,7 +82,7 @@ inline bool read_pose(const double* T, double* numbers) {
   return read_pose([T](int r, int c) { return T[4 * r + c]; }, true, 1e-6, numbers);
 }
 
-// Tolerances [m], [rad], the maximum number of starts of a target (0: the usual number), and the
+// Tolerances [m], [rad], the maximum number of starts of a target (0 for the default), and the
 // deadline (clock.hpp).
 struct Bounds {
   double position, rotation;

@@ -220,7 +220,7 @@ class PyServo {
                           ? int(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(kept.ptr())))
                           : 0;
     if (k < 0 || k >= count || !contiguous_data(kept, count))
-      refuse_field("k", "an index of lengths", k);
+      throw_field_error("k", "an index of lengths", k);
     const double* each = data_of<double>(kept);
     check_positive("lengths[k]", each[k]);
     lengths_ = kept;

@@ -32,7 +32,7 @@ void bind_enum(nb::module_& m, const char* type, const char* doc) {
 
 void bind_specs(nb::module_& m) {
   bind_enum<Rule>(m, "Rule", "The damping rules of the kernel (include/supple/damping.hpp).");
-  bind_enum<Method>(m, "Method", "The steps of the kernel (include/supple/step.hpp).");
+  bind_enum<Method>(m, "Method", "The steps of the kernel (include/supple/step_spec.hpp).");
   bind_enum<Secondary>(m, "Secondary", "How the kernel adds a secondary velocity to a step.");
   bind_enum<ControlMode>(m, "ControlMode", "How a control loop combines its tasks.");
   bind_enum<Goal>(m, "Goal", "What a task controls.");
@@ -68,7 +68,7 @@ void bind_specs(nb::module_& m) {
   bind_spec(m, "ErrorClampSpec", "A bound on the error of each end effector.",
             required("max_error", &ErrorClampSpec::max_error),
             optional("group", &ErrorClampSpec::group));
-  bind_spec(m, "StepSpec", "A step as the kernel takes it (include/supple/step.hpp).",
+  bind_spec(m, "StepSpec", "A step as the kernel takes it (include/supple/step_spec.hpp).",
             required("method", &StepSpec::method), optional("parameter", &StepSpec::parameter),
             optional("group", &StepSpec::group), optional("effectors", &StepSpec::effectors),
             optional("error_clamps", &StepSpec::error_clamps),

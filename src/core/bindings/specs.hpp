@@ -19,22 +19,25 @@ using Ints = std::vector<int>;
 
 // Raises ValueError: "`field` must be `expected`; given: `given`".
 template <class Given>
-[[noreturn]] void refuse_field(const std::string& field, const std::string& expected, Given given) {
+[[noreturn]] void throw_field_error(const std::string& field, const std::string& expected,
+                                    Given given) {
   const std::string message = field + " must be " + expected + "; given: " + std::to_string(given);
   throw nb::value_error(message.c_str());
 }
 inline void check_at_least(const char* field, int least, int given) {
-  if (given < least) refuse_field(field, "at least " + std::to_string(least), given);
+  if (given < least) throw_field_error(field, "at least " + std::to_string(least), given);
 }
 inline void check_index(const char* field, int first, int end, int given) {
   if (given >= first && given < end) return;
-  refuse_field(field, "from " + std::to_string(first) + " to " + std::to_string(end - 1), given);
+  throw_field_error(field, "from " + std::to_string(first) + " to " + std::to_string(end - 1),
+                    given);
 }
 inline void check_length(const char* field, std::size_t expected, std::size_t given) {
-  if (given != expected) refuse_field(field, std::to_string(expected) + " entries long", given);
+  if (given != expected)
+    throw_field_error(field, std::to_string(expected) + " entries long", given);
 }
 inline void check_positive(const char* field, double given) {
-  if (!(given > 0)) refuse_field(field, "above 0", given);
+  if (!(given > 0)) throw_field_error(field, "above 0", given);
 }
 
 // `Joint` of include/supple/robot.hpp.
@@ -81,7 +84,7 @@ struct DampingSpec {
   Damping<T> in_kernel() const {
     Damping<T> made{.rule = rule, .p = {}};
     if (parameters.size() > std::size(made.p)) {
-      refuse_field("parameters", "at most 4 entries long", parameters.size());
+      throw_field_error("parameters", "at most 4 entries long", parameters.size());
     }
     for (std::size_t i = 0; i < parameters.size(); ++i) made.p[i] = T(parameters[i]);
     return made;
@@ -96,7 +99,7 @@ struct ErrorClampSpec {
   bool operator==(const ErrorClampSpec&) const = default;
 };
 
-// `Step` of include/supple/step.hpp, owning its arrays.
+// `Step` of include/supple/step_spec.hpp, owning its arrays.
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
@@ -215,9 +218,9 @@ struct LimitsSpec {
   }
 };
 
-// The arrays that a control loop takes as velocity and target of a task without help from Python:
-// how many numbers they have, 0 if Python converts them, and where those of a velocity begin among
-// the kernel's. A target of 16 is a pose (4, 4).
+// The arrays that a control loop reads as velocity and target of a task, instead of Python: their
+// sizes, 0 if Python converts them, and the offset of a velocity's values within the twist or rows
+// that the kernel takes. A target of size 16 is a pose (4, 4).
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
 

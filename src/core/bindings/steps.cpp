@@ -31,7 +31,7 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values, bool redundant) {
   check_at_least("values", 1, values);
-  if (values > 64) refuse_field("values", "at most 64", values);
+  if (values > 64) throw_field_error("values", "at most 64", values);
   const Batch s(sigma, values, "sigma"), g(gamma, values, "gamma"), h(history, 3, "history");
   check_same_rows(s, g, "sigma and gamma");
   check_same_rows(s, h, "sigma and history");
@@ -85,7 +85,7 @@ nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle his
   return nb::make_tuple(std::move(dq), std::move(lambda2), bad);
 }
 
-// Steps put inside boxes by `limited_step` or, with `keep_direction`, `scale_into_box`.
+// Limits steps to boxes by `limited_step` or, with `keep_direction`, `scale_into_box`.
 nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle low, nb::handle high,
                   double max_norm, bool keep_direction, int rows, int columns, int threads) {
   check_at_least("rows", 1, rows);

@@ -49,8 +49,8 @@ class PyTasks {
     }
   }
 
-  // (J, e, -1), or the first row that is out of bounds in place of -1. `targets` has the rows and
-  // the type of q.
+  // Returns (J, e, -1); the index of the first row that is out of bounds replaces -1. `targets` has
+  // the rows and the type of q.
   nb::tuple linearize(nb::handle q, nb::handle targets, int threads) const;
   nb::object bias_acceleration(nb::handle q, nb::handle qd, int threads) const;
   nb::tuple command(nb::handle q, nb::handle velocities, int threads) const;

@@ -66,8 +66,8 @@ class PyVelocity {
         f32_(nb::cast<const PyTasks&>(tasks_), step, limits, dt),
         velocities_(nb::cast<const PyTasks&>(tasks_).velocities()) {}
 
-  // (qd, -1), or the first row that is out of bounds in place of -1. `velocity`, and `before` if it
-  // is given, have the rows and the type of q.
+  // Returns (qd, -1); the index of the first row that is out of bounds replaces -1. `velocity` and
+  // `before`, if given, have the rows and the type of q.
   nb::tuple follow(nb::handle q, nb::handle velocity, nb::handle before, nb::handle out,
                    int threads) const {
     const int n = f64_.view().chain.coordinates;

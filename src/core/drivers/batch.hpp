@@ -60,7 +60,7 @@ class BatchSolver {
     if (problem < 0) return;
     workspace_.failures[lane].clear();
     nearest_seeds(request_, problem, workspace_, workspace_.seeds[lane]);
-    set_target(request_, workspace_, lane, problem);
+    set_target(request_, workspace_.search, lane, problem);
   }
 
   // Restarts the problem of a lane. After `hard_after` starts it is solved like a single problem,

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "drivers/solutions.hpp"
-#include "drivers/workspace.hpp"
+#include "drivers/starts.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 namespace {
@@ -97,12 +97,26 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
   return solved;
 }
 
+// min e·e(q) near corners of the joint ranges, in workspace.minimize.
+float least_at_corners(const SolveRequest& request, Workspace& workspace, int starts,
+                       const float* along, float length) {
+  IterateState<SearchLanes>& at = workspace.minimize;
+  SearchLanes least(huge_cost);
+  for (int first = 0; first < verdict_corners; first += lanes) {
+    for (int i = 0; i < lanes; ++i) load_corner(request, at, i, starts, first + i);
+    least = min(least, descend_corner(*request.search, at, along, length));
+  }
+  float all = huge_cost;
+  for (int i = 0; i < lanes; ++i) all = std::min(all, get(least, i));
+  return all;
+}
+
 // The fraction of the closest error found that remains at any pose: min e·e(q) / ‖e‖², see
 // supple/ik/reachability.hpp. The ascent starts from the seeds of the table that reach farthest
 // along e, and from the closest poses themselves: a small motion from there often crosses the
 // plane.
 float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
-                           std::ptrdiff_t problem, const FailedStarts& failures) {
+                           std::ptrdiff_t problem, const FailedStarts& failures, int starts) {
   const IkProblem<float>& ik = *request.search;
   const int n = ik.chain.coordinates, k = ik.targets;
   if (!failures.minimized) return 0;
@@ -116,7 +130,7 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   for (int r = 0; r < ik.rows; ++r) along[r] = get(at.e[r], 0);
   const ErrorLength<float> length = position_part(ik, along, number);
   if (!(length.part >= separation_threshold * length.whole) || !request.table->blocks) return 0;
-  // Positions are not scaled in the table.
+  // The table stores positions without a scale: distances along the error need no conversion.
   SearchLanes farthest(-huge_cost), index(0.0f), block(0.0f);
   const SearchLanes* entry = reinterpret_cast<const SearchLanes*>(request.table->block);
   for (int b = 0; b < request.table->blocks; ++b, entry += k + 1) {
@@ -143,7 +157,11 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   }
   float least = huge_cost;
   for (int i = 0; i < lanes; ++i) least = std::min(least, get(minimum.value, i));
-  return least / length.whole;
+  if (!is_unreachable(least / length.whole, std::sqrt(length.whole), ik.newton_gain, starts)) {
+    return least / length.whole;
+  }
+  const float corner = least_at_corners(request, workspace, starts, along, length.part);
+  return std::min(least, corner) / length.whole;
 }
 
 // Converges to the closest pose in double precision, from the best failed starts or, if `failures`
@@ -203,7 +221,7 @@ bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::
   last = last || exhausted(request.budget, starts, failures.cost[0], newton_gain);
   float bound = 0;  // lower bound on the error of any pose, if a plane separates the target
   if (!promising && !last) {
-    const float part = unreachable_fraction(request, workspace, problem, failures);
+    const float part = unreachable_fraction(request, workspace, problem, failures, starts);
     const float left = std::sqrt(failures.cost[0]);
     if (!is_unreachable(part, left, newton_gain, starts)) return false;
     bound = part * left;

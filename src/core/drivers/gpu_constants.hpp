@@ -1,6 +1,6 @@
-// A robot, its tasks, a step and limits as C++ text, for a compiler that shall fold them: the
-// GPU's, when run (src/supple/solve/cuda). Numbers are written in base 16, so that no bit is lost,
-// and so that they can be folded in both precisions.
+// A robot, its tasks, a step and limits as C++ source, which the GPU's compiler folds into its code
+// at run time (src/supple/gpu/source.py). Numbers are written in base 16, so that no bit is lost
+// and both precisions can be folded.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ inline std::string hexadecimal(double x) {
   return written;
 }
 inline std::string of(double x) {
-  // (the largest power of two is as good as infinite: both are beyond every number here)
+  // Infinite limits become the largest number of the type, which no value exceeds.
   const std::string huge = x < 0 ? "-Number<T>::huge" : "Number<T>::huge";
   if (std::isinf(x)) return huge;
   const double size = std::abs(x);
@@ -101,7 +101,8 @@ std::string line(const char* type, const char* name, int count, const X* x) {
   return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
 }
 
-// Lines for the arrays of a chain, of tasks and of a step; `laid` is the chain of them.
+// C++ lines that define the arrays of a chain, of tasks and of a step. `laid` returns the
+// initializer of the chain that refers to these arrays.
 inline std::string lines(const Chain<double>& chain) {
   int supports = 0;
   for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
@@ -134,8 +135,8 @@ inline std::string in_struct(const char* name, const std::string& all) {
          "};\n\n}  // namespace supple\n";
 }
 
-// A struct template of some name: what `ik` says, and how much each number of a target counts
-// when starts are looked up (targets,). Tasks are no postures.
+// The source of a struct template `name` with the constants of `ik`, and the weight of each value
+// of a target in the look-up of seeds (targets,). Posture tasks are not supported.
 inline std::string constants(const char* name, const IkProblem<double>& ik,
                              const float* feature_scale) {
   const int n = ik.chain.coordinates;
@@ -158,7 +159,7 @@ inline std::string constants(const char* name, const IkProblem<double>& ik,
   return in_struct(name, all);
 }
 
-// Likewise what `servo` says, of resolved rate and one step for all tasks, no postures.
+// The same for `servo`: resolved rate, one step for all tasks, no posture tasks.
 inline std::string constants(const char* name, const Servo<double>& servo) {
   const int n = servo.chain.coordinates;
   std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);

@@ -37,7 +37,7 @@ class SingleSolver {
     int running = 0;
     for (int i = 0; i < lanes; ++i) {
       workspace_.lane[i] = {-1, 0, 0, 0, 0, false};
-      set_target(request_, workspace_, i, problem_);
+      set_target(request_, workspace_.search, i, problem_);
       if (next_start_ >= request_.max_starts) continue;  // an idle lane is never started
       workspace_.lane[i] = {problem_, next_start_++, 0, 0, 0, false};
       start_lane(request_, workspace_, i, workspace_.seeds[0]);

@@ -115,7 +115,7 @@ bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t pr
       acceptable);
 }
 
-// The same for a solution in workspace.single, which remains one.
+// Wraps the joints of the solution in workspace.single, as far as it stays a solution.
 bool unwind_solution(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   IterateState<double>& at = workspace.single;
   return unwind(request, workspace, problem, at, 0, [&] { return converged(*request.polish, at); });

@@ -29,8 +29,8 @@ struct Nearest {
     }
   }
 
-  // The indices (lanes + 1,) of the nearest entries of the lanes, of which the first `max_sorted`
-  // are in order. Returns their number.
+  // Writes the index of the nearest entry of each lane to `place` (lanes + 1,); the first
+  // `max_sorted` are the nearest of all, in order. Returns their number.
   int sorted(int max_sorted, int* place) const {
     float before[lanes + 1];
     int count = 0;
@@ -155,21 +155,67 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
   }
 }
 
+// The number of a start without those at and near q0. If a solution near q0 is wanted, every second
+// start is near it.
+int seed_number(const SolveRequest& request, int start) {
+  if (!request.q0) return start;
+  return request.nearest ? (start - 1) / 2 : start - 1;
+}
+
 // Coordinate j of a start: q0 first, then the seeds from the table, then the seed sequence, which
-// is the same in every call. If a solution near q0 is wanted, every second start is near it.
+// is the same in every call.
 double start_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int start,
                         const SeedList& listed, int j) {
   const IkProblem<double>& ik = *request.polish;
-  const int n = ik.chain.coordinates;
+  const int n = ik.chain.coordinates, seed = seed_number(request, start);
   if (request.q0) {
     const double q0 = request.q0[problem * request.q0_stride + j];
     if (start == 0) return q0;
-    --start;
-    if (request.nearest && start % 2 == 0) return seed_near(ik, q0, start / 2 + 1, j);
-    if (request.nearest) start /= 2;
+    if (request.nearest && start % 2 == 1) return seed_near(ik, q0, seed + 1, j);
   }
-  if (start < listed.count) return listed.q[start * n + j];
-  return sequence_seed(ik, start - listed.count, request.table->entries, j);
+  if (seed < listed.count) return listed.q[seed * n + j];
+  return sequence_seed(ik, seed - listed.count, request.table->entries, j);
+}
+
+// Whether a start is at a corner of the joint ranges.
+bool is_corner_start(const SolveRequest& request, int start, const SeedList& listed) {
+  if (start % 2 == 1 && request.q0 && request.nearest) return false;
+  return is_corner_seed(seed_number(request, start) - listed.count);
+}
+
+void set_target(const SolveRequest& request, IterateState<SearchLanes>& at, int lane,
+                std::ptrdiff_t problem) {
+  const int k = request.search->targets;
+  for (int i = 0; i < k; ++i) set(at.target[i], lane, float(request.target[problem * k + i]));
+}
+
+void load_corner(const SolveRequest& request, IterateState<SearchLanes>& at, int lane, int seed,
+                 int candidate) {
+  const IkProblem<double>& ik = *request.polish;
+  for (int j = 0; j < ik.chain.coordinates; ++j) {
+    const double q = corner_seed(ik, seed, candidate, request.table->entries, j);
+    set(at.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
+  }
+}
+
+// Starts a lane at the corner with the smallest cost among the candidates of its seed.
+void start_at_corner(const SolveRequest& request, Workspace& workspace, int lane, int seed) {
+  const int n = request.search->chain.coordinates;
+  IterateState<SearchLanes>& at = workspace.minimize;
+  for (int i = 0; i < lanes; ++i) set_target(request, at, i, workspace.lane[lane].problem);
+  float least = huge_cost;
+  for (int first = 0; first < corner_candidates; first += lanes) {
+    const int count = std::min(lanes, corner_candidates - first);
+    for (int i = 0; i < lanes; ++i) {
+      load_corner(request, at, i, seed, first + std::min(i, count - 1));
+    }
+    evaluate_error(*request.search, at);
+    for (int i = 0; i < count; ++i) {
+      if (!(get(at.cost, i) < least)) continue;
+      least = get(at.cost, i);
+      for (int j = 0; j < n; ++j) set(workspace.search.q[j], lane, get(at.q[j], i));
+    }
+  }
 }
 
 void start_lane(const SolveRequest& request, Workspace& workspace, int lane,
@@ -180,18 +226,13 @@ void start_lane(const SolveRequest& request, Workspace& workspace, int lane,
     const double q = start_coordinate(request, state.problem, state.start, listed, j);
     set(workspace.search.q[j], lane, float(clamped(q, ik.lower[j], ik.upper[j])));
   }
+  if (is_corner_start(request, state.start, listed)) {
+    start_at_corner(request, workspace, lane, seed_number(request, state.start) - listed.count);
+  }
   set(workspace.search.before, lane, -1.0f);
   state.iteration = 0;
   state.cost = huge_cost;
   state.is_new = false;
-}
-
-void set_target(const SolveRequest& request, Workspace& workspace, int lane,
-                std::ptrdiff_t problem) {
-  const int k = request.search->targets;
-  for (int i = 0; i < k; ++i) {
-    set(workspace.search.target[i], lane, float(request.target[problem * k + i]));
-  }
 }
 
 bool lane_stalled(const SolveRequest& request, const Workspace& workspace, int lane,

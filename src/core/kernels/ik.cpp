@@ -12,8 +12,8 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr std::size_t header =
-    (sizeof(Workspace) + 63) / 64 * 64;  // before the arrays it points to
+// Bytes at the beginning of the memory: the Workspace. The arrays that it points to follow.
+constexpr std::size_t header = (sizeof(Workspace) + 63) / 64 * 64;
 
 std::size_t workspace_memory(const SolveRequest& request) {
   Workspace workspace;

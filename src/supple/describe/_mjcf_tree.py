@@ -37,7 +37,7 @@ _COORDINATES = {"free": 6, "ball": 3, "slide": 1, "hinge": 1}
 
 @dataclass(frozen=True, eq=False)
 class TreeJoint:
-    """A joint: anchor and axis in the frame of its body, and its position in the file, `ref`."""
+    """A joint: anchor and axis in its body's frame, and its position `ref` in the file's pose."""
 
     name: str
     kind: str  # a key of _COORDINATES
@@ -171,7 +171,7 @@ class _Place(NamedTuple):
         return f"{self.prefix}{name}{self.suffix}" if name else ""
 
     def within(self, element: Element) -> Iterator[tuple[Element, _Place]]:
-        """Return the children of an element, each with this place."""
+        """Return pairs of a child of an element and this place, which the children share."""
         return ((child, self) for child in element)
 
 

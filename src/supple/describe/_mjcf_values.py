@@ -98,7 +98,7 @@ class Values:
         self.all = {**inherited, **own}
 
     def error(self, problem: str) -> DescriptionError:
-        """Return the error for a problem of this element."""
+        """Return an error that names this element and the problem."""
         return DescriptionError(f"{self.what} {problem}.")
 
     def text(self, key: str, default: str = "") -> str:

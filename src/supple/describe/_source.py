@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -121,6 +120,8 @@ def _label(path: Path) -> str:
 
 def _nearby(path: Path) -> str:
     """Return a hint at files of similar names in the folder of a missing file."""
+    from difflib import get_close_matches  # not needed to import supple
+
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry, _ in zip(entries, range(1000), strict=False)]

@@ -42,7 +42,7 @@ class Inertia(PickledByFields):
 
     @classmethod
     def unknown(cls, link: str) -> Inertia:
-        """Return the entry of a link that has a mass which its file does not state."""
+        """Return the entry of a link with an unknown mass: its file states none, or no number."""
         return cls(link, _UNKNOWN, np.full(3, _UNKNOWN), np.full((3, 3), _UNKNOWN))
 
     def check(self) -> None:

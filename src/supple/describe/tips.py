@@ -31,7 +31,7 @@ from supple.describe.joint import Joint
 from supple.errors import InputError, short_repr, unknown_name_error
 
 _ROOT = ""  # the body of the root link; no joint has an empty name
-_FINGER_LENGTH = 0.5  # of the chain that carries it
+_FINGER_LENGTH = 0.5  # longest finger, relative to the chain from the root to its base
 
 
 class _Words:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,8 @@ def cached(key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
     A file is written under a temporary name and then renamed, so other processes never see a part
     of it. Without a folder that can be read and written, nothing is cached.
     """
-    import hashlib
+    import hashlib  # neither is needed to import supple
+    import tempfile
 
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()
     try:

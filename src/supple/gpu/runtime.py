@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,9 +17,9 @@ from supple.errors import DeviceError, MissingExtraError, SuppleError
 from supple.gpu.cache import cached
 
 _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
-_ROUGH = ("--use_fast_math",)
-_FINE = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")  # (sines stay accurate)
-_APART = ("-rdc=true",)  # relocatable code, to be linked later
+_FAST_MATH = ("--use_fast_math",)
+_ACCURATE_SINES = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
+_RELOCATABLE = ("-rdc=true",)  # for linking
 
 
 @dataclass(frozen=True)
@@ -133,21 +132,23 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
 
 
 def compile_source(
-    text: str, architecture: str, *, fine: bool = False, apart: bool = False
+    text: str, architecture: str, *, accurate_sines: bool = False, relocatable: bool = False
 ) -> bytes:
     """Compile C++ source by NVRTC, or read the machine code from disk.
 
     Args:
         text: The source.
         architecture: Architecture of the GPU, "sm_90".
-        fine: Whether float32 results are returned to the user: quotients and roots to 2 ulp, sines
-            as accurate as on a CPU. Otherwise results are verified in float64 afterwards.
-        apart: Whether the code will be linked.
+        accurate_sines: Whether sines are as accurate as on a CPU, for float32 results that the user
+            receives; quotients and roots are accurate to 2 ulp. Without it they are fast, for
+            results that are verified in float64.
+        relocatable: Whether the code can be linked with other code.
 
     Raises:
         MissingExtraError: NVRTC is not installed.
     """
-    options = (*_OPTIONS, *(_FINE if fine else _ROUGH), *(_APART if apart else ()))
+    arithmetic = _ACCURATE_SINES if accurate_sines else _FAST_MATH
+    options = (*_OPTIONS, *arithmetic, *(_RELOCATABLE if relocatable else ()))
     key = (text, *options, architecture, nvrtc_version())
     return cached(key, lambda: _compiled(text, (*options, f"-arch={architecture}")))
 
@@ -159,15 +160,21 @@ def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
         texts: The sources; one defines what another declares `extern`. Linking needs a context.
         architecture: Architecture of the GPU, "sm_90".
     """
+    from concurrent.futures import ThreadPoolExecutor  # not needed to import supple
+
     if len(texts) == 1:
         return compile_source(texts[0], architecture)
 
     def make() -> bytes:
         with ThreadPoolExecutor() as pool:  # (the compiler releases the GIL)
-            compiled = pool.map(lambda one: compile_source(one, architecture, apart=True), texts)
+            compiled = pool.map(
+                lambda one: compile_source(one, architecture, relocatable=True), texts
+            )
             return link(list(compiled))
 
-    return cached((*texts, *_OPTIONS, *_ROUGH, *_APART, architecture, nvrtc_version()), make)
+    return cached(
+        (*texts, *_OPTIONS, *_FAST_MATH, *_RELOCATABLE, architecture, nvrtc_version()), make
+    )
 
 
 @lru_cache(maxsize=1)
@@ -258,7 +265,7 @@ class Device:
         check(self._driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> int:
-        """Return the stream for work without a stream of the caller."""
+        """Return the default stream, for callers that give none."""
         return self._stream
 
     def order(self, before: int, after: int | None) -> None:

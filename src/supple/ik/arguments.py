@@ -23,7 +23,7 @@ from supple.motion.task import PoseTask, Task
 
 Progress: TypeAlias = Callable[[int, int], object]
 
-LARGEST = 1e9  # of a number of a target or a seed: as in the kernel
+LARGEST = 1e9  # largest magnitude in a target or a seed, as in the kernel
 _MAX_SEEDS = 2**31 - 1  # the largest count of the kernel
 _MAX_SOLUTIONS = 100_000  # memory for all of them is allocated at the beginning
 _INFINITE = 1e9  # [s]: longer timeouts are treated as infinite
@@ -153,12 +153,15 @@ def check_iterated(
     prefer: object,
     **others: object,
 ) -> None:
-    """Raise an error for arguments that do not suit a search by a step, or need one."""
+    """Raise an error for arguments that `solve` does not take together with a step or OpenTask.
+
+    Without these (`iterates` is false), max_iterations is such an argument.
+    """
     if not iterates:
         if max_iterations is not None:
             raise InputError(
-                "max_iterations is for step=, or an OpenTask; given: "
-                f"{short_repr(max_iterations)} without"
+                "max_iterations needs step= or an OpenTask; given: "
+                f"max_iterations={short_repr(max_iterations)} alone"
             )
         return
     if max_iterations is not None:

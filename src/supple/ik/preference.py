@@ -52,7 +52,7 @@ def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | No
 
 
 def _limit_proximity(robot: Robot, q: Array) -> Array:
-    """Return the distance from mid-range, over half the range (...): 1 at a limit, worst joint."""
+    """Return the largest distance from mid-range, over half the range (...): 1 at a limit."""
     bounded = np.isfinite(robot.lower) & np.isfinite(robot.upper) & (robot.upper > robot.lower)
     if not bounded.any():
         return np.zeros(q.shape[:-1])

@@ -18,7 +18,8 @@ from supple._core import Goal, Measure, TargetKind, TargetSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import as_doubles, number, real_numbers
-from supple.kinematics.robot import check_robot, may_turn
+from supple.kinematics.frames import may_turn
+from supple.kinematics.robot import check_robot
 from supple.motion.damping import DampingRule, ErrorNorm, KernelRule
 from supple.motion.layout import CompiledTasks, compile_tasks, selected_tasks, side_by_side
 from supple.motion.linearization import Array
@@ -36,15 +37,16 @@ from supple.motion.task import (
 from supple.motion.task_rows import SPATIAL, TaskRows
 
 _TABLE = 2048  # entries of the seed table
-_ENTRIES = 512  # entries of that on a GPU, from which sizes are taken, too
+_ENTRIES = 512  # entries of the seed table on a GPU, which also give the size of the robot
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, by default
 _NEWTON_GAIN = 0.3  # gain of Newton's method towards the closest pose, in the same units
 _LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
 _SLOWEST = 1000  # largest factor of the number of iterations, for small displacements
-_LONG = 10.0  # times the reach of the other joints: the range of a long prismatic joint
-_LONG_SCALE = 32.0  # displacement of a long joint in an iteration, relative to the same reach
-_FAR = 10.0  # reaches: larger errors do not increase the damping of robots with long joints
+# Robots with long prismatic joints. Lengths are relative to the reach of the other joints.
+_LONG = 10.0  # range above which a prismatic joint is long
+_LONG_SCALE = 32.0  # largest displacement of a long joint in one iteration
+_FAR = 10.0  # error above which the damping does not grow further
 _LARGEST_LIMIT = 1e9  # [rad or m]: larger limits are treated as infinite
 _UNEQUAL = 30.0  # largest ratio of row weights in the search
 _KINDS: dict[type[Task], TargetKind] = {
@@ -52,7 +54,7 @@ _KINDS: dict[type[Task], TargetKind] = {
     PositionTask: TargetKind.POSITION,
     AxisTask: TargetKind.AXIS,
 }
-_MAX_TASKS = 8  # for which the kernel reads the targets itself
+_MAX_TASKS = 8  # up to which the kernel reads the targets from Python objects
 _FLOAT_TOLERANCE = 2e-5  # tolerance of the search in float32, relative to the size of positions
 
 

@@ -12,7 +12,7 @@ from supple import _core
 from supple._core import Goal
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.kinematics import Robot
-from supple.kinematics.robot import ancestors
+from supple.kinematics.frames import ancestors
 from supple.motion.damping import Region
 from supple.motion.task import Task
 from supple.motion.task_rows import BODY, WORLD

@@ -131,7 +131,7 @@ def rotations(
 
 
 def _first(wrong: NDArray[np.bool_], name: str) -> tuple[str, tuple[np.intp, ...]]:
-    """Return words for the first true entry of a batch, and its index."""
+    """Return how to name the first wrong entry of a batch in an error, and its index."""
     where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else "a matrix that"
     return place, where

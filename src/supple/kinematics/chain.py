@@ -141,7 +141,7 @@ def chain_specs(
     for j in sorted(needed):
         slot_of[j] = len(slots)
         slots.append(_slot(joints[j], slot_of[joints[j].parent], slots))
-    # Only now: a slot may be turned by its children.
+    # After all slots are laid out, since a child may turn the frame of its parent.
     return [slot.spec() for slot in slots], [
         _frame_spec(frame, slot_of[frame.joint], slots) for frame in frames
     ]
@@ -192,7 +192,7 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
 
 
 def _snapped(cosine: float, sine: float) -> tuple[float, float]:
-    """A unit vector, with what rounding made of a right angle put right."""
+    """Return a unit vector; one within rounding of a coordinate axis becomes that axis."""
     length = hypot(cosine, sine)
     cosine, sine = cosine / length, sine / length
     few = 4 * np.finfo(float).eps

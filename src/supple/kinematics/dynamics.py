@@ -1,4 +1,4 @@
-"""Masses of a robot at a configuration: inertia matrix, gravity, center of mass.
+"""Inertia matrix, gravity and center of mass of a robot: methods of `Robot`.
 
 Everything follows from the Jacobians of the bodies' centers of mass, which the kernel computes; a
 body is what moves with one joint.
@@ -18,10 +18,10 @@ from supple import _core
 from supple._core import AXES_WORLD
 from supple.describe import Inertia
 from supple.describe.inertia import check_moments
-from supple.errors import DescriptionError, InputError, join_names, short_repr
+from supple.errors import DescriptionError, join_names
 from supple.kinematics.arrays import FloatArray, coordinates, finite_array
 from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint, chain
-from supple.kinematics.environment import DEFAULT_THREADS
+from supple.kinematics.environment import DEFAULT_THREADS, thread_count
 
 if TYPE_CHECKING:
     from supple.kinematics.robot import Robot
@@ -117,35 +117,66 @@ def _chain(
     return chain(joints, frames, coordinates=coordinates, stack=True, axes=AXES_WORLD, rows=[0])
 
 
-def inertia_matrix(robot: Robot, q: ArrayLike, threads: int = DEFAULT_THREADS) -> FloatArray:
-    """Return M(q) (..., n, n): the sum of m JvᵀJv + Jwᵀ(R I Rᵀ)Jw over all bodies."""
-    q = coordinates(q, robot.dof, "q")
-    each = bodies(robot)
+def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
+    """Return the joint-space inertia matrix M(q), (..., n, n) [kg m², kg m or kg].
+
+    The kinetic energy is ½ q̇ᵀ M q̇. Symmetric; positive definite if every joint moves a mass or
+    an inertia about its axis. As weight of a step it minimizes the kinetic energy instead of
+    ‖q̇‖²: `WeightedDLS(rule, joint_weight=robot.inertia_matrix(q))`.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        threads: Maximum number of threads; all cores by default.
+
+    Raises:
+        DescriptionError: The mass of a link is not known, or no link has one.
+
+    References:
+        Whitney 1969; Wampler 1986, after eq. (32); Deo & Walker 1995, section 4.
+    """
+    q = coordinates(q, self.dof, "q")
+    each = bodies(self)
     if not each.frames:
-        return np.zeros((*q.shape, robot.dof), q.dtype)
-    T, J = _chain_of_bodies(robot).poses_and_jacobian(q, threads)
-    # Each body's rows [√m Jv; Cᵀ Rᵀ Jw] with I = C Cᵀ: their product is symmetric to the last bit.
+        return np.zeros((*q.shape, self.dof), q.dtype)
+    T, J = _chain_of_bodies(self).poses_and_jacobian(q, thread_count(threads))
+    # M is the sum of m JvᵀJv + Jwᵀ(R I Rᵀ)Jw over all bodies. As a product of the rows
+    # [√m Jv; CᵀRᵀJw], where I = C Cᵀ, it is symmetric to the last bit.
     v = np.sqrt(each.mass)[:, None, None] * J[..., :3, :]
     w = (T[..., :3, :3] @ _root(each.matrix)).swapaxes(-1, -2) @ J[..., 3:, :]
-    rows = np.concatenate([v, w], axis=-2).reshape(*q.shape[:-1], -1, robot.dof)
+    rows = np.concatenate([v, w], axis=-2).reshape(*q.shape[:-1], -1, self.dof)
     return np.asarray(rows.swapaxes(-1, -2) @ rows, q.dtype)
 
 
 def _root(matrix: Matrix) -> Matrix:
-    """Return C (k, 3, 3) with C Cᵀ = I for positive semidefinite I, negative rounding dropped."""
+    """Return C (k, 3, 3) with C Cᵀ = I; negative eigenvalues of I are rounding and count as 0."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
 def gravity_torques(
-    robot: Robot, q: ArrayLike, gravity: ArrayLike = GRAVITY, threads: int = DEFAULT_THREADS
+    self: Robot,
+    q: ArrayLike,
+    *,
+    gravity: ArrayLike = GRAVITY,
+    threads: int | None = None,
 ) -> FloatArray:
-    """Return the torques (..., n) that hold the robot against gravity: the gradient of energy."""
-    q, g = coordinates(q, robot.dof, "q"), finite_array(gravity, (3,), "gravity")
-    each = bodies(robot)
+    """Return the joint torques that hold the robot against gravity, (..., n) [N m or N].
+
+    The gradient of the potential energy with respect to q.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        gravity: Acceleration of free fall (3,) in world axes [m/s²].
+        threads: Maximum number of threads; all cores by default.
+
+    Raises:
+        DescriptionError: The mass of a link is not known, or no link has one.
+    """
+    q, g = coordinates(q, self.dof, "q"), finite_array(gravity, (3,), "gravity")
+    each = bodies(self)
     if not each.frames:
         return np.zeros_like(q)
-    J = _chain_of_bodies(robot).jacobian(q, threads)
+    J = _chain_of_bodies(self).jacobian(q, thread_count(threads))
     return np.asarray(np.einsum("k,i,...kij->...j", each.mass, -g, J[..., :3, :]), q.dtype)
 
 
@@ -166,28 +197,21 @@ def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
     return np.asarray(moves.T @ (upper + np.triu(upper, 1).T) @ moves)
 
 
-def center_of_mass(robot: Robot, q: ArrayLike, threads: int = DEFAULT_THREADS) -> FloatArray:
-    """Return the center of mass (..., 3) in the world [m], of all links."""
-    q = coordinates(q, robot.dof, "q")
-    each = bodies(robot)
+def center_of_mass(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
+    """Return the center of mass of all links in the world, (..., 3) [m].
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        threads: Maximum number of threads; all cores by default.
+
+    Raises:
+        DescriptionError: The mass of a link is not known, or no link has one.
+    """
+    q = coordinates(q, self.dof, "q")
+    each = bodies(self)
     mass, moment = each.still
     if each.frames:
-        p = _chain_of_bodies(robot).poses(q, threads)[..., :3, 3]
+        p = _chain_of_bodies(self).poses(q, thread_count(threads))[..., :3, 3]
         moment = moment + np.einsum("k,...ki->...i", each.mass, p)
     total = mass + each.mass.sum()
     return np.asarray(np.broadcast_to(moment / total, (*q.shape[:-1], 3)), q.dtype)
-
-
-def with_inertia(
-    robot: Robot, link: str, mass: float, center: ArrayLike, matrix: ArrayLike | None
-) -> tuple[Inertia, ...]:
-    """Return the inertias of a robot's description with another one for a link."""
-    moments = np.zeros((3, 3)) if matrix is None else finite_array(matrix, (3, 3), "matrix")
-    given = Inertia(link, mass, finite_array(center, (3,), "center"), moments)
-    try:
-        given.check()
-        check_moments(given.matrix, f"inertia of link {short_repr(link)}")
-    except DescriptionError as error:
-        raise InputError(str(error)) from None
-    others = (each for each in robot.description.inertias if each.link != link)
-    return (*others, given)

@@ -34,7 +34,7 @@ def _leave() -> None:
 
 
 class _Forks:
-    """Fork handlers: a child inherits objects of the parent's other threads, which nobody frees."""
+    """Fork handlers: a child process inherits objects of threads that it does not have."""
 
     def __init__(self) -> None:
         self.others = False

@@ -59,7 +59,7 @@ class EulerAngles:
 
     @property
     def proper(self) -> bool:
-        """Whether the last axis is the first one again."""
+        """Whether the first and the last axis are the same, as in "zyz"."""
         return self.i == self.k
 
     @property
@@ -114,8 +114,13 @@ class EulerAngles:
 
 
 def _check_regular(size: Array, angles: EulerAngles) -> None:
-    """Check the distances of the middle angle from where the first and last axes are parallel."""
-    # Rates are wrong by eps/size (relative): this keeps half of the digits.
+    """Raise InputError if the first and last axes are nearly parallel.
+
+    Args:
+        size: Distances of the middle angle from the value where they are parallel [rad].
+        angles: The Euler angles.
+    """
+    # The relative error of the rates is eps/size; this limit keeps half of the digits.
     singular = ~(size > np.sqrt(np.finfo(size.dtype).eps))
     if not singular.any():
         return

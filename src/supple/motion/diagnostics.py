@@ -217,8 +217,8 @@ def unlimited_step(step: object, lin: Linearization, chosen: float) -> Array | N
 
     Args:
         step: The step.
-        lin: Its input.
-        chosen: λ² that it had.
+        lin: The linearization that the step was computed from.
+        chosen: λ² of that step.
     """
     if isinstance(step, StatefulStep | Priority | Augmented) or not callable(step):
         return None
@@ -233,7 +233,7 @@ def _report(
 ) -> Report:
     """Return the report of a linearization and of a step dq (n,).
 
-    `plain` is the damping of a step that is changed by nothing else, otherwise None.
+    `plain` is λ² of a step that is damped least squares and nothing else, otherwise None.
     """
     m, n = lin.J.shape
     basis = _lost_directions(lin)

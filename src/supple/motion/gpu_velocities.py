@@ -46,7 +46,9 @@ class GpuVelocityIk:
     def kernel(self, dtype: np.dtype[Any]) -> tuple[Any, int]:
         """Return the kernel for a type of numbers, and the number of blocks resident on the GPU."""
         if dtype not in self._kernels:
-            code = compile_source(text_of(self.velocity, dtype), self.architecture, fine=True)
+            code = compile_source(
+                text_of(self.velocity, dtype), self.architecture, accurate_sines=True
+            )
             kernel = self.device.load(code, ("step",))["step"]
             self._kernels[dtype] = kernel, self.device.resident(kernel, _THREADS)
         return self._kernels[dtype]

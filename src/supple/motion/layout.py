@@ -18,7 +18,8 @@ from supple.kinematics.arrays import coordinates, matched, names_of
 from supple.kinematics.chain import WORLD as WORLD_JOINT
 from supple.kinematics.chain import FixedFrame
 from supple.kinematics.environment import thread_count
-from supple.kinematics.robot import FrameNames, chain_of, check_robot, placed
+from supple.kinematics.frames import chain_of, placed
+from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Linearization, joined_effectors
 from supple.motion.open_task import OpenRows
 from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
@@ -128,7 +129,7 @@ class CompiledTasks:
         return np.where(self.per_row(np.isnan(targets)), 0.0, self._rows(q, targets)[1])
 
     def per_row(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask of rows (..., m) from one of targets (..., k) in which tasks are whole."""
+        """Return a mask of rows (..., m) from one of targets (..., k), equal within each task."""
         parts = zip(self._split(mask), self.counts, strict=True)
         return np.concatenate(
             [np.repeat(part[..., :1], rows, axis=-1) for part, rows in parts], axis=-1
@@ -300,7 +301,7 @@ def linearize(
 
 
 def per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequence[Any]:
-    """Return one entry per task."""
+    """Return the given targets or velocities as one entry per task; None where nothing is given."""
     if given is None:
         return (None,) * len(layout.tasks)
     if single:

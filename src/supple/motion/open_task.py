@@ -15,7 +15,8 @@ from supple.errors import InputError, check_one_of, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import finite_array, names_of
 from supple.motion.linearization import EPSILON, Array, numbers_of
-from supple.motion.task import Task, Weight, _each, _weight
+from supple.motion.task import Task, Weight
+from supple.motion.task.fields import checked_weight, weights_of
 from supple.motion.task_rows import TaskRows
 
 Function: TypeAlias = Callable[[Array], ArrayLike | tuple[ArrayLike, ArrayLike]]
@@ -28,7 +29,7 @@ _SECOND = EPSILON ** (1 / 4)
 
 @dataclass(frozen=True, eq=False)
 class OpenTask(Task):
-    """Rows of one's own:  x = f(q),  e = x* - x,  J = ∂f/∂q.
+    """Rows that the user defines:  x = f(q),  e = x* - x,  J = ∂f/∂q.
 
         OpenTask(lambda q: q[1] + q[2])                          a sum of two joints
         OpenTask(lambda q: (clearance(q), gradient(q)))          with its Jacobian
@@ -74,7 +75,7 @@ class OpenTask(Task):
             names = names_of(rows, "OpenTask: rows")  # type: ignore[arg-type]
             object.__setattr__(self, "rows", names)
             count = len(names)
-        object.__setattr__(self, "weight", _weight(self, self.weight, count))
+        object.__setattr__(self, "weight", checked_weight(self, self.weight, count))
         check_one_of(self.unit, "unit of an OpenTask", UNITS)
 
     def on(self, robot: Robot) -> OpenRows:  # noqa: D102
@@ -169,7 +170,7 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
     return OpenRows(
         goal=Goal.POSTURE,  # the kernel's placeholder, which has as many numbers as rows
         picked=tuple(range(count)),
-        weights=_each(_weight(task, task.weight, count), count),
+        weights=weights_of(checked_weight(task, task.weight, count), count),
         names=tuple(names),
         function=task.function,
     )

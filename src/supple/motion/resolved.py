@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from supple.errors import InputError
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, finite_array
-from supple.kinematics.robot import ROWS, check_robot, only_tip
+from supple.kinematics.frames import only_tip
+from supple.kinematics.robot import ROWS, check_robot
 from supple.motion.direction_text import axes_name, row_name
 from supple.motion.linearization import Linearization
 

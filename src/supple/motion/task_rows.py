@@ -14,7 +14,8 @@ import numpy as np
 from supple._core import Goal
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
-from supple.kinematics.robot import AXES, ROWS, only_tip, placed
+from supple.kinematics.frames import only_tip, placed
+from supple.kinematics.robot import AXES, ROWS
 from supple.kinematics.rotation import log
 from supple.motion.direction_text import axes_name, row_name
 from supple.motion.linearization import Array

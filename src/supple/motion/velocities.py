@@ -197,7 +197,7 @@ class VelocityIk:
             one.astype(np.float64) for one in (at, speeds, previous, free)
         )
         low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, previous, self.dt))
-        # Rounding of the kernel's type, also of the way to a limit over dt.
+        # Rounding in the kernel's type, also of the distance to a limit divided by dt.
         size = np.abs(at) / self.dt + np.abs(speeds) + np.abs(free)
         rounding = 64 * float(np.finfo(q.dtype).eps) * size
         changed = np.abs(speeds - free) > rounding
@@ -223,7 +223,7 @@ class VelocityIk:
         )
 
     def _gives_up(self, J: FloatArray, e: FloatArray, free: FloatArray) -> NDArray[np.bool_]:
-        """Return whether steps before limits give up part of what is possible (K,)."""
+        """Return which steps (K,), before limits, perform less of the task than the robot could."""
         scale = np.diag(self.step.task_scale) if self.step.task_scale else None
         wide = (one.astype(np.float64) for one in (J, e, free))
         return gives_up(*wide, weights=scale, epsilon=float(np.finfo(J.dtype).eps))
@@ -317,11 +317,6 @@ def velocity_ik(
     layout, single = compile_selected(robot, None, tasks)
     if any(isinstance(task, PostureTask) for task in layout.tasks):
         raise InputError("velocities takes tasks of frames; given: a PostureTask")
-    if any(task.on(robot).alternate for task in layout.tasks):
-        raise InputError(
-            "velocities takes twists, and an alternate J needs targets: call the step with "
-            "`linearize(robot, tasks, q, targets)`; given: a task with alternate=True"
-        )
     plain = step.as_weighted(layout.counts) if isinstance(step, Augmented) else step
     kernel = with_effectors(kernel_of(plain), layout.all_effectors, len(layout.rows))
     check_sizes(kernel, len(layout.rows), robot.dof)

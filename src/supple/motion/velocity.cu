@@ -17,8 +17,11 @@ constexpr int n = Constants::servo.chain.coordinates;
 constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // of a block
-// Minimum number of resident blocks: small problems fit into the registers that this leaves.
-constexpr int blocks = sizeof(Real) == 4 && m * n <= 42 ? 5 : 2;
+// Minimum number of resident blocks: small problems fit into the registers that this leaves. Tuned
+// constants and what chose them: docs/constants.md.
+constexpr int small_problem = 42;  // rows times joints, in float
+constexpr int small_blocks = 5, large_blocks = 2;
+constexpr int blocks = sizeof(Real) == 4 && m * n <= small_problem ? small_blocks : large_blocks;
 
 // The same servo for the slow path, which computes singular values.
 constexpr Step<Real> slow_path_step(Step<Real> step) {
@@ -34,7 +37,7 @@ struct SlowPath {
   static constexpr Servo<Real> servo = with_step(Constants::servo, &step);
 };
 
-// The arguments of a call. (The same layout as `Request` in gpu_velocity.py.)
+// The arguments of a call. (The same layout as `Request` in gpu_velocities.py.)
 struct Request {
   const Real* q;      // (count, n)
   const Real* qd;     // (count, n): current joint speeds; null if they do not matter

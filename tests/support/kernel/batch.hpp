@@ -1,4 +1,4 @@
-// How the lab's batches go into lanes and come out again.
+// Batches of the test harness, moved into and out of lanes.
 #pragma once
 
 #include <vector>

@@ -217,8 +217,8 @@ void estimated_step_batch(long count, int m, int n, const T* how, const T* direc
   }
 }
 
-// J (m, n), e (m), and bound and start -> q̇ (n), λ², 1 where it holds, Newton steps. `residual`:
-// the bound is on the error.
+// J (m, n), e (m), and bound and start -> q̇ (n), λ², 1 where they are valid, Newton steps.
+// `residual`: the bound is on the error.
 template <class L, class M, class N, class T = scalar_t<L>>
 void optimal_batch(long count, M m, N n, const T* J, const T* e, const T* bound, const T* start,
                    T* dq, T* lambda2, T* holds, T* steps, bool residual = false) {

@@ -30,4 +30,23 @@ __device__ bool converge_to_minimum(const Request& request, int problem, SearchR
   return met;
 }
 
+// min e·e(q) near this thread's share of the corners of the joint ranges.
+__device__ float least_at_corners(const Request& request, int problem, int starts,
+                                  const SearchReal* along, SearchReal length) {
+  constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
+  StateMemory<SearchReal> own;
+  IterateState<SearchReal> at = own.state();
+  for (int i = 0; i < numbers; ++i) {
+    own.target[i] = SearchReal(request.target[problem * numbers + i]);
+  }
+  SearchReal least = huge_cost;
+  for (int corner = threadIdx.x % 32; corner < verdict_corners; corner += 32) {
+    for (int j = 0; j < n; ++j) {
+      own.q[j] = SearchReal(clamped(corner_seed(request.entries, starts, corner, j), j));
+    }
+    least = min(least, descend_corner(ik, at, along, length));
+  }
+  return float(least);
+}
+
 }  // namespace supple

@@ -9,17 +9,48 @@ namespace {
 constexpr int starts_per_round = 4;  // of a thread, before the failed starts are reviewed
 constexpr int singular = 8;          // near misses after which Newton's method is tried
 
-// Coordinate j of a restart: every second one is near q0 if the solution nearest to it is wanted.
-__device__ double restart_coordinate(const Request& request, int problem, int start, int tried,
-                                     int j) {
+// Coordinate j of a start near q0.
+__device__ double near_coordinate(const Request& request, int problem, int start, int j) {
+  return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2 + 1, j);
+}
+
+// Moves q to the corner of the joint ranges with the smallest cost among the candidates of a seed.
+__device__ __noinline__ void choose_corner(const Request& request, int problem, int seed,
+                                           SearchReal* q) {
+  StateMemory<SearchReal> own;
+  IterateState<SearchReal> at = own.state();
+  for (int i = 0; i < numbers; ++i)
+    own.target[i] = SearchReal(request.target[problem * numbers + i]);
+  SearchReal least = huge_cost;
+  for (int candidate = 0; candidate < corner_candidates; ++candidate) {
+    for (int j = 0; j < n; ++j) {
+      own.q[j] = SearchReal(clamped(corner_seed(request.entries, seed, candidate, j), j));
+    }
+    evaluate_error(RobotConstants<SearchReal>::ik, at);
+    if (!(at.cost < least)) continue;
+    least = at.cost;
+    for (int j = 0; j < n; ++j) q[j] = own.q[j];
+  }
+}
+
+// Moves q to a restart: every second one is near q0 if the solution nearest to it is wanted.
+__device__ void restart(const Request& request, int problem, int start, int tried, SearchReal* q) {
   if constexpr (several) {
     if (request.nearest && start % 2) {
-      return seed_near(RobotConstants<double>::ik, own_start(request, problem, j), start / 2 + 1,
-                       j);
+      for (int j = 0; j < n; ++j)
+        q[j] = SearchReal(clamped(near_coordinate(request, problem, start, j), j));
+      return;
     }
     if (request.nearest) start /= 2;
   }
-  return sequence_seed(request.entries, start - 32 + tried, j);
+  const int seed = start - 32 + tried;
+  for (int j = 0; j < n; ++j)
+    q[j] = SearchReal(clamped(sequence_seed(request.entries, seed, j), j));
+  if (is_corner_seed(seed)) {
+    SearchReal corner[n];  // a copy: arrays that are passed to a call leave registers
+    choose_corner(request, problem, seed, corner);
+    for (int j = 0; j < n; ++j) q[j] = corner[j];
+  }
 }
 
 // The solutions of a warp's problem: all distinct ones, or the nearest to q0.
@@ -116,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
     for (int j = 0; j < n; ++j) own.q[j] = SearchReal(clamped(request.seeds[entry * n + j], j));
     if (near_own && lane % 2) {
       for (int j = 0; j < n; ++j)
-        own.q[j] = SearchReal(clamped(restart_coordinate(request, problem, lane, 0, j), j));
+        own.q[j] = SearchReal(clamped(near_coordinate(request, problem, lane, j), j));
     }
     bool mine = false;  // whether this thread runs the problem's own start, not a seed
     if (has_own_start(request)) {
@@ -216,9 +247,7 @@ extern "C" __global__ void __launch_bounds__(64) explore(Request request, int le
       if (again) {
         start = next + __popc(asking & ((1u << lane) - 1));
         open = start < most;
-        for (int j = 0; j < n; ++j) {
-          own.q[j] = SearchReal(clamped(restart_coordinate(request, problem, start, tried, j), j));
-        }
+        restart(request, problem, start, tried, own.q);
         at.before = -1;
         iteration = 0;
         before = huge_cost;

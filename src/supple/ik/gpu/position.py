@@ -36,7 +36,7 @@ _MAX_TARGETS = 1 << 23  # targets per launch: indices are ints
 _THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
 _DISTINCT = 1e-2  # `distinct` in include/supple/ik/restarts.hpp
 _ALIGNED = 256  # [bytes]
-_ROUGH = {"mixed": ("float", 4), "double": ("double", 8)}  # type of the search, bytes
+_SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
 
 class Request(ctypes.Structure):
@@ -102,7 +102,7 @@ def texts(
     problem: CompiledProblem, precision: str = "mixed", several: bool = False
 ) -> dict[tuple[str, ...], list[str]]:
     """Return the sources of a problem, for each group of kernels in `KERNELS`."""
-    constants, rough = problem.kernel.constants(), _ROUGH[precision][0]
+    constants, rough = problem.kernel.constants(), _SEARCH_TYPE[precision][0]
     several = several or bool(problem.rest)
 
     def text(name: str) -> str:
@@ -137,7 +137,7 @@ class GpuSolver:
         self.problem = problem
         self.device = open_device(number)
         self.postprocesses = several or bool(problem.rest)
-        self._rough = _ROUGH[precision][1]
+        self._rough = _SEARCH_TYPE[precision][1]
 
         def loaded(names: tuple[str, ...], parts: list[str]) -> dict[str, Any]:
             self.device.use()  # (linking needs a context in each thread)

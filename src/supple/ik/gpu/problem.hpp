@@ -19,11 +19,15 @@ constexpr int numbers = RobotConstants<SearchReal>::ik.targets;
 constexpr int iteration_factor = RobotConstants<SearchReal>::ik.iteration_factor;
 constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == Rule::mayorga_rank;
 
+// Tuned constants and what chose them: docs/constants.md.
 // Whether an iteration is compiled as a function of its own instead of inlined: compile time grows
 // faster than the size of a function, above all around calls.
-constexpr bool large = rows * n > 100;
-constexpr int tries = rows > 6 ? 16 : 8;  // starts of each problem in search.cu
-constexpr unsigned everyone = ~0u;        // all threads of a warp
+constexpr int largest_inlined = 100;  // rows times joints
+constexpr bool large = rows * n > largest_inlined;
+// Starts of each problem in search.cu: of one frame, and of several.
+constexpr int few_tries = 8, many_tries = 16;
+constexpr int tries = rows > 6 ? many_tries : few_tries;
+constexpr unsigned everyone = ~0u;  // all threads of a warp
 
 }  // namespace
 
@@ -31,17 +35,17 @@ constexpr unsigned everyone = ~0u;        // all threads of a warp
 struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, n), or null
-  const float* table;   // (numbers + 1, entries): targets that seeds reach, scaled; half the square
-  const double* seeds;  // (entries, n)
-  double* q;            // (count, max_solutions, n)
-  Outcome* outcome;     // (count, max_solutions)
-  double* error;        // (count, max_solutions, 2): position [m], rotation [rad]
-  int* effort;          // (count, max_solutions, 2): iterations, restarts
-  unsigned short* near;       // (count, listed): the nearest seeds of the table, in order
-  SearchReal* rough;          // (count, n): configurations found by `search`
-  int* left;                  // (count,): problems that `search` has not solved
-  int* counter;               // problems taken by `search`, and problems left
-  double position, rotation;  // tolerances [m], [rad]
+  const float* table;    // (numbers + 1, entries): scaled targets of the seeds; half their squares
+  const double* seeds;   // (entries, n)
+  double* q;             // (count, max_solutions, n)
+  Outcome* outcome;      // (count, max_solutions)
+  double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
+  int* effort;           // (count, max_solutions, 2): iterations, restarts
+  unsigned short* near;  // (count, listed): the nearest seeds of the table, in order
+  SearchReal* rough;     // (count, n): configurations found by `search`
+  int* left;             // (count,): problems that `search` has not solved
+  int* counter;          // problems taken by `search`, and problems left
+  double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
   int max_starts;     // of a problem; 0 for the default
@@ -72,6 +76,8 @@ extern __device__ void polish_start(const Request& request, int problem, const S
 extern __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
                                            const SearchReal* along, SearchReal length,
                                            float& value);
+extern __device__ float least_at_corners(const Request& request, int problem, int starts,
+                                         const SearchReal* along, SearchReal length);
 extern __device__ void settle(const Request& request, int problem, const double* q,
                               float gain_factor, Polished& polished);
 
@@ -147,6 +153,11 @@ __device__ bool is_valid(const Request& request, int problem) {
 // Coordinate j of a seed of the sequence, of which the table has used the first `entries` values.
 __device__ double sequence_seed(int entries, int seed, int j) {
   return supple::sequence_seed(RobotConstants<double>::ik, seed, entries, j);
+}
+
+// Coordinate j of a candidate of a corner seed.
+__device__ double corner_seed(int entries, int seed, int candidate, int j) {
+  return supple::corner_seed(RobotConstants<double>::ik, seed, candidate, entries, j);
 }
 
 __device__ SolutionArrays solution_arrays(const Request& request) {

@@ -10,7 +10,9 @@ constexpr int listed = 4;  // starts of each problem that use seeds of the table
 
 namespace {
 
-constexpr int batch_of = numbers <= 12 ? 4 : 1;  // problems that share one pass over the table
+// Problems that share one pass over the table, if they have one frame each.
+constexpr int problems_per_pass = 4;
+constexpr int batch_of = numbers <= 12 ? problems_per_pass : 1;
 
 // The nearest seeds to targets, one from each of `listed` parts of the table: for the target
 // `first` and the following ones in steps of `stride`.

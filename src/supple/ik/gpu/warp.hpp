@@ -59,7 +59,7 @@ __device__ int nearest(const Request& request, const SearchReal* target, float& 
 // supple/ik/reachability.hpp); `far` is that error. Every second thread ascends from its own
 // closest pose, if it has one.
 __device__ float unreachable_fraction(const Request& request, int problem, const SearchReal* q,
-                                      const SearchReal* closest, float& far) {
+                                      const SearchReal* closest, int starts, float& far) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();
@@ -81,7 +81,10 @@ __device__ float unreachable_fraction(const Request& request, int problem, const
     own.q[j] = near ? closest[j] : SearchReal(request.seeds[entry * n + j]);
   }
   converge_to_minimum(request, problem, own.q, along, length.part, best);
-  return least_of(best) / float(length.whole);
+  const float least = least_of(best), whole = float(length.whole);
+  if (!is_unreachable(least / whole, far, float(ik.newton_gain), starts)) return least / whole;
+  const float corner = least_of(least_at_corners(request, problem, starts, along, length.part));
+  return ::fmin(least, corner) / whole;
 }
 
 // The best failed starts of a warp's problem: each thread keeps its own.
@@ -128,7 +131,7 @@ __device__ __noinline__ int decide_unreachable(const Request& request, int probl
     float far;
     const bool known = failures.closest_cost < huge_cost;
     const float part =
-        unreachable_fraction(request, problem, q, known ? failures.closest : nullptr, far);
+        unreachable_fraction(request, problem, q, known ? failures.closest : nullptr, starts, far);
     over = is_unreachable(part, far, newton_gain, starts);
   }
   if (!over && !promising) return -1;

@@ -180,7 +180,7 @@ class WeightedCriterion(ReadOnlyArrays):
     @property
     def kernel(self) -> SecondarySpec:  # noqa: D102
         if self.A is not None:
-            raise InputError("the kernel has WeightedCriterion only without A")
+            raise InputError("WeightedCriterion with A runs only in Python, not in the kernel")
         step = DLS(Constant(self.alpha1**2 + self.alpha2**2)).kernel
         form = _core.Secondary.WEIGHTED_PROJECTION
         return SecondarySpec(form=form, step=step, alpha1=self.alpha1)

@@ -13,7 +13,8 @@ from supple._core import ErrorClampSpec, StepSpec
 from supple.errors import InputError, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import names_of, number, number_field
-from supple.kinematics.robot import FrameNames, check_robot, link_lengths
+from supple.kinematics.frames import link_lengths
+from supple.kinematics.robot import FrameNames, check_robot
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.stateful import has_memory
 from supple.motion.steps.step import (
@@ -77,7 +78,7 @@ class ErrorClamp(BatchStep):
         return self.step(self.clamped(linearization))
 
     def clamped(self, linearization: Linearization) -> Linearization:
-        """Return the input of the wrapped step."""
+        """Return the linearization with clamped errors, which the wrapped step takes."""
         effectors = effectors_of(linearization, self.group)
         return _clamped(linearization, np.full(effectors.max() + 1, self.max_error), effectors)
 
@@ -161,7 +162,7 @@ class AdaptiveErrorClamp:
         return dq, (now, kept)
 
     def clamped(self, linearization: Linearization, before: Any) -> Linearization:
-        """Return the input of the wrapped step, for the distances (k,) of the previous step."""
+        """Return the linearization with clamped errors, from the previous distances (k,)."""
         now = distances(linearization, self.group)
         if np.shape(before) != now.shape:
             raise InputError(

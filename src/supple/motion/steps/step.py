@@ -93,7 +93,8 @@ class BatchStep:
                 Components without a row in the task are ignored. If one of the tasks is an
                 `OpenTask`, a sequence with one velocity per task, in the form that it documents.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
-                effectors.
+                effectors. A twist has no target, so that a task with
+                `alternate=True` has the ordinary J here, as in a `Servo` without a target.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             limits: Joint limits; None for no limits.
             dt: Length of a step [s], required with limits.
@@ -370,7 +371,7 @@ def damping_of(rule: DampingRule, linearization: Linearization) -> float:
     """Return lambda2 of a rule, checked, because a user's rule may be wrong."""
     try:
         lambda2: object = rule(linearization)
-    except OverflowError:  # a power of a Python float
+    except OverflowError:  # raised by ** of Python floats
         lambda2 = math.inf
     return number(lambda2, f"lambda2 returned by {name_of(rule)}", least=0.0)
 
@@ -383,9 +384,9 @@ def gained(
     above: float = 0.0,
     rank: int | None = None,
 ) -> Array:
-    """Return Σ σ/(σ² + λ²) v uᵀe over some of the singular values.
+    """Return Σ σ/(σ² + λ²) v uᵀe over the `rank` largest singular values, or all if None.
 
-    They are above floor × the largest and above `above`, and at most `rank` of them.
+    Singular values up to `floor` times the largest one, or up to `above`, are left out.
     """
     sigma = linearization.sigma
     some = sigma > max(floor * float(sigma[0]), above, TINY)

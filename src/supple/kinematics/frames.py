@@ -1,0 +1,88 @@
+"""Frames of a robot and the joints that move them, as tasks and solvers need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple import _core
+from supple._core import AXES_WORLD
+from supple.errors import InputError, join_names, unknown_name_error
+from supple.kinematics.chain import WORLD, FixedFrame, chain
+
+if TYPE_CHECKING:
+    from supple.kinematics.robot import Robot
+
+
+def placed(robot: Robot, frame: str, what: str = "frame") -> FixedFrame:
+    """Return the placement of a frame on a robot.
+
+    Raises:
+        UnknownNameError: The robot does not have the frame; the message lists its frames.
+    """
+    found = robot._tree.frames.get(frame) if type(frame) is str else None
+    if found is None:
+        raise unknown_name_error(what, frame, robot.frames)
+    return found
+
+
+def only_tip(robot: Robot) -> str:
+    """Return the end effector of a robot that has only one.
+
+    Raises:
+        InputError: The robot has several end effectors; the message lists them.
+    """
+    if len(robot.tips) != 1:
+        raise InputError(
+            f"frame must name a frame: {robot.name} has several end effectors, "
+            f"{join_names(robot.tips)}; given: none"
+        )
+    return robot.tips[0]
+
+
+def ancestors(robot: Robot, frame: str) -> dict[int, int]:
+    """Return the moving joints that carry a frame, each with its index in q."""
+    joints, j = robot._tree.joints, placed(robot, frame).joint
+    found = {}
+    while j != WORLD:
+        found[j] = joints[j].coordinate
+        j = joints[j].parent
+    return found
+
+
+def link_lengths(robot: Robot, frames: Sequence[str]) -> list[float]:
+    """Return the lengths of the links that carry some frames [m], between successive joints.
+
+    The last link ends at the frame, the first one begins at the first joint. Links without length,
+    as between the axes of a spherical joint, are left out.
+    """
+    joints = robot._tree.joints
+    lengths: dict[str | int, float] = {}
+    for frame in frames:
+        on = placed(robot, frame)
+        lengths[frame] = float(np.linalg.norm(on.placement[:3, 3])) if on.joint != WORLD else 0.0
+        for j in ancestors(robot, frame):
+            moved = joints[j].parent != WORLD
+            lengths[j] = float(np.linalg.norm(joints[j].placement[:3, 3])) if moved else 0.0
+    longest = max(lengths.values(), default=0.0)
+    return [length for length in lengths.values() if length > 1e-9 * longest]
+
+
+def may_turn(robot: Robot) -> NDArray[np.bool_]:
+    """Return the mask (n,) of angles for which a 2π wrap leaves every frame in place."""
+    found = ~robot.prismatic
+    for joint in robot._tree.joints:
+        # A joint that mimics another one turns by its multiple of 2π, which must be whole turns.
+        if joint.prismatic or joint.scale != round(joint.scale):
+            found[joint.coordinate] = False
+    return found
+
+
+def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
+    """Return the kernel's chain for frames on a robot: those of `placed`, possibly rotated."""
+    return chain(
+        robot._tree.joints, frames, coordinates=robot.dof, stack=True, axes=AXES_WORLD, rows=[0]
+    )

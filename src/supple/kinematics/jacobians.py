@@ -1,0 +1,265 @@
+"""Jacobians, their derivatives and what follows from them: methods of `Robot`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, short_repr
+from supple.kinematics.arrays import FloatArray, coordinates, finite_array
+from supple.kinematics.environment import DEFAULT_THREADS, thread_count
+from supple.kinematics.orientation import check_parameters, rate_map
+
+if TYPE_CHECKING:
+    from supple.kinematics.robot import FrameNames, Robot
+
+
+def jacobian(
+    self: Robot,
+    q: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    axes: str = "world",
+    threads: int | None = None,
+    out: FloatArray | None = None,
+) -> FloatArray:
+    """Return the Jacobian, (..., 6, n) or (..., k, 6, n): twist = J q̇.
+
+    Column j is the twist [v; w] of the frame for unit speed of joint j [m or rad, per rad or
+    m]. Wampler calls J the partial-velocity matrix.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        frame: Name of a frame, or several; the end effectors by default.
+        axes: Axes of v and w: "world", "body", "spatial" or the name of any frame.
+        threads: Maximum number of threads; all cores by default.
+        out: Array for the result, of its shape and type.
+
+    References:
+        Wampler 1986, eq. (6), Theorems 1 and 2.
+    """
+    try:  # as in `_chain`, without the cost of a call
+        found = self._chains[frame, axes, None]
+    except (KeyError, TypeError, ValueError):
+        found = self._chain(frame, axes)
+    return found.jacobian(q, DEFAULT_THREADS if threads is None else thread_count(threads), out)
+
+
+def fk_jacobian(
+    self: Robot,
+    q: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    axes: str = "world",
+    threads: int | None = None,
+    out: tuple[FloatArray, FloatArray] | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the results of `fk` and `jacobian` in one pass; `out` is a pair of arrays."""
+    try:  # as in `_chain`, without the cost of a call
+        found = self._chains[frame, axes, None]
+    except (KeyError, TypeError, ValueError):
+        found = self._chain(frame, axes)
+    count = DEFAULT_THREADS if threads is None else thread_count(threads)
+    if out is None:
+        return found.poses_and_jacobian(q, count)
+    try:
+        poses, jacobian = out
+    except (TypeError, ValueError):
+        raise InputError(
+            f"out must be a pair of arrays (poses, jacobian); given: {short_repr(out)}"
+        ) from None
+    return found.poses_and_jacobian(q, count, poses, jacobian)
+
+
+def analytic_jacobian(
+    self: Robot,
+    q: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    orientation: str = "rpy",
+    threads: int | None = None,
+) -> FloatArray:
+    """Return the Jacobian ∂x/∂q of position and orientation parameters, (..., 3 + k, n).
+
+        x = [p; parameters]          d/dt x = J_x q̇,  J_x = blockdiag(1, Ω) J
+
+    The first three rows are those of `jacobian`. Several frames have an axis before the matrix
+    axes.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        frame: Name of a frame, or several; the end effectors by default.
+        orientation: The parameters: "rpy"; Euler angles about moving or fixed axes, such as
+            "intrinsic zyz" or "extrinsic xyz"; a unit quaternion "wxyz" or "xyzw"; or
+            "direction_cosines", the nine entries of R row by row. `supple.poses` computes the
+            parameters (`rpy`, `euler`, `wxyz`) and Ω (`rate_map`).
+        threads: Maximum number of threads; all cores by default.
+
+    Raises:
+        InputError: The first and the last axis of the Euler angles are parallel at one of the
+            configurations, where their rates are not defined. Quaternions and direction cosines
+            have no such singularities.
+
+    References:
+        Wampler 1986, eqs. (2), (3), (9) and (10).
+    """
+    parameters = check_parameters(orientation)
+    T, J = self.fk_jacobian(q, frame, threads=threads)
+    rates = rate_map(T[..., :3, :3], parameters).astype(J.dtype, copy=False)
+    return np.concatenate([J[..., :3, :], rates @ J[..., 3:, :]], axis=-2)
+
+
+def joint_torques(
+    self: Robot,
+    q: ArrayLike,
+    wrench: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    axes: str = "world",
+    threads: int | None = None,
+) -> FloatArray:
+    """Return the joint torques (..., n) that correspond to wrenches at frames:  τ = Jᵀ f.
+
+    The power is the same on both sides: τ·q̇ = f·twist. A wrench that the robot exerts on its
+    surroundings takes these torques [N m, or N for a slide]; one that acts on the robot is
+    balanced by their negatives. Weights and friction are not included.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        wrench: Force and moment [f; m] [N, N m] (..., 6), or (..., k, 6) for k frames, in the
+            coordinates of `axes`: the force at the frame's origin, or at the world's origin if
+            spatial. Leading axes broadcast.
+        frame: Name of a frame, or several; the end effectors by default.
+        axes: Axes of the wrench: "world", "body", "spatial" or the name of any frame.
+        threads: Maximum number of threads; all cores by default.
+
+    References:
+        Wampler 1986, eq. (24).
+    """
+    J = self.jacobian(q, frame, axes=axes, threads=threads)
+    many = J.ndim > 2 and J.ndim == np.ndim(q) + 2
+    shape = J.shape[-3:-1] if many else (6,)
+    f = finite_array(wrench, shape, "wrench", batch=True).astype(J.dtype, copy=False)
+    try:
+        return np.asarray(np.einsum("...kij,...ki->...j" if many else "...ij,...i->...j", J, f))
+    except ValueError:
+        lead = J.shape[: -len(shape) - 1]
+        raise InputError(
+            f"wrench must have the leading axes of q, {lead}, or broadcast to them; "
+            f"given: an array of shape {f.shape}"
+        ) from None
+
+
+def bias_acceleration(
+    self: Robot,
+    q: ArrayLike,
+    qd: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    axes: str = "world",
+    threads: int | None = None,
+) -> FloatArray:
+    """Return the bias acceleration J̇q̇, (..., 6) or (..., k, 6): d/dt of the twist if q̈ = 0.
+
+        d/dt twist = J q̈ + J̇ q̇
+
+    In "world" axes it is the acceleration [m/s²] of the frame's origin and the angular
+    acceleration [rad/s²], otherwise the derivative of the twist's components.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
+        frame: Name of a frame, or several; the end effectors by default.
+        axes: Axes of the twist: "world", "body", "spatial" or the name of any frame.
+        threads: Maximum number of threads; all cores by default.
+
+    References:
+        Wampler 1986, eq. (51): the forward pass of Newton and Euler without its q̈ terms.
+    """
+    return self._chain(frame, axes).bias_acceleration(q, qd, thread_count(threads))
+
+
+def bias_jerk(
+    self: Robot,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    axes: str = "world",
+    threads: int | None = None,
+) -> FloatArray:
+    """Return the bias jerk, (..., 6) or (..., k, 6): d²/dt² of the twist if q⃛ = 0.
+
+        d²/dt² twist = J q⃛ + 2 J̇ q̈ + J̈ q̇
+
+    In "world" axes it is the jerk [m/s³] of the frame's origin and the derivative of the
+    angular acceleration [rad/s³], otherwise the second derivative of the twist's components.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
+        qdd: Joint accelerations [rad/s² or m/s²], likewise.
+        frame: Name of a frame, or several; the end effectors by default.
+        axes: Axes of the twist: "world", "body", "spatial" or the name of any frame.
+        threads: Maximum number of threads; all cores by default.
+
+    References:
+        Wampler 1986, after eq. (51): solutions of any higher-order derivative.
+    """
+    at, faster = coordinates(q, self.dof, "q"), coordinates(qdd, self.dof, "qdd")
+    if not np.isfinite(faster).all():
+        raise InputError(f"qdd must be finite; given: {short_repr(qdd)}")
+    try:
+        faster = np.array(np.broadcast_to(faster, at.shape), at.dtype)
+    except ValueError:
+        raise InputError(
+            f"qdd must have the shape of q, {at.shape}, or broadcast to it; given: {faster.shape}"
+        ) from None
+    return self._chain(frame, axes).bias_jerk(at, qd, faster, thread_count(threads))
+
+
+def singular_values(
+    self: Robot,
+    q: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    rows: Sequence[str] | None = None,
+    axes: str = "world",
+    threads: int | None = None,
+) -> FloatArray:
+    """Return the singular values of the Jacobian, (..., min(m, n)), largest first.
+
+    For several frames their Jacobians are stacked. At a singularity the smallest is zero. They
+    mix metres and radians and thus depend on the unit of length.
+
+    Args:
+        q: Configurations (..., n) [rad or m].
+        frame: Name of a frame, or several; the end effectors by default.
+        rows: Rows used of each frame, from "x", "y", "z", "rx", "ry", "rz"; all by default.
+        axes: Axes of these rows: "world", "body", "spatial" or the name of any frame.
+        threads: Maximum number of threads; all cores by default.
+    """
+    return self._chain(frame, axes, rows).singular_values(q, thread_count(threads))
+
+
+def manipulability(
+    self: Robot,
+    q: ArrayLike,
+    frame: FrameNames = None,
+    *,
+    rows: Sequence[str] | None = None,
+    axes: str = "world",
+    threads: int | None = None,
+) -> FloatArray | np.floating[Any]:
+    """Return Yoshikawa's manipulability w, (...): the product of the singular values.
+
+        w = sqrt(det(J Jᵀ)),  or sqrt(det(Jᵀ J)) if J has more rows than columns
+
+    Zero at a singularity. The arguments are those of `singular_values`.
+    """
+    w = self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
+    return w if w.ndim else w[()]

@@ -1,0 +1,170 @@
+"""Other robots from a robot: methods of `Robot`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.describe import Frame, Inertia
+from supple.describe.inertia import check_moments
+from supple.describe.tips import with_tips as description_with_tips
+from supple.describe.weld import names_to_weld, welded
+from supple.errors import DescriptionError, InputError, join_names, short_repr, unknown_name_error
+from supple.kinematics import joint_limits
+from supple.kinematics.arrays import finite_array, names_of, number, pose
+from supple.kinematics.frozen import FullConfiguration
+from supple.kinematics.joint_limits import JointValues, joint_values, moved_limits
+
+if TYPE_CHECKING:
+    from supple.kinematics.robot import Robot
+
+
+def freeze(self: Robot, joints: str | Sequence[str] | Mapping[str, float]) -> Robot:
+    """Return the robot with some joints fixed, and thus fewer degrees of freedom.
+
+    `full_q` and `reduced_q` of the result convert between its configurations and those of this
+    robot.
+
+    Args:
+        joints: Names of joints to fix at zero, or a mapping from names to positions
+            [rad or m], which may be outside the joint limits. Joints that mimic a frozen one
+            are fixed too.
+    """
+    values = dict(joints) if isinstance(joints, Mapping) else {}
+    names = names_to_weld(values or joints, self.joint_names, what="joints")
+    still = {name: number(values.get(name, 0.0), f"the value of {name!r}") for name in names}
+    described = replace(self.description, joints=welded(self.description.joints, still))
+    full = FullConfiguration(self._full.names, {**self._full.frozen, **still})
+    return self._changed(described, full=full)
+
+
+def with_base(self: Robot, base: ArrayLike) -> Robot:
+    """Return the robot placed at `base`: the pose (4, 4) of its root link in the world [m]."""
+    return self._changed(self.description, base=pose(base, "base"))
+
+
+def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Robot:
+    """Return the robot with another frame, at `placement` (4, 4) [m] in the frame `parent`."""
+    if type(parent) is not str or parent not in self._tree.frames:
+        raise unknown_name_error("frame", parent, self.frames)
+    placed = pose(placement, "placement")
+    for frame in self.description.frames:
+        if frame.name == parent:
+            parent, placed = frame.link, frame.placement @ placed
+    frames = (*self.description.frames, Frame(name, parent, placed))
+    return self._changed(replace(self.description, frames=frames))
+
+
+def with_tips(self: Robot, tips: str | Sequence[str]) -> Robot:
+    """Return the robot with other end effectors: the name of any frame, or several."""
+    return self._changed(description_with_tips(self.description, names_of(tips, "tips")))
+
+
+def with_tool(
+    self: Robot, placement: ArrayLike, *, parent: str | None = None, name: str = "tool"
+) -> Robot:
+    """Return the robot with a tool, whose frame replaces the end effector.
+
+    The other end effectors of a robot with several stay.
+
+    Args:
+        placement: Pose (4, 4) of the tool in the frame `parent` [m].
+        parent: Frame that the tool is mounted on; the end effector by default, if the robot
+            has only one. If it has several, the tool replaces those on the same rigid body.
+        name: Name of the new frame.
+    """
+    if parent is None:
+        if len(self.tips) != 1:
+            raise InputError(
+                f"parent must name the frame to mount the tool on: {self.name} has several end "
+                f"effectors, {join_names(self.tips)}; given: none"
+            )
+        parent = self.tips[0]
+    mounted = self.with_frame(name, parent, placement)
+    body = self._tree.frames[parent].joint
+    replaced = {
+        tip
+        for tip in self.tips
+        if len(self.tips) == 1
+        or tip == parent
+        or (parent not in self.tips and self._tree.frames[tip].joint == body)
+    }
+    if not replaced:
+        raise InputError(
+            f"parent must be on the same rigid body as one of the end effectors, "
+            f"{join_names(self.tips)}, which the tool replaces (with_frame and with_tips add "
+            f"one); given: {short_repr(parent)}"
+        )
+    tips = dict.fromkeys(name if tip in replaced else tip for tip in self.tips)
+    return self._changed(replace(mounted.description, tips=tuple(tips)))
+
+
+def with_limits(
+    self: Robot,
+    *,
+    lower: JointValues = None,
+    upper: JointValues = None,
+    max_speed: JointValues = None,
+    margin: JointValues = None,
+) -> Robot:
+    """Return the robot with other joint limits.
+
+        robot.with_limits(max_speed=0.5)                    every joint
+        robot.with_limits(upper={"elbow_joint": 2.0})       one joint
+        robot.with_limits(margin=0.05)                      0.05 inside the present limits
+
+    Each argument is one number for all joints, an array (n,), or a mapping from joint names to
+    numbers that leaves the other joints as they are. Infinite means no limit.
+
+    Args:
+        lower: Lower position limits [rad or m].
+        upper: Upper position limits [rad or m].
+        max_speed: Speed limits [rad/s or m/s].
+        margin: Distance by which both position limits move inwards [rad or m].
+
+    Raises:
+        InputError: Not numbers of one of these shapes, a lower limit above the upper one, or a
+            speed limit that is not positive.
+        UnknownNameError: A name that is not a joint of a configuration.
+    """
+    names = self.joint_names
+    low = joint_values(lower, self.lower, names, "lower")
+    high = joint_values(upper, self.upper, names, "upper")
+    inwards = joint_values(margin, np.zeros(self.dof), names, "margin")
+    low, high = moved_limits(low, high, inwards)
+    speed = joint_values(max_speed, self.max_speed, names, "max_speed")
+    return self._changed(joint_limits.with_limits(self.description, names, low, high, speed))
+
+
+def with_inertia(
+    self: Robot,
+    link: str,
+    mass: float,
+    center: ArrayLike = (0.0, 0.0, 0.0),
+    matrix: ArrayLike | None = None,
+) -> Robot:
+    """Return the robot with another mass of a link, in place of what its file says.
+
+    Args:
+        link: Name of the link.
+        mass: Mass [kg], not negative.
+        center: Center of mass (3,) in the link's frame [m].
+        matrix: Inertia matrix (3, 3) about the center of mass, in the link's axes [kg m²]; that
+            of a point if None.
+    """
+    links = self.description.links
+    if link not in links:
+        raise unknown_name_error("link", link, links)
+    moments = np.zeros((3, 3)) if matrix is None else finite_array(matrix, (3, 3), "matrix")
+    given = Inertia(link, mass, finite_array(center, (3,), "center"), moments)
+    try:
+        given.check()
+        check_moments(given.matrix, f"inertia of link {short_repr(link)}")
+    except DescriptionError as error:
+        raise InputError(str(error)) from None
+    others = (each for each in self.description.inertias if each.link != link)
+    return self._changed(replace(self.description, inertias=(*others, given)))

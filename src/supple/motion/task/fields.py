@@ -1,0 +1,54 @@
+"""Checks of the fields of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, short_repr
+from supple.motion.linearization import Array, numbers_of
+
+Weight: TypeAlias = float | Sequence[float]
+
+
+def set_fields(task: object, **values: object) -> None:
+    """Assign fields of a frozen task, in its `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(task, name, value)
+
+
+def check_frames(task: object, *fields: str) -> None:
+    """Raise an error if a field is neither the name of a frame nor None."""
+    for field in fields:
+        given = getattr(task, field)
+        if not isinstance(given, str | None):
+            what = f"{type(task).__name__}: {field} must be the name of a frame, or None"
+            raise InputError(f"{what}; given: {short_repr(given)}")
+
+
+def checked_weight(task: object, weight: ArrayLike, count: int | None) -> Weight:
+    """Return a checked weight: positive, one or `count` numbers; any number of them if None."""
+    name = f"{type(task).__name__}: weight"
+    w = numbers_of(weight, name)
+    fits = w.ndim == 0 or (w.ndim == 1 and len(w) > 0 and count in (None, len(w)))
+    if not fits or (w <= 0).any():
+        many = f"{count} of them" if count else "a sequence of them"
+        raise InputError(f"{name} must be a number above 0 or {many}; given: {short_repr(weight)}")
+    return float(w) if w.ndim == 0 else tuple(w.tolist())
+
+
+def weights_of(weight: Weight, count: int) -> tuple[float, ...]:
+    """Return one weight for each of `count` rows."""
+    return tuple(weight) if isinstance(weight, Sequence) else (weight,) * count
+
+
+def unit(v: Array, name: str, given: object) -> Array:
+    """Return unit vectors (..., 3)."""
+    largest = np.abs(v).max(axis=-1, keepdims=True)
+    if not largest.all():
+        raise InputError(f"{name} must be a nonzero direction; given: {short_repr(given)}")
+    scaled = v / largest  # squares of scaled entries neither overflow nor vanish
+    return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))

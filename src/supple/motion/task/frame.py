@@ -1,0 +1,200 @@
+"""Tasks of a frame: its pose, position or orientation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.errors import InputError, short_repr, unknown_name_error
+from supple.kinematics import Robot
+from supple.kinematics.arrays import finite_array, names_of, poses, real_numbers
+from supple.kinematics.robot import ROWS
+from supple.kinematics.rotation import log
+from supple.motion.linearization import Array, numbers_of
+from supple.motion.task.base import Task
+from supple.motion.task.fields import Weight, check_frames, checked_weight, set_fields, weights_of
+from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows, rows_of_frame
+
+
+@dataclass(frozen=True)
+class _FrameTask(Task):
+    """Rows of a frame's twist."""
+
+    known: ClassVar[tuple[str, ...]] = ROWS
+
+    frame: str | None = None
+    _: KW_ONLY
+    rows: Sequence[str] | None = None
+    weight: Weight = 1.0
+    axes: str | None = None
+    base: str | None = None
+
+    def __post_init__(self) -> None:
+        check_frames(self, "frame", "axes", "base")
+        if self.axes == SPATIAL and self.known != ROWS:
+            raise InputError(
+                f"{type(self).__name__}: spatial coordinates need position and rotation, as in a "
+                "PoseTask; given: axes='spatial'"
+            )
+        rows = _rows(self, self.rows, self.known)
+        set_fields(self, rows=rows, weight=checked_weight(self, self.weight, len(rows)))
+
+    def on(self, robot: Robot) -> TaskRows:
+        rows = self.known if self.rows is None else tuple(self.rows)
+        weights = zip(rows, weights_of(self.weight, len(rows)), strict=True)
+        scaled = tuple(w if row.startswith("r") else w / self._metre for row, w in weights)
+        return rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
+
+    def differences(self, begin: Array, end: Array) -> Array:
+        if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
+            raise InputError(
+                f"velocities in the axes of {self.axes!r} do not follow from targets: give both"
+            )
+        R, to = (x[..., :9].reshape(*x.shape[:-1], 3, 3).swapaxes(-1, -2) for x in (begin, end))
+        turn = np.array([log(r) for r in (to @ R.swapaxes(-1, -2)).reshape(-1, 3, 3)])
+        moved = end[..., 9:] - begin[..., 9:], turn.reshape(*begin.shape[:-1], 3)
+        if self.axes == BODY:
+            moved = tuple(np.einsum("...ij,...i->...j", R, part) for part in moved)
+        return np.concatenate(moved, axis=-1)
+
+    @property
+    def _metre(self) -> float:
+        """Number of metres that weigh as much as a radian."""
+        return 1.0
+
+    @property
+    def _alternate(self) -> bool:
+        """Whether J is that of the target."""
+        return False
+
+
+@dataclass(frozen=True)
+class _MetricTask(_FrameTask):
+    """Rows of a frame's twist that include lengths."""
+
+    length: float = 1.0
+    alternate: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        alternate: object = self.alternate
+        if not isinstance(alternate, bool):
+            what = f"{type(self).__name__}: alternate must be True or False"
+            raise InputError(f"{what}; given: {short_repr(alternate)}")
+        if alternate and self.axes == SPATIAL:
+            raise InputError(
+                f"{type(self).__name__}: an alternate J is that of the target, a spatial one that "
+                "of the base's origin; given: alternate=True and axes='spatial'"
+            )
+        length = numbers_of(self.length, f"{type(self).__name__}: length")
+        if length.shape or length <= 0:
+            given = short_repr(self.length)
+            raise InputError(f"{type(self).__name__}: length must be above 0; given: {given}")
+        set_fields(self, length=float(length))
+
+    @property
+    def _metre(self) -> float:
+        return self.length
+
+    @property
+    def _alternate(self) -> bool:
+        return self.alternate
+
+
+@dataclass(frozen=True)
+class PoseTask(_MetricTask):
+    """The pose of a frame:  e = [p* - p; log(R* Rᵀ)],  with the rotation vector in [rad].
+
+    The target is a pose (4, 4), the velocity a twist [v; w] (6,) in the axes of the rows [m/s,
+    rad/s]. J is the Jacobian of the frame, relative to the base if there is one.
+
+    Attributes:
+        frame: Name of the controlled frame; the robot's only end effector if None.
+        rows: The controlled rows, among "x", "y", "z", "rx", "ry", "rz"; all if None.
+        weight: One weight for all rows, or one per row.
+        axes: The axes in which rows are expressed: "world", "body" (those of the frame itself) or
+            the name of any frame; those of the base, or of the world, if None. With "spatial", v is
+            the velocity of the frame's point at the base's origin, in the base's axes, and e is
+            [p* - p + p × w; w] with the rotation vector w; not for `solve`.
+        base: Name of the frame in which targets are expressed; the world if None.
+        length: Number of metres that weigh as much as a radian [m]; divides the weights of the
+            position rows.
+        alternate: Whether J has the velocity of the target, as if it were attached to the frame's
+            link, in the place of the frame's own (`steps.alternate_jacobian`). Without a target it
+            is the ordinary J. `solve` searches with the ordinary J: the solutions are the same.
+
+    References:
+        Buss 2009, section 2, for `alternate`.
+    """
+
+    def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
+        return _twelve(poses(given, "a PoseTask's target"))
+
+    def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
+        return finite_array(given, (6,), "a PoseTask's velocity", batch=True)
+
+
+@dataclass(frozen=True)
+class PositionTask(_MetricTask):
+    """The position of a frame:  e = p* - p.  The target is (3,) [m], the velocity (3,) [m/s].
+
+    The attributes are those of `PoseTask`, with the rows "x", "y", "z".
+    """
+
+    known = ROWS[:3]
+
+    def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
+        position = finite_array(given, (3,), "a PositionTask's target", batch=True)
+        T = np.broadcast_to(np.eye(4), (*position.shape[:-1], 4, 4)).copy()
+        T[..., :3, 3] = position
+        return _twelve(T)
+
+    def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
+        v = finite_array(given, (3,), "a PositionTask's velocity", batch=True)
+        return np.concatenate([v, np.zeros_like(v)], axis=-1)
+
+
+@dataclass(frozen=True)
+class OrientationTask(_FrameTask):
+    """The orientation of a frame:  e = log(R* Rᵀ) [rad].
+
+    The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
+    (3,) [rad/s].
+
+    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz".
+    """
+
+    known = ROWS[3:]
+
+    def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
+        name = "an OrientationTask's target"
+        given = real_numbers(given, f"{name} must be (..., 3, 3) or (..., 4, 4)")
+        if given.shape[-2:] != (4, 4):
+            R = finite_array(given, (3, 3), name, batch=True)
+            T = np.broadcast_to(np.eye(4), (*R.shape[:-2], 4, 4)).copy()
+            T[..., :3, :3] = R
+            given = T
+        return _twelve(poses(given, name))
+
+    def velocities(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
+        w = finite_array(given, (3,), "an OrientationTask's velocity", batch=True)
+        return np.concatenate([np.zeros_like(w), w], axis=-1)
+
+
+def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = known if rows is None else names_of(rows, f"{type(task).__name__}: rows")
+    for name in names:
+        if name not in known:
+            raise unknown_name_error(f"row of a {type(task).__name__}", name, known)
+    if len(set(names)) < len(names):
+        raise InputError(f"{type(task).__name__}: rows must differ; given: {names}")
+    return names
+
+
+def _twelve(T: Array) -> Array:
+    """Return poses (..., 4, 4) in the kernel's form (..., 12): axes x, y, z and the position."""
+    return T[..., :3, :].swapaxes(-1, -2).reshape(*T.shape[:-2], 12)
