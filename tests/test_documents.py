@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import runpy
 from pathlib import Path
@@ -30,6 +31,27 @@ def test_code_blocks_print_what_is_shown(document: Path) -> None:
 def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "notebook", sorted(ROOT.glob("examples/*.ipynb")), ids=lambda path: path.name
+)
+def test_notebooks_run(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The code cells are one program; its figures are drawn, but not shown."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    names: dict[str, object] = {"__name__": "__main__"}
+    cells = json.loads(notebook.read_text())["cells"]
+    assert not any(cell.get("outputs") for cell in cells), "outputs are not stored"
+    for k, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{notebook.name}, cell {k}", "exec"), names)
+    assert capsys.readouterr().out
+    import matplotlib.pyplot as plt
+
+    assert plt.get_fignums(), "no figure was drawn"
+    plt.close("all")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
