@@ -14,8 +14,6 @@ extensions = [
     "sphinxcontrib.mermaid",
 ]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["README.md"]
-nitpicky = False  # types of NumPy have no page here
 
 # Headings of other pages are targets of links, as on a code host.
 myst_heading_anchors = 3
@@ -24,6 +22,7 @@ myst_fence_as_directive = ["mermaid"]
 html_theme = "furo"
 html_title = "supple"
 html_show_sphinx = False
+html_show_copyright = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the text of an argument says what it is, with its unit and shape

@@ -60,6 +60,14 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
+def test_the_site_lists_every_page() -> None:
+    """docs/index.md has each page once; Sphinx would report a missing one, but later."""
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```", (ROOT / "docs/index.md").read_text(), re.M | re.S)
+    listed = [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
+    pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"index"}
+    assert sorted(listed) == sorted(pages)
+
+
 def test_the_map_names_few_files_that_exist() -> None:
     """Each row of "to find" in docs/architecture.md."""
     folders = [ROOT / name for name in ("src", "include", "papers")]
