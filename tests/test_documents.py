@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import runpy
 from pathlib import Path
@@ -32,10 +33,41 @@ def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "notebook", sorted(ROOT.glob("examples/*.ipynb")), ids=lambda path: path.name
+)
+def test_notebooks_run(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The code cells are one program; its figures are drawn, but not shown."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    names: dict[str, object] = {"__name__": "__main__"}
+    cells = json.loads(notebook.read_text())["cells"]
+    assert not any(cell.get("outputs") for cell in cells), "outputs are not stored"
+    for k, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{notebook.name}, cell {k}", "exec"), names)
+    assert capsys.readouterr().out
+    import matplotlib.pyplot as plt
+
+    assert plt.get_fignums(), "no figure was drawn"
+    plt.close("all")
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+def test_the_site_lists_every_page() -> None:
+    """docs/index.md has each page once; Sphinx would report a missing one, but later."""
+    trees = re.findall(
+        r"^```\{toctree\}\n(.*?)^```", (ROOT / "docs/index.md").read_text(), re.M | re.S
+    )
+    listed = [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
+    pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"index"}
+    assert sorted(listed) == sorted(pages)
 
 
 def test_the_map_names_few_files_that_exist() -> None:

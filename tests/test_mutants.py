@@ -50,6 +50,14 @@ def test_texts_do_not_overlap() -> None:
         mutants.switched(text, [m for m in compiled if m.file == file])  # raises if they do
 
 
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if not m.python], ids=lambda m: m.name)
+def test_brackets_of_compiled_texts_match(mutant: mutants.Mutant) -> None:
+    """Half of an expression or statement cannot be behind a switch."""
+    for text in (mutant.old, mutant.new):
+        for left, right in ("()", "[]", "{}"):
+            assert text.count(left) == text.count(right)
+
+
 def of(name: str, old: str, new: str) -> mutants.Mutant:
     return mutants.Mutant(name, "a.hpp", old, new, "")
 

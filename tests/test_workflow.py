@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from constants import Constant, changed, constants, tunable
+from supple import errors
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,6 +22,14 @@ def test_pre_commit_has_the_versions_of_make_lint() -> None:
     hooks = re.findall(r'"([\w-]+==[\d.]+)"', (ROOT / ".pre-commit-config.yaml").read_text())
     assert hooks
     assert set(hooks) <= set(pinned)
+
+
+def test_the_extras_of_errors_are_those_of_the_package() -> None:
+    """An error names the packages, so that its command also works from a clone."""
+    text = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+    extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", text.partition("\n[")[0], re.MULTILINE))
+    found = {name: tuple(re.findall(r'"([^"]+)"', each)) for name, each in extras.items()}
+    assert found == errors.EXTRAS
 
 
 @pytest.mark.parametrize("key", constants())
@@ -52,3 +63,26 @@ def test_a_size_keeps_its_value_where_a_constant_is_tunable() -> None:
         'static const int review = supple_tuned("review", 8), later = supple_tuned("later", 32), '
         "size = 8 + lanes;\nint a[size];"
     )
+
+
+# ---- progress of a build -------------------------------------------------------------------------
+
+
+def shown_build(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "tools/show_build.py", sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_build_shows_its_progress_and_no_more() -> None:
+    done = shown_build("for k in range(1, 81): print(f'  [{k}/80] Building CXX object x{k}')")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) == 13
+    assert "80 of 80 files" in lines[-2]
+    assert "CXX" not in done.stdout
+
+
+def test_a_build_that_fails_shows_everything() -> None:
+    done = shown_build("import sys; print('[1/2] Building'); print('x.cpp: error'); sys.exit(3)")
+    assert done.returncode == 3
+    assert "x.cpp: error" in done.stdout

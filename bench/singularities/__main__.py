@@ -2,28 +2,47 @@
 
     PYTHONPATH=bench python -m singularities [--alone | --update BEGINNING]
 
---alone omits the other libraries and writes nothing, because their rows would be lost. --update
-replaces the rows of the methods whose names begin so, which no figure may show.
+--alone omits the other libraries, the robots from files and the disturbed commands, and writes
+nothing, because the rows of others would be lost. --update replaces the rows of the methods whose
+names begin so, which no figure may show, in the tables of the 24 passages.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import measure
 
-from . import figures, others, tables
-from .arms import ROBOTS
+from . import figures, others, tables, tuning
+from .arms import MORE, ROBOTS, more_arms
+from .conditions import CONDITIONS, Command, Condition, disturbed
 from .measures import Measures, measured
 from .methods import METHODS, run
-from .passages import BEYOND, DT, KINDS, MISS, MOVES, RESTS, SHORT, passage
+from .passages import (
+    BEYOND,
+    DT,
+    KINDS,
+    MISS,
+    MOVES,
+    RESTS,
+    SHORT,
+    STRETCHED,
+    Passage,
+    passage,
+)
+from .peers import EXAMPLE
 from .singular import Array
 
+Place = tuple[str, str]  # robot and kind
 Runs = dict[str, tuple[Measures, Array]]  # by method: measures and drawn curves
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+PARETO = Path(__file__).resolve().parents[2] / "docs/singularities-pareto.svg"
 STORY = {
     "wrist": "A line past a straight wrist, which it misses by "
     f"{MISS['wrist'][0]:g} rad. For iiwa14 and Panda the shoulder is straight as well.",
@@ -34,6 +53,16 @@ STORY = {
     "start": "At rest, stretched out, exactly singular; then inwards and sideways.",
     "reach": f"Out to {BEYOND:.0%} of the reach beyond it, and back.",
 }
+FORMS = ("", ", tuned")  # of the other libraries
+# Of the robots from files, and of disturbed commands.
+SOME = (
+    "Servo",
+    "Servo, scale",
+    "Servo, gentle",
+    "DLS SpeedBound",
+    "Pseudoinverse",
+    "halting",
+)
 
 
 def through(name: str, kind: str, beginning: str = "") -> Runs:
@@ -46,27 +75,75 @@ def through(name: str, kind: str, beginning: str = "") -> Runs:
     return found
 
 
-def collected(alone: bool) -> tuple[dict[tuple[str, str], Runs], list[str], list[str]]:
-    """Return all runs by robot and kind, the names of all methods, and a note about each."""
-    places = [(name, kind) for name in ROBOTS for kind in KINDS]
+def through_more(name: str, kind: str) -> dict[str, Measures]:
+    """Run some methods in a passage of a robot from a file."""
+    here, found = passage(name, kind), {}
+    for method in METHODS:
+        if method.name in SOME and (here.rows == 6 or method.position):
+            found[method.name] = measured(here, run(method, here))
+    return found
+
+
+def through_disturbed(name: str, kind: str, condition: Condition) -> dict[str, Measures]:
+    """Run some methods in one passage under a condition."""
+    here = passage(name, kind, condition.dt)
+    command = disturbed(here, condition)
+    return {
+        method.name: measured(here, run(method, here, command))
+        for method in METHODS
+        if method.name in SOME
+    }
+
+
+def over(work: Callable[..., Any], places: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Return the results of work at all places, one process for each core."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = dict(zip(places, pool.map(through, *zip(*places, strict=True)), strict=True))
-    names = [method.name for method in METHODS]
-    notes = [f"- {method.name}: {method.about}." for method in METHODS]
-    if not alone:
-        peers, about = others.joints([passage(*place) for place in places])
-        names, notes = [*names, *peers], [*notes, *about]
-        for place, runs in found.items():
-            here = passage(*place)
-            for peer, joints in peers.items():
-                q = joints[str(here)]
-                runs[peer] = measured(here, q), figures.series(here, q)
-    return found, names, notes
+        return list(pool.map(work, *zip(*places, strict=True)))
+
+
+Inputs = dict[str, tuple[Passage, Command]]
+
+
+def by_libraries(inputs: Inputs) -> list[dict[str, Measures]]:
+    """Return the measures of Pink and mink, as in their examples and tuned, input by input."""
+    robots = list(dict.fromkeys(here.robot.name for here, _ in inputs.values()))
+    both = {
+        name: {robot: [list(EXAMPLE), *how] for robot, how in each.items()}
+        for name, each in tuning.best(robots).items()
+    }
+    joints, _ = others.joints(inputs, both)
+    names = {f"{name}{word}": f"{name}#{i}" for i, word in enumerate(FORMS) for name in both}
+    return [
+        {name: measured(here, joints[run][place]) for name, run in names.items()}
+        for place, (here, _) in inputs.items()
+    ]
+
+
+def peers(passages: list[Passage]) -> tuple[dict[str, dict[str, Array]], list[str]]:
+    """Return the joint angles of all other libraries by name and passage, and notes."""
+    inputs = others.plain(passages)
+    robots = list(dict.fromkeys(here.robot.name for here in passages))
+    best = tuning.best(robots)
+    found, notes = others.joints(inputs)
+    tuned, _ = others.joints(inputs, best)
+    tuned = {f"{name}, tuned": tuned[f"{name}#0"] for name in best}
+    return found | tuned, notes + tuning.notes(robots)
 
 
 def main(alone: bool) -> None:
     """Run, print, write."""
-    found, names, notes = collected(alone)
+    places = list(product(ROBOTS, KINDS))
+    found: dict[Place, Runs] = dict(zip(places, over(through, places), strict=True))
+    names = [method.name for method in METHODS]
+    notes = [f"- {method.name}: {method.about}." for method in METHODS]
+    if not alone:
+        joints, about = peers([passage(*place) for place in places])
+        names, notes = [*names, *joints], [*notes, *about]
+        for place, runs in found.items():
+            here = passage(*place)
+            for name, each in joints.items():
+                q = each[str(here)]
+                runs[name] = measured(here, q), figures.series(here, q)
     measures = {at: {name: run[0] for name, run in runs.items()} for at, runs in found.items()}
     lines = [
         "# Tracking through singularities",
@@ -76,10 +153,15 @@ def main(alone: bool) -> None:
         measure.provenance(("supple", "numpy")),
         "",
         *tables.summary(measures.values(), names),
+        *tables.smoothness(measures.values(), names),
     ]
     print("\n".join(lines))
     if alone:
         return
+    figures.pareto(measures, PARETO)
+    lines += ["![error against acceleration](../../docs/singularities-pareto.svg)", ""]
+    lines += disturbances(places)
+    lines += robots_from_files()
     (RESULTS / "singularities").mkdir(exist_ok=True)
     for kind in KINDS:
         drawn = {name: {m: run[1] for m, run in found[name, kind].items()} for name in ROBOTS}
@@ -92,31 +174,77 @@ def main(alone: bool) -> None:
     print("written to", RESULTS / "singularities.md")
 
 
+def disturbances(places: list[Place]) -> list[str]:
+    """Return the tables of disturbed commands."""
+    lines = []
+    for condition in CONDITIONS:
+        ours = over(through_disturbed, [(*place, condition) for place in places])
+        inputs = {}
+        for name, kind in places:
+            here = passage(name, kind, condition.dt)
+            inputs[str(here)] = here, disturbed(here, condition)
+        both = [a | b for a, b in zip(ours, by_libraries(inputs), strict=True)]
+        names = list(both[0])
+        lines += [f"## {condition.name}", "", f"All passages, {condition.about}.", ""]
+        lines += [*tables.summary(both, names), *tables.smoothness(both, names)]
+    return lines
+
+
+def robots_from_files() -> list[str]:
+    """Return the tables of the robots whose files are there."""
+    places = list(product(more_arms(), STRETCHED))
+    missing = [name for name in MORE if name not in more_arms()]
+    lines = ["## Robots from files", ""]
+    if missing:
+        lines += [f"Not there: {', '.join(missing)}.", ""]
+    if not places:
+        return lines
+    found = dict(zip(places, over(through_more, places), strict=True))
+    inputs = others.plain([passage(*place) for place in places])
+    for runs, theirs in zip(found.values(), by_libraries(inputs), strict=True):
+        runs |= theirs
+    names = list(dict.fromkeys(name for runs in found.values() for name in runs))
+    lines += [
+        f"{len(places)} passages of a stretched arm: {', '.join(more_arms())}. Positions alone for "
+        "so100, which has five joints.",
+        "",
+        *tables.summary(found.values(), names),
+        *tables.smoothness(found.values(), names),
+        *tuning.notes(list(more_arms())),
+        "",
+    ]
+    for name, kind in places:
+        lines += tables.of_passage(passage(name, kind), found[name, kind])
+    return lines
+
+
 def update(beginning: str) -> None:
     """Replace the rows of some methods in all tables."""
     names = [method.name for method in METHODS if method.name.startswith(beginning)]
     if not names or set(names) & set(figures.SHOWN):
         sys.exit(f"no methods, or some that figures show; given: {beginning!r}, which are {names}")
-    places = [(name, kind) for name in ROBOTS for kind in KINDS]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        runs = pool.map(through, *zip(*places, strict=True), [beginning] * len(places))
-        found = {
-            at: {name: run[0] for name, run in each.items()}
-            for at, each in zip(places, runs, strict=True)
-        }
-    tabled = [tables.summary(found.values(), names)]
+    places = list(product(ROBOTS, KINDS))
+    runs = over(through, [(*at, beginning) for at in places])
+    found = {
+        at: {name: run[0] for name, run in each.items()}
+        for at, each in zip(places, runs, strict=True)
+    }
+    tabled = [make(found.values(), names) for make in (tables.summary, tables.smoothness)]
     tabled += [tables.of_passage(passage(*at), measures) for at, measures in found.items()]
-    rows = {}  # by heading of the section and name of the method
+    rows = {}  # by heading of the section, name of the method and number of columns
     for lines in tabled:
         heading = next((line for line in lines if line.startswith("### ")), "")
-        rows |= {(heading, line.split("|")[1].strip()): line for line in lines if line[:2] == "| "}
+        for line in lines:
+            if line[:2] == "| ":
+                rows[heading, line.split("|")[1].strip(), line.count("|")] = line
     file, heading, lines = RESULTS / "singularities.md", "", []
     for line in file.read_text().splitlines():
         heading = (
             line if line.startswith("#") and line != "# Tracking through singularities" else heading
         )
         name = line.split("|")[1].strip() if line.startswith("| ") else ""
-        lines.append(rows.get((heading, name), line) if name in names else line)
+        key = heading, name, line.count("|")
+        lines.append(rows.get(key, line) if name in names else line)
     source = f"Rows of {beginning}: {measure.provenance(('supple', 'numpy'))}"
     lines = [line for line in lines if not line.startswith(f"Rows of {beginning}: ")]
     at = next(k for k, line in enumerate(lines) if line.startswith("| |"))

@@ -1,4 +1,9 @@
-"""The arms of the benchmark, and the postures that their passages lead through."""
+"""The arms of the benchmark, and the postures that their passages lead through.
+
+Four are built in and have all passages. Four more come from files of other projects' wheels, which
+`make test-robots` fetches, as they are: with fingers, wheels, heads and a second arm, whose joints
+move no target. They have the passages of a stretched arm.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,20 @@ from functools import cache
 
 import numpy as np
 
+import robots_files
 import supple as sp
 
 from .singular import Singularity
 
 ROBOTS = ("puma560", "ur5e", "panda", "iiwa14")
 PUMA_SPEED = 2.0  # [rad/s]: an assumption, none is published
+MORE = {
+    "xarm6": "ManipulaPy/ManipulaPy_data/xarm/xarm6_with_gripper.urdf",
+    "fetch": "jrl/urdfs/fetch/fetch.urdf",
+    "so100": "mani_skill/assets/robots/so100/so100.urdf",
+    "baxter": "cmeel.prefix/share/example-robot-data/robots/baxter_description/urdf/baxter.urdf",
+}
+SO100_SPEED = 3.0  # [rad/s]: an assumption, its file has none
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +40,8 @@ class Arm:
         travel: Displacement and rotation of the lines (6,) [m, rad], world axes; the component
             along u is removed.
         reach: Distance from shoulder to wrist when stretched out [m].
+        rows: Number of controlled rows: 6 for poses, 3 for positions.
+        pitch: Index of the joint in whose plane a stretched arm moves sideways.
     """
 
     robot: sp.Robot
@@ -34,10 +49,13 @@ class Arm:
     free: dict[str, tuple[int, ...]]
     travel: dict[str, tuple[float, ...]]
     reach: float
+    rows: int = 6
+    pitch: int = 1
 
     def singularity(self, posture: str) -> Singularity:
         """Return the singular configuration of a posture."""
-        return Singularity.near(self.robot, np.array(self.postures[posture]), self.free[posture])
+        guess = np.array(self.postures[posture])
+        return Singularity.near(self.robot, guess, self.free[posture], self.rows)
 
 
 @cache
@@ -93,3 +111,79 @@ def arms() -> dict[str, Arm]:
         ),
     ]
     return {arm.robot.name: arm for arm in arms}
+
+
+@cache
+def more_arms() -> dict[str, Arm]:
+    """Return the arms whose files are there, by name."""
+    files = dict(robots_files.robot_files())
+    robots = {}
+    for name, path in MORE.items():
+        if path in files:
+            robot = robots_files.load(files[path]).robot
+            robots[name] = sp.Robot(replace(robot.description, name=name))
+    if "so100" in robots:
+        slow = robots["so100"].description
+        fast = [replace(j, max_speed=SO100_SPEED) if j.moves else j for j in slow.joints]
+        robots["so100"] = sp.Robot(replace(slow, joints=tuple(fast)))
+    if "baxter" in robots:
+        robots["baxter"] = robots["baxter"].with_tips(["left_gripper"])
+    return {name: stretched(robot, *STRETCHED[name]) for name, robot in robots.items()}
+
+
+# The angles of a stretched arm, the joints that Newton's method may move, the reach [m], the number
+# of rows, and the joint in whose plane the arm moves sideways. The lift of the Fetch cannot move
+# along a horizontal arm.
+STRETCHED: dict[str, tuple[dict[str, float], tuple[str, ...], float, int, str]] = {
+    "xarm6": (
+        {"joint1": 0.3, "joint2": 0.2, "joint3": -2.735, "joint4": 0.2, "joint5": 1.0},
+        ("joint3",),
+        0.63,
+        6,
+        "joint2",
+    ),
+    "fetch": (
+        {
+            "torso_lift_joint": 0.222,
+            "shoulder_pan_joint": -0.416,
+            "upperarm_roll_joint": 0.3,
+            "forearm_roll_joint": 0.493,
+            "wrist_roll_joint": 1.331,
+        },
+        ("elbow_flex_joint", "shoulder_lift_joint", "wrist_flex_joint"),
+        0.74,
+        6,
+        "shoulder_lift_joint",
+    ),
+    "so100": (
+        {"shoulder_pan": 0.3, "shoulder_lift": 0.3, "elbow_flex": -1.29, "wrist_flex": -0.1},
+        ("elbow_flex", "wrist_flex", "wrist_roll"),
+        0.4,
+        3,
+        "shoulder_lift",
+    ),
+    "baxter": (
+        {"left_s0": 0.99, "left_s1": -0.44, "left_e1": 0.16, "left_w1": -0.84, "left_w2": 0.68},
+        ("left_e1", "left_w0"),
+        0.74,
+        6,
+        "left_s1",
+    ),
+}
+
+
+def stretched(
+    robot: sp.Robot,
+    angles: dict[str, float],
+    free: tuple[str, ...],
+    reach: float,
+    rows: int,
+    at: str,
+) -> Arm:
+    """Return an arm that has the passages of a stretched arm; other joints are at zero."""
+    names = robot.joint_names
+    posture = tuple(angles.get(name, 0.0) for name in names)
+    joints = tuple(names.index(name) for name in free)
+    return Arm(
+        robot, {"stretched": posture}, {"stretched": joints}, {}, reach, rows, names.index(at)
+    )

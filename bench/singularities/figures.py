@@ -1,16 +1,17 @@
-"""One picture for each kind of passage: errors, speeds and accelerations of some methods."""
+"""Pictures: errors, speeds and accelerations of each kind of passage; error against smoothness."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .arms import ROBOTS
-from .measures import errors
-from .passages import MOVES, RESTS, Passage, passage
+from .measures import Measures, errors
+from .passages import KINDS, MOVES, RESTS, Passage, passage
 from .singular import Array
 
 BINS = 100  # of time; the maximum of each is drawn, so that no peak is lost
@@ -76,6 +77,89 @@ def draw(kind: str, runs: Mapping[str, Mapping[str, Array]], to: Path) -> None:
     figure.savefig(to, metadata={"Date": None, "Creator": None})
     if to.suffix == ".svg":
         to.write_text(shortened(to.read_text()))
+
+
+# Methods that are named in the pictures of error against acceleration; all others are gray.
+NAMED = {
+    "Servo": {"color": "#0072B2", "marker": "o", "s": 60},
+    "Servo, scale": {"color": "#56B4E9", "marker": "D", "s": 34},
+    "DLS SpeedBound": {"color": "#009E73", "marker": "^", "s": 34},
+    "Pseudoinverse": {"color": "#E69F00", "marker": "v", "s": 34},
+    "Pink": {"color": "#CC79A7", "marker": "s", "s": 34},
+    "Pink, tuned": {"color": "#CC79A7", "marker": "P", "s": 44},
+    "mink, tuned": {"color": "#D55E00", "marker": "X", "s": 44},
+    "halting": {"color": "#000000", "marker": "*", "s": 44},
+}
+ERROR, ROUGH = (3e-3, 4e2), (1e0, 3e3)  # [mm], [rad/s²]: what is drawn, the rest at the edge
+Point = tuple[float, float]  # acceleration, error
+
+
+def front(points: Mapping[str, Point]) -> list[Point]:
+    """Return the points than which none is better in both, by acceleration."""
+    best: list[Point] = []
+    for x, y in sorted(points.values()):
+        if not best or y < best[-1][1]:
+            best.append((x, y))
+    return best
+
+
+def pareto(measures: Mapping[tuple[str, str], Mapping[str, Measures]], to: Path) -> None:
+    """Draw error against acceleration of all methods: each passage, and all of them."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "pareto", "font.size": 8}
+    mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
+    figure = Figure(figsize=(11, 15.5), layout="constrained")
+    top, below = figure.subfigures(2, 1, height_ratios=[1, 3.2])
+    overall: dict[str, Point] = {}
+    for name in dict.fromkeys(name for runs in measures.values() for name in runs):
+        mine = [runs[name] for runs in measures.values() if name in runs]
+        if len(mine) == len(measures):
+            error = float(np.median([m.position_rms for m in mine]))
+            overall[name] = max(m.acceleration for m in mine), 1e3 * error
+    one = top.subplots(1, 1)
+    _scatter(one, overall)
+    one.set(
+        title=f"all {len(measures)} passages",
+        xlabel="largest acceleration [rad/s²]",
+        ylabel="median rms error [mm]",
+    )
+    one.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    axes = below.subplots(len(KINDS), len(ROBOTS), sharex=True, sharey=True)
+    for row, kind in zip(axes, KINDS, strict=True):
+        for ax, robot in zip(row, ROBOTS, strict=True):
+            runs = measures[robot, kind]
+            _scatter(ax, {n: (m.acceleration, 1e3 * m.position_rms) for n, m in runs.items()})
+            ax.set_title(f"{robot}, {kind}")
+        row[0].set_ylabel("rms error [mm]")
+    for ax in axes[-1]:
+        ax.set_xlabel("largest acceleration [rad/s²]")
+    figure.savefig(to, metadata={"Date": None, "Creator": None})
+    to.write_text(shortened(to.read_text()))
+
+
+def _scatter(ax: Any, points: Mapping[str, Point]) -> None:
+    """Draw the points of one picture, and the front of the best."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set(xscale="log", yscale="log", xlim=ROUGH, ylim=ERROR)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set(major_locator=LogLocator(numticks=9), minor_locator=NullLocator())
+        axis.set_major_formatter(lambda x, _: f"{x:g}")
+    ax.tick_params(bottom=False, left=False)
+    ax.grid(alpha=0.25)
+    shown = {
+        name: (float(np.clip(x, *ROUGH)), float(np.clip(y, *ERROR)))
+        for name, (x, y) in points.items()
+    }
+    others = [at for name, at in shown.items() if name not in NAMED]
+    if others:
+        ax.scatter(*zip(*others, strict=True), c="#BBBBBB", s=10, lw=0, label="others")
+    ax.step(*zip(*front(shown), strict=True), where="post", color="#777777", lw=0.8)
+    for name, style in NAMED.items():
+        if name in shown:
+            ax.scatter(*shown[name], label=name, lw=0, alpha=0.9, zorder=5, **style)
 
 
 def shortened(svg: str) -> str:

@@ -33,6 +33,10 @@ class Measures:
         outside: Number of steps that ended with a joint outside its position limits.
         farthest: Largest violation of a position limit [rad].
         halted: Longest standstill of all joints while a reachable pose was not met [s].
+        jerk, jerk_rms: The largest joint jerk, from rest on, and the root mean square over all
+            joints and steps [rad/s³].
+        deviation, deviation_rms: Distance of the end effector from the path, whatever the time.
+        duration: Time until it stays at the last pose, within `NEAR_ENOUGH` [s]; infinite if never.
         finite: Whether all numbers are finite; otherwise the other measures are infinite.
     """
 
@@ -48,6 +52,11 @@ class Measures:
     outside: int
     farthest: float
     halted: float
+    jerk: float
+    jerk_rms: float
+    deviation: float
+    deviation_rms: float
+    duration: float
     finite: bool = True
 
     @property
@@ -58,23 +67,47 @@ class Measures:
 
 def errors(passage: Passage, q: Array) -> Array:
     """Return the errors of the end effector at each time (K + 1, 2) [m], [rad]."""
-    off = passage.robot.fk(q, threads=1) - passage.poses
+    return apart(passage, passage.robot.fk(q, threads=1), passage.poses)
+
+
+def apart(passage: Passage, T: Array, to: Array) -> Array:
+    """Return the distances between poses (K, 4, 4) and others (K, 2) [m], [rad].
+
+    The angle is zero where only positions are controlled.
+    """
+    off = T - to
     chord = np.linalg.norm(off[:, :3, :3], axis=(1, 2)) / math.sqrt(8)  # sin of half the angle
-    distance = np.linalg.norm(off[:, :3, 3], axis=1)
-    return np.stack([distance, 2 * np.arcsin(np.minimum(chord, 1.0))], axis=1)
+    angle = 2 * np.arcsin(np.minimum(chord, 1.0)) * (passage.rows == 6)
+    return np.stack([np.linalg.norm(off[:, :3, 3], axis=1), angle], axis=1)
+
+
+def from_path(path: Array, points: Array) -> Array:
+    """Return the distance of points (K, 3) from a polyline (P, 3) [m]."""
+    begin, along = path[:-1], np.diff(path, axis=0)
+    square = (along**2).sum(axis=1)
+    begin, along, square = (x[square > 0] for x in (begin, along, square))
+    found = []
+    for p in points:
+        share = np.clip(((p - begin) * along).sum(axis=1) / square, 0.0, 1.0)
+        found.append(np.linalg.norm(begin + share[:, None] * along - p, axis=1).min())
+    return np.array(found)
 
 
 def measured(passage: Passage, q: Array) -> Measures:
     """Return the measures of joint angles q (K + 1, n) through a passage."""
     if not np.isfinite(q).all():
-        most = [math.inf] * 8
-        return Measures(*most, len(q) - 1, len(q) - 1, math.inf, 0.0, finite=False)
+        most, more = [math.inf] * 8, [math.inf] * 5
+        return Measures(*most, len(q) - 1, len(q) - 1, math.inf, 0.0, *more, finite=False)
     robot, dt = passage.robot, passage.dt
     qd = np.diff(q, axis=0) / dt
     share = np.abs(qd) / robot.max_speed
     qdd = np.diff(qd, axis=0, prepend=np.zeros((1, q.shape[1]))) / dt
+    jerk = np.diff(qdd, axis=0, prepend=np.zeros((1, q.shape[1]))) / dt
     out = np.maximum(robot.lower - q, q - robot.upper)[1:].max(axis=1)
-    error = errors(passage, q)
+    T = robot.fk(q, threads=1)
+    error = apart(passage, T, passage.poses)
+    away = (apart(passage, T, passage.poses[-1:]) > NEAR_ENOUGH).any(axis=1)
+    aside = from_path(passage.poses[:, :3, 3], T[:, :3, 3])
     off = (error > NEAR_ENOUGH).any(axis=1)
     rests = (np.abs(qd) < STILL).all(axis=1) & off[1:] & passage.reachable[1:]
     halt = longest(rests) * dt
@@ -91,6 +124,11 @@ def measured(passage: Passage, q: Array) -> Measures:
         outside=int((out > ROUNDING).sum()),
         farthest=max(0.0, float(out.max())),
         halted=halt if halt >= HALT else 0.0,
+        jerk=float(np.abs(jerk).max()),
+        jerk_rms=float(np.sqrt((jerk**2).mean())),
+        deviation=float(aside.max()),
+        deviation_rms=float(np.sqrt((aside**2).mean())),
+        duration=recovery(passage.t, away, 0.0),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 import supple as sp
 
+from .conditions import Command
 from .passages import Passage
 from .singular import Array, difference
 
@@ -33,6 +34,7 @@ class Method:
         about: Description in one line.
         ours: Whether supple's limits apply, which must then hold.
         robots: The only robots it applies to; all if empty.
+        position: Like `make`, for passages of positions alone; None if it has no such form.
     """
 
     name: str
@@ -40,19 +42,28 @@ class Method:
     about: str
     ours: bool = True
     robots: tuple[str, ...] = ()
+    position: Callable[[sp.Robot, float], Move] | None = None
 
     def runs_on(self, robot: sp.Robot) -> bool:
         """Return whether it applies to this robot."""
         return not self.robots or robot.name in self.robots
 
 
-def run(method: Method, passage: Passage) -> Array:
-    """Return the joint angles (K + 1, n) of a method; NaN after the first NaN."""
-    move = method.make(passage.robot, passage.dt)
+def run(method: Method, passage: Passage, command: Command | None = None) -> Array:
+    """Return the joint angles (K + 1, n) of a method; NaN after the first NaN.
+
+    Under a disturbed command, the robot moves by what the method adds to the angles that it sees.
+    """
+    make = method.position or method.make if passage.rows == 3 else method.make
+    move = make(passage.robot, passage.dt)
     q = np.full((len(passage.t), passage.robot.dof), np.nan)
     q[0] = passage.q0
     for k, twist in enumerate(passage.twists):
-        q[k + 1] = move(q[k], twist, passage.poses[k])
+        if command is None:
+            q[k + 1] = move(q[k], twist, passage.poses[k])
+        else:
+            seen = q[max(k - command.delay, 0)] + command.noise[k]
+            q[k + 1] = q[k] + (move(seen, command.twists[k], command.poses[k]) - seen)
         if not np.isfinite(q[k + 1]).all():
             break
     return q
@@ -123,6 +134,15 @@ def avoiding(robot: sp.Robot, dt: float) -> Move:
     return sp.Servo(robot, dt=dt, step=step, limits=servo.limits)
 
 
+def at_positions(robot: sp.Robot, dt: float, *, mode: str = "exact") -> Move:
+    """A Servo of positions alone, for arms with few joints."""
+    servo = sp.Servo(robot, sp.PositionTask(), dt=dt)
+    if mode != "exact":
+        limits = replace(servo.limits, mode=mode)
+        servo = sp.Servo(robot, sp.PositionTask(), dt=dt, limits=limits)
+    return lambda q, twist, pose: servo(q, twist[:3], pose[:3, 3])
+
+
 # ---- plain loops, as people write them -----------------------------------------------------------
 
 
@@ -181,12 +201,22 @@ def halting(robot: sp.Robot, dt: float) -> Move:
 
 SEVEN = ("panda", "iiwa14")  # joints
 METHODS = (
-    Method("Servo", default, "as it comes: Curvature, and each joint's own limits"),
+    Method(
+        "Servo",
+        default,
+        "as it comes: Curvature, and each joint's own limits",
+        position=at_positions,
+    ),
     Method(
         "Servo, bounded", bounded, "likewise, the norm of all speeds within the slowest joint's"
     ),
     Method("Servo, gentle", gentle, f"as it comes, with accelerations up to {GENTLE:g} rad/s²"),
-    Method("Servo, scale", scaled, "as it comes, with limits that slow down all joints alike"),
+    Method(
+        "Servo, scale",
+        scaled,
+        "as it comes, with limits that slow down all joints alike",
+        position=partial(at_positions, mode="scale"),
+    ),
     Method(
         "Servo, avoiding",
         avoiding,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 import supple as sp
 
-from .arms import ROBOTS, Arm, arms
+from .arms import ROBOTS, Arm, arms, more_arms
 from .singular import Array, Path, Singularity, difference, follow, moved, unit
 
 DT = 0.005  # [s]
@@ -39,6 +39,7 @@ BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
 ALONG = 0.5  # angle about the shoulder along the boundary [rad]
 FIRST = 0.02  # first step, as a fraction of the way from a singularity to the start
 KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
+STRETCHED = ("elbow", "start", "reach")  # those of the robots from files
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class Passage:
         reachable: Whether the pose is reachable (K + 1,).
         nominal: Joint angles of exact tracking (K + 1, n); at the boundary where out of reach.
         avoidable: Whether self-motion can leave the singularity while the end effector rests.
+        rows: Number of controlled rows: 6 for poses, 3 for positions.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Passage:
     reachable: NDArray[np.bool_]
     nominal: Array
     avoidable: bool
+    rows: int = 6
 
     def __str__(self) -> str:
         return f"{self.robot.name} {self.kind}"
@@ -73,12 +76,13 @@ class Passage:
     @property
     def dt(self) -> float:
         """Length of a step [s]."""
-        return DT
+        return float(self.t[1] - self.t[0])
 
     @cached_property
     def sigma(self) -> Array:
         """The smallest singular value of J along the nominal motion (K + 1,)."""
-        return np.asarray(self.robot.singular_values(self.nominal, threads=1)[:, -1])
+        J = self.robot.jacobian(self.nominal, threads=1)[:, : self.rows]
+        return np.asarray(np.linalg.svd(J, compute_uv=False)[:, -1])
 
     @property
     def singular(self) -> tuple[float, float]:
@@ -191,10 +195,10 @@ def start(arm: Arm) -> Way:
 def across(arm: Arm, at: Singularity) -> Array:
     """Return the direction perpendicular to the stretched arm, in the plane of joint 2 (3,)."""
     J = arm.robot.jacobian(at.q)
-    sideways = unit(np.cross(J[3:, 1], at.inward))
+    sideways = unit(np.cross(J[3:, arm.pitch], at.inward))
     # The sense in which the shortest joint motion folds the arm to its better side.
     folds = at.folded(arm.robot, INSIDE * arm.reach) - at.q
-    rates = np.linalg.pinv(J, rcond=1e-9)[:, :3] @ sideways
+    rates = np.linalg.pinv(J[: arm.rows], rcond=1e-9)[:, :3] @ sideways
     return sideways if rates @ folds > 0 else -sideways
 
 
@@ -209,30 +213,34 @@ WAYS: dict[str, Callable[[Arm], Way]] = {
 
 
 @cache
-def passage(name: str, kind: str) -> Passage:
-    """Return the passage for a robot in `ROBOTS` and a kind in `KINDS` (0.5 s, then cached)."""
-    arm = arms()[name]
-    robot, way = arm.robot, WAYS[kind](arm)
-    t = DT * np.arange(round(MOVES / DT) + 1)
+def passage(name: str, kind: str, dt: float = DT) -> Passage:
+    """Return the passage for a robot in `ROBOTS` and a kind in `KINDS` (0.5 s, then cached).
+
+    Robots in `MORE` have the kinds in `STRETCHED`.
+    """
+    arm = arms()[name] if name in ROBOTS else more_arms()[name]
+    robot, way, rows = arm.robot, WAYS[kind](arm), arm.rows
+    t = dt * np.arange(round(MOVES / dt) + 1)
     poses = np.array([way.path(time) for time in t])
     inside = way.inside or way.path
     short = poses - np.array([inside(time) for time in t])
     if kind == "start":  # solved backwards: Newton's method fails at the singular start
-        nominal = np.vstack([way.at.q, follow(robot, way.guess, inside, t[:0:-1])[::-1]])
+        nominal = np.vstack([way.at.q, follow(robot, way.guess, inside, t[:0:-1], rows)[::-1]])
     else:
-        nominal = follow(robot, way.guess, inside, t)
-    twists = np.array([difference(a, b) / DT for a, b in pairwise(poses)])
-    rests = round(RESTS / DT)
+        nominal = follow(robot, way.guess, inside, t, rows)
+    twists = np.array([difference(a, b) / dt for a, b in pairwise(poses)])
+    rests = round(RESTS / dt)
     return Passage(
         kind=kind,
         robot=robot,
         q0=nominal[0],
-        t=DT * np.arange(len(t) + rests),
+        t=dt * np.arange(len(t) + rests),
         poses=np.concatenate([poses, poses[-1:].repeat(rests, axis=0)]),
         twists=np.concatenate([twists, np.zeros((rests, 6))]),
         reachable=np.append(np.abs(short).max(axis=(1, 2)) <= SHORT, np.ones(rests, bool)),
         nominal=np.concatenate([nominal, nominal[-1:].repeat(rests, axis=0)]),
         avoidable=way.at.avoidable,
+        rows=rows,
     )
 
 

@@ -1,19 +1,25 @@
 """Other libraries through the passages, each in its own environment.
 
-    python bench/singularities/peers.py COMMANDS.npz JOINTS.npz
+    python bench/singularities/peers.py COMMANDS.npz JOINTS.npz [SETTINGS.json]
 
 This file needs only NumPy and the library: supple is not in those environments. COMMANDS has, for
-each robot, the placements of its joints, which all turn about their z axis, and its limits; for
-each passage q0, poses and twists. JOINTS gets the joint angles of every method available here.
+each robot, the placements of the joints that move its end effector, which all turn about or slide
+along their z axis, and their limits; for each passage q0, poses and twists. JOINTS gets the joint
+angles of every method available here. SETTINGS replaces the methods by tuned ones: for a library
+the settings that each robot is run with, as lists of the fields of `Settings`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +33,36 @@ SOLVER = "daqp"
 
 
 class Arm(NamedTuple):
-    """A robot as numbers: T of each joint in the previous one, and of the end effector."""
+    """A robot as numbers: T of each joint in the previous one, and of the end effector.
+
+    `slides` tells prismatic joints, `rows` is 6 for poses and 3 for positions.
+    """
 
     placements: Array
     lower: Array
     upper: Array
     max_speed: Array
+    slides: Array
+    rows: Array
+
+
+class Settings(NamedTuple):
+    """Settings of a quadratic program: of its task, its regularization and its limits."""
+
+    gain: float = 1.0  # of the FrameTask: share of the error per step
+    lm_damping: float = 1.0  # Levenberg-Marquardt damping of the FrameTask
+    damping: float = 1e-12  # Tikhonov regularization of the program
+    posture: float = 1e-3  # cost of the PostureTask
+    acceleration: float = 0.0  # [rad/s²] limit, 0 for none
+
+
+EXAMPLE = Settings()  # those of Pink's example of an arm
+# What is tried, robot by robot. (The cost of the posture and the damping of the FrameTask, from 0
+# to the values of the example, change the error of a UR5e past its wrist by up to ten percent.)
+GRID = tuple(
+    EXAMPLE._replace(gain=gain, damping=damping)
+    for gain, damping in itertools.product((0.1, 0.3, 1.0), (1e-12, 1e-4, 1e-3, 1e-2))
+)
 
 
 def next_pose(twist: Array, pose: Array, dt: float) -> Array:
@@ -57,7 +87,7 @@ def asked(T: Array, twist: Array, pose: Array) -> Array:
     return np.asarray(twist + GAIN * np.append(pose[:3, 3] - T[:3, 3], w))
 
 
-def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
+def pink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> Move:
     """Pink with a FrameTask as in its example of an arm, or with the same command as the others."""
     import pink
     import pinocchio as pin
@@ -66,7 +96,12 @@ def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
     for i, T in enumerate(arm.placements[:-1]):
         ends = [np.array([each[i]]) for each in (arm.max_speed, arm.lower, arm.upper)]
         joint = model.addJoint(
-            parent, pin.JointModelRZ(), pin.SE3(T), f"joint{i}", np.array([1e9]), *ends
+            parent,
+            pin.JointModelPZ() if arm.slides[i] else pin.JointModelRZ(),
+            pin.SE3(T),
+            f"joint{i}",
+            np.array([1e9]),
+            *ends,
         )
         model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
         parent = joint
@@ -89,9 +124,18 @@ def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
     follow, rest = TwistTask(), None
     if not same:
         follow = pink.tasks.FrameTask(
-            "tip", position_cost=1.0, orientation_cost=1.0, lm_damping=1.0
+            "tip",
+            position_cost=1.0,
+            orientation_cost=1.0 if arm.rows == 6 else 0.0,
+            lm_damping=how.lm_damping,
+            gain=how.gain,
         )
-        rest = pink.tasks.PostureTask(cost=1e-3)
+        rest = pink.tasks.PostureTask(cost=how.posture) if how.posture else None
+    limits, speeds_up = None, None
+    if how.acceleration:
+        speeds_up = pink.limits.AccelerationLimit(model, np.full(model.nv, how.acceleration))
+        limits = [model.configuration_limit, model.velocity_limit, speeds_up]
+        speeds_up.set_last_integration(np.zeros(model.nv), dt)
 
     def move(q: Array, twist: Array, pose: Array) -> Array:
         configuration.update(q)
@@ -100,16 +144,26 @@ def pink_method(arm: Arm, dt: float, *, same: bool) -> Move:
             follow.error = -dt * asked(T, twist, pose)
         else:
             follow.set_target(pin.SE3(next_pose(twist, pose, dt)))
-            if rest.target_q is None:
+            if rest is not None and rest.target_q is None:
                 rest.set_target(q)
         tasks = [follow] if rest is None else [follow, rest]
-        v = pink.solve_ik(configuration, tasks, dt, SOLVER, safety_break=False)
+        v = pink.solve_ik(
+            configuration,
+            tasks,
+            dt,
+            SOLVER,
+            damping=how.damping,
+            limits=limits,
+            safety_break=False,
+        )
+        if speeds_up is not None:
+            speeds_up.set_last_integration(v, dt)
         return np.asarray(q + v * dt)
 
     return move
 
 
-def mink_method(arm: Arm, dt: float, *, same: bool) -> Move:
+def mink_method(arm: Arm, dt: float, *, same: bool, how: Settings = EXAMPLE) -> Move:
     """Mink with the tasks and costs of Pink's example, or with the same command as the others."""
     import mink
     import mujoco
@@ -131,8 +185,9 @@ def mink_method(arm: Arm, dt: float, *, same: bool) -> Move:
 
     follow, rest = TwistTask(cost=np.ones(6)), None
     if not same:
-        follow = mink.FrameTask("tip", "site", 1.0, 1.0, lm_damping=1.0)
-        rest = mink.PostureTask(model, cost=1e-3)
+        turns = 1.0 if arm.rows == 6 else 0.0
+        follow = mink.FrameTask("tip", "site", 1.0, turns, gain=how.gain, lm_damping=how.lm_damping)
+        rest = mink.PostureTask(model, cost=how.posture) if how.posture else None
 
     def move(q: Array, twist: Array, pose: Array) -> Array:
         configuration.update(q)
@@ -142,10 +197,10 @@ def mink_method(arm: Arm, dt: float, *, same: bool) -> Move:
             follow.error = -dt * asked(T, twist, pose)
         else:
             follow.set_target(mink.SE3.from_matrix(next_pose(twist, pose, dt)))
-            if rest.target_q is None:
+            if rest is not None and rest.target_q is None:
                 rest.set_target(q)
         tasks = [follow] if rest is None else [follow, rest]
-        v = mink.solve_ik(configuration, tasks, dt, SOLVER, limits=limits)
+        v = mink.solve_ik(configuration, tasks, dt, SOLVER, damping=how.damping, limits=limits)
         return np.asarray(q + v * dt)
 
     return move
@@ -155,10 +210,12 @@ def mjcf(arm: Arm) -> str:
     """Return the arm as MJCF."""
     text = ""
     for i, T in reversed(list(enumerate(arm.placements[:-1]))):
-        ends = f"{arm.lower[i]!r} {arm.upper[i]!r}".replace("np.float64(", "").replace(")", "")
+        known = np.isfinite(arm.upper[i])
+        ends = f"{float(arm.lower[i])!r} {float(arm.upper[i])!r}" if known else "0 0"
         text = (
             f'<body {where(T)}><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
-            f'<joint name="joint{i}" axis="0 0 1" limited="true" range="{ends}"/>'
+            f'<joint name="joint{i}" type="{"slide" if arm.slides[i] else "hinge"}" axis="0 0 1" '
+            f'limited="{str(bool(np.isfinite(arm.upper[i]))).lower()}" range="{ends}"/>'
             + (text or f'<site name="tip" {where(arm.placements[-1])}/>')
             + "</body>"
         )
@@ -176,8 +233,8 @@ def toolbox_method(arm: Arm, dt: float) -> Move:
     import roboticstoolbox as rtb
 
     ets = rtb.ETS()
-    for T in arm.placements[:-1]:
-        ets = ets * rtb.ET.SE3(T) * rtb.ET.Rz()
+    for T, slides in zip(arm.placements[:-1], arm.slides, strict=True):
+        ets = ets * rtb.ET.SE3(T) * (rtb.ET.tz() if slides else rtb.ET.Rz())
     ets = ets * rtb.ET.SE3(arm.placements[-1])
 
     def move(q: Array, twist: Array, pose: Array) -> Array:
@@ -220,17 +277,53 @@ PEERS: dict[str, tuple[Callable[[Arm, float], Move], tuple[str, ...], str]] = {
 def run(make: Callable[[Arm, float], Move], arm: Arm, commands: dict[str, Array]) -> Array:
     """Return joint angles (K + 1, n) of a method through a passage; constant after a failure."""
     dt, twists, poses = float(commands["dt"]), commands["twists"], commands["poses"]
+    delay, noise = int(commands["delay"]), commands["noise"]
     move = make(arm, dt)
     q = np.repeat(commands["q0"][None], len(poses), axis=0)
     for k, twist in enumerate(twists):
-        q[k + 1] = move(q[k], twist, poses[k])
+        seen = q[max(k - delay, 0)] + noise[k]
+        then = move(seen, twist, poses[k])
+        q[k + 1] = then if delay == 0 and not noise[k].any() else q[k] + (then - seen)
         if not np.isfinite(q[k + 1]).all():
             break
     return q
 
 
-def main(commands: str, joints: str) -> None:
-    """Run all methods of this environment."""
+TUNED = {"Pink": pink_method, "mink": mink_method}
+Job = tuple[str, int, list[float], str, Arm, dict[str, Array]]
+
+
+def tuned_run(job: Job) -> tuple[str, Array]:
+    """Return the key and the joint angles of a library with some settings in a passage."""
+    name, number, how, place, arm, commands = job
+    make = partial(TUNED[name], same=False, how=Settings(*how))
+    try:
+        return f"{name}#{number}/{place}", run(make, arm, commands)
+    except Exception:  # the program has no solution: these settings are none
+        return f"{name}#{number}/{place}", np.full((len(commands["poses"]), len(arm.lower)), np.nan)
+
+
+def tuned(
+    chosen: dict[str, dict[str, list[list[float]]]],
+    arms: dict[str, Arm],
+    given: dict[str, dict[str, Array]],
+) -> dict[str, Array]:
+    """Return the joint angles with the chosen settings of each library and robot."""
+    jobs: list[Job] = []
+    for name, robots in chosen.items():
+        for place, commands in given.items():
+            if place not in arms:
+                robot = place.split()[0]
+                jobs += [
+                    (name, i, how, place, arms[robot], commands)
+                    for i, how in enumerate(robots[robot])
+                ]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        return dict(pool.map(tuned_run, jobs, chunksize=4))
+
+
+def main(commands: str, joints: str, settings: str | None = None) -> None:
+    """Run all methods of this environment, or those of the settings."""
     given: dict[str, dict[str, Array]] = {}
     with np.load(commands) as arrays:
         for key in arrays.files:
@@ -238,6 +331,10 @@ def main(commands: str, joints: str) -> None:
             given.setdefault(place, {})[name] = arrays[key]
     arms = {k: Arm(**v) for k, v in given.items() if " " not in k}
     results: dict[str, Any] = {}
+    if settings is not None:
+        results = dict(tuned(json.loads(Path(settings).read_text()), arms, given))
+        np.savez(joints, **results)
+        return
     for name, (make, packages, about) in PEERS.items():
         try:
             versions = ", ".join(f"{each} {version(each)}" for each in packages)

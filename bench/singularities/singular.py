@@ -25,7 +25,7 @@ class Singularity:
     Attributes:
         q: (n,) [rad].
         u: Singular direction (6,), unit [m, rad mixed]; on the reachable side where there is only
-            one.
+            one. For positions alone (3,).
         null: Joint motions that do not move the end effector (k, n), orthonormal.
         H: Their second-order motion along u (k, k):  H(n, n) = u·J̇q̇ for q̇ = n.
 
@@ -50,25 +50,31 @@ class Singularity:
         return unit(self.u[:3])
 
     @classmethod
-    def near(cls, robot: sp.Robot, guess: Array, free: tuple[int, ...]) -> Singularity:
+    def near(
+        cls, robot: sp.Robot, guess: Array, free: tuple[int, ...], rows: int = 6
+    ) -> Singularity:
         """Solve  J(q)ᵀu = 0, uᵀu = 1  for u and some joints of q, by Newton's method."""
         q, joints, h = np.array(guess, dtype=np.float64), list(free), 1e-6
-        u = np.linalg.svd(robot.jacobian(q))[0][:, -1]
+
+        def jacobian(q: Array) -> Array:
+            return np.asarray(robot.jacobian(q)[..., :rows, :])
+
+        u = np.linalg.svd(jacobian(q))[0][:, -1]
         for _ in range(50):
-            J = robot.jacobian(q)
+            J = jacobian(q)
             off = np.append(J.T @ u, (u @ u - 1) / 2)
             if np.abs(off).max() < 1e-15:
                 break
             turns = h * np.eye(robot.dof)[joints]
-            slopes = (robot.jacobian(q + turns) - robot.jacobian(q - turns)) / (2 * h)
-            whole = np.zeros((robot.dof + 1, 6 + len(joints)))
-            whole[:-1, :6], whole[-1, :6], whole[:-1, 6:] = J.T, u, (u @ slopes).T
+            slopes = (jacobian(q + turns) - jacobian(q - turns)) / (2 * h)
+            whole = np.zeros((robot.dof + 1, rows + len(joints)))
+            whole[:-1, :rows], whole[-1, :rows], whole[:-1, rows:] = J.T, u, (u @ slopes).T
             step = np.linalg.lstsq(whole, off, rcond=1e-10)[0]
-            u, q[joints] = u - step[:6], q[joints] - step[6:]
-        U, sigma, Vt = np.linalg.svd(robot.jacobian(q))
-        if sigma[5] > 1e-9 or sigma[4] < 0.05:
+            u, q[joints] = u - step[:rows], q[joints] - step[rows:]
+        U, sigma, Vt = np.linalg.svd(jacobian(q))
+        if sigma[rows - 1] > 1e-9 or sigma[rows - 2] < 0.05:
             raise ValueError(f"{robot.name}: not one direction is lost: σ = {sigma.round(4)}")
-        u, null = U[:, -1], Vt[5:]
+        u, null = U[:, -1], Vt[rows - 1 :]
         H = np.array([[bend(robot, q, u, a, b) for a in null] for b in null])
         side = -1.0 if np.trace(H) < -1e-6 else 1.0
         return cls(q, u * side, null, H * side)
@@ -83,7 +89,8 @@ class Singularity:
 
 def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
     """Return the bilinear form of J̇q̇ along u from its quadratic form."""
-    both, first, second = robot.bias_acceleration(np.tile(q, (3, 1)), np.array([a + b, a, b])) @ u
+    drift = robot.bias_acceleration(np.tile(q, (3, 1)), np.array([a + b, a, b]))
+    both, first, second = drift[:, : len(u)] @ u
     return float(both - first - second) / 2
 
 
@@ -106,11 +113,11 @@ def difference(T: Array, to: Array) -> Array:
     return np.append(to[:3, 3] - T[:3, 3], rotation.log(to[:3, :3] @ T[:3, :3].T))
 
 
-def reached(robot: sp.Robot, q: Array, pose: Array) -> Array | None:
+def reached(robot: sp.Robot, q: Array, pose: Array, rows: int = 6) -> Array | None:
     """Solve for a pose with Newton's method from q; return None if it does not converge."""
     for _ in range(12):
         T, J = robot.fk_jacobian(q, threads=1)
-        e = difference(T, pose)
+        J, e = J[:rows], difference(T, pose)[:rows]
         if e @ e < 1e-20:
             return q
         try:
@@ -120,23 +127,25 @@ def reached(robot: sp.Robot, q: Array, pose: Array) -> Array | None:
     return None
 
 
-def carried(robot: sp.Robot, q: Array, path: Path, a: float, b: float, depth: int = 0) -> Array:
+def carried(
+    robot: sp.Robot, q: Array, path: Path, a: float, b: float, rows: int = 6, depth: int = 0
+) -> Array:
     """Continue a configuration along a path from time a to b, with adaptive steps."""
-    there = reached(robot, q, path(b))
+    there = reached(robot, q, path(b), rows)
     if there is not None and np.abs(there - q).max() < 0.05:
         return there
     if depth > DEEPEST:
         raise ValueError(f"{robot.name}: the path cannot be followed past {a:.4f} s")
-    half = carried(robot, q, path, a, (a + b) / 2, depth + 1)
-    return carried(robot, half, path, (a + b) / 2, b, depth + 1)
+    half = carried(robot, q, path, a, (a + b) / 2, rows, depth + 1)
+    return carried(robot, half, path, (a + b) / 2, b, rows, depth + 1)
 
 
-def follow(robot: sp.Robot, guess: Array, path: Path, times: Array) -> Array:
+def follow(robot: sp.Robot, guess: Array, path: Path, times: Array, rows: int = 6) -> Array:
     """Return joint angles (K, n) that follow a path, from a guess of the first."""
-    first = reached(robot, guess, path(times[0]))
+    first = reached(robot, guess, path(times[0]), rows)
     if first is None:
         raise ValueError(f"{robot.name}: the first pose is not reached")
     joints = [first]
     for a, b in pairwise(times):
-        joints.append(carried(robot, joints[-1], path, a, b))
+        joints.append(carried(robot, joints[-1], path, a, b, rows))
     return np.array(joints)

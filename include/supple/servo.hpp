@@ -79,6 +79,7 @@ struct ServoState {
   Estimate<L> estimate = {};  // the rest of what a step with memory estimates
   // (n, n): the norm that a step in Python minimises, as rows; null if it is that of J and λ².
   const L* metric = nullptr;
+  L* ranges = nullptr;  // of ranges.hpp; null if no row has an allowed range
 };
 
 }  // namespace supple
@@ -128,29 +129,42 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
       for (int i = 0; i < task.rows; ++i) e[i] = fma(rows[i], L(gain), e[i]);
     };
     if (command.velocity) {
-      task_command(servo.chain, task, joint_poses, velocity, rows);
+      task_command(servo.chain, task, joint_poses, velocity, rows,
+                   command.target ? target : nullptr);
       add(servo.acceleration_level ? servo.rate_gain : T(1));
       velocity += velocity_size(task);
     }
+    L* const slack = state.ranges ? state.ranges + (e - state.desired) : nullptr;
+    for (int i = 0; slack && i < task.rows; ++i) {
+      const bool unknown = has_tilt(task) && i == task.rows - 1;  // without a target
+      slack[i] = L(unknown ? -Number<T>::huge : T(0));
+      slack[servo.rows + i] = -slack[i];
+    }
     if (command.target) {
-      task_error(servo.chain, task, joint_poses, state.q, target, rows);
+      task_offset(servo.chain, task, joint_poses, state.q, target, rows);
       const mask_t<L> given = target[0] == target[0];
+      if (task.ranged) {
+        split_offset(task, L(servo.gain), given, rows, slack, slack ? slack + servo.rows : slack);
+        if (servo.in_python) drop_met_rows(task, n, rows, J);
+      }
       for (int i = 0; i < task.rows; ++i) rows[i] = select(given, rows[i], L(0));
       add(servo.gain);
-      target += target_size(task);
     }
     if (servo.acceleration_level) {
       for (int i = 0; i < task.rows; ++i) {
         if (rates) e[i] = fma(L(-servo.rate_gain), dot(n, J + i * n, state.qd), e[i]);
       }
-      task_bias_acceleration(servo.chain, task, joint_poses, state.qd, rows);
+      task_bias_acceleration(servo.chain, task, joint_poses, state.qd, rows,
+                             command.target ? target : nullptr);
       add(T(-1));
       if (command.acceleration) {
-        task_command(servo.chain, task, joint_poses, acceleration, rows);
+        task_command(servo.chain, task, joint_poses, acceleration, rows,
+                     command.target ? target : nullptr);
         add(T(1));
         acceleration += velocity_size(task);
       }
     }
+    if (command.target) target += target_size(task);
     J += task.rows * n;
     e += task.rows;
   }

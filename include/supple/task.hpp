@@ -22,9 +22,12 @@ inline constexpr int task_axes_base = -1;   // rows in the axes of the base
 inline constexpr int task_axes_frame = -2;  // rows in the axes of the frame itself
 // Rows in the axes of the base; v is the velocity of the point of the frame at the base's origin.
 inline constexpr int task_axes_spatial = -3;
+// The component of a row that measures the tilt, the angle between an axis and its target [rad]:
+// after the six of the twist.
+inline constexpr int task_tilt = 6;
 
 // An axis goal has two rows, the rotations about the x and y axes of the frame itself: `row` is
-// {3, 4} and `axes` is task_axes_frame.
+// {3, 4} and `axes` is task_axes_frame. A cone has one row instead, the tilt.
 template <class T>
 struct Task {
   Goal goal;
@@ -32,12 +35,20 @@ struct Task {
   int base;     // index of the frame in whose coordinates the target is given, or task_world
   int axes;     // index of the frame in whose axes rows are expressed, or task_axes_...
   int rows;     // number of rows of J and e
-  int row[6];   // components of the twist: 0..5 = x y z rx ry rz
+  int row[6];   // components of the twist: 0..5 = x y z rx ry rz; or task_tilt
   T weight[6];  // of each row
   // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
   bool alternate = false;  // J of the target, as if attached to the frame's link
+  // The frame may turn freely about one of its own axes x, y, z: 0, 1, 2, or -1 for none. Its
+  // rotation rows are then those about its other two axes, or the tilt.
+  int about = -1;
+  // The allowed range of each row of e, before weighting, zero where there is none. For a posture:
+  // (rows,).
+  bool ranged = false;
+  T lower[6] = {}, upper[6] = {};
+  const T *posture_lower = nullptr, *posture_upper = nullptr;
 };
 
 }  // namespace supple
@@ -69,6 +80,7 @@ struct TaskPoses {
   Rotation<L> axes;
   bool moved;    // the base is not the world
   bool turned;   // the axes are not those of the base
+  bool pointed;  // rotation rows are in the axes of the frame, other than those of position
   bool spatial;  // v belongs to the point of the frame at the base's origin
 };
 
@@ -90,6 +102,7 @@ SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task
                   world.R,
                   task.base != task_world,
                   task.axes != task_axes_base && task.axes != task_axes_spatial,
+                  task.about >= 0 && task.goal == Goal::frame,
                   task.axes == task_axes_spatial};
   if (at.moved) at.base = frame_pose(chain.frame[task.base], joint_poses);
   at.axes = at.base.R;
@@ -104,16 +117,70 @@ SUPPLE_INLINE Vec3<L> in_task_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.moved || at.turned ? into(at.axes, v) : v;
 }
 
+// The same for the rows of rotation.
+template <class L>
+SUPPLE_INLINE Vec3<L> in_turn_axes(const TaskPoses<L>& at, const Vec3<L>& w) {
+  return at.pointed ? into(at.frame.R, w) : in_task_axes(at, w);
+}
+
 // A vector in the axes of the base -> in the axes of the rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> from_base_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.turned ? into(at.axes, at.moved ? at.base.R * v : v) : v;
 }
+template <class L>
+SUPPLE_INLINE Vec3<L> turn_from_base_axes(const TaskPoses<L>& at, const Vec3<L>& w) {
+  return at.pointed ? into(at.frame.R, at.moved ? at.base.R * w : w) : from_base_axes(at, w);
+}
+
+// The direction in which an axis of the frame should point, in the axes of the frame, which are
+// renumbered so that this axis is z.
+template <class L, class T>
+SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
+  const int about = task.goal == Goal::axis ? 2 : task.about;
+  const L* const axis = target + (task.goal == Goal::axis ? 0 : 3 * about);
+  const Vec3<L> b{axis[0], axis[1], axis[2]};
+  const Vec3<L> d = into(at.frame.R, at.moved ? at.base.R * b : b);
+  return about == 0 ? Vec3<L>{d.y, d.z, d.x} : about == 1 ? Vec3<L>{d.z, d.x, d.y} : d;
+}
+
+// The inverse of that numbering.
+template <class L, class T>
+SUPPLE_INLINE Vec3<L> in_frame_order(const Task<T>& task, const Vec3<L>& w) {
+  return task.about == 0 ? Vec3<L>{w.z, w.x, w.y} : task.about == 1 ? Vec3<L>{w.y, w.z, w.x} : w;
+}
+
+// The unit vector about which a rotation reduces the tilt, in the axes of the frame: perpendicular
+// to its axis and to the desired one; some perpendicular to its axis where they are parallel.
+template <class L, class T>
+SUPPLE_INLINE Vec3<L> tilt_direction(const Task<T>& task, const Vec3<L>& d) {
+  const L square = fma(d.x, d.x, d.y * d.y);
+  const mask_t<L> along = square <= L(Number<T>::tiny);
+  const L scale = L(1) / sqrt(select(along, L(1), square));
+  return in_frame_order(
+      task, Vec3<L>{select(along, L(1), -d.y * scale), select(along, L(0), d.x * scale), L(0)});
+}
+
+template <class T>
+SUPPLE_FN constexpr bool has_tilt(const Task<T>& task) {
+  return task.goal != Goal::posture && task.row[task.rows - 1] == task_tilt;
+}
+
+// The same, in the axes of the rows of rotation; zero without a target, whose first value is NaN.
+template <class L, class T>
+SUPPLE_FN Vec3<L> tilt_row(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
+  const Vec3<L> zero{L(0), L(0), L(0)};
+  if (!has_tilt(task) || !target) return zero;
+  const Vec3<L> n = tilt_direction(task, desired_axis(task, at, target));
+  const L& first = target[0];
+  const mask_t<L> given = first == first;
+  return {select(given, n.x, L(0)), select(given, n.y, L(0)), select(given, n.z, L(0))};
+}
 
 // J (rows, coordinates), weighted. Relative to a moving base: the twist of the frame minus that of
 // the base at the frame's origin. Joints that move both are skipped, so their columns are exactly
 // zero. An alternate J is taken at the position of the target instead of the frame's origin, where
-// there is a target (Buss 2009, section 2).
+// there is a target (Buss 2009, section 2). The row of a tilt needs a target, and is zero without.
 template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J, const L* target = nullptr) {
@@ -135,10 +202,11 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     point = {select(given, there.x, point.x), select(given, there.y, point.y),
              select(given, there.z, point.z)};
   }
+  const Vec3<L> tilts = tilt_row(task, at, target);
   const auto add = [&](const Frame<T>& moved, T sign) {
     jacobian(chain, moved, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {
-      const Vec3<L> v = in_task_axes(at, twist.v), w = in_task_axes(at, twist.w);
-      const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
+      const Vec3<L> v = in_task_axes(at, twist.v), w = in_turn_axes(at, twist.w);
+      const L component[7] = {v.x, v.y, v.z, w.x, w.y, w.z, dot(tilts, w)};
       each_row(task, [&](int i, int c, T weight) {
         J[i * n + column] = fma(component[c], L(sign * weight), J[i * n + column]);
       });
@@ -167,14 +235,16 @@ SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
   return {select(opposite, angle, -d.y * scale), select(opposite, L(0), d.x * scale), L(0)};
 }
 
-// e (rows,), weighted: from the current pose to the target.
+// The offset (rows,), weighted: from the current pose to the target, whatever the allowed range.
 //
 //   frame     [p* - p; log(R* Rᵀ)] in the coordinates of the base, rotated into the axes of the
-//   rows axis      angle · (z × d)/|z × d| in the frame's own axes, d the target direction there
+//             rows; if it may turn about an axis, the rotation as for that axis
+//   axis      angle · (z × d)/|z × d| in the frame's own axes, d the target direction there; or the
+//             angle alone, the tilt
 //   posture   q* - q
 template <class L, class T>
-SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
-                          const L* q, const L* target, L* e) {
+SUPPLE_FN void task_offset(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                           const L* q, const L* target, L* e) {
   if (task.goal == Goal::posture) {
     for (int i = 0; i < task.rows; ++i) {
       e[i] = (target[i] - q[task.coordinate[i]]) * L(task.posture_weight[i]);
@@ -184,9 +254,13 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L> zero{L(0), L(0), L(0)};
   Vec3<L> v = zero, w = zero;
-  if (task.goal == Goal::axis) {
-    w = tilt(from_base_axes(at, {target[0], target[1], target[2]}));
-  } else {
+  L angle(0);
+  if (task.goal == Goal::axis || at.pointed) {
+    const Vec3<L> d = desired_axis(task, at, target);
+    w = in_frame_order(task, tilt(d));
+    if (has_tilt(task)) angle = atan2(sqrt(fma(d.x, d.x, d.y * d.y)), d.z);
+  }
+  if (task.goal == Goal::frame) {
     Pose<L> is = at.frame;
     if (at.moved) {
       is = {{into(at.base.R, is.R.x), into(at.base.R, is.R.y), into(at.base.R, is.R.z)},
@@ -198,11 +272,75 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
     v = from_base_axes(at, Vec3<L>{target[9], target[10], target[11]} - is.p);
     bool turns = at.spatial;
     each_row(task, [&](int, int c, T) { turns |= c >= 3; });
-    if (turns) w = from_base_axes(at, log(times_transpose(shall, is.R)));
+    if (turns && !at.pointed) w = from_base_axes(at, log(times_transpose(shall, is.R)));
     v = at_reference(at, is.p, v, w);
   }
-  const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
+  const L component[7] = {v.x, v.y, v.z, w.x, w.y, w.z, angle};
   each_row(task, [&](int i, int c, T weight) { e[i] = component[c] * L(weight); });
+}
+
+// The ends of the allowed range of row i of e, weighted.
+template <class T>
+struct Range {
+  T lower, upper;
+};
+template <class T>
+SUPPLE_FN Range<T> row_range(const Task<T>& task, int i) {
+  const bool posture = task.goal == Goal::posture;
+  const T weight = posture ? task.posture_weight[i] : task.weight[i];
+  const T lower = posture ? task.posture_lower[i] : task.lower[i];
+  const T upper = posture ? task.posture_upper[i] : task.upper[i];
+  constexpr T none = Number<T>::huge;
+  return {lower > -none ? lower * weight : -none, upper < none ? upper * weight : none};
+}
+
+// Whether row i has an allowed range.
+template <class T>
+SUPPLE_FN bool is_ranged(const Task<T>& task, int i) {
+  if (!task.ranged) return false;
+  const Range<T> range = row_range(task, i);
+  return range.lower < range.upper;
+}
+
+// Offsets (rows,) -> errors, and how much less and more than gain times the error a row may ask for
+// without leaving its range: `less` <= 0 and `more` >= 0 (rows,), null if not needed. Changes only
+// the lanes where a target is given.
+template <class L, class T>
+SUPPLE_FN void split_offset(const Task<T>& task, const L& gain, const mask_t<L>& given, L* rows,
+                            L* less, L* more) {
+  for (int i = 0; i < task.rows; ++i) {
+    const Range<T> range = row_range(task, i);
+    const L lower(range.lower), upper(range.upper), offset = rows[i];
+    rows[i] = offset - min(max(offset, lower), upper);
+    if (!less) continue;
+    less[i] = select(given, min(offset - upper - rows[i], L(0)) * gain, less[i]);
+    more[i] = select(given, max(offset - lower - rows[i], L(0)) * gain, more[i]);
+  }
+}
+
+// e (rows,), weighted: the signed distance of the offset to its allowed range, zero inside,
+//
+//   offset - min(max(offset, lower), upper)
+//
+// which is the offset itself where no range is given.
+template <class L, class T>
+SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
+                          const L* q, const L* target, L* e) {
+  task_offset(chain, task, joint_poses, q, target, e);
+  if (!task.ranged) return;
+  split_offset<L, T>(task, L(1), L(0) == L(0), e, nullptr, nullptr);
+}
+
+// Removes the rows of J (rows, n) that are inside their allowed range at the error e (rows,): they
+// neither cost nor pull.
+template <class L, class T>
+SUPPLE_FN void drop_met_rows(const Task<T>& task, int n, const L* e, L* J) {
+  if (!task.ranged) return;
+  for (int i = 0; i < task.rows; ++i) {
+    if (!is_ranged(task, i)) continue;
+    const mask_t<L> met = e[i] == L(0);
+    for (int j = 0; j < n; ++j) J[i * n + j] = select(met, L(0), J[i * n + j]);
+  }
 }
 
 // The target (target_size,) that the current configuration meets exactly.
@@ -231,8 +369,8 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L> r = at.frame.p - at.base.p;
   const Vec3<L> a = from_base_axes(at, at_reference(at, at.moved ? into(at.base.R, r) : r, v, w));
-  const Vec3<L> b = from_base_axes(at, w);
-  const L component[6] = {a.x, a.y, a.z, b.x, b.y, b.z};
+  const Vec3<L> b = turn_from_base_axes(at, w);
+  const L component[7] = {a.x, a.y, a.z, b.x, b.y, b.z, L(0)};
   each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
 }
 
@@ -243,11 +381,14 @@ SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
 //   d/dt Cᵀw = Cᵀ(b - b_b - w_C × w)                  w = w_frame - w_b
 //
 // In spatial coordinates u + r × w replaces u; the derivative of the additional term is
-// u × w + r × d/dt w.
+// u × w + r × d/dt w. The rate of the tilt θ is n·w, with n perpendicular to the axis z and to its
+// target d; n turns as d moves in the axes of the frame:
+//
+//   d/dt n·w = n·ẇ + w_r (w_z - w_r cot θ)            r = n × z
 template <class L, class T>
 SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task,
-                                      const Pose<L>* joint_poses, const L* qd,
-                                      L* bias_acceleration) {
+                                      const Pose<L>* joint_poses, const L* qd, L* bias_acceleration,
+                                      const L* target = nullptr) {
   if (task.goal == Goal::posture) {
     for (int i = 0; i < task.rows; ++i) bias_acceleration[i] = L(0);
     return;
@@ -255,6 +396,7 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L>& p = at.frame.p;
   Rates<L> rate = rates(chain, chain.frame[task.frame], joint_poses, p, qd);
+  const Vec3<L> turning = rate.w;  // of the axes of the frame
   Vec3<L> spin{L(0), L(0), L(0)};
   if (task.axes == task_axes_frame) spin = rate.w;
   if (task.axes >= 0) spin = rates(chain, chain.frame[task.axes], joint_poses, p, qd).w;
@@ -267,26 +409,42 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
     rate.b = rate.b - base.b;
   }
   rate.a = rate.a - cross(spin, rate.v);
-  rate.b = rate.b - cross(spin, rate.w);
+  rate.b = rate.b - cross(at.pointed ? turning : spin, rate.w);
   if (at.spatial) rate.a = rate.a + cross(rate.v, rate.w) + cross(p - at.base.p, rate.b);
-  const Vec3<L> a = in_task_axes(at, rate.a), b = in_task_axes(at, rate.b);
-  const L component[6] = {a.x, a.y, a.z, b.x, b.y, b.z};
+  const Vec3<L> a = in_task_axes(at, rate.a), b = in_turn_axes(at, rate.b);
+  const Vec3<L> n = tilt_row(task, at, target);
+  L tilting = dot(n, b);
+  if (has_tilt(task) && target) {
+    const Vec3<L> d = desired_axis(task, at, target), w = in_turn_axes(at, rate.w);
+    const Vec3<L> z = in_frame_order(task, Vec3<L>{L(0), L(0), L(1)});
+    const L sine = sqrt(fma(d.x, d.x, d.y * d.y)), along = dot(cross(n, z), w);
+    const mask_t<L> tilted = sine > L(Number<T>::epsilon);
+    const L turns = dot(z, w) - along * d.z / select(tilted, sine, L(1));
+    tilting = select(tilted, fma(along, turns, tilting), tilting);
+  }
+  const L component[7] = {a.x, a.y, a.z, b.x, b.y, b.z, tilting};
   each_row(task, [&](int i, int c, T weight) { bias_acceleration[i] = component[c] * L(weight); });
 }
 
 // The rows of a given velocity, weighted: for a frame the twist [v; w] in the axes of the rows; for
 // an axis the same in the axes of its base (v is ignored); for a posture the speeds of the
-// coordinates (rows,).
+// coordinates (rows,). The row of a tilt needs a target, and is zero without.
 template <class L, class T>
 SUPPLE_FN void task_command(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
-                            const L* velocity, L* rows) {
+                            const L* velocity, L* rows, const L* target = nullptr) {
   if (task.goal == Goal::posture) {
     for (int i = 0; i < task.rows; ++i) rows[i] = velocity[i] * L(task.posture_weight[i]);
     return;
   }
   Vec3<L> v{velocity[0], velocity[1], velocity[2]}, w{velocity[3], velocity[4], velocity[5]};
-  if (task.goal == Goal::axis) w = from_base_axes(task_poses(chain, task, joint_poses), w);
-  const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
+  L tilting(0);
+  if (task.goal == Goal::axis || task.about >= 0) {
+    const TaskPoses<L> at = task_poses(chain, task, joint_poses);
+    if (task.goal == Goal::axis) w = from_base_axes(at, w);
+    if (at.pointed) w = into(at.frame.R, at.moved || at.turned ? at.axes * w : w);
+    tilting = dot(tilt_row(task, at, target), w);
+  }
+  const L component[7] = {v.x, v.y, v.z, w.x, w.y, w.z, tilting};
   each_row(task, [&](int i, int c, T weight) { rows[i] = component[c] * L(weight); });
 }
 

@@ -6,6 +6,7 @@ import io
 import sys
 from importlib.metadata import version
 
+from supple.cli import plain_help
 from supple.errors import MissingExtraError
 
 
@@ -18,11 +19,14 @@ def main() -> None:
         print(f"supple, version {version('supple')}")
         return
     try:
-        from supple.cli import cli
+        from supple.cli.group import cli
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.split(".")[0] == "supple":
             raise
-        print(f"Error: {MissingExtraError('papers', 'the command line')}", file=sys.stderr)
+        if sys.argv[1:] in ([], ["-h"], ["--help"]):
+            print(f"{plain_help()}\n\n{MissingExtraError('cli', 'Running a command')}")
+            return
+        print(f"Error: {MissingExtraError('cli', 'the command line')}", file=sys.stderr)
         sys.exit(2)
     cli(prog_name="supple")
 

@@ -25,6 +25,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MAX_NAMES = 20  # listed in one message
 _MAX_CHARACTERS = 80  # of one value in a message
+# Optional dependencies, as in pyproject.toml.
+_CLI, _PLOT = ("click>=8.1", "rich>=13.7"), ("matplotlib>=3.8",)
+EXTRAS = {
+    "cli": _CLI,
+    "plot": _PLOT,
+    "papers": (*_CLI, *_PLOT),
+    "parquet": ("pyarrow>=14",),
+    "view": (*_CLI, "viser>=1.1", "trimesh>=4.0", "pycollada>=0.8"),
+    "cuda": ("cuda-core[cu13]>=0.5",),
+}
 _MAX_COMPARED = 1000  # names searched for similar ones, which is slow
 
 
@@ -47,13 +57,17 @@ class InputError(SuppleError, ValueError):
 class MissingExtraError(SuppleError, ImportError):
     """An optional dependency is not installed.
 
+    The message names its packages, so that the command also works where supple was installed from
+    a clone.
+
     Attributes:
-        extra: Name of the extra that installs it.
+        extra: Name of the extra that installs it, one of `EXTRAS`.
         purpose: The feature that needs it.
     """
 
     def __init__(self, extra: str, purpose: str) -> None:
-        super().__init__(f'{purpose} needs an optional extra: pip install "supple[{extra}]"')
+        packages = " ".join(f'"{each}"' for each in EXTRAS[extra])
+        super().__init__(f'{purpose} needs the extra "{extra}": pip install {packages}')
         self.extra = extra
         self.purpose = purpose
 

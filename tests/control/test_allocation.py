@@ -39,7 +39,7 @@ LOOP = r"""
 import ctypes, json
 import numpy as np
 import supple
-from supple import DLS, Limits, PositionTask, PostureTask, Servo, damping
+from supple import DLS, Limits, PoseTask, PositionTask, PostureTask, Servo, damping
 from supple.steps import EstimatedDLS, NumericalFilter
 from supple.redundancy import Priority
 from supple.steps import SDLS, WeightedDLS
@@ -86,6 +86,8 @@ def loops():
     v, p = twist[:3].copy(), T[:3, 3].copy()
     yield on_panda("position", (v, p), PositionTask())
     pair, wish = (PositionTask(), PostureTask()), ([v, None], [p, q_panda + 0.1])
+    ranged = PoseTask(about="z", cone=0.1, tolerance={"x": 0.05, "z": 0.01})
+    yield on_panda("ranged", both, ranged, limits=narrow)
     yield on_panda("two", wish, pair)
     yield on_panda("two in order", wish, pair, step=Priority(DLS(damping.Constant(1e-3))))
 

@@ -35,6 +35,7 @@ from supple.gpu.source import source
 from supple.ik.gpu import position, solvers, subproblems
 from supple.ik.gpu.solution import GpuSolution
 from targets import apart
+from tolerances import angle_between, box_distance, pose_at
 
 Array = np.ndarray
 HAND = PositionTask(rows=("x", "y"))
@@ -112,6 +113,23 @@ def test_iterations_that_are_compiled_apart() -> None:
     np.testing.assert_allclose(found.position_error, far, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(found.rotation_error, off, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.position_error, same.position_error, atol=1e-3)
+
+
+def test_ranges_are_met() -> None:
+    """Five joints, a free tool axis in a cone, and a box: the formulas of the CPU."""
+    robot = supple.load("youbot")
+    T = robot.fk(robot.random(COUNT, seed=10))
+    cone, box = 0.2, 0.02
+    T[:, :3, 3] += np.random.default_rng(1).uniform(-box, box, (COUNT, 3))
+    task = PoseTask(about="z", cone=cone, tolerance={"x": box, "y": box, "z": (-box, box)})
+    found = solve(robot, T, tasks=task, device="cuda")
+    assert found.success.all()
+    for q, target in zip(found.q, T, strict=True):
+        at = pose_at(robot, q)
+        off = box_distance(at[:3, 3] - target[:3, 3], -box, box)
+        assert np.linalg.norm(off) <= 1e-6 + 1e-12
+        assert angle_between(at[:3, 2], target[:3, 2]) <= cone + 1e-6 + 1e-9
+    assert ((robot.lower <= found.q) & (found.q <= robot.upper)).all()
 
 
 def test_a_screw_joint() -> None:

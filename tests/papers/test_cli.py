@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from supple.papers import EXPERIMENTS
 
 import supple
-from supple.cli import cli
+from supple.cli import COMMANDS
+from supple.cli.group import cli
 
 SCRIPT = Path(sys.executable).with_name("supple")
 
@@ -87,6 +88,20 @@ def test_without_the_extra_it_says_its_version(module: str) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_without_the_extra_it_helps(words: list[str]) -> None:
+    done = python(
+        f"import sys; sys.modules['click'] = None; sys.argv = ['supple', *{words!r}]\n"
+        "from supple.__main__ import main; main()"
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for name, summary in COMMANDS.items():
+        assert name in done.stdout
+        assert summary in done.stdout
+    assert 'pip install "click>=8.1" "rich>=13.7"' in done.stdout
+
+
 @pytest.mark.parametrize("module", ["click", "rich"])
 def test_without_the_extra_it_says_what_to_install(module: str) -> None:
     done = python(
@@ -95,7 +110,7 @@ def test_without_the_extra_it_says_what_to_install(module: str) -> None:
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert 'pip install "supple[papers]"' in done.stderr
+    assert 'pip install "click>=8.1" "rich>=13.7"' in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -106,7 +121,7 @@ def test_without_matplotlib_all_but_figures_work(words: list[str]) -> None:
     assert listed.returncode == 0
     done = python(begin + f"sys.argv = ['supple', 'paper', 'n-gain', *{words!r}]; main()")
     assert done.returncode == 2
-    assert 'pip install "supple[papers]"' in done.stderr
+    assert 'pip install "matplotlib>=3.8"' in done.stderr
 
 
 # ---- what it prints ------------------------------------------------------------------------------
@@ -196,7 +211,7 @@ def test_json_of_one_is_flat_and_of_all_by_name(
 ) -> None:
     one = json.loads(run("paper", "n-gain", "--json", "--report", str(tmp_path)).stdout)
     assert one == EXPERIMENTS["n-gain"]().quantities
-    monkeypatch.setattr("supple.cli.EXPERIMENTS", {"n-gain": EXPERIMENTS["n-gain"]})
+    monkeypatch.setattr("supple.cli.paper.EXPERIMENTS", {"n-gain": EXPERIMENTS["n-gain"]})
     assert json.loads(run("paper", "all", "--json").stdout) == {"n-gain": one}
 
 

@@ -89,3 +89,38 @@ def test_nan_is_said(known: tuple[Passage, Array]) -> None:
     m = measured(here, q)
     assert not m.finite
     assert math.isinf(m.speed)
+
+
+def test_jerk_is_the_third_difference_from_rest(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    bent = q.copy()
+    bent[100:, 2] += 1e-5  # one step: velocities v, -v; accelerations v, -2v, v; jerks 1, 3, 3, 1
+    m = measured(here, bent)
+    assert m.jerk == pytest.approx(max(3 * 1e-5, SPEED * DT) / DT**3)
+    jerk = np.diff(np.vstack([q[:1].repeat(3, axis=0), bent])[:, [0, 2]], n=3, axis=0) / DT**3
+    assert m.jerk_rms == pytest.approx(math.sqrt((jerk[1:] ** 2).sum() / (len(q) - 1) / 6))
+
+
+def test_the_path_is_a_matter_of_place_not_of_time(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    late = np.vstack([q[:1].repeat(40, axis=0), q[:-40]])  # 0.2 s behind, on the same path
+    m = measured(here, late)
+    assert m.position_max == pytest.approx(
+        np.linalg.norm(here.poses[0, :3, 3] - here.poses[40, :3, 3]), rel=1e-6
+    )
+    assert m.deviation < 1e-6  # (a polyline is not quite the arc)
+    aside = np.array([moved(T, np.array([0, 0, 0.01])) for T in here.poses])
+    off = measured(replace(here, poses=aside), q)
+    assert (off.deviation, off.deviation_rms) == pytest.approx((0.01, 0.01), rel=1e-3)
+
+
+def test_the_duration_ends_at_the_last_pose(known: tuple[Passage, Array]) -> None:
+    here, q = known
+    assert measured(here, q).duration == pytest.approx(here.t[-1], abs=0.2)
+    stops = q.copy()
+    stops[600:] = q[600]
+    ends = replace(here, poses=here.robot.fk(stops))
+    reach = np.linalg.norm(here.poses[600, :3, 3] - here.poses[580, :3, 3]) / 20
+    early = math.ceil(0.001 / reach)  # steps at the end that are within a millimetre
+    assert measured(ends, stops).duration == pytest.approx((600 - early) * DT, abs=4 * DT)
+    assert math.isinf(measured(ends, q).duration)

@@ -54,7 +54,14 @@ def some_tasks(robot: Robot, rng: np.random.Generator) -> list[Some]:
     )
     pointing = AxisTask(str(rng.choice(frames)), axis, rng.uniform(1, 2, 2), base)
     v = rng.normal(size=6)
+    free = PoseTask(
+        str(rng.choice(frames)),
+        about=str(rng.choice(["x", "y", "z"])),
+        axes=rng.choice([None, "body", *frames]),
+        base=rng.choice([None, *frames]),
+    )
     return [
+        Some(free, T, v),
         Some(a_frame_task(PoseTask, rng, frames), T, v),
         Some(a_frame_task(PositionTask, rng, frames), T[:3, 3], v[:3]),
         Some(a_frame_task(OrientationTask, rng, frames), T[:3, :3], v[3:]),

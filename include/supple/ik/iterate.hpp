@@ -60,10 +60,15 @@ SUPPLE_FN void evaluate_error(const IkProblem<T>& ik, IterateState<L>& at) {
 template <class L, class T>
 SUPPLE_FN void evaluate_jacobian(const IkProblem<T>& ik, IterateState<L>& at) {
   const Pose<L>* const joint_poses = reinterpret_cast<const Pose<L>*>(at.work);
+  const L *e = at.e, *target = at.target;
   L* J = at.J;
   for (int k = 0; k < ik.tasks; ++k) {
-    task_jacobian(ik.chain, ik.task[k], joint_poses, J);
-    J += ik.task[k].rows * ik.chain.coordinates;
+    const Task<T>& task = ik.task[k];
+    task_jacobian(ik.chain, task, joint_poses, J, has_tilt(task) ? target : nullptr);
+    drop_met_rows(task, ik.chain.coordinates, e, J);
+    J += task.rows * ik.chain.coordinates;
+    e += task.rows;
+    target += target_size(task);
   }
 }
 
@@ -210,9 +215,9 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
 //
 //   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and for the rotation, half of  wᵢ × wⱼ
 //
-// The curvature of axes, of postures and of tasks relative to a moving base is neglected. To be
-// called after `evaluate`, whose poses of the joints are in the scratch memory. H is n x n; only
-// its lower triangle is used.
+// The curvature of axes, of postures and of tasks relative to a moving base is neglected, and that
+// of the rotation of a frame that may turn about an axis. To be called after `evaluate`, whose
+// poses of the joints are in the scratch memory. H is n x n; only its lower triangle is used.
 template <class L, class T>
 SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
   const Chain<T>& chain = ik.chain;
@@ -224,7 +229,9 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
     if (task.goal != Goal::frame || task.base != task_world) continue;
     const TaskPoses<L> poses = task_poses(chain, task, joint_poses);
     L wrench[6] = {L(0), L(0), L(0), L(0), L(0), L(0)};
-    for (int i = 0; i < task.rows; ++i) wrench[task.row[i]] = e[i] * L(task.weight[i]);
+    for (int i = 0; i < task.rows; ++i) {
+      if (!poses.pointed || task.row[i] < 3) wrench[task.row[i]] = e[i] * L(task.weight[i]);
+    }
     Vec3<L> force{wrench[0], wrench[1], wrench[2]}, torque{wrench[3], wrench[4], wrench[5]};
     if (poses.turned) {
       force = poses.axes * force;

@@ -47,8 +47,9 @@ SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) 
   for (int i = 0; i < ik.targets; ++i) number[i] = T(0);
   for (int t = 0, row = 0, first = 0; t < ik.tasks; ++t) {
     const Task<T>& task = ik.task[t];
-    const bool fixed =
-        task.goal == Goal::frame && task.base == task_world && task.axes == task_axes_base;
+    // A position that may lie anywhere in a range bounds nothing along a constant e.
+    const bool fixed = task.goal == Goal::frame && task.base == task_world &&
+                       task.axes == task_axes_base && !task.ranged;
     for (int i = 0; i < task.rows; ++i, ++row) {
       const bool counts = fixed && ik.measure[row] == Measure::position;
       length.whole += e[row] * e[row];

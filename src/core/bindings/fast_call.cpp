@@ -136,7 +136,7 @@ bool agree(const SolveArguments& arguments) {
 
 // ---- one solution -------------------------------------------------------------------------------
 
-constexpr int solution_fields = 7;
+constexpr int solution_fields = 8;
 
 // The class of a solution: a Python class whose instances hold only its slots. Filling them in
 // place takes a tenth of the time of a call of the class.
@@ -146,7 +146,7 @@ struct SolutionClass {
 
   explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
-    if (slots.size() != solution_fields) throw nb::type_error("solution must have 7 slots");
+    if (slots.size() != solution_fields) throw nb::type_error("solution must have 8 slots");
     for (int i = 0; i < solution_fields; ++i) {
       const nb::object slot = given.attr(slots[i]);
       if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("slots must be plain");
@@ -172,10 +172,11 @@ struct SolutionClass {
 };
 
 // Solves one problem. Returns a solution with q (n,), statuses[outcome], position error, rotation
-// error, iterations, restarts and None; an invalid object if the target or the initial guess is not
-// an array of float64, or not finite.
-nb::object solve_single(PySolver& solver, PyObject* target, const SolveArguments& arguments,
-                        const SolutionClass& solution, const nb::tuple& statuses) {
+// error, iterations, restarts, None and the robot; an invalid object if the target or the initial
+// guess is not an array of float64, or not finite.
+nb::object solve_single(PySolver& solver, PyObject* robot, PyObject* target,
+                        const SolveArguments& arguments, const SolutionClass& solution,
+                        const nb::tuple& statuses) {
   const npy_intp n = solver.coordinates();
   const bool guessed = arguments.q0 != Py_None;
   double numbers[12 * PySolver::max_tasks];
@@ -203,7 +204,7 @@ nb::object solve_single(PySolver& solver, PyObject* target, const SolveArguments
   return solution.make({q.release().ptr(), Py_NewRef(statuses[int(outcome)].ptr()),
                         PyFloat_FromDouble(error[0]), PyFloat_FromDouble(error[1]),
                         PyLong_FromLong(effort[0]), PyLong_FromLong(effort[1] - 1),
-                        Py_NewRef(Py_None)});
+                        Py_NewRef(Py_None), Py_NewRef(robot)});
 }
 
 // ---- the object ---------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ nb::object solve_directly(const FastCall& self, PyObject* const* args, PyObject*
   PyObject* const tasks = arguments.frame != Py_None ? arguments.frame : arguments.tasks;
   const nb::object solver = find_solver(self, args[0], tasks, arguments.damping);
   if (!solver.is_valid()) return {};
-  return solve_single(*nb::inst_ptr<PySolver>(solver), args[1], arguments, self.solution,
+  return solve_single(*nb::inst_ptr<PySolver>(solver), args[0], args[1], arguments, self.solution,
                       self.statuses);
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/isa.hpp"
 #include "bindings/specs.hpp"
 #include "bindings/tasks.hpp"
+#include "supple/ranges.hpp"
 
 namespace supple {
 namespace {
@@ -74,8 +75,12 @@ class PyServo {
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
     record_ = 7 * n + 2 * m * n + (2 + max_directions) * m;
     const int metric = servo_.in_python ? n * n : 0;
-    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + metric + isa().servo->scratch(servo_),
-                   0.0);
+    const bool ranged = std::any_of(servo_.task, servo_.task + servo_.tasks,
+                                    [](const Task<double>& task) { return task.ranged; });
+    const int ranges = ranged && !servo_.in_python ? ranges_memory(m, n) : 0;
+    memory_.assign(
+        2 * record_ + targets_ + 2 * velocities_ + metric + ranges + isa().servo->scratch(servo_),
+        0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
@@ -107,6 +112,9 @@ class PyServo {
     velocity_ = take(velocities_);
     acceleration_ = take(velocities_);
     metric_ = take(metric);
+    if (double* const shared = take(ranges); ranges > 0) {
+      for (Record& record : records_) record.state.ranges = shared;
+    }
     scratch_ = piece;
   }
 

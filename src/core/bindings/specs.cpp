@@ -49,6 +49,7 @@ void bind_specs(nb::module_& m) {
   m.attr("TASK_AXES_BASE") = task_axes_base;
   m.attr("TASK_AXES_FRAME") = task_axes_frame;
   m.attr("TASK_AXES_SPATIAL") = task_axes_spatial;
+  m.attr("TASK_TILT") = task_tilt;
 
   bind_spec(m, "JointSpec", "A joint of a chain (include/supple/robot.hpp).",
             required("parent", &JointSpec::parent), required("motion", &JointSpec::motion),
@@ -62,7 +63,9 @@ void bind_specs(nb::module_& m) {
   bind_spec(m, "TaskSpec", "A task (include/supple/task.hpp).", required("goal", &TaskSpec::goal),
             required("frame", &TaskSpec::frame), required("base", &TaskSpec::base),
             required("axes", &TaskSpec::axes), required("rows", &TaskSpec::rows),
-            required("weights", &TaskSpec::weights), optional("alternate", &TaskSpec::alternate));
+            required("weights", &TaskSpec::weights), optional("alternate", &TaskSpec::alternate),
+            optional("about", &TaskSpec::about), optional("lower", &TaskSpec::lower),
+            optional("upper", &TaskSpec::upper));
   bind_spec(m, "DampingSpec", "A damping rule and its parameters, in the order of `Rule`.",
             required("rule", &DampingSpec::rule), required("parameters", &DampingSpec::parameters));
   bind_spec(m, "ErrorClampSpec", "A bound on the error of each end effector.",

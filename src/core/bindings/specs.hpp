@@ -64,13 +64,15 @@ struct FrameSpec {
 };
 
 // `Task` of include/supple/task.hpp: components of the twist, or coordinates of a posture, and
-// their weights.
+// their weights; the allowed range of each row, if any row has one.
 struct TaskSpec {
   Goal goal = Goal::frame;
   int frame = 0, base = task_world, axes = task_axes_base;
   Ints rows = {};
   Doubles weights = {};
   bool alternate = false;
+  int about = -1;
+  Doubles lower = {}, upper = {};
 
   bool operator==(const TaskSpec&) const = default;
 };

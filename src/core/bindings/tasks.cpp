@@ -14,6 +14,8 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
   for (const TaskSpec& spec : specs) {
     coordinate_.push_back(spec.rows);
     weight_.emplace_back(spec.weights.begin(), spec.weights.end());
+    lower_.emplace_back(spec.lower.begin(), spec.lower.end());
+    upper_.emplace_back(spec.upper.begin(), spec.upper.end());
     Task<T> task{.goal = spec.goal,
                  .frame = spec.frame,
                  .base = spec.base,
@@ -23,13 +25,19 @@ OwnedTasks<T>::OwnedTasks(const std::vector<TaskSpec>& specs) {
                  .weight = {},
                  .coordinate = nullptr,
                  .posture_weight = nullptr,
-                 .alternate = spec.alternate};
+                 .alternate = spec.alternate,
+                 .about = spec.about,
+                 .ranged = !spec.lower.empty()};
     if (spec.goal == Goal::posture) {
       task.coordinate = coordinate_.back().data();
       task.posture_weight = weight_.back().data();
+      task.posture_lower = lower_.back().data();
+      task.posture_upper = upper_.back().data();
     } else {
       std::copy(spec.rows.begin(), spec.rows.end(), task.row);
       std::copy(spec.weights.begin(), spec.weights.end(), task.weight);
+      std::copy(spec.lower.begin(), spec.lower.end(), task.lower);
+      std::copy(spec.upper.begin(), spec.upper.end(), task.upper);
     }
     tasks_.push_back(task);
   }
@@ -44,7 +52,11 @@ const std::vector<TaskSpec>& checked(const std::vector<TaskSpec>& specs, const P
     const int rows = posture ? chain.owned<double>().coordinates : 6;
     check_index("the number of rows", 1, rows + 1, int(spec.rows.size()));
     check_length("weights", spec.rows.size(), spec.weights.size());
-    for (int row : spec.rows) check_index("rows", 0, rows, row);
+    for (int row : spec.rows) check_index("rows", 0, posture ? rows : task_tilt + 1, row);
+    for (const Doubles* ends : {&spec.lower, &spec.upper}) {
+      if (!spec.lower.empty()) check_length("lower and upper", spec.rows.size(), ends->size());
+    }
+    check_index("about", -1, 3, spec.about);
     check_index("frame", 0, chain.frames(), spec.frame);
     check_index("base", task_world, chain.frames(), spec.base);
     check_index("axes", task_axes_spatial, chain.frames(), spec.axes);
@@ -130,7 +142,18 @@ nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) cons
   return nb::make_tuple(J, e, bad);
 }
 
-nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) const {
+// The targets that some rows of velocities need, as many as there are configurations; or None.
+template <class T>
+const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
+  if (targets.is_none()) return nullptr;
+  const Batch target(targets, targets_, "targets");
+  if (!q.same_rows(target))
+    throw nb::value_error("q and targets must have the same batch axes and type");
+  return target.data<T>();
+}
+
+nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads,
+                                      nb::handle targets) const {
   const int n = chain<double>().coordinates;
   const Batch batch(q, n, "q"), speed = PyChain::paired(batch, qd, n);
   const nb::object bias_acceleration = batch.result({}, {rows_});
@@ -139,6 +162,7 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) 
     request.count = batch.count();
     request.q = batch.data<T>();
     request.qd = speed.data<T>();
+    request.target = optional_targets<T>(batch, targets);
     request.bias_acceleration = data_of<T>(bias_acceleration);
     const std::ptrdiff_t bad = run(request, threads);
     if (bad >= 0) PyChain::raise_nonfinite(batch, &speed, bad);
@@ -146,7 +170,8 @@ nb::object PyTasks::bias_acceleration(nb::handle q, nb::handle qd, int threads) 
   return bias_acceleration;
 }
 
-nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads) const {
+nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads,
+                           nb::handle targets) const {
   const Batch batch(q, chain<double>().coordinates, "q");
   const Batch velocity(velocities, velocities_, "velocities");
   if (!batch.same_rows(velocity))
@@ -158,6 +183,7 @@ nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads) con
     request.count = batch.count();
     request.q = batch.data<T>();
     request.velocity = velocity.data<T>();
+    request.target = optional_targets<T>(batch, targets);
     request.command = data_of<T>(command);
     bad = run(request, threads);
   });
@@ -167,6 +193,10 @@ nb::tuple PyTasks::command(nb::handle q, nb::handle velocities, int threads) con
 #define SUPPLE_TASKS_SIG(name, more, result)                    \
   nb::sig("def " name "(self, q: numpy.typing.ArrayLike, " more \
           ": numpy.typing.ArrayLike, threads: int) -> " result)
+#define SUPPLE_RATES_SIG(name, more, result)                               \
+  nb::sig("def " name "(self, q: numpy.typing.ArrayLike, " more            \
+          ": numpy.typing.ArrayLike, threads: int, targets: " SUPPLE_ARRAY \
+          " | None = None) -> " result)
 
 void bind_tasks(nb::module_& m) {
   nb::class_<PyTasks>(m, "Tasks", "Tasks of a robot, ready for the kernel.")
@@ -182,10 +212,12 @@ void bind_tasks(nb::module_& m) {
            SUPPLE_TASKS_SIG("linearize", "targets",
                             "tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"))
       .def("bias_acceleration", &PyTasks::bias_acceleration, "q"_a, "qd"_a, "threads"_a,
-           "J̇q̇ of the rows.", SUPPLE_TASKS_SIG("bias_acceleration", "qd", SUPPLE_ARRAY))
+           "targets"_a.none() = nb::none(), "J̇q̇ of the rows.",
+           SUPPLE_RATES_SIG("bias_acceleration", "qd", SUPPLE_ARRAY))
       .def("command", &PyTasks::command, "q"_a, "velocities"_a, "threads"_a,
+           "targets"_a.none() = nb::none(),
            "The rows of velocities, and the first row that is out of bounds, or -1.",
-           SUPPLE_TASKS_SIG("command", "velocities", "tuple[" SUPPLE_ARRAY ", int]"));
+           SUPPLE_RATES_SIG("command", "velocities", "tuple[" SUPPLE_ARRAY ", int]"));
 }
 
 }  // namespace supple

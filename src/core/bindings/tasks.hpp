@@ -22,7 +22,7 @@ class OwnedTasks {
 
  private:
   std::vector<Ints> coordinate_;
-  std::vector<std::vector<T>> weight_;
+  std::vector<std::vector<T>> weight_, lower_, upper_;
   std::vector<Task<T>> tasks_;
 };
 
@@ -52,10 +52,13 @@ class PyTasks {
   // Returns (J, e, -1); the index of the first row that is out of bounds replaces -1. `targets` has
   // the rows and the type of q.
   nb::tuple linearize(nb::handle q, nb::handle targets, int threads) const;
-  nb::object bias_acceleration(nb::handle q, nb::handle qd, int threads) const;
-  nb::tuple command(nb::handle q, nb::handle velocities, int threads) const;
+  // `targets` may be None.
+  nb::object bias_acceleration(nb::handle q, nb::handle qd, int threads, nb::handle targets) const;
+  nb::tuple command(nb::handle q, nb::handle velocities, int threads, nb::handle targets) const;
 
  private:
+  template <class T>
+  const T* optional_targets(const Batch& q, nb::handle targets) const;
   template <class T>
   std::ptrdiff_t run(TaskRequest<T> request, int threads) const;
 

@@ -80,7 +80,8 @@ inline std::string of(const Support& support) { return braces(support.joint, sup
 inline std::string of(const Task<double>& task) {
   return braces(of("Goal", task.goal), task.frame, task.base, task.axes, task.rows,
                 array(task.rows, task.row), array(task.rows, task.weight), "nullptr", "nullptr",
-                task.alternate);
+                task.alternate, task.about, task.ranged, array(task.rows, task.lower),
+                array(task.rows, task.upper));
 }
 inline std::string of(const Measure& measure) { return of("Measure", measure); }
 inline std::string of(const Step<double>& step) {

@@ -77,8 +77,10 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   for (int t = 0; t < ik.tasks; ++t) {
     float d[6] = {};
     Vec3<float> turn;
-    if (ik.task[t].goal == Goal::axis) {
-      const Vec3<float> a = axis(reached), b = axis(target);
+    const Task<float>& task = ik.task[t];
+    if (task.goal == Goal::axis || task.about >= 0) {
+      const int first = task.about > 0 ? 3 * task.about : 0;
+      const Vec3<float> a = axis(reached + first), b = axis(target + first);
       turn = rotation_between(cross(a, b), dot(a, b));
     } else {
       Vec3<float> sine{0, 0, 0};
@@ -89,14 +91,14 @@ float predict_first_step(const SolveRequest& request, const float* record, const
         cosine += dot(a, b);
       }
       turn = rotation_between(sine * 0.5f, cosine * 0.5f);
-      for (int c = 0; c < 3; ++c) d[c] = target[9 + c] - reached[9 + c];
     }
+    for (int c = 0; c < 3 && task.goal == Goal::frame; ++c) d[c] = target[9 + c] - reached[9 + c];
     d[3] = turn.x, d[4] = turn.y, d[5] = turn.z;
     for (int c = 0; c < 6; ++c, gain += rows) {
       for (int r = 0; r < rows; ++r) q[r] = fma(gain[r], Row(d[c]), q[r]);
     }
-    reached += target_size(ik.task[t]);
-    target += target_size(ik.task[t]);
+    reached += target_size(task);
+    target += target_size(task);
   }
   const Row *lower = reinterpret_cast<const Row*>(table.limits), *upper = lower + rows;
   const Row* longest = upper + rows;

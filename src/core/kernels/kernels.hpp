@@ -91,7 +91,7 @@ struct TaskRequest {
   int tasks, rows, targets, velocities;  // the last three summed over all tasks
   const Task<T>* task;
   const T* q;            // (count, coordinates)
-  const T* target;       // (count, targets), for e
+  const T* target;       // (count, targets), for e; null if not given
   const T* qd;           // (count, coordinates), for bias_acceleration
   const T* velocity;     // (count, velocities), for command
   T* J;                  // (count, rows, coordinates)

@@ -3,6 +3,7 @@
 #include "kernels/kernels.hpp"
 #include "kernels/lanes.hpp"
 #include "supple/arena.hpp"
+#include "supple/ranges.hpp"
 #include "supple/servo.hpp"
 #include "supple/velocity.hpp"
 
@@ -29,6 +30,10 @@ void advance_and_store(const Servo<T>& servo, ServoState<T>& state, T* memory) {
 template <class T>
 void run(const Servo<T>& servo, const Command<T>& command, ServoState<T>& state, T* memory) {
   evaluate_tasks(servo, command, state, memory);
+  if (state.ranges) {
+    run_in_ranges(servo, state, memory);
+    return store_history(servo, state, memory);
+  }
   take_step(servo, state, memory);
   advance_and_store(servo, state, memory);
 }

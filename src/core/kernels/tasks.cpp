@@ -19,7 +19,7 @@ struct Space {
     Arena<L> arena(static_cast<L*>(memory));
     q = arena.take(n);
     qd = arena.take(request.bias_acceleration ? n : 0);
-    target = arena.take(request.e ? request.targets : 0);
+    target = arena.take(request.target ? request.targets : 0);
     velocity = arena.take(request.command ? request.velocities : 0);
     joint_poses = arena.template take_as<Pose<L>>(chain.joints);
     J = arena.take(request.J ? m * n : 0);
@@ -43,7 +43,7 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
     load(count, lanes, rows + first * count, x);
     for (int i = 0; i < count; ++i) valid = valid & finite(x[i]);
   };
-  if (request.e) given(request.target, request.targets, space.target);
+  if (request.target) given(request.target, request.targets, space.target);
   if (request.command) given(request.velocity, request.velocities, space.velocity);
   if (!all(valid)) return valid;
 
@@ -52,17 +52,15 @@ mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdi
   for (int k = 0; k < request.tasks; ++k) {
     const Task<T>& task = request.task[k];
     const Pose<L>* const at = space.joint_poses;
-    if (request.J) {
-      const L* const goal = request.e ? space.target + target : nullptr;
-      task_jacobian(chain, task, at, space.J + row * n, goal);
-    }
+    const L* const goal = request.target ? space.target + target : nullptr;
+    if (request.J) task_jacobian(chain, task, at, space.J + row * n, goal);
     if (request.e) {
-      task_error(chain, task, at, space.q, space.target + target, space.e + row);
+      task_error(chain, task, at, space.q, goal, space.e + row);
     }
     if (request.bias_acceleration)
-      task_bias_acceleration(chain, task, at, space.qd, space.bias_acceleration + row);
+      task_bias_acceleration(chain, task, at, space.qd, space.bias_acceleration + row, goal);
     if (request.command) {
-      task_command(chain, task, at, space.velocity + velocity, space.command + row);
+      task_command(chain, task, at, space.velocity + velocity, space.command + row, goal);
     }
     row += task.rows;
     target += target_size(task);

@@ -117,7 +117,8 @@ def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | N
             if velocity is not None:
                 asked += velocity[part.velocities] * (rate_gain if second_order else 1.0)
             if target is not None:
-                asked += gain * np.nan_to_num(target[part.targets] - x)  # NaN: there is no target
+                e = part.open.distance(np.nan_to_num(target[part.targets] - x))  # NaN: none
+                asked += gain * e
             if second_order:
                 asked -= part.open.bias(q, qd)
                 if target is not None or velocity is not None or acceleration is None:
@@ -127,6 +128,9 @@ def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | N
             weights = layout.weights[part.rows]
             J[part.rows] = weights[:, None] * slopes
             desired[part.rows] = weights * asked
+            if target is not None and part.open.lower:
+                idle = part.rows.start + np.flatnonzero(np.array(part.open.ranged) & (e == 0))
+                J[idle], desired[idle] = 0.0, 0.0
 
     return evaluate
 

@@ -159,6 +159,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         estimates=None
         if not estimates or estimates[0] is None
         else Estimates(*np.array(estimates).T),
+        robot=servo.robot,
     )
 
 

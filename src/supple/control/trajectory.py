@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.control.trajectory_file import from_table, to_table
+from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.status import StepStatus
 from supple.motion.status_array import StatusArray
 from supple.motion.steps.estimate import Estimates
+from supple.tables import read_table, write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +39,7 @@ class Trajectory:
         rows: Names of the m rows.
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
+        robot: The robot, if it is known; files do not contain it.
     """
 
     t: Array
@@ -47,6 +54,7 @@ class Trajectory:
     status: StatusArray[StepStatus]
     rows: tuple[str, ...]
     estimates: Estimates | None = None
+    robot: Robot | None = None
 
     def __len__(self) -> int:
         return len(self.qd)
@@ -66,3 +74,60 @@ class Trajectory:
             if errors.any():
                 lines.append(f"  error: at most {errors.max():.3g}, {errors[-1]:.3g} at the end")
         return "\n".join(lines)
+
+    # ---- files and pictures ----------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the motion to a file, at once or not at all, and return its path.
+
+        All arrays and names are kept exactly; the robot is not written.
+
+        Args:
+            path: A file that ends in .npz, .csv or .parquet. Tables have one row for each time;
+                the cells of what steps have, such as "qd:joint", are empty in the first.
+
+        Raises:
+            InputError: Another suffix.
+            MissingExtraError: Parquet without pyarrow.
+        """
+        return write_table(path, to_table(self))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], robot: Robot | None = None) -> Trajectory:
+        """Return a motion that `save` has written.
+
+        Args:
+            path: The file.
+            robot: The robot, for `animate` and for names in `plot`.
+        """
+        return Trajectory(**from_table(read_table(path)), robot=robot)
+
+    def plot(self, *, title: str | None = None) -> Any:
+        """Return a Matplotlib figure: positions, speeds, singular value with damping, error.
+
+        Positions and speeds are relative to the robot's limits, if it has them. Times at which a
+        limit acts are shaded. `figure.savefig("motion.png")` writes it.
+
+        Raises:
+            MissingExtraError: Matplotlib is not installed.
+        """
+        from supple.plot.figures import trajectory_figure
+
+        return trajectory_figure(self, title=title)
+
+    def animate(self, robot: Robot | None = None) -> Any:
+        """Return an animation of the robot: a notebook shows it, `save("motion.html")` writes it.
+
+        `save` also writes a GIF. In HTML the view turns by dragging.
+
+        Args:
+            robot: The robot of a motion that was loaded; by default the one that `track` moved.
+        """
+        from supple.plot.animation import trajectory_animation
+
+        return trajectory_animation(self, self.robot if robot is None else robot)
+
+    def _repr_html_(self) -> str:
+        from supple.plot.html import trajectory_html
+
+        return trajectory_html(self)

@@ -47,12 +47,15 @@ class Driver:
         *found, failed = self._best(target[None], seed)
         if found[1][0, 0] == SolveStatus.NONFINITE_INPUT:
             raise_nonfinite(target, seed)
+        robot = self.problem.layout.robot
         if options.solutions is not None:
-            return Solutions(*_fields(*(part[0] for part in found)))
+            return Solutions(*_fields(*(part[0] for part in found)), robot=robot)
         q, status, error, effort = (part[0, 0] for part in found)
         position, rotation = error.tolist()
         iterations, starts = effort.tolist()
-        solution = Solution(q, STATUS[status], position, rotation, iterations, starts - 1)
+        solution = Solution(
+            q, STATUS[status], position, rotation, iterations, starts - 1, robot=robot
+        )
         if not options.explain:
             return solution
         took = time.perf_counter() - options.began
@@ -77,7 +80,7 @@ class Driver:
         else:
             found = self._best_by_chunks(flat, seeds)
         parts = (part[:, 0].reshape(*batch, *part.shape[2:]) for part in found[:4])
-        return BatchSolution(*_fields(*parts))
+        return BatchSolution(*_fields(*parts), robot=self.problem.layout.robot)
 
     def _best_by_chunks(self, targets: Array, seeds: Array | None) -> RawSolutions:
         """Return the best solution of each target, in chunks: each target has several."""

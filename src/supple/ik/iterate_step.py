@@ -98,7 +98,7 @@ class StepSearch:
                 raise_nonfinite(targets, seeds)
             return found[0]
         parts = (part.reshape(*lead, *part.shape[1:]) for part in found._parts())
-        return BatchSolution(*parts)
+        return BatchSolution(*parts, robot=self.layout.robot)
 
     def _search(self, targets: Array, start: Array | None) -> BatchSolution:
         """Solve targets (B, k), from the seeds (B, n) first."""
@@ -136,7 +136,7 @@ class StepSearch:
         named = StatusArray.of(SolveStatus, status)
         position, rotation = errors[:, 0].copy(), errors[:, 1].copy()
         restarts = np.maximum(restarts, 0)
-        return BatchSolution(best, named, position, rotation, iterations, restarts)
+        return BatchSolution(best, named, position, rotation, iterations, restarts, robot=robot)
 
     def _descend(
         self,

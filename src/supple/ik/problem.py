@@ -219,6 +219,10 @@ def _compiled(
             "solve takes tasks in the axes of a frame, because spatial coordinates mix errors of "
             "position and rotation; given: axes='spatial'"
         )
+    if any(one.goal == Goal.POSTURE and one.lower for one in rows):
+        raise InputError(
+            "a PostureTask of solve is a preference without a range; given: one with a tolerance"
+        )
     primary = sum(layout.counts[: len(met)])
     low, span, stride = seed_range(robot)
     shares = (0.5 + np.arange(1, _ENTRIES + 1)[:, None] * stride) % 1
@@ -385,9 +389,11 @@ def _features(rows: TaskRows, reach: float) -> list[float]:
         return [0.0] * len(rows.picked)
     if rows.goal == Goal.AXIS:
         return [reach * _TURN**0.5] * 3
-    turns = len([c for c in rows.picked if c >= 3]) == 3
+    turns = [len([c for c in rows.picked if c >= 3]) == 3] * 3
+    if rows.about >= 0:
+        turns = [axis == rows.about for axis in range(3)]
     places = [float(c in rows.picked or (rows.axes is not None and _moves(rows))) for c in range(3)]
-    return [reach * (_TURN / 2) ** 0.5 * turns] * 9 + places
+    return [reach * (_TURN / 2) ** 0.5 * one for one in turns for _ in range(3)] + places
 
 
 def _postures(

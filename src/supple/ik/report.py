@@ -65,6 +65,11 @@ class SolveReport:
             lines.append(f"{name} {does} at its {end} limit")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from supple.plot.html import solve_report_html
+
+        return solve_report_html(self)
+
 
 def make_report(
     problem: CompiledProblem,
@@ -87,9 +92,10 @@ def make_report(
         seconds: Time of the call [s].
     """
     layout, rows = problem.layout, slice(problem.primary)
+    J, e = layout._rows(q, target)
     lin = Linearization(
-        np.asarray(layout.jacobian(q)[rows], dtype=np.float64),
-        np.asarray(layout.error(q, target)[rows], dtype=np.float64),
+        np.asarray(J[rows], dtype=np.float64),
+        np.asarray(e[rows], dtype=np.float64),
         rows=layout.rows[rows],
         q=q,
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.errors import InputError, short_repr
 from supple.ik.report import SolveReport
 from supple.ik.status import SolveStatus
+from supple.kinematics import Robot
 from supple.motion.linearization import Array
 from supple.motion.status_array import StatusArray
 
@@ -41,6 +42,7 @@ class Solution:
         iterations: Iterations of the search.
         restarts: Seeds after the first, including those that ran side by side.
         report: A diagnosis, with `explain=True`; otherwise None.
+        robot: The solved robot; None for a solution from GPU memory.
     """
 
     q: Array
@@ -50,6 +52,7 @@ class Solution:
     iterations: int
     restarts: int
     report: SolveReport | Any = None  # (Any: None needs no check where explain=True)
+    robot: Robot | None = field(default=None, repr=False)
 
     @property
     def success(self) -> bool:
@@ -58,6 +61,25 @@ class Solution:
 
     def __bool__(self) -> bool:
         return self.success
+
+    def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
+        """Return a Matplotlib figure of the robot at this solution.
+
+        Args:
+            target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
+            title: Title of the figure; the robot and the status by default.
+
+        Raises:
+            MissingExtraError: Matplotlib is not installed.
+        """
+        robot = _robot_of(self)
+        words = f"{robot.name}: {self.status}" if title is None else title
+        return robot.plot(self.q, target=target, title=words)
+
+    def _repr_html_(self) -> str:
+        from supple.plot.html import solution_html
+
+        return solution_html(self)
 
     def __str__(self) -> str:
         return self._sentence() if self.report is None else f"{self._sentence()}\n{self.report}"
@@ -92,6 +114,7 @@ class SolutionArrays:
     rotation_error: Array
     iterations: NDArray[np.int32]
     restarts: NDArray[np.int32]
+    robot: Robot | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", StatusArray.of(SolveStatus, self.status))
@@ -136,11 +159,37 @@ class SolutionArrays:
             )
         if not integers or len(each) < len(self.shape):
             parts: Any = (np.array(part[index]) for part in self._parts())
-            return type(self)(*parts)
+            return type(self)(*parts, robot=self.robot)
         q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
         return Solution(
-            q.copy(), status, float(position), float(rotation), int(iterations), int(restarts)
+            q.copy(),
+            status,
+            float(position),
+            float(rotation),
+            int(iterations),
+            int(restarts),
+            robot=self.robot,
         )
+
+    def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
+        """Return a Matplotlib figure of the robot at these solutions, the first in full.
+
+        Args:
+            target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
+            title: Title of the figure; the robot and the number of solutions by default.
+
+        Raises:
+            MissingExtraError: Matplotlib is not installed.
+        """
+        robot = _robot_of(self)
+        q = np.asarray(self.q).reshape(-1, robot.dof)[::-1]
+        words = f"{robot.name}: {repr(self)[1:-1]}" if title is None else title
+        return robot.plot(q, target=target, title=words)
+
+    def _repr_html_(self) -> str:
+        from supple.plot.html import solutions_html
+
+        return solutions_html(self)
 
     def __bool__(self) -> NoReturn:
         raise InputError(
@@ -178,6 +227,7 @@ class BatchSolution(SolutionArrays):
         rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
         iterations: Iterations of the search (...).
         restarts: Seeds after the first (...), including those that ran side by side.
+        robot: The solved robot; None for solutions from GPU memory.
     """
 
     def __str__(self) -> str:
@@ -202,6 +252,7 @@ class Solutions(SolutionArrays):
         rotation_error: Largest rotation error of all tasks (s,) [rad].
         iterations: Iterations of the search until each was found (s,).
         restarts: Seeds after the first until each was found (s,).
+        robot: The solved robot.
     """
 
     def __str__(self) -> str:
@@ -212,6 +263,13 @@ class Solutions(SolutionArrays):
         lines += [f"  {self[i]}" for i in range(min(len(self), _MAX_LISTED))]
         more = len(self) - _MAX_LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))
+
+
+def _robot_of(solution: Solution | SolutionArrays) -> Robot:
+    """Return the solved robot."""
+    if solution.robot is None:
+        raise InputError("plot needs the robot: use robot.plot(solution.q); given: no robot")
+    return solution.robot
 
 
 def _scaled(value: float, unit: str) -> str:

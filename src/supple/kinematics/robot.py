@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
@@ -156,6 +156,38 @@ class Robot:
             limits = f"[{low:8.4f}, {high:8.4f}] {unit:<4}"
             lines.append(f"  {name:<{width}}  {kind:<9}  {limits} {speed:8.4f} {unit}/s")
         return "\n".join(lines)
+
+    def plot(
+        self,
+        q: ArrayLike | None = None,
+        *,
+        target: ArrayLike | None = None,
+        ax: Any = None,
+        title: str | None = None,
+    ) -> Any:
+        """Return a Matplotlib figure of the robot, drawn from its kinematics.
+
+        Joints are orange, sliding ones light blue; the axes of an end effector are vermilion (x),
+        green (y) and blue (z). `figure.savefig("robot.png")` writes it.
+
+        Args:
+            q: Configuration (n,) [rad or m], or several (k, n): the last in full, those before
+                pale. The neutral one by default.
+            target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
+            ax: Axes with projection="3d" to draw into; those of a new figure by default.
+            title: Title of the axes; the robot's name by default.
+
+        Raises:
+            MissingExtraError: Matplotlib is not installed.
+        """
+        from supple.plot.figures import robot_figure
+
+        return robot_figure(self, q, target=target, ax=ax, title=title)
+
+    def _repr_html_(self) -> str:
+        from supple.plot.html import robot_html
+
+        return robot_html(self)
 
     # ---- other robots from this one (variants.py) ----------------------------------------------
 

@@ -123,6 +123,11 @@ class Report:
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 
+    def _repr_html_(self) -> str:
+        from supple.plot.html import report_html
+
+        return report_html(self)
+
 
 def explain(
     linearization: Linearization, step: Step | None = None, *, null: ArrayLike | None = None

@@ -57,7 +57,9 @@ class OpenPart:
         for index in np.ndindex(q.shape[:-1]):
             x, slopes = self.open.linear(q[index].astype(np.float64))
             J[(*index, self.rows)] = weights[:, None] * slopes
-            e[(*index, self.rows)] = weights * (targets[(*index, self.targets)] - x)
+            e[(*index, self.rows)] = weights * self.open.distance(
+                targets[(*index, self.targets)] - x
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,8 @@ class CompiledTasks:
         weights: Weights of the rows.
         counts: Number of rows of each task.
         effectors: The end effector of each row of each task, numbered from 0 in every task.
+        ranged: Whether each row has an allowed range (m,).
+        tilts: Whether each row is the tilt of an axis (m,).
         kernel: The compiled tasks, with a chain of the frames they refer to.
         open: The open tasks, which Python evaluates.
     """
@@ -81,6 +85,8 @@ class CompiledTasks:
     weights: NDArray[np.float64]
     counts: tuple[int, ...]
     effectors: tuple[tuple[int, ...], ...]
+    ranged: NDArray[np.bool_]
+    tilts: NDArray[np.bool_]
     kernel: _core.Tasks
     open: tuple[OpenPart, ...] = ()
 
@@ -139,10 +145,23 @@ class CompiledTasks:
         self, q: NDArray[np.float64], targets: NDArray[np.float64]
     ) -> tuple[FloatArray, FloatArray]:
         """Return J and e, with an arbitrary valid target for tasks without one."""
-        some = np.where(np.isnan(targets), self._any, targets).astype(q.dtype)
+        missing = np.isnan(targets)
+        some = np.where(missing, self._any, targets).astype(q.dtype)
         J, e, _ = self.kernel.linearize(np.ascontiguousarray(q), some, 1)
         self.write_open(q, some, J, e)
+        if self.ranged.any():
+            J[self.idle(missing, e)] = 0
         return J, e
+
+    def idle(self, missing: NDArray[np.bool_], e: FloatArray) -> NDArray[np.bool_]:
+        """Return the rows (..., m) that do not count, given the targets (..., k) that are missing.
+
+        These are rows that are met within their allowed range, and tilts without a target.
+        """
+        if not self.ranged.any():
+            return np.zeros(e.shape, dtype=bool)
+        unknown = self.per_row(missing)
+        return np.asarray(np.where(unknown, self.tilts, self.ranged & (e == 0)))
 
     def write_open(self, q: FloatArray, targets: FloatArray, J: FloatArray, e: FloatArray) -> None:
         """Write the rows of open tasks into J (..., m, n) and e (..., m)."""
@@ -202,6 +221,9 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
             rows=rows.picked,
             weights=rows.weights,
             alternate=rows.alternate,
+            about=rows.about,
+            lower=rows.lower,
+            upper=rows.upper,
         )
         specs.append(spec)
     kernel = _core.Tasks(chain=chain_of(robot, list(frames.values())), tasks=specs)
@@ -214,6 +236,10 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
         weights=np.array([w for rows in laid for w in rows.weights]),
         counts=counts,
         effectors=tuple(rows.effectors for rows in laid),
+        ranged=np.array([one for rows in laid for one in rows.ranged]),
+        tilts=np.array(
+            [c == _core.TASK_TILT and one.goal != Goal.POSTURE for one in laid for c in one.picked]
+        ),
         kernel=kernel,
         open=tuple(
             OpenPart(rows, *at)
@@ -271,19 +297,23 @@ def linearize(
     J, e, bad = layout.kernel.linearize(at, some, count)
     _check_bad(bad, at, "target")
     layout.write_open(at, some, J, e)
+    idle = layout.idle(missing, e)
     if missing.any():
         e = np.where(layout.per_row(missing), e.dtype.type(0), e)
+    aims = some if layout.tilts.any() else None
     if velocity is not None:
         speeds = layout.velocities(per_task(velocity, single, layout, "velocity"))
-        desired, bad = layout.kernel.command(at, _at(at, speeds, "velocity"), count)
+        desired, bad = layout.kernel.command(at, _at(at, speeds, "velocity"), count, aims)
         _check_bad(bad, at, "velocity")
         e = e + desired
+    J[idle], e[idle] = 0, 0
     if qd is None:
         return Linearization(J, e, rows=layout.rows, q=at, effectors=layout.all_effectors)
     speed = np.ascontiguousarray(matched(at, coordinates(qd, robot.dof, "qd")))
     if not np.isfinite(speed).all():
         raise InputError(f"qd must be finite; given: {short_repr(qd)}")
-    bias = layout.kernel.bias_acceleration(at, speed, count)
+    bias = layout.kernel.bias_acceleration(at, speed, count, aims)
+    bias[idle] = 0
     for part in layout.open:
         weights = np.array(part.open.weights)
         for i in np.ndindex(at.shape[:-1]):

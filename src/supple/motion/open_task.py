@@ -16,8 +16,9 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import finite_array, names_of
 from supple.motion.linearization import EPSILON, Array, numbers_of
 from supple.motion.task import Task, Weight
-from supple.motion.task.fields import checked_weight, weights_of
+from supple.motion.task.fields import checked_weight, weights_of, within
 from supple.motion.task_rows import TaskRows
+from supple.motion.tolerance import Tolerance, ranges_of
 
 Function: TypeAlias = Callable[[Array], ArrayLike | tuple[ArrayLike, ArrayLike]]
 
@@ -47,6 +48,8 @@ class OpenTask(Task):
         rows: Names of the rows, or their number, at most n; by default as many as f returns at the
             robot's neutral configuration.
         weight: One weight for all rows, or one per row.
+        tolerance: The allowed range of x - x*: a number for ±number, or a pair (lower, upper),
+            infinite for none, for all rows or by their names.
         unit: Which tolerance of `solve` applies to the rows, and which of its errors includes them:
             "m" for the position's, "rad" for the rotation's.
 
@@ -58,6 +61,7 @@ class OpenTask(Task):
     _: KW_ONLY
     rows: int | Sequence[str] | None = None
     weight: Weight = 1.0
+    tolerance: Tolerance | None = None
     unit: Literal["m", "rad"] = "m"
 
     def __post_init__(self) -> None:
@@ -140,8 +144,12 @@ class OpenRows(TaskRows):
     ) -> Array:
         return np.array(self.weights)[:, None] * self.linear(q)[1]
 
-    def error(self, robot: Robot, q: Array, target: Array) -> Array:  # noqa: D102
+    def offset(self, robot: Robot, q: Array, target: Array) -> Array:  # noqa: D102
         return np.array(self.weights) * (target - self.value(q))
+
+    def distance(self, offset: Array) -> Array:
+        """Return the distance (k,) of an offset x* - x to the allowed range, not weighted."""
+        return offset - np.clip(offset, self.lower, self.upper) if self.lower else offset
 
     def reached(self, robot: Robot, q: Array) -> Array:  # noqa: D102
         flat = [self.value(one) for one in q.reshape(-1, q.shape[-1])]
@@ -167,13 +175,15 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
             f"an OpenTask must have at most {robot.dof} rows, one per joint; given: {count}. "
             "Several tasks may have more"
         )
-    return OpenRows(
+    made = OpenRows(
         goal=Goal.POSTURE,  # the kernel's placeholder, which has as many numbers as rows
         picked=tuple(range(count)),
         weights=weights_of(checked_weight(task, task.weight, count), count),
         names=tuple(names),
         function=task.function,
     )
+    ranges = dict(ranges_of(task.tolerance, names, "OpenTask: tolerance", single=True) or ())
+    return within(made, [ranges.get(name) for name in names])
 
 
 def _value(function: Function, q: Array, rows: int | None) -> tuple[Array, Array | None]:

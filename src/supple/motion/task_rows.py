@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supple._core import Goal
+from supple._core import TASK_TILT, Goal
 from supple.errors import unknown_name_error
 from supple.kinematics import Robot
 from supple.kinematics.frames import only_tip, placed
@@ -31,7 +31,8 @@ class TaskRows:
 
     Attributes:
         goal: The pose of a frame, its axis, or a posture.
-        picked: Components 0..5 of the twist; for a posture, indices of joints.
+        picked: Components 0..5 of the twist, or 6 for the tilt of an axis, which is the last; for a
+            posture, indices of joints.
         weights: The weight of each row.
         names: The name of each row.
         frame: The controlled frame; empty for a posture.
@@ -41,6 +42,11 @@ class TaskRows:
         turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
             for no rotation.
         alternate: Whether J is that of the target, as if attached to the frame's link.
+        about: The axis of the frame, 0, 1 or 2, about which it may turn freely; its rotation rows
+            are then in its own axes. -1 for none.
+        lower: The lower end of the allowed range of each row of e, not weighted; empty if no row
+            has one. Both ends are zero where a row has none.
+        upper: The upper ends.
     """
 
     goal: Goal
@@ -52,13 +58,23 @@ class TaskRows:
     axes: str | None = None
     turn: Array | None = None
     alternate: bool = False
+    about: int = -1
+    lower: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+
+    @property
+    def ranged(self) -> tuple[bool, ...]:
+        """Whether each row has an allowed range."""
+        if not self.lower:
+            return (False,) * len(self.names)
+        return tuple(a < b for a, b in zip(self.lower, self.upper, strict=True))
 
     @property
     def effectors(self) -> tuple[int, ...]:
         """The end effector of each row: one for position, one for orientation, or every joint."""
         if self.goal == Goal.POSTURE:
             return tuple(range(len(self.picked)))
-        kinds = [c // 3 for c in self.picked]
+        kinds = [min(c // 3, 1) for c in self.picked]
         return tuple(sorted(set(kinds)).index(kind) for kind in kinds)
 
     def jacobian(self, robot: Robot, q: Array, target: Array | None = None) -> Array:
@@ -66,7 +82,8 @@ class TaskRows:
 
         In the base's coordinates it is R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b), rotated
         into the axes of the rows. An alternate J has v + w × (t - p) in the place of v, and t in
-        that of p, if there is a target at t.
+        that of p, if there is a target at t. The row of a tilt is n·w, with n perpendicular to the
+        axis and to its target; zero without a target.
         """
         W = np.array(self.weights)[:, None]
         if self.goal == Goal.POSTURE:
@@ -82,25 +99,42 @@ class TaskRows:
             T_b = np.eye(4) if self.base is None else robot.fk(q, self.base)
             t = T_b[:3, 3] + T_b[:3, :3] @ target[9:]
             v = v + np.cross(w, t - robot.fk(q, self.frame)[:3, 3], axis=0)
-        C = self._axes(robot, q)
-        return np.asarray(W * np.vstack([C.T @ v, C.T @ w])[list(self.picked)])
+        w = self._turn_axes(robot, q).T @ w
+        parts = [self._axes(robot, q).T @ v, w, self._tilt_row(robot, q, target)[None] @ w]
+        return np.asarray(W * np.vstack(parts)[list(self.picked)])
 
     def error(self, robot: Robot, q: Array, target: Array) -> Array:
-        """Return the weighted e (rows,) for a target in the kernel's form (12, 3 or rows,)."""
+        """Return the weighted e (rows,) for a target in the kernel's form (12, 3 or rows,).
+
+        It is the signed distance of the offset to its allowed range, zero inside.
+        """
+        offset = self.offset(robot, q, target)
+        if not self.lower:
+            return offset
+        W = np.array(self.weights)
+        with np.errstate(invalid="ignore"):
+            lower, upper = (np.nan_to_num(W * ends) for ends in (self.lower, self.upper))
+        return np.asarray(offset - np.clip(offset, lower, upper))
+
+    def offset(self, robot: Robot, q: Array, target: Array) -> Array:
+        """Return the weighted rows (rows,) from the current value to the target."""
         W = np.array(self.weights)
         if self.goal == Goal.POSTURE:
             return np.asarray(W * (target - q[list(self.picked)]))
         T_b = np.eye(4) if self.base is None else robot.fk(q, self.base)
-        R_b, C = T_b[:3, :3], self._axes(robot, q)
+        R_b = T_b[:3, :3]
         if self.goal == Goal.AXIS:
-            return np.asarray(W * tilt(C.T @ R_b @ target)[[c - 3 for c in self.picked]])
+            return np.asarray(W * self._tilts(robot, q, target)[[c - 3 for c in self.picked]])
         T = robot.fk(q, self.frame)
         R, p = R_b.T @ T[:3, :3], R_b.T @ (T[:3, 3] - T_b[:3, 3])
         shall = target.reshape(4, 3).T
         e = np.concatenate([shall[:, 3] - p, log(shall[:, :3] @ R.T)])
         if self.axes == SPATIAL:
             e[:3] += np.cross(p, e[3:])
-        return np.asarray(W * self._turned(robot, q, e)[list(self.picked)])
+        rows = np.append(self._turned(robot, q, e), 0.0)
+        if self.about >= 0:
+            rows[3:] = self._tilts(robot, q, target)
+        return np.asarray(W * rows[list(self.picked)])
 
     def reached(self, robot: Robot, q: Array) -> Array:
         """Return the targets reached at configurations q (..., n), in the kernel's form."""
@@ -118,17 +152,57 @@ class TaskRows:
             return np.asarray(R[..., :, 2])
         return np.concatenate([R[..., :, 0], R[..., :, 1], R[..., :, 2], p], axis=-1)
 
-    def command(self, robot: Robot, q: Array, velocity: Array) -> Array:
+    def command(
+        self, robot: Robot, q: Array, velocity: Array, target: Array | None = None
+    ) -> Array:
         """Return the weighted rows of a velocity.
 
         For a frame it is a twist (6,) in the axes of the rows, for an axis a twist in the axes of
-        the base, for a posture the speed of each row.
+        the base, for a posture the speed of each row. The row of a tilt needs the target.
         """
         W = np.array(self.weights)
         if self.goal == Goal.POSTURE:
             return np.asarray(W * velocity)
         twist = self._turned(robot, q, velocity) if self.goal == Goal.AXIS else velocity
-        return np.asarray(W * twist[list(self.picked)])
+        if self.about >= 0:
+            turned = self._turn_axes(robot, q).T @ self._axes(robot, q) @ twist[3:]
+            twist = np.concatenate([twist[:3], turned])
+        tilting = self._tilt_row(robot, q, target) @ twist[3:]
+        return np.asarray(W * np.append(twist, tilting)[list(self.picked)])
+
+    def _desired_axis(self, robot: Robot, q: Array, target: Array) -> Array:
+        """Return the target of the controlled axis (3,) in the frame's axes, with that axis as z.
+
+        The axes are renumbered in cyclic order.
+        """
+        goal = target if self.goal == Goal.AXIS else target[3 * self.about : 3 * self.about + 3]
+        d = self._turn_axes(robot, q).T @ self._rotation(robot, q, self.base) @ goal
+        return np.roll(d, 2 - self._axis)
+
+    @property
+    def _axis(self) -> int:
+        return 2 if self.goal == Goal.AXIS else self.about
+
+    def _tilts(self, robot: Robot, q: Array, target: Array) -> Array:
+        """Return the rotation (3,) that takes the controlled axis to its target, and its angle."""
+        d = self._desired_axis(robot, q, target)
+        angle = math.atan2(math.hypot(d[0], d[1]), d[2])
+        return np.append(np.roll(tilt(d), self._axis - 2), angle)
+
+    def _tilt_row(self, robot: Robot, q: Array, target: Array | None) -> Array:
+        """Return n (3,), perpendicular to the controlled axis and its target, in frame axes."""
+        if TASK_TILT not in self.picked or target is None:
+            return np.zeros(3)
+        d = self._desired_axis(robot, q, target)
+        sine = math.hypot(d[0], d[1])
+        n = np.array([-d[1], d[0], 0.0]) / sine if sine > 1e-150 else np.array([1.0, 0.0, 0.0])
+        return np.roll(n, self._axis - 2)
+
+    def _turn_axes(self, robot: Robot, q: Array) -> Array:
+        """Return the axes of the rows of rotation, a rotation (3, 3) in the world."""
+        if self.about < 0:
+            return self._axes(robot, q)
+        return self._rotation(robot, q, self.frame)
 
     def _turned(self, robot: Robot, q: Array, twist: Array) -> Array:
         """Return a twist (6,) in the base's axes, expressed in those of the rows."""
@@ -184,6 +258,54 @@ def rows_of_frame(
         base=base,
         axes=None if axes == WORLD and base is None else axes,
         alternate=alternate,
+    )
+
+
+def about_axis(rows: TaskRows, about: int, cone: float | None) -> TaskRows:
+    """Return the rows of a frame that may turn freely about one of its own axes.
+
+    Args:
+        rows: The rows of the frame, with at least one of rotation.
+        about: The axis, 0, 1 or 2 for x, y or z.
+        cone: How far that axis may be from its target [rad], as one row, the tilt; None for two
+            rows, the rotations about the other two axes.
+    """
+    places = [i for i, c in enumerate(rows.picked) if c < 3]
+    turns = [i for i, c in enumerate(rows.picked) if c >= 3 and c != 3 + about]
+    if cone is not None:
+        turns = turns[:1]
+    kept = [*places, *turns]
+
+    def pick(each: Sequence[float]) -> tuple[float, ...]:
+        return tuple(each[i] for i in kept)
+
+    names = [rows.names[i] for i in places]
+    names += [
+        row_name(ROWS[rows.picked[i]], rows.frame, rows.base, axes_name(BODY, rows.frame))
+        for i in turns
+    ]
+    made = replace(
+        rows,
+        picked=tuple(rows.picked[i] for i in kept),
+        weights=pick(rows.weights),
+        names=tuple(names),
+        about=about,
+        lower=pick(rows.lower) if rows.lower else (),
+        upper=pick(rows.upper) if rows.upper else (),
+    )
+    return made if cone is None else in_cone(made, cone)
+
+
+def in_cone(rows: TaskRows, cone: float) -> TaskRows:
+    """Return the rows with the last one replaced by a tilt of at most `cone` [rad]."""
+    none = (0.0,) * len(rows.names)
+    relative = f" relative to {rows.base}" if rows.base else ""
+    return replace(
+        rows,
+        picked=(*rows.picked[:-1], TASK_TILT),
+        names=(*rows.names[:-1], f"tilt of {rows.frame}{relative}"),
+        lower=(*(rows.lower or none)[:-1], -math.inf),
+        upper=(*(rows.upper or none)[:-1], cone),
     )
 
 

@@ -4,6 +4,9 @@ A task is a small frozen class. Its `linearize` returns J and e at one configura
 `supple.linearize` does the same for batches. Targets are expressed in the world, or in the
 coordinates of a frame `base` that may itself move; rows are expressed in the base's axes unless
 `axes` names others. Weights multiply rows: W₁ = diag(weight²) in Deo & Walker's eq. (2).
+
+A row may have an allowed range, its tolerance: inside the range it neither costs nor pulls, and
+outside its error is the distance to the range,  e - min(max(e, lower), upper).
 """
 
 from collections.abc import Sequence

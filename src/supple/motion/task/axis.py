@@ -21,7 +21,8 @@ from supple.motion.task.fields import (
     unit,
     weights_of,
 )
-from supple.motion.task_rows import BODY, TaskRows, rows_of_frame
+from supple.motion.task_rows import BODY, TaskRows, in_cone, rows_of_frame
+from supple.motion.tolerance import cone_of
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,19 @@ class AxisTask(Task):
         axis: The axis a (3,), in the coordinates of the frame.
         weight: One weight for both rows, or one per row.
         base: Name of the frame in which targets are expressed; the world if None.
+        cone: Angle by which the axis may be off its target [rad]; None for none. There is then one
+            row, the tilt  e = max(angle - cone, 0).
     """
 
     frame: str | None = None
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
     weight: Weight = 1.0
     base: str | None = None
+    cone: float | None = None
 
     def __post_init__(self) -> None:
         check_frames(self, "frame", "base")
+        set_fields(self, cone=cone_of(self.cone, "AxisTask: cone"))
         axis = unit(finite_array(self.axis, (3,), "AxisTask: axis"), "AxisTask: axis", self.axis)
         set_fields(self, axis=tuple(axis.tolist()), weight=checked_weight(self, self.weight, 2))
 
@@ -57,6 +62,9 @@ class AxisTask(Task):
         rows = rows_of_frame(robot, self.frame, ("rx", "ry"), weights, self.base, BODY)
         along = ", ".join(f"{x:.3g}" for x in self.axis)
         turned = "" if self.axis == (0.0, 0.0, 1.0) else f" with z along ({along})"
+        if self.cone is not None:
+            first = replace(rows, picked=(3,), weights=weights[:1], names=rows.names[:1])
+            rows = in_cone(first, self.cone)
         return replace(
             rows,
             goal=Goal.AXIS,

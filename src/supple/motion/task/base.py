@@ -57,7 +57,8 @@ class Task:
 
         e is the weighted error to the target, the weighted rows of the velocity, or the sum of both
         (feed-forward plus error); zero if neither is given. It is well defined at singularities.
-        For a rotation error of exactly half a turn, one of the two directions is chosen.
+        Rows of J whose target is met within an allowed range are zero, and so is their e. For a
+        rotation error of exactly half a turn, one of the two directions is chosen.
 
         Args:
             robot: The robot that performs the task.
@@ -75,11 +76,14 @@ class Task:
         rows = self.on(robot)
         e = np.zeros(len(rows.names))
         goal = None if target is None else _single(self.targets(robot, target), "target")
+        J = rows.jacobian(robot, at, goal)
         if goal is not None:
             e = e + rows.error(robot, at, goal)
+        met = np.array(rows.ranged) & (goal is not None) & (e == 0)
         if velocity is not None:
-            e = e + rows.command(robot, at, _single(self.velocities(robot, velocity), "velocity"))
-        J = rows.jacobian(robot, at, goal)
+            speeds = _single(self.velocities(robot, velocity), "velocity")
+            e = e + rows.command(robot, at, speeds, goal)
+        J[met], e[met] = 0.0, 0.0
         return Linearization(J, e, rows=rows.names, q=at, effectors=rows.effectors)
 
 

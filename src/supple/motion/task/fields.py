@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.errors import InputError, short_repr
 from supple.motion.linearization import Array, numbers_of
+from supple.motion.task_rows import TaskRows
 
 Weight: TypeAlias = float | Sequence[float]
+RowsT = TypeVar("RowsT", bound=TaskRows)
 
 
 def set_fields(task: object, **values: object) -> None:
@@ -43,6 +46,18 @@ def checked_weight(task: object, weight: ArrayLike, count: int | None) -> Weight
 def weights_of(weight: Weight, count: int) -> tuple[float, ...]:
     """Return one weight for each of `count` rows."""
     return tuple(weight) if isinstance(weight, Sequence) else (weight,) * count
+
+
+def within(rows: RowsT, ranges: Sequence[tuple[float, float] | None]) -> RowsT:
+    """Return rows with the allowed range of the current value minus the target, or None, of each.
+
+    e is the target minus the current value: its ends are the opposite ones.
+    """
+    if not any(ranges):
+        return rows
+    ends = [(0.0, 0.0) if one is None else (-one[1], -one[0]) for one in ranges]
+    lower, upper = zip(*ends, strict=True)
+    return replace(rows, lower=lower, upper=upper)
 
 
 def unit(v: Array, name: str, given: object) -> Array:

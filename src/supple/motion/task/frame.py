@@ -16,8 +16,16 @@ from supple.kinematics.robot import ROWS
 from supple.kinematics.rotation import log
 from supple.motion.linearization import Array, numbers_of
 from supple.motion.task.base import Task
-from supple.motion.task.fields import Weight, check_frames, checked_weight, set_fields, weights_of
-from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows, rows_of_frame
+from supple.motion.task.fields import (
+    Weight,
+    check_frames,
+    checked_weight,
+    set_fields,
+    weights_of,
+    within,
+)
+from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows, about_axis, rows_of_frame
+from supple.motion.tolerance import Tolerance, cone_of, is_free, ranges_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class _FrameTask(Task):
     weight: Weight = 1.0
     axes: str | None = None
     base: str | None = None
+    tolerance: Tolerance | None = None
 
     def __post_init__(self) -> None:
         check_frames(self, "frame", "axes", "base")
@@ -41,13 +50,32 @@ class _FrameTask(Task):
                 "PoseTask; given: axes='spatial'"
             )
         rows = _rows(self, self.rows, self.known)
-        set_fields(self, rows=rows, weight=checked_weight(self, self.weight, len(rows)))
+        name = f"{type(self).__name__}: tolerance"
+        ranges = ranges_of(self.tolerance, rows, name, single=len(self.known) == 3)
+        set_fields(
+            self, rows=rows, weight=checked_weight(self, self.weight, len(rows)), tolerance=ranges
+        )
+        free = [row for row, ends in ranges or () if is_free(ends)]
+        if ranges and self.axes == SPATIAL:
+            raise InputError(f"{name} needs rows in the axes of a frame; given: axes='spatial'")
+        if any(row.startswith("r") for row in free):
+            raise InputError(
+                f"{name} of a rotation must be finite; given: {free}. Free rotation about an axis "
+                "of the frame is about='x', 'y' or 'z'"
+            )
+        if len(free) == len(rows):
+            raise InputError(f"{name} must leave a row with an end; given: all rows free")
 
     def on(self, robot: Robot) -> TaskRows:
         rows = self.known if self.rows is None else tuple(self.rows)
-        weights = zip(rows, weights_of(self.weight, len(rows)), strict=True)
-        scaled = tuple(w if row.startswith("r") else w / self._metre for row, w in weights)
-        return rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
+        ranges = _read(self.tolerance)
+        weights = dict(zip(rows, weights_of(self.weight, len(rows)), strict=True))
+        rows = tuple(row for row in rows if row not in ranges or not is_free(ranges[row]))
+        scaled = tuple(
+            weights[row] if row.startswith("r") else weights[row] / self._metre for row in rows
+        )
+        made = rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
+        return within(made, [ranges.get(row) for row in rows])
 
     def differences(self, begin: Array, end: Array) -> Array:
         if self.axes not in (None, BODY) and not (self.axes == WORLD and self.base is None):
@@ -126,10 +154,30 @@ class PoseTask(_MetricTask):
         alternate: Whether J has the velocity of the target, as if it were attached to the frame's
             link, in the place of the frame's own (`steps.alternate_jacobian`). Without a target it
             is the ordinary J. `solve` searches with the ordinary J: the solutions are the same.
+        tolerance: The allowed range of the frame minus its target for some rows, by their names: a
+            number for ±number, or a pair (lower, upper), infinite for none [m, rad]. {"x": 0.01,
+            "z": (0, inf)} is a strip in a half-space. Rotations are components of the rotation
+            vector in the axes of the rows.
+        about: The axis of the frame, "x", "y" or "z", about which it may turn freely; None for
+            none. Only the direction of this axis is controlled, by the two rotations about the
+            other axes of the frame. A row of rotation about it is omitted.
+        cone: Angle by which that axis may be off its target [rad], for `about`; None for none. Its
+            row, the tilt, replaces the two of rotation.
 
     References:
         Buss 2009, section 2, for `alternate`.
     """
+
+    _: KW_ONLY
+    about: str | None = None
+    cone: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_about(self)
+
+    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
+        return _turning(super().on(robot), self.about, self.cone)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return _twelve(poses(given, "a PoseTask's target"))
@@ -142,7 +190,8 @@ class PoseTask(_MetricTask):
 class PositionTask(_MetricTask):
     """The position of a frame:  e = p* - p.  The target is (3,) [m], the velocity (3,) [m/s].
 
-    The attributes are those of `PoseTask`, with the rows "x", "y", "z".
+    The attributes are those of `PoseTask` without `about` and `cone`, with the rows "x", "y", "z".
+    A single `tolerance` holds for all rows.
     """
 
     known = ROWS[:3]
@@ -165,10 +214,21 @@ class OrientationTask(_FrameTask):
     The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
     (3,) [rad/s].
 
-    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz".
+    The attributes are those of `PoseTask` without `length`, with the rows "rx", "ry", "rz". A
+    single `tolerance` holds for all rows.
     """
 
     known = ROWS[3:]
+    _: KW_ONLY
+    about: str | None = None
+    cone: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_about(self)
+
+    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
+        return _turning(super().on(robot), self.about, self.cone)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an OrientationTask's target"
@@ -193,6 +253,45 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
     if len(set(names)) < len(names):
         raise InputError(f"{type(task).__name__}: rows must differ; given: {names}")
     return names
+
+
+def _read(tolerance: object) -> dict[str, tuple[float, float]]:
+    """Return the ranges by row of a tolerance that __post_init__ has read."""
+    return dict(tolerance) if isinstance(tolerance, tuple) else {}
+
+
+def _check_about(task: PoseTask | OrientationTask) -> None:
+    """Raise an error if the free axis or its cone cannot be."""
+    name = type(task).__name__
+    set_fields(task, cone=cone_of(task.cone, f"{name}: cone"))
+    if task.about is None:
+        if task.cone is not None:
+            raise InputError(f"{name}: cone needs an axis, as in about='z'; given: about=None")
+        return
+    if task.about not in ("x", "y", "z"):
+        raise unknown_name_error(f"axis for {name}: about=", task.about, ("x", "y", "z"))
+    if task.axes == SPATIAL or getattr(task, "alternate", False):
+        raise InputError(
+            f"{name}: about needs the ordinary J of rows in the axes of a frame; given: "
+            f"axes={task.axes!r}, alternate={getattr(task, 'alternate', False)}"
+        )
+    turns = [row for row in task.rows or () if row.startswith("r") and row != f"r{task.about}"]
+    if len(turns) < 2:
+        raise InputError(
+            f"{name}: about={task.about!r} needs the rows of rotation about the other two axes; "
+            f"given: {task.rows}"
+        )
+    ranged = [row for row in _read(task.tolerance) if row.startswith("r")]
+    if ranged and task.cone is not None:
+        raise InputError(
+            f"{name}: tolerance of a rotation and cone must not be given together; given: "
+            f"tolerance of {', '.join(ranged)}"
+        )
+
+
+def _turning(rows: TaskRows, about: str | None, cone: float | None) -> TaskRows:
+    """Return rows that leave the rotation about an axis of the frame free."""
+    return rows if about is None else about_axis(rows, "xyz".index(about), cone)
 
 
 def _twelve(T: Array) -> Array:

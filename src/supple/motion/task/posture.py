@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
@@ -13,8 +13,9 @@ from supple.kinematics import Robot
 from supple.kinematics.arrays import finite_array, names_of
 from supple.motion.linearization import Array
 from supple.motion.task.base import Task
-from supple.motion.task.fields import Weight, checked_weight, set_fields, weights_of
+from supple.motion.task.fields import Weight, checked_weight, set_fields, weights_of, within
 from supple.motion.task_rows import TaskRows
+from supple.motion.tolerance import Tolerance, ranges_of
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,19 @@ class PostureTask(Task):
     Attributes:
         joints: Names of the k controlled joints; all n if None.
         weight: One weight for all joints, or one per joint.
+        tolerance: The allowed range of the joints minus their targets: a number for ±number, or a
+            pair (lower, upper), infinite for none, for all joints or by their names [rad or m].
+            For `Servo` and `track`.
     """
 
     joints: Sequence[str] | None = None
     weight: Weight = 1.0
+    tolerance: Tolerance | None = None
 
     def __post_init__(self) -> None:
+        tolerance: object = self.tolerance
+        if isinstance(tolerance, Mapping):  # frozen, to be a key
+            set_fields(self, tolerance=tuple(tolerance.items()))
         if self.joints is not None:
             set_fields(self, joints=names_of(self.joints, "PostureTask: joints"))
         count = None if self.joints is None else len(self.joints)
@@ -43,12 +51,14 @@ class PostureTask(Task):
             if name not in robot.joint_names:
                 raise unknown_name_error("joint", name, robot.joint_names)
         weight = checked_weight(self, self.weight, len(names))
-        return TaskRows(
+        made = TaskRows(
             goal=Goal.POSTURE,
             picked=tuple(robot.joint_names.index(name) for name in names),
             weights=weights_of(weight, len(names)),
             names=names,
         )
+        ranges = dict(ranges_of(self.tolerance, names, "PostureTask: tolerance", single=True) or ())
+        return within(made, [ranges.get(name) for name in names])
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return finite_array(given, (self._count(robot),), "a PostureTask's target", batch=True)

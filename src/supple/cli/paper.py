@@ -1,50 +1,31 @@
-"""The commands of the command line: parsed by click, tables and progress printed by rich."""
+"""The experiments of the papers: claims as tables, figures, curves and a page of all."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
-from supple.errors import MissingExtraError, SuppleError, unknown_name_error
+from supple.cli.console import (
+    NARROW,
+    check_figure,
+    needs_matplotlib,
+    plain,
+    print_json,
+    progress_of_parts,
+    writing,
+)
+from supple.errors import unknown_name_error
 from supple.papers import EXPERIMENTS, PAPERS, Experiment, Outcome, style
 from supple.papers.report import HEADINGS, held, page, verdict
 from supple.papers.running import Finding, find_all
 
-NARROW = 80  # columns; narrower terminals get lists instead of tables
 
-
-class _UsageError(click.ClickException):
-    """An error shown as one line on stderr, with exit code 2 and no traceback."""
-
-    exit_code = 2
-
-
-class _Commands(click.Group):
-    """A group of commands that shows errors of supple without a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except SuppleError as error:
-            raise _UsageError(str(error)) from error
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="supple")
-def cli() -> None:
-    """Inverse kinematics that stays smooth, bounded and fast through singularities."""
-
-
-@cli.command()
+@click.command()
 @click.argument("name", required=False)
 @click.option(
     "--plot",
@@ -97,7 +78,7 @@ def paper(
         findings = _findings(names, report, csv, _values(names[0], settings))
         if as_json:
             every = {each.name: each.quantities for each in findings}
-            _print_json(every if name == "all" else every[name])
+            print_json(every if name == "all" else every[name])
         else:
             _summary(findings, tables=report is None)
     else:
@@ -127,9 +108,9 @@ def _list() -> None:
         of_paper = [each for each in EXPERIMENTS.values() if each.paper == key]
         console = Console()
         if of_paper and console.width < NARROW:
-            console.print(_plain(citation), style="italic")
+            console.print(plain(citation), style="italic")
             for each in of_paper:
-                console.print(f"[bold]{each.name}[/]", _plain(f"({each.figure}): {each.title}"))
+                console.print(f"[bold]{each.name}[/]", plain(f"({each.figure}): {each.title}"))
             console.print()
         elif of_paper:
             table = Table(title=citation, title_justify="left", box=None, show_header=False)
@@ -150,18 +131,18 @@ def _one(
     values: dict[str, float],
 ) -> None:
     if plot:
-        _drawable(plot)
+        check_figure(plot)
     _make_folder(csv)
-    with _progress() as bar:
+    with progress_of_parts() as bar:
         task = bar.add_task(experiment.name, total=1.0)
         outcome = experiment(lambda done: bar.update(task, completed=done), **values)
     _write_curves(csv, experiment.name, outcome)
     if plot:
-        with _writing(plot):
+        with writing(plot):
             style.write(outcome, experiment.name, plot)
         click.echo(f"written to {plot}", err=True)
     if as_json:
-        _print_json(outcome.quantities)
+        print_json(outcome.quantities)
     else:
         _claims(experiment, outcome, values)
 
@@ -171,11 +152,11 @@ def _findings(
 ) -> list[Finding]:
     """Run experiments in separate processes; write the page and the curves if folders are given."""
     if report:
-        _needs_matplotlib()
+        needs_matplotlib()
     _make_folder(report)
     _make_folder(csv)
     found: dict[str, Finding] = {}
-    with _progress(MofNCompleteColumn()) as bar:
+    with progress_of_parts(MofNCompleteColumn()) as bar:
         task = bar.add_task("experiments", total=len(names))
         for finding in find_all(names, report is not None, csv is not None, values):
             found[finding.name] = finding
@@ -183,7 +164,7 @@ def _findings(
             bar.update(task, advance=1, description=f"done: {finding.name}")
     findings = [found[name] for name in names]
     if report:
-        with _writing(file := report / "index.html"):
+        with writing(file := report / "index.html"):
             file.write_text(page(findings), encoding="utf-8")
         click.echo(f"written to {file}", err=True)
     return findings
@@ -197,14 +178,14 @@ def _summary(findings: Sequence[Finding], tables: bool) -> None:
 
 def _make_folder(folder: Path | None) -> None:
     if folder:
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
 
 
 def _write_curves(folder: Path | None, name: str, outcome: Outcome | Finding) -> None:
     """Write one file for each abscissa: NAME.ABSCISSA.csv."""
     for table in outcome.tables if folder else ():
-        with _writing(file := Path(folder or "") / f"{name}.{table.over}.csv"):
+        with writing(file := Path(folder or "") / f"{name}.{table.over}.csv"):
             file.write_text(table.csv(), encoding="utf-8")
         click.echo(f"written to {file}", err=True)
 
@@ -215,11 +196,11 @@ def _claims(
     """Print the claims of a paper, the measurements and the verdicts as a table or a list."""
     console, title = Console(), f"{experiment.name}: {experiment.title}"
     rows = [
-        (_plain(claim.paper), _plain(claim.measured), _mark(claim.holds), _plain(claim.why))
+        (plain(claim.paper), plain(claim.measured), _mark(claim.holds), plain(claim.why))
         for claim in outcome.claims
     ]
     if console.width < NARROW:
-        console.print(_plain(title), "", style="bold", sep="\n")
+        console.print(plain(title), "", style="bold", sep="\n")
         for row in rows:
             for heading, words in zip(HEADINGS, row, strict=True):
                 console.print(f"[bold]{heading}:[/] {words}" if heading else words)
@@ -231,57 +212,14 @@ def _claims(
         for row in rows:
             table.add_row(*row)
         console.print(table)
-    console.print(_plain(experiment.source), style="dim")
+    console.print(plain(experiment.source), style="dim")
     for each in experiment.deviations:
-        console.print(_plain(f"Deviation from the paper: {each}"), style="dim")
+        console.print(plain(f"Deviation from the paper: {each}"), style="dim")
     for parameter in experiment.parameters:
         changed = f"; here {values[parameter.name]:g}" if parameter.name in values else ""
-        console.print(_plain(f"Parameter: {parameter}{changed}"), style="dim")
+        console.print(plain(f"Parameter: {parameter}{changed}"), style="dim")
     console.print()
 
 
 def _mark(holds: bool) -> str:
     return f"[{'green' if holds else 'red'}]{verdict(holds)}[/]"
-
-
-def _plain(text: str) -> str:
-    """Escape brackets, so that rich does not read [m/s] as a style."""
-    return text.replace("[", r"\[")
-
-
-def _print_json(numbers: Any) -> None:
-    click.echo(json.dumps(numbers, indent=2, allow_nan=False))
-
-
-def _progress(*columns: Any) -> Progress:
-    """Return a progress bar on stderr, shown only in a terminal."""
-    console = Console(file=sys.stderr)
-    shown = (TextColumn("{task.description}"), BarColumn(), *columns, TimeElapsedColumn())
-    return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
-
-
-def _drawable(path: Path) -> None:
-    """Check that a figure can be written before running the experiment."""
-    if path.suffix.lstrip(".").lower() not in style.FORMATS:
-        raise click.UsageError(
-            f"--plot: the file's suffix must be one of {', '.join(style.FORMATS)}; given: {path}"
-        )
-    if not path.parent.is_dir():
-        raise _UsageError(f"cannot write {path}: the folder {path.parent} does not exist")
-    _needs_matplotlib()
-
-
-def _needs_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401 - fails before the experiments run
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("papers", "drawing figures") from error
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Report in one line why a file or folder cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise _UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,191 @@
+"""Two arms through singularities by four methods, 100,000 poses, and a page that shows it all.
+
+make demo        or: python examples/demo.py [PAGE.html]
+"""
+
+import base64
+import io
+import sys
+import tempfile
+import time
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track as progress
+from rich.table import Table
+
+import supple as sp
+from supple.plot import palette
+from supple.plot.animation import Animation, Arm
+from supple.plot.figures import new_figure
+
+DT = 0.004  # [s]
+POSES = 100_000
+
+
+def wrist_of_puma():
+    """Return a PUMA 560 and a tool path that turns the hand until the axes 4 and 6 line up."""
+    robot = sp.load("puma560").with_limits(max_speed=3.0)
+    q = np.radians([0, -50, 190, 20, -35, 0])
+    return robot, q, 0.6 * robot.jacobian(q)[:, 4] + [0.05, 0, 0, 0, 0, 0.04]
+
+
+def elbow_of_panda():
+    """Return a Panda and a tool path that pulls the arm straight."""
+    robot = sp.load("panda")
+    return robot, np.array([0.3, 0.2, 0.0, -1.6, 0.1, 1.9, 0.8]), [0.12, 0.05, 0.08, 0, 0, 0.1]
+
+
+def methods(robot):
+    """Return the four methods: a step and whether the limits of the joints hold."""
+    return {
+        "pseudoinverse": (sp.steps.Pseudoinverse(), False),
+        "constant damping": (sp.DLS(sp.damping.Constant.for_robot(robot, dt=DT)), True),
+        "optimal damping": (sp.DLS(sp.damping.Optimal(max_speed=2.0)), True),
+        "default damping": (None, True),
+    }
+
+
+def drive(robot, q, twist, step, limited, duration=4.0):
+    """Return the motion there and back, and the time of a step [µs]."""
+    limits = None if limited else sp.Limits.none(robot)
+    swing = lambda t: np.sin(2 * np.pi * t / duration) * np.pi / 2 * np.array(twist)  # noqa: E731
+    motion = sp.track(robot, q, velocity=swing, dt=DT, duration=duration, step=step, limits=limits)
+    servo = sp.Servo(robot, dt=DT, step=step, limits=limits)
+    commands, at = [swing(t) for t in motion.t[:-1]], q.copy()
+    began = time.perf_counter()
+    for command in commands:
+        servo(at, command, out=at)
+    return motion, 1e6 * (time.perf_counter() - began) / len(commands)
+
+
+def row(name, motion, microseconds):
+    """Return the numbers of one motion as a row of the table."""
+    speed = np.linalg.norm(motion.qd, axis=1).max()
+    acceleration = np.abs(np.diff(motion.qd, axis=0)).max() / DT
+    missed = np.linalg.norm((motion.velocity - motion.command), axis=1).max()
+    return [
+        name,
+        f"{speed:.2f}",
+        f"{missed:.3f}",
+        f"{acceleration:,.0f}",
+        f"{microseconds:.1f}",
+        f"{motion.sigma_min.min():.4f}",
+    ]
+
+
+HEAD = ("method", "peak ‖q̇‖", "peak error of velocity", "peak acceleration", "µs per step", "σ_min")
+UNITS = ("", "rad/s", "m/s, rad/s", "rad/s²", "", "")
+
+
+def show(title, rows):
+    """Print the table of one arm."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name, unit in zip(HEAD, UNITS, strict=True):
+        justify = "left" if name == "method" else "right"
+        table.add_column(f"{name}\n{unit}" if unit else name, justify=justify)
+    for cells in rows:
+        table.add_row(*cells)
+    Console().print(table)
+
+
+def curves(title, motions):
+    """Return a figure of speeds and singular values as SVG text in an image."""
+    figure = new_figure(9, 3.2)
+    left, right = figure.subplots(1, 2)
+    for k, (name, motion) in enumerate(motions.items()):
+        speed = np.linalg.norm(motion.qd, axis=1)
+        how = {"color": palette.SERIES[k], "ls": palette.DASHES[k], "label": name}
+        left.semilogy(motion.t[1:], np.maximum(speed, 1e-2), **how)
+        right.semilogy(motion.t[1:], np.maximum(motion.sigma_min, 1e-5), **how)
+    left.set_title(f"{title}: joint speed ‖q̇‖ [rad/s]")
+    right.set_title("smallest singular value")
+    left.legend(fontsize=8)
+    for ax in (left, right):
+        ax.set_xlabel("time [s]")
+        ax.grid(color="#dddddd")
+    file = io.BytesIO()
+    figure.savefig(file, format="svg")
+    data = base64.b64encode(file.getvalue()).decode()
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}">'
+
+
+def animation(title, robot, motions):
+    """Return the four arms side by side, moving."""
+    colors = dict(zip(motions, palette.SERIES, strict=False))
+    arms = []
+    for name, motion in motions.items():
+        speeds = np.linalg.norm(motion.qd, axis=1)
+        notes = [f"‖q̇‖ {speed:.1f}" for speed in np.concatenate([speeds[:1], speeds])]
+        arms.append(Arm(robot, motion.q, name, colors[name], note=notes))
+    return Animation(next(iter(motions.values())).t, arms, title=title).player(robot.name)
+
+
+def table_html(rows):
+    """Return the table of one arm as HTML."""
+    names = [f"{name} [{unit}]" if unit else name for name, unit in zip(HEAD, UNITS, strict=True)]
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def solve_many():
+    """Solve many poses with a progress bar, and return a sentence."""
+    robot = sp.load("panda")
+    poses = robot.fk(robot.random(POSES, seed=0))
+    solved, began = 0, time.perf_counter()
+    for part in progress(np.array_split(poses, 50), description=f"solving {POSES:,} poses"):
+        solved += int(sp.solve(robot, part).success.sum())
+    took = time.perf_counter() - began
+    rate = POSES / took
+    return (
+        f"{solved:,} of {POSES:,} poses of a Panda solved to 1 µm in {took:.2f} s: {rate:,.0f}/s."
+    )
+
+
+STYLE = """body { margin: 0 auto; max-width: 76rem; padding: 1.5rem; color: #1a1a1a;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif }
+h1 { margin: 0 } h2 { margin-top: 2.5rem; border-top: 2px solid #1a1a1a; padding-top: .75rem }
+table { border-collapse: collapse; margin: .75rem 0 } img { max-width: 100% }
+th, td { text-align: right; padding: .3rem .8rem; border-bottom: 1px solid #dcdcdc }
+th:first-child, td:first-child { text-align: left } th { background: #f6f7f8 }"""
+
+
+def main(path):
+    """Run everything and write the page."""
+    sections = []
+    for title, make in (
+        ("PUMA 560: the wrist lines up", wrist_of_puma),
+        ("Panda: the arm is pulled straight", elbow_of_panda),
+    ):
+        robot, q, twist = make()
+        motions, rows = {}, []
+        for name, (step, limited) in methods(robot).items():
+            motions[name], took = drive(robot, q, twist, step, limited)
+            rows.append(row(name, motions[name], took))
+        show(title, rows)
+        moving = animation(title, robot, motions)
+        parts = (f"<h2>{title}</h2>", moving, table_html(rows), curves(title, motions))
+        sections.append("\n".join(parts))
+    words = solve_many()
+    print(words)
+    page = f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><link rel="icon" href="data:,">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>supple: arms through singularities</title><style>{STYLE}</style></head>
+<body><h1>Arms through singularities</h1>
+<p>The same command for each arm, there and back, by four methods. The pseudoinverse has no limits;
+the others keep the speed limits of the joints. Drag an arm to turn the view.</p>
+{"".join(sections)}
+<h2>Position IK</h2><p>{escape(words)}</p></body></html>"""
+    path.write_text(page, encoding="utf-8")
+    print(f"\nThe arms in motion: {path.resolve()}")
+
+
+if __name__ == "__main__":
+    chosen = [word for word in sys.argv[1:] if word.endswith(".html")]
+    main(Path(chosen[0]) if chosen else Path(tempfile.gettempdir()) / "supple-demo.html")

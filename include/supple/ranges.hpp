@@ -1,0 +1,153 @@
+// A step of a control loop whose rows have allowed ranges.
+//
+// A row with a range asks for no value of J q̇ but for an interval of them: with the offset o from
+// the target, the range [lower, upper] of o and the gain k,
+//
+//   k (o - upper)  <=  J q̇  <=  k (o - lower)
+//
+// in addition to what else the row is asked. Inside the range the interval contains zero, so the
+// row does not pull; it only slows down motion towards an end of the range, in proportion to the
+// distance that is left. Outside it asks for motion towards the range, in proportion to the
+// distance. Both are zero at the end itself: q̇ is continuous there.
+//
+// Rows outside their range take part in the step as equations; then those whose interval is not
+// met are added one at a time, the worst first, and one that pulls the wrong way is removed. Rows
+// that are met do not take part: no damping rule sees them.
+#pragma once
+
+#include "supple/servo.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Lanes of memory of `ServoState::ranges`: the slack of each row below and above, the value that it
+// is held at, and the rows that take part.
+SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 4 * m + m * n; }
+
+// Whether a step may be taken without some of the rows: nothing else refers to them by number.
+template <class T>
+SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
+  const Step<T>& how = *servo.step;
+  const Rule rule = how.damping.rule;
+  return (servo.mode == ControlMode::step || servo.mode == ControlMode::secondary) &&
+         !how.task_scale && !how.direction && !how.error_clamps &&
+         how.method != Method::selective && how.method != Method::selective_soft &&
+         rule != Rule::mayorga_rank && rule != Rule::manipulability_rate;
+}
+
+// The z (rows,) of q̇ = Jᵀz: J Jᵀz = J q̇. `A` has rows² entries, `rest` as many as rows.
+template <class T, class M, class N>
+SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* rest) {
+  gram(rows, n, J, A);
+  for (int r = 0; r < rows; ++r) z[r] = dot(n, J + r * n, dq);
+  ldl_solve(rows, A, z, rest);
+}
+
+// The row of those that take part, J (rows, n), that holds q̇ = Jᵀz back from where its interval
+// allows it to go, the most wrong multiplier z first; -1 if there is none. `slack(r)` is -1 for a
+// row at its lower end, 1 at its upper end and 0 without an interval. `scratch` has rows² + 2 rows
+// entries.
+template <class T, class Slack>
+SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& slack, T* scratch) {
+  T *A = scratch, *z = A + rows * rows, *rest = z + rows, most(0);
+  if (rows == 6 && n == 7) {  // unrolled for the most common sizes
+    multipliers(Fixed<6>{}, Fixed<7>{}, J, dq, z, A, rest);
+  } else if (rows == 6 && n == 6) {
+    multipliers(Fixed<6>{}, Fixed<6>{}, J, dq, z, A, rest);
+  } else {
+    multipliers(rows, n, J, dq, z, A, rest);
+  }
+  for (int r = 0; r < rows; ++r) most = max(most, abs(z[r]) * T(64) * Number<T>::epsilon);
+  int worst = -1;
+  for (int r = 0; r < rows; ++r) {
+    const T wrong = z[r] * T(slack(r));
+    if (wrong > most) most = wrong, worst = r;
+  }
+  return worst;
+}
+
+// The parts after `evaluate_tasks`: a step of the kernel and the limits, as state.q and state.qd.
+// Only for one robot at a time.
+template <class T>
+SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m;
+  const auto end_of = [&](int i) {  // 1 at the upper end of an interval, -1 at the lower
+    if (!(below[i] < 0 || above[i] > 0)) return 0;
+    return held[i] == state.e[i] + above[i] ? 1 : -1;
+  };
+  const bool separable = rows_are_separable(servo);
+  const bool remembers =
+      servo.mode == ControlMode::filtered || servo.mode == ControlMode::estimated;
+  constexpr T open = Number<T>::huge;  // of a row that does not take part
+  for (int i = 0; i < m; ++i) {
+    const T low = state.e[i] + below[i], high = state.e[i] + above[i];
+    held[i] = low == high || low > 0 ? low : high < 0 ? high : open;
+  }
+  Servo<T> reduced = servo;
+  ServoState<T> part = state;
+  part.J = J, part.e = e;
+  for (int pass = 0;; ++pass) {
+    int rows = 0, holding = 0;
+    for (int i = 0; i < m; ++i) {
+      const bool counts = held[i] < open;
+      if (separable && !counts) continue;
+      for (int j = 0; j < n; ++j) J[rows * n + j] = counts ? state.J[i * n + j] : T(0);
+      holding += counts && end_of(i) != 0;
+      e[rows++] = counts ? held[i] : T(0);
+    }
+    reduced.rows = rows;
+    if (rows > 0) {
+      part.lambda2 = state.lambda2;
+      take_step(reduced, part, scratch);
+    } else {
+      part.lambda2 = T(0);
+      for (int j = 0; j < n; ++j) part.dq[j] = T(0);
+    }
+    if (remembers || pass == 2 * m) break;
+    int worst = -1;
+    T most(0), bound(0);
+    for (int i = 0; i < m; ++i) {
+      if (held[i] < open) continue;
+      const T* const row = state.J + i * n;
+      const T rate = dot(n, row, part.dq), low = state.e[i] + below[i],
+              high = state.e[i] + above[i];
+      const T nearest = min(max(rate, low), high), size = abs(rate - nearest);
+      if (size <= T(64) * Number<T>::epsilon * (abs(rate) + abs(nearest)) || size <= most) continue;
+      most = size, worst = i, bound = nearest;
+    }
+    if (worst >= 0) {
+      held[worst] = bound;
+      continue;
+    }
+    if (!separable || holding == 0) break;
+    const auto row_of = [&](int r) {
+      int i = 0;
+      for (int before = -1;; ++i) {
+        if (held[i] < open && ++before == r) return i;
+      }
+    };
+    const int wrong =
+        wrongly_held(rows, n, J, part.dq, [&](int r) { return end_of(row_of(r)); }, scratch);
+    if (wrong < 0) break;
+    held[row_of(wrong)] = open;
+  }
+  if (reduced.rows == 0) {  // the limits see a row that asks for nothing
+    reduced.rows = 1;
+    for (int j = 0; j < n; ++j) J[j] = T(0);
+    e[0] = T(0);
+  }
+  advance(reduced, part, scratch);
+  T *const all = state.J, *const asked = state.e;
+  state = part;
+  state.J = all, state.e = asked;
+  // What a row inside its range does is what it is asked.
+  for (int i = 0; i < m; ++i) {
+    const T low = state.e[i] + below[i], high = state.e[i] + above[i];
+    const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);
+    const T moved = (held[i] < open ? held[i] : min(max(rate, low), high)) - state.e[i];
+    state.e[i] = state.e[i] + moved;
+    state.desired[i] = state.desired[i] + moved;
+  }
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,35 @@
+"""The command line: one module for each command, imported when it is called.
+
+Exit codes: 0 if all went well; 1 if the command ran but not all of it succeeded (a target that is
+out of reach, a self-test that fails); 2 if it was called wrongly, a file cannot be read or written,
+or an extra is missing; 130 after an interrupt.
+"""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "info": "Show a robot: joints, limits, end effectors.",
+    "solve": "Find configurations for a pose, or for a file of poses.",
+    "track": "Follow poses over time, or a twist, through singularities.",
+    "branches": "Show several solutions of one pose.",
+    "view": "Open a robot in the browser and drag its end effectors.",
+    "paper": "Run the experiments of the papers, claim by claim.",
+    "bench": "Measure this machine: microseconds per step and per pose.",
+    "doctor": "Check the installation: instruction set, threads, GPU, extras.",
+    "completion": "Print the script that completes commands in a shell.",
+}
+EXIT_CODES = (
+    "Exit codes: 0 success; 1 not everything succeeded, such as a target out of reach; 2 wrong "
+    "usage, an unreadable file or a missing extra; 130 interrupted."
+)
+
+
+def plain_help() -> str:
+    """Return the help text for a terminal without click."""
+    width = max(map(len, COMMANDS))
+    lines = ["Usage: supple [OPTIONS] COMMAND [ARGS]...", ""]
+    lines += ["  Inverse kinematics that stays smooth, bounded and fast through singularities.", ""]
+    lines += ["Options:", "  --version   Show the version and exit."]
+    lines += ["  -h, --help  Show this message and exit.", "", "Commands:"]
+    lines += [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join([*lines, "", EXIT_CODES])

@@ -1,0 +1,174 @@
+"""What all commands share: errors, tables, progress bars and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from supple.errors import MissingExtraError
+
+NARROW = 80  # columns; narrower terminals get lists instead of tables
+FAILED = 1  # the exit code of a command that ran, but not everything succeeded
+
+as_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as one JSON object."
+)
+
+
+class UsageError(click.ClickException):
+    """An error shown as one line on stderr, with exit code 2 and no traceback."""
+
+    exit_code = 2
+
+
+def plain(text: str) -> str:
+    """Escape brackets, so that rich does not read [m/s] as a style."""
+    return text.replace("[", r"\[")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; numbers that are not finite are null."""
+    click.echo(json.dumps(_jsonable(value), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _jsonable(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return _jsonable(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_jsonable(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows as a table, numbers to the right; as a list in a narrow terminal."""
+    console = Console()
+    texts = [[plain(str(cell)) for cell in row] for row in rows]
+    console.print(plain(title), style="bold", highlight=False)
+    if console.width < NARROW:
+        for row in texts:
+            pairs = zip(head, row, strict=True)
+            console.print(
+                ", ".join(f"{plain(name)} {cell}".strip() for name, cell in pairs if cell),
+                highlight=False,
+            )
+        return
+    table = Table(box=None, show_header=any(head))
+    for i, name in enumerate(head):
+        cells = [row[i] for row in texts if row[i]]
+        numeric = bool(cells) and all(cell[0] in "-+0123456789" for cell in cells)
+        table.add_column(plain(name), justify="right" if numeric else "left")
+    for row in texts:
+        table.add_row(*row)
+    console.print(table)
+
+
+class _Rate(ProgressColumn):
+    """Completed items per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if not speed else f"{speed:,.0f}/s", style="cyan")
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar with the rate and the time left on stderr, in a terminal; yield its update."""
+    console = Console(file=sys.stderr)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def progress_of_parts(*columns: Any) -> Progress:
+    """Return a progress bar on stderr, shown only in a terminal."""
+    console = Console(file=sys.stderr)
+    shown = (TextColumn("{task.description}"), BarColumn(), *columns, TimeElapsedColumn())
+    return Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Report in one line why a file or folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def check_writable(path: Path | None) -> None:
+    """Check that a file can be written, before a long computation."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: the folder {path.parent} does not exist")
+
+
+def check_figure(path: Path | None, option: str = "--plot") -> None:
+    """Check that a figure can be drawn and written, before a long computation."""
+    if path is None:
+        return
+    formats = ("png", "svg", "pdf")
+    if path.suffix.lstrip(".").lower() not in formats:
+        raise click.UsageError(
+            f"{option}: the file's suffix must be one of {', '.join(formats)}; given: {path}"
+        )
+    check_writable(path)
+    needs_matplotlib()
+
+
+def needs_matplotlib() -> None:
+    """Raise MissingExtraError before anything runs."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("plot", "drawing figures") from error
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """Write a figure and say where it is."""
+    with writing(path):
+        figure.savefig(path)
+    written(path)
+
+
+def written(path: Path) -> None:
+    """Say on stderr that a file was written."""
+    click.echo(f"written to {path}", err=True)

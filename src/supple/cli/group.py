@@ -1,0 +1,48 @@
+"""The command `supple`: finds the module of each command when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from supple.cli import COMMANDS, EXIT_CODES
+from supple.cli.console import UsageError
+from supple.errors import SuppleError
+
+INTERRUPTED = 130
+
+
+class _Commands(click.Group):
+    """Commands that are imported on use; errors of supple are shown without a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"supple.cli.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SuppleError as error:
+            raise UsageError(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES
+)
+@click.version_option(package_name="supple")
+def cli() -> None:
+    """Inverse kinematics that stays smooth, bounded and fast through singularities."""

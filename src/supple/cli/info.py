@@ -1,0 +1,96 @@
+"""`supple info`: a robot in words and numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import supple as sp
+from supple.cli.console import as_json_option, check_figure, print_json, print_table, write_figure
+from supple.cli.robots import configuration, with_robot
+
+
+@click.command()
+@with_robot
+@click.option("--q", "at", metavar="Q", help="Configuration: numbers separated by commas.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the robot.")
+@as_json_option
+def info(robot: sp.Robot, at: str | None, plot: Path | None, as_json: bool) -> None:
+    """Show a robot: its joints, limits and end effectors, and the pose at a configuration.
+
+    ROBOT is the name of a built-in robot, or a URDF or MJCF file.
+    """
+    check_figure(plot)
+    q = configuration(robot, at, "--q")
+    q = robot.neutral() if q is None else q
+    if plot is not None:
+        write_figure(robot.plot(q), plot)
+    if as_json:
+        print_json(facts(robot, q))
+        return
+    found = facts(robot, q)
+    rows = [
+        (
+            joint["name"],
+            joint["kind"],
+            _limit(joint["lower"]),
+            _limit(joint["upper"]),
+            joint["unit"],
+            _limit(joint["max_speed"]),
+        )
+        for joint in found["joints"]
+    ]
+    title = f"{robot.name}: {robot.dof} degrees of freedom"
+    print_table(title, ("joint", "kind", "lower", "upper", "unit", "speed [/s]"), rows)
+    for tip in found["end_effectors"]:
+        place = ", ".join(f"{x:.4f}" for x in tip["position"])
+        turn = ", ".join(f"{x:.4f}" for x in tip["wxyz"])
+        click.echo(f"\nend effector {tip['name']} at q = {_words(q)}:")
+        click.echo(f"  position [m] {place}   quaternion wxyz {turn}")
+        click.echo(f"  smallest singular value {tip['sigma_min']:.4g}")
+
+
+def facts(robot: sp.Robot, q: Any) -> dict[str, Any]:
+    """Return what is known of a robot, and its poses at q, as plain values."""
+    kinds = {joint.name: joint.kind for joint in robot.description.joints}
+    joints = [
+        {
+            "name": name,
+            "kind": kinds[name],
+            "lower": float(robot.lower[j]),
+            "upper": float(robot.upper[j]),
+            "max_speed": float(robot.max_speed[j]),
+            "unit": "m" if robot.prismatic[j] else "rad",
+        }
+        for j, name in enumerate(robot.joint_names)
+    ]
+    tips = []
+    for name in robot.tips:
+        T = robot.fk(q, name)
+        tips.append(
+            {
+                "name": name,
+                "position": T[:3, 3],
+                "wxyz": sp.poses.wxyz(T),
+                "sigma_min": float(robot.singular_values(q, name)[-1]),
+            }
+        )
+    return {
+        "name": robot.name,
+        "dof": robot.dof,
+        "joints": joints,
+        "end_effectors": tips,
+        "frames": list(robot.frames),
+        "q": np.asarray(q),
+    }
+
+
+def _limit(value: float) -> str:
+    return f"{value:.4f}" if np.isfinite(value) else ""
+
+
+def _words(q: Any) -> str:
+    return ", ".join(f"{x:.4g}" for x in np.asarray(q).tolist())

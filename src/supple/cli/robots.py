@@ -1,0 +1,182 @@
+"""Robots, frames, configurations and targets as arguments of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+from click.shell_completion import CompletionItem
+from numpy.typing import NDArray
+
+import supple as sp
+from supple.cli.console import UsageError
+from supple.errors import InputError, join_names
+from supple.tables import FORMATS, Table, read_table
+
+Array = NDArray[Any]
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_ROTATIONS = {  # columns of a table of poses, and the argument of `pose` that takes them
+    "wxyz": ("qw", "qx", "qy", "qz"),
+    "rpy": ("roll", "pitch", "yaw"),
+    "rotation_vector": ("rx", "ry", "rz"),
+}
+_POSITION = ("x", "y", "z")
+
+
+class RobotName(click.types.StringParamType):
+    """The name of a built-in robot, or of a URDF or MJCF file."""
+
+    name = "robot"
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        """Return the names of built-in robots, or files."""
+        from supple.describe import builtin_names
+
+        names = [name for name in builtin_names() if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in names] or [CompletionItem("", type="file")]
+
+
+def read_robot(text: str, tips: tuple[str, ...] = (), fixed: tuple[str, ...] = ()) -> sp.Robot:
+    """Return a built-in robot or one from a file."""
+    chosen, path = tips or None, Path(text)
+    suffix = path.suffix.lower()
+    if suffix in (".urdf", ".mjcf", ".xml"):
+        reader = sp.urdf if suffix == ".urdf" or (suffix == ".xml" and _is_urdf(path)) else sp.mjcf
+        return reader(text, fixed=fixed, tips=chosen)
+    if fixed:
+        raise click.UsageError("--fixed welds joints of a file; a built-in robot has none to weld")
+    return sp.load(text, tips=chosen)
+
+
+def _is_urdf(path: Path) -> bool:
+    try:
+        return b"<robot" in path.read_bytes()[:100_000]
+    except OSError:
+        return False  # the reader reports it
+
+
+def _options(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda made, each: each(made), reversed(decorators), command)
+
+
+def with_robot(command: Command) -> Any:
+    """Give a command the argument ROBOT, and the function the robot that it names."""
+
+    @click.argument("robot", type=RobotName())
+    @click.option("--tip", "tips", multiple=True, metavar="FRAME", help="End effector; repeatable.")
+    @click.option(
+        "--fixed", multiple=True, metavar="JOINT", help="Joint of a file to weld; repeatable."
+    )
+    @wraps(command)
+    def call(
+        *args: Any, robot: str, tips: tuple[str, ...], fixed: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        return command(*args, robot=read_robot(robot, tips, fixed), **kwargs)
+
+    return call
+
+
+target_options = _options(
+    click.option("--position", nargs=3, type=float, metavar="X Y Z", help="Position [m]."),
+    click.option("--rpy", nargs=3, type=float, metavar="R P Y", help="Roll, pitch, yaw [rad]."),
+    click.option("--wxyz", nargs=4, type=float, metavar="W X Y Z", help="Unit quaternion."),
+    click.option(
+        "--rotation-vector", nargs=3, type=float, metavar="X Y Z", help="Axis times angle [rad]."
+    ),
+    click.option("--frame", metavar="NAME", help="Frame to place; the end effector by default."),
+)
+
+
+def one_target(**given: Any) -> tuple[Array, bool]:
+    """Return a pose (4, 4), or a position (3,) if no rotation is given, and which of them."""
+    rotations = {
+        name: given[name] for name in ("rpy", "wxyz", "rotation_vector") if given[name] is not None
+    }
+    if given["position"] is None:
+        raise click.UsageError("give a target: --position X Y Z, or a file of poses")
+    if len(rotations) > 1:
+        raise click.UsageError("give one of --rpy, --wxyz and --rotation-vector")
+    if not rotations:
+        return np.array(given["position"]), False
+    return sp.pose(given["position"], **rotations), True
+
+
+def targets_in(file: Path) -> tuple[Array, bool, Table]:
+    """Return poses (N, 4, 4), or positions (N, 3), of a table, and whether they are poses.
+
+    Raises:
+        InputError: A table without x, y, z (or the array T of an npz file).
+    """
+    table = read_table(file)
+    columns = dict(table.arrays)
+    if "T" in columns:
+        poses = np.asarray(columns["T"], dtype=np.float64)
+        if poses.shape[-2:] != (4, 4) or poses.ndim != 3:
+            raise InputError(f"T in {file} must be poses (N, 4, 4); given: {poses.shape}")
+        return poses, True, table
+    if not all(name in columns for name in _POSITION):
+        raise InputError(
+            f"{file} must have the columns x, y, z [m], and for poses qw, qx, qy, qz, or roll, "
+            f"pitch, yaw, or rx, ry, rz; given: {join_names(columns)}"
+        )
+    rotations: dict[str, Any] = {
+        name: _stacked(columns, parts, file)
+        for name, parts in _ROTATIONS.items()
+        if all(part in columns for part in parts)
+    }
+    if len(rotations) > 1:
+        names = join_names(part for name in rotations for part in _ROTATIONS[name])
+        raise InputError(f"{file} must have one kind of rotation; given: {names}")
+    position = _stacked(columns, _POSITION, file)
+    if rotations:
+        return sp.pose(position, **rotations), True, table
+    return position, False, table
+
+
+def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> Array:
+    parts = [columns[name] for name in names]
+    numbers = all(part.dtype.kind in "fiu" and part.shape == parts[0].shape for part in parts)
+    if not numbers or parts[0].ndim != 1:
+        raise InputError(f"{file}: the columns {join_names(names)} must be numbers in every row")
+    return np.stack(parts, axis=1).astype(np.float64)
+
+
+def tasks_for(robot: sp.Robot, frame: str | None, poses: bool) -> Any:
+    """Return the task of one frame.
+
+    Raises:
+        InputError: A robot with several end effectors, without the name of one.
+    """
+    if frame is None and len(robot.tips) > 1:
+        raise InputError(
+            f"--frame must choose one of the end effectors of {robot.name}; given: none. "
+            f"Available: {join_names(robot.tips)}"
+        )
+    name = robot.tips[0] if frame is None else frame
+    return sp.PoseTask(name) if poses else sp.PositionTask(name)
+
+
+def configuration(robot: sp.Robot, text: str | None, option: str) -> Array | None:
+    """Return numbers separated by commas or spaces as a configuration (n,)."""
+    if text is None:
+        return None
+    try:
+        q = np.array([float(word) for word in text.replace(",", " ").split()])
+    except ValueError:
+        q = np.empty(0)
+    if q.shape != (robot.dof,) or not np.isfinite(q).all():
+        raise UsageError(f"{option} must be {robot.dof} numbers for {robot.name}; given: {text}")
+    return q
+
+
+def table_path(path: Path | None, option: str = "--out") -> None:
+    """Check the suffix of a table before a long computation."""
+    if path is not None and path.suffix.lower() not in FORMATS:
+        raise click.UsageError(
+            f"{option}: the file's suffix must be one of {', '.join(FORMATS)}; given: {path}"
+        )

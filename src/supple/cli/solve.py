@@ -1,0 +1,182 @@
+"""`supple solve`: configurations for one pose, or for a file of poses."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import supple as sp
+from supple.cli.console import (
+    FAILED,
+    as_json_option,
+    check_figure,
+    check_writable,
+    print_json,
+    print_table,
+    progress,
+    write_figure,
+    writing,
+    written,
+)
+from supple.cli.robots import (
+    configuration,
+    one_target,
+    table_path,
+    target_options,
+    targets_in,
+    tasks_for,
+    with_robot,
+)
+from supple.tables import Table, write_table
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@with_robot
+@click.argument("file", type=_FILE, required=False)
+@target_options
+@click.option("--q0", metavar="Q", help="Configuration to stay near: numbers with commas.")
+@click.option("--out", type=_FILE, metavar="FILE", help="Write solutions: .csv, .parquet, .npz.")
+@click.option("--plot", type=_FILE, metavar="FILE", help="Draw the solution of one pose.")
+@click.option("--timeout", type=float, metavar="S", help="Time limit [s].")
+@click.option("--device", metavar="NAME", help='"cuda" for a GPU.')
+@as_json_option
+@click.pass_context
+def solve(
+    ctx: click.Context,
+    /,
+    robot: sp.Robot,
+    file: Path | None,
+    q0: str | None,
+    out: Path | None,
+    plot: Path | None,
+    timeout: float | None,
+    device: str | None,
+    as_json: bool,
+    **target: Any,
+) -> None:
+    """Find configurations for a pose, or for all poses of a FILE.
+
+    \b
+      supple solve panda --position 0.4 0.1 0.5 --rpy 3.14 0 0
+      supple solve arm.urdf poses.csv --out solutions.parquet
+
+    Without a rotation only the position counts. FILE is csv, Parquet or npz with the columns x, y,
+    z [m] and qw, qx, qy, qz (a unit quaternion), or roll, pitch, yaw [rad], or rx, ry, rz (axis
+    times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for each
+    pose: the joints, the status and the errors. It is written at once, or not at all.
+
+    Exit code 1 says that a pose was not met.
+    """  # noqa: D301
+    near = configuration(robot, q0, "--q0")
+    if file is not None and target["position"] is not None:
+        raise click.UsageError("give --position or a FILE of poses, not both")
+    if file is None and out is not None:
+        raise click.UsageError("--out is for a FILE of poses; --json prints one solution")
+    if file is not None and plot is not None:
+        raise click.UsageError("--plot draws the solution of one pose; given: a FILE")
+    options: dict[str, Any] = {"q0": near, "timeout": timeout, "device": device}
+    if file is None:
+        check_figure(plot)
+        goal, is_pose = one_target(**target)
+        task = tasks_for(robot, target["frame"], is_pose)
+        found = sp.solve(robot, goal, tasks=task, explain=device is None, **options)
+        if plot is not None:
+            write_figure(found.plot(target=goal if is_pose else None), plot)
+        _print_one(found, as_json)
+        ctx.exit(0 if found else FAILED)
+    table_path(out)
+    check_writable(out)
+    goals, is_pose, _ = targets_in(file)
+    task = tasks_for(robot, target["frame"], is_pose)
+    began = time.perf_counter()
+    with progress("solving", len(goals)) as update:
+        found = sp.solve(robot, goals, tasks=task, progress=update, **options)
+    seconds = time.perf_counter() - began
+    if out is not None:
+        with writing(out):
+            write_table(out, _table(robot, found))
+        written(out)
+    _print_batch(robot, found, seconds, as_json, listed=out is None)
+    ctx.exit(0 if found.success.all() else FAILED)
+
+
+def one_solution(found: sp.Solution) -> dict[str, Any]:
+    """Return a solution as plain values."""
+    robot = found.robot
+    names = robot.joint_names if robot is not None else range(len(found.q))
+    return {
+        "success": found.success,
+        "status": found.status.name,
+        "sentence": found.status.sentence,
+        "q": dict(zip(names, found.q.tolist(), strict=True)),
+        "position_error": found.position_error,
+        "rotation_error": found.rotation_error,
+        "iterations": found.iterations,
+        "restarts": found.restarts,
+    }
+
+
+def _print_one(found: sp.Solution, as_json: bool) -> None:
+    if as_json:
+        report = None if found.report is None else str(found.report).splitlines()
+        print_json({**one_solution(found), "report": report})
+        return
+    robot = found.robot
+    assert robot is not None
+    rows = [
+        (name, f"{x:.6f}", unit, degrees)
+        for name, x, unit, degrees in zip(
+            robot.joint_names,
+            found.q,
+            np.where(robot.prismatic, "m", "rad"),
+            [
+                "" if s else f"{np.degrees(x):.2f}°"
+                for x, s in zip(found.q, robot.prismatic, strict=True)
+            ],
+            strict=True,
+        )
+    ]
+    print_table(f"{robot.name}: {str(found).partition(chr(10))[0]}", ("joint", "q", "", ""), rows)
+    if not found and found.report is not None:
+        click.echo(f"\n{found.report}")
+
+
+def _table(robot: sp.Robot, found: Any) -> Table:
+    words = [status.name for status in found.status]
+    return Table(
+        {
+            "q": np.asarray(found.q),
+            "status": np.array(words, dtype=np.str_),
+            "position_error": np.asarray(found.position_error),
+            "rotation_error": np.asarray(found.rotation_error),
+            "iterations": np.asarray(found.iterations),
+        },
+        {"q": robot.joint_names},
+    )
+
+
+def _print_batch(robot: sp.Robot, found: Any, seconds: float, as_json: bool, listed: bool) -> None:
+    counts = {s.name: found.status.count(s) for s in sp.SolveStatus if found.status.count(s)}
+    if as_json:
+        made: dict[str, Any] = {
+            "targets": found.size,
+            "converged": int(found.success.sum()),
+            "status": counts,
+            "seconds": seconds,
+            "per_second": found.size / seconds if seconds > 0 else 0.0,
+        }
+        if listed:
+            made["solutions"] = [one_solution(each) for each in found]
+        print_json(made)
+        return
+    click.echo(str(found))
+    rate = found.size / seconds if seconds > 0 else 0.0
+    click.echo(f"{seconds:.3g} s, {rate:,.0f} poses per second")
+    if listed:
+        click.echo("Solutions were not written: --out FILE writes them, --json prints them.")

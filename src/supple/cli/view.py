@@ -1,0 +1,80 @@
+"""`supple view`: a robot in the browser."""
+
+from __future__ import annotations
+
+import time
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import click
+
+from supple.cli.console import as_json_option, print_json
+from supple.cli.robots import RobotName, configuration, read_robot
+from supple.view.methods import DEFAULT, method_names
+
+
+@click.command()
+@click.argument("robot", type=RobotName(), default="panda")
+@click.option("--tip", "tips", multiple=True, metavar="FRAME", help="End effector; repeatable.")
+@click.option("--fixed", multiple=True, metavar="JOINT", help="Joint to weld; repeatable.")
+@click.option("--q", "at", metavar="Q", help="Start: numbers separated by commas.")
+@click.option(
+    "--method",
+    default=DEFAULT,
+    show_default=True,
+    type=click.Choice(method_names(), case_sensitive=False),
+    help="Damping rule, or another step.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--port", default=8080, show_default=True, help="Port; the next free one if taken.")
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@as_json_option
+def view(
+    robot: str,
+    tips: tuple[str, ...],
+    fixed: tuple[str, ...],
+    at: str | None,
+    method: str,
+    host: str,
+    port: int,
+    no_browser: bool,
+    as_json: bool,
+) -> None:
+    """Open a robot in the browser, and drag its end effectors through singularities.
+
+    ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file; meshes of a
+    URDF file are shown. The page is served to this machine only unless --host says otherwise.
+    Figures with several end effectors, such as y and double_y, start with moving targets. Ctrl-C
+    ends it.
+    """
+    from supple.view.viewer import Viewer
+
+    made = read_robot(robot, tips, fixed)
+    path = Path(robot)
+    figure = len(made.tips) > 1
+    settings: dict[str, Any] = {"task": "position"} if figure else {}
+    with Viewer(
+        made,
+        file=path if path.is_file() else None,
+        q=configuration(made, at, "--q"),
+        host=host,
+        port=port,
+        moving=figure,
+        method=_exact(method),
+        **settings,
+    ) as viewer:
+        if as_json:
+            print_json({"url": viewer.url, "robot": made.name, "meshes": viewer.has_meshes})
+        else:
+            click.echo(f"{made.name}: {viewer.url}   (Ctrl-C ends it)")
+        for problem in viewer.problems:
+            click.echo(f"Not drawn: {problem}", err=True)
+        if not no_browser:
+            webbrowser.open(viewer.url)
+        while True:
+            time.sleep(1.0)
+
+
+def _exact(name: str) -> str:
+    return next(each for each in method_names() if each.lower() == name.lower())

@@ -1,0 +1,98 @@
+"""Motions in files: every array and name of a `Trajectory`, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.errors import InputError, join_names, short_repr
+from supple.motion.status import StepStatus
+from supple.motion.status_array import StatusArray
+from supple.motion.steps.estimate import Estimates
+from supple.tables import Table
+
+if TYPE_CHECKING:
+    from supple.control.trajectory import Trajectory
+
+_BY_JOINT = ("q", "qd", "active")
+_BY_ROW = ("command", "velocity", "error")
+_ALONE = ("t", "lambda2", "sigma_min", "status")
+_ESTIMATES = tuple(f"estimate_{each.name}" for each in fields(Estimates))
+
+
+def to_table(motion: Trajectory) -> Table:
+    """Return a motion as a table; statuses are words, which outlive a change of their numbers."""
+    n = motion.q.shape[1]
+    joints = motion.robot.joint_names if motion.robot is not None else range(n)
+    names: dict[str, Sequence[str]] = {
+        **dict.fromkeys(_BY_JOINT, tuple(str(joint) for joint in joints)),
+        **dict.fromkeys(_BY_ROW, motion.rows),
+    }
+    order = ("t", "q", "qd", "lambda2", "sigma_min", *_BY_ROW, "active")
+    arrays: dict[str, NDArray[Any]] = {name: getattr(motion, name) for name in order}
+    arrays["status"] = _words(motion.status)
+    if motion.estimates is not None:
+        for name, each in zip(_ESTIMATES, fields(Estimates), strict=True):
+            arrays[name] = np.asarray(getattr(motion.estimates, each.name))
+    return Table(arrays, names)
+
+
+def from_table(table: Table) -> dict[str, Any]:
+    """Return the arguments of a `Trajectory` from a table.
+
+    Raises:
+        InputError: A table that is no motion.
+    """
+    arrays = table.arrays
+    missing = [name for name in (*_ALONE, *_BY_JOINT, *_BY_ROW) if name not in arrays]
+    if missing:
+        raise InputError(
+            f"the file is no trajectory: it has no {join_names(missing)}; "
+            f"given: {join_names(arrays)}"
+        )
+    numbers = [name for name in (*_ALONE, *_BY_JOINT, *_BY_ROW) if name != "status"]
+    made: dict[str, Any] = {name: np.asarray(arrays[name], np.float64) for name in numbers}
+    steps, n = made["qd"].shape if made["qd"].ndim == 2 else (-1, 0)
+    rows = tuple(table.labels.get("command", ()))
+    shapes = {
+        "t": (steps + 1,),
+        "q": (steps + 1, n),
+        "active": (steps, n),
+        **dict.fromkeys(("lambda2", "sigma_min"), (steps,)),
+        **dict.fromkeys(_BY_ROW, (steps, len(rows))),
+    }
+    for name, shape in shapes.items():
+        if made[name].shape != shape:
+            given = f"{name} of shape {made[name].shape} beside qd of {made['qd'].shape}"
+            raise InputError(f"the file is no trajectory: arrays do not fit; given: {given}")
+    made["active"] = made["active"].astype(np.int8)
+    made["status"] = _statuses(arrays["status"])
+    made["rows"] = rows
+    if all(name in arrays for name in _ESTIMATES):
+        made["estimates"] = Estimates(*(np.asarray(arrays[name]) for name in _ESTIMATES))
+    return made
+
+
+def _words(status: StatusArray[StepStatus]) -> NDArray[np.str_]:
+    values, where = np.unique(np.asarray(status), return_inverse=True)
+    words = ["|".join(str(cause.name) for cause in StepStatus(int(v))) for v in values]
+    words = [each or str(StepStatus.FOLLOWING.name) for each in words]
+    return np.array(words, dtype=np.str_)[where]
+
+
+def _statuses(words: NDArray[Any]) -> StatusArray[StepStatus]:
+    known, where = np.unique(np.asarray(words, dtype=np.str_), return_inverse=True)
+    values = []
+    for word in known.tolist():
+        try:
+            values.append(sum(int(StepStatus[name]) for name in word.split("|")))
+        except KeyError:
+            names = join_names(StepStatus.__members__)
+            raise InputError(
+                f"the file is no trajectory: unknown status {short_repr(word)}. Available: {names}"
+            ) from None
+    return StatusArray.of(StepStatus, np.array(values, dtype=np.int8)[where])

@@ -1,0 +1,229 @@
+"""The viewer: a server of viser, the scene, the controls, and the loop that drives them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import supple as sp
+from supple.errors import DeviceError, MissingExtraError
+from supple.plot import palette
+from supple.plot.shape import shape_of
+from supple.view.bodies import solids_in, solids_of, trimesh_module
+from supple.view.panel import Panel
+from supple.view.plots import Plots
+from supple.view.scene import Ellipsoid, Figure, Gizmos
+from supple.view.simulation import Simulation
+
+Array = NDArray[np.float64]
+
+HOST, PORT = "127.0.0.1", 8080
+_FRAME = 1 / 60  # [s]
+_WORDS = 0.12  # time between updates of numbers and joints [s]
+_CURVES = 0.15  # time between updates of the charts [s]
+_STILL = 1e-7  # change of a coordinate that is not drawn [rad or m]
+
+
+class Viewer:
+    """A robot in the browser; `close` ends it."""
+
+    def __init__(
+        self,
+        robot: sp.Robot,
+        *,
+        file: Path | None = None,
+        q: ArrayLike | None = None,
+        host: str = HOST,
+        port: int = PORT,
+        moving: bool = False,
+        **settings: Any,
+    ) -> None:
+        """Start the server; `url` is where it is.
+
+        Args:
+            robot: The robot.
+            file: Its URDF file, for meshes; without them it is drawn from its kinematics.
+            q: Initial configuration (n,).
+            host: Address to listen at; only this machine by default.
+            port: Port; the next free one if it is taken.
+            moving: Whether the targets move by themselves from the start.
+            settings: Fields of `Settings`, such as method="Optimal".
+
+        Raises:
+            MissingExtraError: viser is not installed.
+        """
+        viser = viser_module()
+        self.simulation = Simulation(robot, q, **settings)
+        self.start = self.simulation.q
+        solids, problems = ([], []) if file is None else solids_in(file, robot)
+        self.has_meshes, self.problems = bool(solids), problems
+        shape = shape_of(robot)
+        solids = solids or solids_of(robot, shape)
+        try:
+            self._server = viser.ViserServer(host=host, port=port, verbose=False)
+        except OSError as error:
+            raise DeviceError(f"the viewer cannot listen at {host}:{port}: {error}") from error
+        server = self._server
+        self._decorate(shape)
+        self.figure = Figure(server, "robot", robot, solids)
+        self.ghost = Figure(
+            server, "pseudoinverse", robot, solids, color=palette.VERMILION, opacity=0.35
+        )
+        self.ghost.show(False)
+        self._solids, self._ghosts = solids, list[Figure]()
+        self.solutions: Array = np.empty((0, robot.dof))
+        self.shows_ellipsoids = False
+        self._ellipsoids = [
+            Ellipsoid(server, f"ellipsoid{k}", shape) for k in range(len(robot.tips))
+        ]
+        self.gizmos = Gizmos(server, robot, 0.28 * shape.size, self.simulation.set_target)
+        if self.simulation.settings.task == "position":
+            self.gizmos.make(rotations=False)
+        self.simulation.move_targets(moving)
+        self._panel = Panel(server, self.simulation, self)
+        self._plots = self._plot_panel(robot)
+        server.on_client_disconnect(lambda _: self.gizmos.held.clear())
+        self._drawn: Array | None = None
+        self._draw()
+        self._running = True
+        self._thread = threading.Thread(target=self._loop, name="supple view", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://{self._server.get_host()}:{self._server.get_port()}"
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens at."""
+        return int(self._server.get_port())
+
+    def close(self) -> None:
+        """Stop the loop and the server."""
+        self._running = False
+        self._thread.join(timeout=5)
+        self._server.stop()
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- pictures --------------------------------------------------------------------------------
+
+    def show_ellipsoids(self, on: bool) -> None:
+        """Show or hide the manipulability ellipsoids with the singular directions."""
+        self.shows_ellipsoids = on
+        for each in self._ellipsoids:
+            each.show(on)
+
+    def show_solutions(self, q: Array) -> None:
+        """Show configurations (k, n) as ghosts, in place of those before."""
+        with self._server.atomic():
+            for each in self._ghosts:
+                each.remove()
+            self.solutions = np.array(q)
+            self._ghosts = []
+            for k, one in enumerate(q):
+                ghost = Figure(
+                    self._server,
+                    f"solution{k}",
+                    self.simulation.robot,
+                    self._solids,
+                    color=palette.SKY,
+                    opacity=0.25,
+                )
+                ghost.place(one)
+                self._ghosts.append(ghost)
+
+    def _decorate(self, shape: Any) -> None:
+        """Set up the floor, the light, the camera and the title."""
+        server, size = self._server, shape.size
+        robot = self.simulation.robot
+        server.scene.set_up_direction("+z")
+        server.gui.configure_theme(
+            show_logo=False, show_share_button=False, brand_color=palette.rgb(palette.BLUE)
+        )
+        server.gui.set_panel_label(f"supple · {robot.name}")
+        floor = float(robot.base[2, 3]) - (0.02 * size if shape.flat else 0.0)
+        server.scene.add_grid(
+            "/floor",
+            width=6 * size,
+            height=6 * size,
+            position=(float(robot.base[0, 3]), float(robot.base[1, 3]), floor),
+            cell_size=size / 4,
+            section_size=size,
+            cell_color=(222, 226, 230),
+            section_color=(190, 196, 202),
+        )
+        way = np.array([0.1, -0.3, 2.3]) if shape.flat else np.array([1.2, -1.4, 0.75])
+        camera = server.initial_camera
+        camera.position = tuple(map(float, shape.center + size * way))
+        camera.look_at = tuple(map(float, shape.center))
+        camera.up = (0.0, 0.0, 1.0) if not shape.flat else (0.0, 1.0, 0.0)
+
+    def _plot_panel(self, robot: sp.Robot) -> Plots:
+        panel = self._server.gui.add_panel()
+        with panel.add_tab("Live plots"):
+            plots = Plots(self._server, robot)
+        panel.dock_left()
+        panel.set_width(340)
+        self._server.gui.main_panel.dock_right()
+        return plots
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        before = words = curves = time.perf_counter()
+        while self._running:
+            now = time.perf_counter()
+            self.simulation.advance(now - before)
+            before = now
+            self._draw()
+            if now - words > _WORDS:
+                words = now
+                self._panel.update()
+            if now - curves > _CURVES:
+                curves = now
+                self._plots.update(list(self.simulation.history))
+            time.sleep(max(_FRAME - (time.perf_counter() - now), 0.001))
+
+    def _draw(self) -> None:
+        simulation = self.simulation
+        q = simulation.q
+        targets = simulation.targets
+        state = np.concatenate([q, simulation.ghost_q, targets.ravel(), [self.shows_ellipsoids]])
+        if self._drawn is not None and np.abs(state - self._drawn).max() < _STILL:
+            return  # nothing is sent while nothing moves
+        self._drawn = state
+        with self._server.atomic():
+            self.figure.place(q)
+            if simulation.shows_ghost:
+                self.ghost.place(simulation.ghost_q)
+            self.gizmos.place(targets)
+            if self.shows_ellipsoids:
+                tips = simulation.robot.tips
+                T, J = simulation.robot.fk_jacobian(q, tips)
+                for k, each in enumerate(self._ellipsoids):
+                    each.place(T[k, :3, 3], J[k, :3])
+
+
+def viser_module() -> Any:
+    """Return viser.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    trimesh_module()
+    try:
+        import viser
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("view", "the viewer") from error
+    return viser

@@ -1,0 +1,369 @@
+"""The commands as a user meets them: numbers of the library, exit codes, whole files or none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import supple as sp
+from supple.cli import COMMANDS
+from supple.cli.group import cli
+from supple.tables import FORMATS, Table, read_table, write_table
+
+POSE = ["--position", "0.4", "0.1", "0.3", "--rpy", "3.1", "0", "0"]
+FAR = ["--position", "4", "0.1", "0.3"]
+
+
+def run(*words: str, columns: int = 120) -> Result:
+    return CliRunner().invoke(cli, words, env={"COLUMNS": str(columns)})
+
+
+def found(*words: str, code: int = 0) -> Any:
+    """The JSON that a command prints."""
+    done = run(*words, "--json")
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout, parse_constant=pytest.fail)
+
+
+def ur5e_pose() -> Any:
+    return sp.pose([0.4, 0.1, 0.3], rpy=[3.1, 0, 0])
+
+
+def poses_file(folder: Path, suffix: str, count: int = 40) -> tuple[Path, Any]:
+    robot = sp.load("ur5e")
+    T = robot.fk(robot.random(count, seed=5))
+    columns = np.concatenate([T[:, :3, 3], sp.poses.wxyz(T)], axis=1).T
+    names = ("x", "y", "z", "qw", "qx", "qy", "qz")
+    table = Table(dict(zip(names, columns, strict=True)))
+    return write_table(folder / f"poses{suffix}", table), T
+
+
+# ---- what every command has ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_json(name: str) -> None:
+    text = run(name, "--help").output
+    assert "--json" in text
+    assert text.count("\n") > 5
+
+
+def test_help_lists_every_command_and_exit_code() -> None:
+    text = run("--help").output
+    assert all(name in text for name in COMMANDS)
+    assert "130" in text
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script(shell: str) -> None:
+    assert "_SUPPLE_COMPLETE" in run("completion", shell).stdout
+    assert "_SUPPLE_COMPLETE" in found("completion", shell)["script"]
+
+
+def test_completion_knows_the_robots() -> None:
+    words = {"COMP_WORDS": "supple info pan", "COMP_CWORD": "2"}
+    done = CliRunner().invoke(
+        cli, [], prog_name="supple", env={"_SUPPLE_COMPLETE": "bash_complete", **words}
+    )
+    assert done.output == "plain,panda\n"
+
+
+@pytest.mark.parametrize("columns", [30, 79, 120])
+def test_output_fits_the_terminal(columns: int) -> None:
+    for words in (["info", "panda"], ["solve", "ur5e", *POSE], ["branches", "ur5e", *POSE]):
+        done = run(*words, columns=columns)
+        assert done.exit_code == 0
+        lines = done.stdout.splitlines()
+        assert "…" not in done.stdout
+        assert max(map(len, lines)) <= max(columns, 100)
+
+
+# ---- info ----------------------------------------------------------------------------------------
+
+
+def test_info_has_the_numbers_of_the_robot() -> None:
+    robot, q = sp.load("panda"), sp.load("panda").random(seed=0)
+    says = found("info", "panda", "--q", ",".join(map(str, q)))
+    assert [joint["name"] for joint in says["joints"]] == list(robot.joint_names)
+    assert [joint["upper"] for joint in says["joints"]] == robot.upper.tolist()
+    np.testing.assert_allclose(says["end_effectors"][0]["position"], robot.fk(q)[:3, 3])
+    text = run("info", "panda").stdout
+    assert all(name in text for name in (*robot.joint_names, "panda_hand_tcp", "2.8973"))
+
+
+def test_a_robot_may_be_a_file(tmp_path: Path, robot_files: Any) -> None:
+    file = robot_files("frax", "assets/iiwa/iiwa14.urdf")
+    assert found("info", str(file))["dof"] == 7
+    (tmp_path / "arm.xml").write_bytes(Path(file).read_bytes())
+    assert found("info", str(tmp_path / "arm.xml"))["dof"] == 7
+    frame = sp.urdf(str(file)).frames[3]
+    assert found("info", str(file), "--tip", frame)["end_effectors"][0]["name"] == frame
+
+
+def test_infinite_limits_are_null() -> None:
+    assert found("info", "planar3")["joints"][0]["upper"] is None
+
+
+# ---- solve ---------------------------------------------------------------------------------------
+
+
+def test_solve_prints_the_solution() -> None:
+    says = found("solve", "ur5e", *POSE)
+    assert says["success"]
+    assert says["status"] == "CONVERGED"
+    q = list(says["q"].values())
+    assert list(says["q"]) == list(sp.load("ur5e").joint_names)
+    np.testing.assert_allclose(sp.load("ur5e").fk(q), ur5e_pose(), atol=2e-6)
+    text = run("solve", "ur5e", *POSE).stdout
+    assert "converged" in text
+    assert all(f"{x:.6f}" in text for x in q)
+
+
+def test_a_rotation_in_any_form_is_the_same() -> None:
+    T = ur5e_pose()
+    place = ["--position", "0.4", "0.1", "0.3"]
+    wxyz = ["--wxyz", *map(str, sp.poses.wxyz(T))]
+    vector = ["--rotation-vector", *map(str, sp.poses.rotation_vector(T))]
+    answers = [found("solve", "ur5e", *place, *each)["q"] for each in (POSE[4:], wxyz, vector)]
+    for other in answers[1:]:
+        np.testing.assert_allclose(list(answers[0].values()), list(other.values()), atol=1e-6)
+
+
+def test_a_position_alone_leaves_the_rotation_free() -> None:
+    says = found("solve", "panda", "--position", "0.4", "0.1", "0.3")
+    at = sp.load("panda").fk(list(says["q"].values()))[:3, 3]
+    np.testing.assert_allclose(at, [0.4, 0.1, 0.3], atol=2e-6)
+
+
+def test_a_target_out_of_reach_is_explained_and_fails() -> None:
+    says = found("solve", "ur5e", *FAR, code=1)
+    assert says["status"] == "UNREACHABLE"
+    assert says["report"]
+    done = run("solve", "ur5e", *FAR)
+    assert done.exit_code == 1
+    assert "seeds" in done.stdout
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_file_of_poses_gives_a_file_of_solutions(suffix: str, tmp_path: Path) -> None:
+    file, T = poses_file(tmp_path, suffix)
+    out = tmp_path / f"solutions{suffix}"
+    says = found("solve", "ur5e", str(file), "--out", str(out))
+    assert says["targets"] == says["converged"] == len(T)
+    table = read_table(out)
+    np.testing.assert_allclose(sp.load("ur5e").fk(table.arrays["q"]), T, atol=2e-6)
+    assert table.labels["q"] == sp.load("ur5e").joint_names
+    assert set(table.arrays["status"].tolist()) == {"CONVERGED"}
+    expected = sp.solve(sp.load("ur5e"), T, tasks=sp.PoseTask())
+    assert (np.abs(table.arrays["q"] - expected.q) < 1e-9).all(axis=1).mean() > 0.9
+
+
+def test_poses_may_be_matrices_or_positions(tmp_path: Path) -> None:
+    T = poses_file(tmp_path, ".npz")[1]
+    np.savez(tmp_path / "t.npz", T=T)
+    assert found("solve", "ur5e", str(tmp_path / "t.npz"))["converged"] == len(T)
+    places = Table(dict(zip("xyz", T[:, :3, 3].T, strict=True)))
+    says = found("solve", "ur5e", str(write_table(tmp_path / "p.csv", places)))
+    for each, place in zip(says["solutions"], T[:, :3, 3], strict=True):
+        at = sp.load("ur5e").fk(list(each["q"].values()))[:3, 3]
+        np.testing.assert_allclose(at, place, atol=2e-6)
+
+
+def test_one_pose_out_of_reach_makes_the_exit_code_1(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("x,y,z\n0.4,0.1,0.3\n9,9,9\n")
+    says = found("solve", "ur5e", str(tmp_path / "p.csv"), code=1)
+    assert says["status"] == {"CONVERGED": 1, "UNREACHABLE": 1}
+    assert run("solve", "ur5e", str(tmp_path / "p.csv")).exit_code == 1
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_interrupt_leaves_no_file_and_exits_130(suffix: str, tmp_path: Path) -> None:
+    """A real signal, while the file is being written."""
+    file, _ = poses_file(tmp_path, suffix)
+    (tmp_path / "out").mkdir()
+    out = tmp_path / "out" / f"x{suffix}"
+    out.write_bytes(b"before")
+    code = (
+        "import os, signal, sys, time\n"
+        "os.fsync = lambda fd: (os.kill(os.getpid(), signal.SIGINT), time.sleep(5))\n"
+        f"sys.argv = ['supple', 'solve', 'ur5e', {str(file)!r}, '--out', {str(out)!r}]\n"
+        "from supple.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert "Interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [each.name for each in out.parent.iterdir()] == [out.name]
+    assert out.read_bytes() == b"before"
+
+
+def test_a_bar_shows_rate_and_time_left_in_a_terminal() -> None:
+    import pty
+
+    code = (
+        "import time; from supple.cli.console import progress\n"
+        "with progress('solving', 400) as update:\n"
+        "    for k in range(8): time.sleep(0.06); update(50 * (k + 1), 400)\n"
+    )
+    leader, follower = pty.openpty()
+    environment = os.environ | {"COLUMNS": "110", "TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-c", code], stderr=follower, env=environment) as made:
+        os.close(follower)
+        seen = b""
+        while True:
+            try:
+                part = os.read(leader, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            seen += part
+        assert made.wait() == 0
+    os.close(leader)
+    for word in (b"solving", b"/400", b"/s", b"left:", b"0:00:0"):
+        assert word in seen
+
+
+# ---- branches ------------------------------------------------------------------------------------
+
+
+def test_branches_are_different_solutions_of_one_pose() -> None:
+    says = found("branches", "ur5e", *POSE)
+    assert says["count"] == 8
+    q = np.array([list(each["q"].values()) for each in says["solutions"]])
+    np.testing.assert_allclose(sp.load("ur5e").fk(q), np.tile(ur5e_pose(), (8, 1, 1)), atol=2e-6)
+    apart = np.abs(q[:, None] - q).max(axis=-1)
+    assert apart[~np.eye(8, dtype=bool)].min() > 0.1
+    assert run("branches", "ur5e", *POSE).stdout.count("#") == 8
+    assert found("branches", "ur5e", *FAR, code=1)["count"] == 0
+
+
+# ---- track ---------------------------------------------------------------------------------------
+
+
+def test_track_writes_the_motion_of_the_library(tmp_path: Path) -> None:
+    robot = sp.load("ur5e")
+    q = np.radians([0, -70, 100, -120, -60, 0])
+    twist = [0.05, 0, 0, -0.4, 0, 0]
+    words = ["--twist", *map(str, twist), "--duration", "0.5", "--q0", ",".join(map(str, q))]
+    files = {name: tmp_path / f"m.{name}" for name in ("csv", "png", "html")}
+    says = found(
+        "track", "ur5e", *words, "--out", str(files["csv"]), "--plot", str(files["png"]),
+        "--animate", str(files["html"]),
+    )  # fmt: skip
+    expected = sp.track(robot, q, velocity=twist, dt=0.01, duration=0.5)
+    again = sp.Trajectory.load(files["csv"])
+    np.testing.assert_allclose(again.q, expected.q, rtol=0, atol=1e-12)
+    assert says["steps"] == 50
+    assert says["peak_speed"] == pytest.approx(np.linalg.norm(expected.qd, axis=1).max())
+    assert files["png"].read_bytes()[:4] == b"\x89PNG"
+    assert "<canvas" in files["html"].read_text() or "canvas" in files["html"].read_text()
+
+
+def test_track_follows_the_poses_of_a_file(tmp_path: Path) -> None:
+    robot = sp.load("ur5e")
+    there = sp.poses.interpolate(
+        robot.fk(np.array([0, -1.2, 1.7, -2, -1, 0])),
+        robot.fk(np.array([0.3, -1.0, 1.5, -2, -1, 0.2])),
+        np.linspace(0, 1, 60),
+    )
+    np.savez(tmp_path / "path.npz", T=there, t=np.linspace(0, 2, 60))
+    says = found("track", "ur5e", str(tmp_path / "path.npz"), "--method", "optimal")
+    assert says["steps"] == 59
+    assert says["final_error"] < 1e-3
+
+
+# ---- doctor and bench ----------------------------------------------------------------------------
+
+
+def test_doctor_passes_here() -> None:
+    says = found("doctor")
+    assert says["test"]["passed"]
+    assert says["versions"]["supple"] == sp.__version__
+    assert says["machine"]["instruction_set"] in says["machine"]["available"]
+    assert says["extras"]["cli"] == []
+    assert "passed" in run("doctor").stdout
+
+
+def test_doctor_notices_wrong_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that returns wrong numbers fails its self-test."""
+    real = sp.solve
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        solved = real(*args, **kwargs)
+        solved.q[::7, 0] += 1e-3
+        return solved
+
+    monkeypatch.setattr(sp, "solve", wrong)
+    done = run("doctor")
+    assert done.exit_code == 1
+    assert "FAILED" in done.stdout
+
+
+def test_bench_measures_every_call() -> None:
+    says = found("bench", "y", "--poses", "50")
+    assert all(says[name] > 0 for name in ("fk_us", "jacobian_us", "servo_us", "solve_us"))
+    assert says["batch_converged"] == 1.0
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["info", "pand"], "did you mean 'panda'"),
+        (["info", "/no/arm.urdf"], "no such file"),
+        (["info", "panda", "--q", "1,2"], "--q must be 7 numbers"),
+        (["info", "panda", "--tip", "x"], "unknown"),
+        (["info", "panda", "--plot", "x.gif"], "png, svg, pdf"),
+        (["solve", "panda"], "give a target"),
+        (["solve", "y", *POSE], "Available: 'E0', 'E1'"),
+        (["solve", "panda", *POSE, "--wxyz", "1", "0", "0", "0"], "one of --rpy"),
+        (["solve", "panda", *POSE, "--frame", "hand"], "unknown frame 'hand'"),
+        (["solve", "panda", "/no/poses.csv"], "No such file"),
+        (["solve", "panda", __file__], "one of .npz, .csv, .parquet"),
+        (["solve", "panda", "p.csv", *POSE], "not both"),
+        (["solve", "panda", *POSE, "--out", "x.csv"], "--out is for a FILE"),
+        (["solve", "panda", "p.csv", "--out", "x.txt"], "one of .npz, .csv, .parquet"),
+        (["solve", "panda", "p.csv", "--out", "/no/x.csv"], "the folder /no does not exist"),
+        (["solve", "panda", "--position", "0.1", "x", "1"], "'x' is not a valid float"),
+        (["track", "panda"], "a FILE of poses or --twist"),
+        (["track", "panda", "--twist", *["0"] * 6], "needs --duration and --q0"),
+        (["track", "panda", "p.csv", "--method", "optimum"], "'optimum' is not one of"),
+        (["branches", "panda", *POSE, "--most", "0"], "solutions"),
+        (["bench", "panda", "--poses", "0"], "above 0"),
+        (["completion", "tcsh"], "'tcsh' is not one of"),
+    ],
+)
+def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) -> None:
+    done = run(*words)
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "must have the columns x, y, z"),
+        ("x,y,z\n1,2,no\n", "must be numbers"),
+        ("x,y,z,roll,pitch,yaw,rx,ry,rz\n1,2,3,4,5,6,7,8,9\n", "one kind of rotation"),
+        ("", "empty"),
+    ],
+)
+def test_a_bad_table_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(text)
+    done = run("solve", "panda", str(tmp_path / "p.csv"), "--out", str(tmp_path / "o.csv"))
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert not (tmp_path / "o.csv").exists()

@@ -1,0 +1,194 @@
+"""Allowed ranges in `solve`: 10⁴ random targets, each solution checked by a slow oracle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import supple
+from supple import (
+    DLS,
+    AxisTask,
+    PoseTask,
+    PositionTask,
+    PostureTask,
+    SolveStatus,
+    damping,
+    solve,
+)
+from supple.errors import InputError
+from supple.kinematics.rotation import exp, log
+from tolerances import angle_between, box_distance, pose_at
+
+Array = np.ndarray
+INF = math.inf
+COUNT = 2000
+MET = (1e-6, 1e-6)  # [m], [rad]: the default tolerances of a solution
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(11)
+
+
+def off_targets(
+    robot: supple.Robot, lower: Array, upper: Array, turn: float, seed: int
+) -> tuple[Array, Array]:
+    """Return targets (COUNT, 4, 4) that some configuration meets within a range, and these.
+
+    The range is a box of positions; the frame is turned by at most `turn` about any axis.
+    """
+    draw = np.random.default_rng(seed)
+    q = robot.random(COUNT, seed=seed)
+    T = robot.fk(q).copy()
+    T[:, :3, 3] -= draw.uniform(lower, upper, (COUNT, 3))
+    axis = draw.normal(size=(COUNT, 3))
+    axis *= turn * draw.uniform(0, 1, (COUNT, 1)) / np.linalg.norm(axis, axis=1, keepdims=True)
+    T[:, :3, :3] = [exp(w) @ R for w, R in zip(axis, T[:, :3, :3], strict=True)]
+    return T, q
+
+
+def check_limits(robot: supple.Robot, q: Array) -> None:
+    assert ((robot.lower - 1e-12 <= q) & (q <= robot.upper + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e"])
+def test_a_box_of_positions_and_small_rotations(name: str) -> None:
+    robot = supple.load(name)
+    lower, upper = np.array([-0.05, -0.02, 0.0]), np.array([0.05, 0.03, 0.1])
+    T, _ = off_targets(robot, lower, upper, 0.1, seed=1)
+    ranges = {"x": 0.05, "y": (-0.02, 0.03), "z": (0.0, 0.1), "rx": 0.1, "ry": 0.1, "rz": 0.1}
+    found = solve(robot, T, tasks=PoseTask(tolerance=ranges))
+    assert found.success.all()
+    check_limits(robot, found.q)
+    for q, target in zip(found.q, T, strict=True):
+        is_at = pose_at(robot, q)
+        far = box_distance(is_at[:3, 3] - target[:3, 3], lower, upper)
+        turned = box_distance(log(is_at[:3, :3] @ target[:3, :3].T), -0.1, 0.1)
+        assert np.linalg.norm(far) <= MET[0] + 1e-12
+        assert np.linalg.norm(turned) <= MET[1] + 1e-9
+
+
+@pytest.mark.parametrize(("name", "about"), [("youbot", "z"), ("panda", "x"), ("ur5e", "y")])
+def test_a_pose_with_a_free_axis(name: str, about: str) -> None:
+    """Five joints meet what six rows could not: position and direction of the tool."""
+    robot = supple.load(name)
+    k = "xyz".index(about)
+    q = robot.random(COUNT, seed=2)
+    T = robot.fk(q).copy()
+    draw = rng()
+    T[:, :3, :3] = [R @ exp(draw.uniform(-3, 3) * np.eye(3)[k]) for R in T[:, :3, :3]]
+    found = solve(robot, T, tasks=PoseTask(about=about))
+    assert found.success.mean() > 0.999
+    check_limits(robot, found.q)
+    for q_i, target in zip(found.q[found.success], T[found.success], strict=True):
+        is_at = pose_at(robot, q_i)
+        assert np.linalg.norm(is_at[:3, 3] - target[:3, 3]) <= MET[0] + 1e-12
+        assert angle_between(is_at[:3, k], target[:3, k]) <= MET[1] + 1e-9
+
+
+@pytest.mark.parametrize("name", ["youbot", "panda", "ur5e"])
+def test_a_torch_in_its_cone(name: str) -> None:
+    robot = supple.load(name)
+    cone = 0.3
+    T, _ = off_targets(robot, np.full(3, -0.01), np.full(3, 0.01), cone, seed=3)
+    task = PoseTask(about="z", cone=cone, tolerance={"x": 0.01, "y": 0.01, "z": 0.01})
+    found = solve(robot, T, tasks=task)
+    assert found.success.all()
+    check_limits(robot, found.q)
+    for q, target in zip(found.q, T, strict=True):
+        is_at = pose_at(robot, q)
+        far = box_distance(is_at[:3, 3] - target[:3, 3], -0.01, 0.01)
+        assert np.linalg.norm(far) <= MET[0] + 1e-12
+        assert angle_between(is_at[:3, 2], target[:3, 2]) <= cone + MET[1] + 1e-9
+
+
+def test_a_half_space_and_a_cone_of_an_axis() -> None:
+    robot = supple.load("panda")
+    q = robot.random(COUNT, seed=4)
+    p = robot.fk(q)[:, :3, 3] - [0.0, 0.0, 0.2]
+    d = robot.fk(q)[:, :3, 2]
+    tasks = [PositionTask(tolerance={"z": (0.0, INF)}), AxisTask(cone=0.5)]
+    found = solve(robot, [p, d], tasks=tasks)
+    assert found.success.all()
+    for q_i, at, axis in zip(found.q, p, d, strict=True):
+        T = pose_at(robot, q_i)
+        assert np.linalg.norm(T[:2, 3] - at[:2]) <= MET[0] + 1e-12
+        assert T[2, 3] >= at[2] - MET[0]
+        assert angle_between(T[:3, 2], axis) <= 0.5 + MET[1]
+
+
+def test_one_target_at_a_time_and_from_a_guess() -> None:
+    robot = supple.load("panda")
+    T, q = off_targets(robot, np.full(3, -0.02), np.full(3, 0.02), 0.0, seed=5)
+    task = PoseTask(tolerance={"x": 0.02, "y": 0.02, "z": 0.02})
+    for i in range(50):
+        inside = solve(robot, T[i], tasks=task, q0=q[i])
+        np.testing.assert_allclose(inside.q, q[i], atol=1e-12)  # a guess inside the range stays
+        found = solve(robot, T[i], tasks=task)
+        off = pose_at(robot, found.q)[:3, 3] - T[i, :3, 3]
+        assert found.success
+        assert np.linalg.norm(box_distance(off, -0.02, 0.02)) <= MET[0]
+        assert found.position_error == pytest.approx(
+            np.linalg.norm(box_distance(off, -0.02, 0.02)), abs=1e-12
+        )
+
+
+def test_errors_are_distances_to_the_range_where_there_is_no_solution() -> None:
+    robot = supple.load("panda")
+    p = np.array([1.5, 0.0, 0.4])
+    far = solve(robot, p, tasks=PositionTask())
+    box = solve(robot, p, tasks=PositionTask(tolerance={"x": 0.1, "y": 0.1, "z": 0.1}))
+    assert far.status != SolveStatus.CONVERGED
+    assert box.status != SolveStatus.CONVERGED
+    off = box_distance(pose_at(robot, box.q)[:3, 3] - p, -0.1, 0.1)
+    assert box.position_error == pytest.approx(np.linalg.norm(off), abs=1e-9)
+    assert far.position_error - 0.1 * math.sqrt(3) - 1e-6 <= box.position_error
+    assert box.position_error <= far.position_error - 0.09
+    wide = solve(robot, p, tasks=PositionTask(tolerance=1.0))
+    assert wide.success
+
+
+def test_a_given_step_meets_ranges_too() -> None:
+    robot = supple.load("ur5e")
+    T, _ = off_targets(robot, np.full(3, -0.02), np.full(3, 0.02), 0.2, seed=6)
+    task = PoseTask(about="z", cone=0.2, tolerance={"x": 0.02, "y": 0.02, "z": 0.02})
+    found = solve(robot, T[:50], tasks=task, step=DLS(damping.Constant(1e-4)))
+    assert found.success.mean() > 0.9
+    for q, target in zip(found.q[found.success], T[:50][found.success], strict=True):
+        is_at = pose_at(robot, q)
+        off = box_distance(is_at[:3, 3] - target[:3, 3], -0.02, 0.02)
+        assert np.linalg.norm(off) <= MET[0] + 1e-12
+        assert angle_between(is_at[:3, 2], target[:3, 2]) <= 0.2 + MET[1] + 1e-9
+
+
+def test_a_secondary_posture_stays_in_the_range() -> None:
+    robot = supple.load("panda")
+    T, _ = off_targets(robot, np.full(3, -0.05), np.full(3, 0.05), 0.2, seed=7)
+    rest = robot.neutral()
+    task = PoseTask(about="z", cone=0.2, tolerance={"x": 0.05, "y": 0.05, "z": 0.05})
+    for target in T[:20]:
+        free = solve(robot, target, tasks=task)
+        found = solve(robot, [target, rest], tasks=[task, PostureTask()])
+        assert found.success
+        off = box_distance(pose_at(robot, found.q)[:3, 3] - target[:3, 3], -0.05, 0.05)
+        assert np.linalg.norm(off) <= MET[0] + 1e-12
+        assert np.linalg.norm(found.q - rest) <= np.linalg.norm(free.q - rest) + 1e-6
+
+
+def test_a_posture_with_a_range_is_refused() -> None:
+    robot = supple.load("panda")
+    with pytest.raises(InputError, match="tolerance"):
+        solve(robot, [np.eye(4), robot.neutral()], tasks=[PoseTask(), PostureTask(tolerance=0.1)])
+
+
+def test_batches_and_single_targets_agree_on_success() -> None:
+    robot = supple.load("youbot")
+    q = robot.random(100, seed=8)
+    T = robot.fk(q)
+    task = PoseTask(about="z", cone=0.1)
+    many = solve(robot, T, tasks=task)
+    one = [solve(robot, target, tasks=task) for target in T]
+    assert many.success.all()
+    assert all(found.success for found in one)

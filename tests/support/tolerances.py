@@ -1,0 +1,28 @@
+"""The slow oracle of allowed ranges: distances of poses to boxes, half-spaces and cones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from slow_fk import fk
+from supple import Robot
+
+Array = np.ndarray
+
+
+def pose_at(robot: Robot, q: Array, frame: str | None = None) -> Array:
+    """Return the pose (4, 4) of a frame in the world, from the definition of the robot."""
+    name = robot.tips[0] if frame is None else frame
+    return np.asarray(robot.base @ fk(robot.description, q)[name])
+
+
+def box_distance(off: Array, lower: Array, upper: Array) -> Array:
+    """Return how far each entry of an offset (..., k) lies outside [lower, upper], signed."""
+    return np.where(off > upper, off - upper, np.where(off < lower, off - lower, 0.0))
+
+
+def angle_between(a: Array, b: Array) -> float:
+    """Return the angle between two unit vectors (3,), accurate at 0 and pi [rad]."""
+    return 2 * math.atan2(float(np.linalg.norm(a - b)), float(np.linalg.norm(a + b)))
