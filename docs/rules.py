@@ -19,10 +19,9 @@ TWIST = np.array([0.05, 0, 0, -0.4, 0, 0])  # [m/s, rad/s]
 COLORS = {
     "Constant": "#009e73",
     "Optimal": "#cc79a7",
-    "Curvature": "#d55e00",
-    "default of Servo": "#0072b2",
+    "Curvature": "#0072b2",
 }
-DASHES = {"Constant": "2 4", "Optimal": "8 4", "Curvature": "8 3 2 3", "default of Servo": "none"}
+DASHES = {"Constant": "2 4", "Optimal": "8 4", "Curvature": "none"}
 
 
 def motions():
@@ -32,7 +31,6 @@ def motions():
         sp.DLS(sp.damping.Constant(0.05**2)),
         sp.DLS(sp.damping.Optimal(max_speed=1.5)),
         sp.DLS(sp.damping.Curvature.for_robot(robot, dt=DT)),
-        None,
     )
     return {
         name: sp.track(

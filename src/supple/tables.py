@@ -81,9 +81,9 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         with file.open("rb") as stream:
             return reader(stream)
     except OSError as error:
-        raise InputError(f"cannot read {short_repr(str(file))}: {error.strerror}") from error
+        raise InputError(f"cannot read {str(file)!r}: {error.strerror}") from error
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, csv.Error) as error:
-        what = f"{short_repr(str(file))} is not a table in the format {file.suffix}"
+        what = f"{str(file)!r} is not a table in the format {file.suffix}"
         raise InputError(f"{what}: {error}") from error
 
 

@@ -183,6 +183,7 @@ def test_a_call_keeps_nothing(tasks: Any) -> None:
     for _ in range(50):
         found = solve(PANDA, target, tasks=tasks)
     own = sys.getrefcount(found.q)
+    del found  # it refers to the robot
     assert held() == before
     assert own == 2
 

@@ -18,7 +18,7 @@ from supple.papers import EXPERIMENTS, Claim, Outcome
 from supple.papers.report import page, prose
 from supple.papers.running import Finding, find_all
 
-from supple.cli import cli
+from supple.cli.group import cli
 
 Ran = Callable[[str], Outcome]
 
