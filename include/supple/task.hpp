@@ -206,7 +206,7 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
   const auto add = [&](const Frame<T>& moved, T sign) {
     jacobian(chain, moved, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {
       const Vec3<L> v = in_task_axes(at, twist.v), w = in_turn_axes(at, twist.w);
-      const L component[7] = {v.x, v.y, v.z, w.x, w.y, w.z, dot(tilts, w)};
+      const L component[7] = {v.x, v.y, v.z, w.x, w.y, w.z, has_tilt(task) ? dot(tilts, w) : L(0)};
       each_row(task, [&](int i, int c, T weight) {
         J[i * n + column] = fma(component[c], L(sign * weight), J[i * n + column]);
       });
