@@ -102,7 +102,7 @@ def library() -> ctypes.CDLL:
 def in_kernel(
     built: ctypes.CDLL, robot: sp.Robot, method: str, updates: int
 ) -> Callable[[], tuple[float, Array]]:
-    """Run a loop of updates from the zero pose; return ns per update and the last q (n,)."""
+    """Return a function that times `updates` from the zero pose: ns per update, final q (n,)."""
     joints, frames, support, phases = flat_chain(robot)
     shape = SHAPES[robot.description.name]
     goals = shape.path(updates).reshape(updates, -1)

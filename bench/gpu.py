@@ -68,11 +68,11 @@ class Stopwatch:
         self.ends = [runtime.check(self.driver.cuEventCreate(0)) for _ in range(2)]
 
     def mark(self, which: int) -> None:
-        """Record an event."""
+        """Record the first (0) or second (1) event."""
         runtime.check(self.driver.cuEventRecord(self.ends[which], self.stream))
 
     def time(self) -> float:
-        """Return the time between the events; wait for the second."""
+        """Wait for the second event and return the time between the two [ms]."""
         runtime.check(self.driver.cuEventSynchronize(self.ends[1]))
         return float(runtime.check(self.driver.cuEventElapsedTime(*self.ends)))
 
@@ -89,7 +89,7 @@ class Measured:
 def device_time(
     problem: Problem, count: int, gate: tuple[float, float], rounds: int = ROUNDS
 ) -> Measured:
-    """Measure a call with targets on the device; consecutive calls have other targets."""
+    """Measure a call with targets on the device; consecutive calls have different targets."""
     solver = solvers.gpu_solver(problem.search(), "cuda")
     gpu, stream = solver.device, solver.device.stream()
     calls = max(1, min(50, 20_000 // count))

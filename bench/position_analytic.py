@@ -109,7 +109,10 @@ def ik_geo(problem: Problem, gate: Gate) -> Contender:
 
 
 def ssik(problem: Problem, gate: Gate) -> Contender:
-    """ssik: compiled for a 6R arm; for a 7R arm the solver it ships, possibly with another base."""
+    """Return ssik as a contender: a solver built for a 6R arm, or one that ssik ships for a 7R arm.
+
+    The shipped solver may have other base and tool frames; targets are converted to them.
+    """
     from ssik import Manipulator
     from ssik._native import native_available
 

@@ -15,7 +15,7 @@ import numpy as np
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 STARTS = 20
-ITERATIONS = 25  # most iterations from one seed
+ITERATIONS = 25  # maximum number of iterations from one seed
 STILL = 1e-6  # a start with a smaller step has stalled [rad or m]
 DAMPING = 1e-8  # constant part of λ²
 LM_DAMPING = 1e-2  # factor of the squared error in λ²
@@ -25,7 +25,7 @@ Step = Callable[[Array], tuple[Array, Callable[[], Array]]]
 
 
 def descend(problem: Problem, gate: Gate, step: Step, start: Array | None) -> Answer:
-    """Return the first seed that converges, or the closest pose."""
+    """Return the solution from the first start that converges, or the closest pose."""
     best, least = problem.seed, np.inf
     rng = np.random.default_rng(0)
     q = problem.seed if start is None else start
@@ -55,7 +55,7 @@ def contender(
     prepare: Callable[[Array], Any],
     note: str = "",
 ) -> Contender:
-    """Return a contender that iterates single steps towards a target, made by `step_to(target)`."""
+    """Return a contender that iterates the step that `step_to(target)` makes."""
 
     def pose(target: Any, start: Array | None) -> Answer:
         return descend(problem, gate, step_to(target), start)

@@ -17,9 +17,9 @@ from targets import boundary
 
 Array = NDArray[np.float64]
 
-NOISE = 0.1  # distance of a near q0 from the solution [rad]
+NOISE = 0.1  # largest distance of each joint of a near q0 from the solution [rad]
 NEAR = 1e-3  # distance from a singular configuration [rad]
-BEYOND = 0.05  # distance of T5 beyond T0 [m]
+BEYOND = 0.05  # distance of unreachable targets T5 from the boundary poses T0 [m]
 FAR = 1.0  # distance of targets that are clearly out of reach [m]
 
 

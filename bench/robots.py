@@ -156,7 +156,7 @@ def _measured(results: Path) -> set[tuple[str, str]]:
 
 
 def pack(folder: Path, given: Sequence[str]) -> int:
-    """Copy the robots' files without meshes; return how many."""
+    """Copy the robots' files, without meshes, and return their number."""
     files = [(name, path) for name, path in robot_files(given) if root_of(path) in ROOTS]
     for name, path in files:
         target = folder / name

@@ -66,7 +66,7 @@ SOME = (
 
 
 def through(name: str, kind: str, beginning: str = "") -> Runs:
-    """Run every method in one passage, or those whose names begin in some way."""
+    """Run every method in one passage, or only those whose names start with `beginning`."""
     here, found = passage(name, kind), {}
     for method in METHODS:
         if method.runs_on(here.robot) and method.name.startswith(beginning):

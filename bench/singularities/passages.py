@@ -9,8 +9,8 @@ method from a posture in `arms.py`. With T_s the pose at q_s, there are six:
     start             from rest at q_s itself, stretched out, inwards and sideways at once
     reach             out along u to `BEYOND` times the reach beyond its end, and back
 
-The lines that narrowly miss a singularity are the hardest: joints must turn by half a turn while
-the end effector moves by a millimetre. Nothing is random; all paths are smooth in time.
+The lines that narrowly miss a singularity are the hardest: joints must turn by 180° while the
+end effector moves by a millimetre. Nothing is random; all paths are smooth in time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
 ALONG = 0.5  # angle about the shoulder along the boundary [rad]
 FIRST = 0.02  # first step, as a fraction of the way from a singularity to the start
 KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
-STRETCHED = ("elbow", "start", "reach")  # those of the robots from files
+STRETCHED = ("elbow", "start", "reach")  # the kinds that robots from files have
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,9 @@
 
     PYTHONPATH=bench python -m singularities.tuning [ROBOT ...]     # runs the grid, writes the best
 
-Pink has a limit of acceleration, of which it gets `SMOOTH`; mink has none.
-The best has the smallest mean error over the passages of a robot, among the settings that keep all
-accelerations below `SMOOTH`. If none does, it is the smoothest.
+Pink supports an acceleration limit, which is set to `SMOOTH`; mink has none. The best settings have
+the smallest mean error over the passages of a robot, among those that keep all accelerations below
+`SMOOTH`. If none do, the smoothest ones are the best.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def tried(library: str) -> list[list[float]]:
 
 
 def rank(runs: list[Measures]) -> tuple[bool, float]:
-    """Return what is smaller for better settings."""
+    """Return a key that is smaller for better settings."""
     worst = max(m.acceleration for m in runs)
     rough = worst > SMOOTH * (1 + 1e-6)
     return rough, worst if rough else float(np.mean([m.position_rms for m in runs]))
 
 
 def best_of(name: str, passages: list[Passage], found: Mapping[str, Mapping[str, Array]]) -> int:
-    """Return the number of the best settings of a library for one robot."""
+    """Return the index of the best settings of a library for one robot."""
     ranks = [
         rank([measured(here, found[f"{name}#{i}"][str(here)]) for here in passages])
         for i in range(len(tried(name)))

@@ -85,7 +85,7 @@ SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   c = cosine;
 }
 
-// The same, by the functions of the toolkit on CUDA.
+// The same; on CUDA, by the toolkit's own functions.
 template <class L>
 SUPPLE_INLINE void sincos_in_range(const L& x, L& s, L& c) {
   if constexpr (native_elementary) {

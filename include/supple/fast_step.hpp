@@ -37,8 +37,8 @@ SUPPLE_FN L relative_pivot(int m, L* A) {
 template <class T>
 inline constexpr T least_eigenvalue = sizeof(T) == 8 ? T(1e-5) : T(1e-2);
 
-// Whether a rule looks at nothing but the extreme singular values or the product of all, at e and
-// at the step before.
+// Whether a rule depends only on the extreme singular values or the product of all, on e and on the
+// previous step.
 SUPPLE_FN constexpr bool is_spectral(Rule rule) {
   return rule == Rule::speed_bound || rule == Rule::region || rule == Rule::curvature ||
          rule == Rule::tracking_bound || rule == Rule::condition_bound ||
@@ -164,7 +164,7 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
   transpose_times(m, n, J, z, dq);
   const mask_t<L> inaccurate = holds & (pivot < L(refined_pivot<T>));
   if (any(inaccurate)) {
-    // One step of iterative refinement, with the residual by J itself.
+    // One step of iterative refinement, with a residual computed from J, not J Jᵀ.
     for (int i = 0; i < m; ++i) rest[i] = e[i] - fma(*lambda2, z[i], dot(n, J + i * n, dq));
     cholesky_solve(m, A, rest);
     for (int i = 0; i < m; ++i) z[i] = select(inaccurate, z[i] + rest[i], z[i]);

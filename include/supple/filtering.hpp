@@ -163,9 +163,10 @@ SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L
   }
 }
 
-// One inverse iteration of `count` directions, `stride` apart, each orthogonal to those before it.
-// Writes σ̂² (count). Returns the lanes where the directions are no estimate: the first is less than
-// half as good as a coordinate axis, or one lies in the span of those before.
+// One inverse iteration of `count` directions, `stride` apart, each orthogonal to the previous
+// ones. Writes σ̂² (count). Returns the lanes where the directions are not a usable estimate: the
+// first is less than half as good as a coordinate axis, or one lies in the span of the previous
+// ones.
 template <class L>
 SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
                                            int stride, L* sigma2, L* turned) {
@@ -367,7 +368,7 @@ SUPPLE_FN void extreme_directions(int m, int n, const L* J, L* u, L& least, L& l
   largest = values[0];
 }
 
-// One damped step with λ² from the singular values that the step before estimated: σ̂ and
+// One damped step with λ² from the singular values that the previous step estimated: σ̂ and
 // estimate.largest, which are read and written, as are their directions u (2 x m). Returns λ².
 // `scratch`: `filter_scratch` lanes.
 template <class L, class T>

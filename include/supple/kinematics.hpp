@@ -203,8 +203,9 @@ SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at
 }
 
 // The Jacobian of a frame whose origin is at p, column by column: column(coordinate, twist, first)
-// for each joint that moves it. `first` is false if a mimicked coordinate had a column before:
-// their twists are to be added. Coordinates that do not move the frame are not visited.
+// for each joint that moves it. `first` is false if the coordinate already has a column, from a
+// joint that shares it by mimicking: the caller then adds the twists. Coordinates that do not move
+// the frame are not visited.
 template <class L, class T, class Column>
 SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
                             const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
@@ -224,7 +225,8 @@ struct Rates {
   Vec3<L> a, b;  // J̇ q̇: the accelerations at q̈ = 0
 };
 
-// One order more: a and b are the accelerations J q̈ + J̇ q̇, j and c their derivatives at q⃛ = 0.
+// Rates up to the jerk: here a and b are the full accelerations J q̈ + J̇ q̇; j and c are their
+// derivatives at q⃛ = 0.
 template <class L>
 struct JerkRates : Rates<L> {
   Vec3<L> j, c;  // 2 J̇ q̈ + J̈ q̇

@@ -168,7 +168,8 @@ SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
   });
 }
 
-// The same for a nearby positive definite A: pivots become positive, and at least `floor` > 0.
+// Solves with a positive definite matrix near A: each pivot is replaced by its absolute value, or
+// by `floor` > 0 if that is larger.
 template <class L, class N>
 SUPPLE_FN void convex_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, const L& floor) {
   ldl_by(size, a, x, [&](int, const L& pivot) { return L(1) / max(abs(pivot), floor); });

@@ -118,7 +118,7 @@ struct Secular {
   L trace;        // of the inverse of BᵀB + x
 };
 
-// If given, `tail` (m) receives Q.
+// Solves the system above for a given x. If given, `tail` (m) receives Q.
 template <class L, class M>
 SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* c, const L& x, L* y,
                                  L* leading, L* tail = nullptr) {
@@ -150,17 +150,17 @@ SUPPLE_INLINE Secular<L> secular(M m, const L* alpha2, const L* beta2, const L* 
   return result;
 }
 
-// The problem in bidiagonal form, relative to a power of two near B's largest singular value (unit)
-// and to a bound on q̇: q̇ = bound V y.
+// The problem in bidiagonal form, scaled by `unit`, a power of two near B's largest singular value,
+// and by the bound on q̇: q̇ = bound V y.
 template <class L>
 struct Bidiagonal {
   L *a, *tau;             // V, as in `Reduction`
   L *alpha2, *beta2, *c;  // squares of B's entries, and the right-hand side of `Secular`
-  L *y, *leading, *rest;  // scratch memory of `secular`, and the remaining one
+  L *y, *leading, *rest;  // scratch memory: two for `secular`, then the rest
   L unit, shrink;         // 1/unit
   L frobenius;            // of B, squared
   L error;                // ±‖e‖/(unit bound)
-  mask_t<L> valid, zero;  // squares keep all their digits; e = 0
+  mask_t<L> valid, zero;  // whether squares keep all their digits; whether e = 0
 };
 
 // Lanes of scratch memory that `optimal_step` and `residual_step` need.

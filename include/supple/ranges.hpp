@@ -1,14 +1,14 @@
 // A step of a control loop whose rows have allowed ranges.
 //
-// A row with a range asks for no value of J q̇ but for an interval of them: with the offset o from
-// the target, the range [lower, upper] of o and the gain k,
+// A row with a range demands an interval of J q̇ instead of one value: with the offset o from the
+// target, the range [lower, upper] of o and the gain k,
 //
 //   k (o - upper)  <=  J q̇  <=  k (o - lower)
 //
-// in addition to what else the row is asked. Inside the range the interval contains zero, so the
-// row does not pull; it only slows down motion towards an end of the range, in proportion to the
-// distance that is left. Outside it asks for motion towards the range, in proportion to the
-// distance. Both are zero at the end itself: q̇ is continuous there.
+// in addition to any commanded velocity of the row. Inside the range the interval contains zero, so
+// the row does not pull; it only slows down motion towards an end of the range, in proportion to
+// the remaining distance. Outside, it demands motion towards the range, in proportion to the
+// distance. Both are zero at the end itself, so q̇ is continuous there.
 //
 // Rows outside their range take part in the step as equations; then those whose interval is not
 // met are added one at a time, the worst first, and one that pulls the wrong way is removed. Rows
@@ -34,7 +34,7 @@ SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
          rule != Rule::mayorga_rank && rule != Rule::manipulability_rate;
 }
 
-// The z (rows,) of q̇ = Jᵀz: J Jᵀz = J q̇. `A` has rows² entries, `rest` as many as rows.
+// The z (rows,) of q̇ = Jᵀz: J Jᵀz = J q̇. `A` has rows² entries, `rest` has rows entries.
 template <class T, class M, class N>
 SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* rest) {
   gram(rows, n, J, A);
@@ -42,10 +42,10 @@ SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* 
   ldl_solve(rows, A, z, rest);
 }
 
-// The row of those that take part, J (rows, n), that holds q̇ = Jᵀz back from where its interval
-// allows it to go, the most wrong multiplier z first; -1 if there is none. `slack(r)` is -1 for a
-// row at its lower end, 1 at its upper end and 0 without an interval. `scratch` has rows² + 2 rows
-// entries.
+// Returns the active row to release, of J (rows, n): the one whose multiplier in q̇ = Jᵀz has the
+// wrong sign by the largest amount, so that it keeps q̇ from moving into its interval; -1 if there
+// is none. `slack(r)` is -1 for a row at its lower end, 1 at its upper end and 0 without an
+// interval. `scratch` has rows² + 2 rows entries.
 template <class T, class Slack>
 SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& slack, T* scratch) {
   T *A = scratch, *z = A + rows * rows, *rest = z + rows, most(0);
@@ -140,7 +140,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   T *const all = state.J, *const asked = state.e;
   state = part;
   state.J = all, state.e = asked;
-  // What a row inside its range does is what it is asked.
+  // A row inside its range counts as commanded to do what it does.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);

@@ -66,7 +66,8 @@ struct Decomposition {
   L *sigmas, *gammas;  // (count + 1,), scratch memory
 };
 
-// c and the share of the damped projections, for a given λ². α1² <= λ²; negative: no weight.
+// Computes c for a given λ² and returns the share. `weight` is α1² <= λ², and the share is α1²/λ²;
+// a negative `weight` means that there is no α1, and the share is 1.
 template <class L>
 SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, const L& weight) {
   const mask_t<L> nonzero = lambda2 > L(0);

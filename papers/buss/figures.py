@@ -131,12 +131,12 @@ class Followed:
 
     @property
     def total_error(self) -> float:
-        """Return the sum over end effectors and steps [m]."""
+        """Return the distance to the targets, summed over end effectors and steps [m]."""
         return float(self.distance.sum())
 
     @property
     def oscillation(self) -> float:
-        """Return the fraction of moves that reverse."""
+        """Return the fraction of moves that reverse the previous one."""
         return float(self.reversed.mean())
 
 

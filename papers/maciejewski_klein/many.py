@@ -89,7 +89,7 @@ def methods(max_gain: float) -> dict[str, Step]:
 
 @dataclass
 class Estimated:
-    """Damping by eq. (14) for the estimates of the interval before, for many J at once."""
+    """Damping by eq. (14) from the estimates of the previous interval, for many J at once."""
 
     max_gain: float
     u: Array = field(default_factory=lambda: np.zeros((0, 6)))

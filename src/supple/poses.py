@@ -280,8 +280,8 @@ def interpolate(start: ArrayLike, end: ArrayLike, times: ArrayLike) -> Matrix:
 
         p(s) = (1 - s) p0 + s p1        R(s) = R0 exp(s log(R0ᵀ R1))
 
-    The rotation has constant angular velocity along the shorter arc; between half turns apart the
-    axis is that of `rotation_vector`. Times outside [0, 1] extrapolate.
+    The rotation has constant angular velocity along the shorter arc; for rotations half a
+    turn apart, the axis is that of `rotation_vector`. Times outside [0, 1] extrapolate.
 
     Args:
         start: Poses (..., 4, 4) at s = 0.

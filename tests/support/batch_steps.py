@@ -48,7 +48,7 @@ def in_kernel(step: Any, J: Any, e: Any, threads: int | None = None) -> tuple[Ar
 
 
 def optimal(arm: supple.Robot) -> DLS:
-    """Return the step that keeps every joint's speed limit."""
+    """Return the optimally damped step with a bound that respects every joint's speed limit."""
     return DLS(damping.Optimal.for_robot(arm))
 
 

@@ -1,8 +1,8 @@
-"""Maciejewski & Klein 1988, sections IV and V: slow, by inverses, from the equations alone.
+"""Maciejewski & Klein 1988, sections IV and V, from the equations alone: slow, with inverses.
 
-Section V in two readings. `Literal` is the print: û, σ_m, z and λ are those of the interval before.
-`repaired` takes one inverse iteration on the present J first, z of the present interval, and either
-gain. Section IV is `Estimated`.
+Section V has two readings. `Literal` follows the text: û, σ_m, z and λ are from the previous
+interval. `repaired` first does one inverse iteration on the current J, uses z of the current
+interval, and has either the printed gain or the component-aware one. Section IV is `Estimated`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def resolution(J: Array) -> float:
 
 
 def directions(J: Array, U: Array) -> tuple[Array, Array]:
-    """Return U (m, p) and σ̂² (p,) after one inverse iteration, each orthogonal to those before.
+    """Return U (m, p) and σ̂² (p,) after one inverse iteration, each orthogonal to the others.
 
-    They start anew, exact, where the first is less than half as good as a coordinate axis.
+    If the first one is less than half as good as the best coordinate axis, the iteration starts
+    from the exact singular directions instead.
     """
     mu, one = resolution(J), np.eye(len(J))
     inverse = np.linalg.inv(J @ J.T + mu * one)
@@ -112,7 +113,7 @@ def repaired(J: Array, x: Array, U: Array, bound: float, printed: bool) -> Filte
 
 @dataclass
 class Estimated:
-    """Section IV as printed: λ² from the σ̂ of the interval before, one solve for z and û'. m <= n.
+    """Section IV as printed: λ² from the previous σ̂, and one solve for both z and û'. m <= n.
 
     `rule` is λ² as a function of the smallest and the largest singular value.
     """

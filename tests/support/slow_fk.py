@@ -8,7 +8,7 @@ from supple.describe import Description, Joint
 
 
 def coordinates(robot: Description) -> list[Joint]:
-    """Return the names of the independent joints, in the order of q."""
+    """Return the independent joints, in the order of q."""
     return [joint for joint in robot.joints if joint.kind != "fixed" and joint.mimic is None]
 
 

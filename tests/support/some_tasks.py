@@ -25,7 +25,7 @@ class Some:
 
 
 def a_frame_task(kind: type, rng: np.random.Generator, frames: tuple[str, ...]) -> Task:
-    """With random rows, weights, axes and base."""
+    """Return a task with random rows, weights, axes and base."""
     known = {PoseTask: ROWS, PositionTask: ROWS[:3], OrientationTask: ROWS[3:]}[kind]
     rows = tuple(rng.permutation(known)[: rng.integers(1, len(known) + 1)])
     spatial = ("spatial", "spatial") if kind is PoseTask else ()

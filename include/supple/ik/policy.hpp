@@ -62,7 +62,7 @@ SUPPLE_FN void record_skipped(const SolutionArrays& to, int n, Index problem, Co
 
 // ---- subproblems -------------------------------------------------------------------------------
 
-// The joints of some problems (problems, n), and their limits (n,).
+// The number of joints n, and their limits (n,).
 struct JointRange {
   int n;
   const double *lower, *upper;
@@ -88,8 +88,8 @@ SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints
 }
 
 // Merges the solution of a subproblem of `n` joints, whose indices in the whole are `joint` (n,):
-// the larger errors, the worse outcome, the total effort. Of the starts of each subproblem all
-// count that follow the first `starts`. An invalid subproblem makes the whole invalid.
+// the larger errors, the worse outcome, the total effort. The first `starts` starts of each
+// subproblem are not added again. An invalid subproblem makes the whole problem invalid.
 template <class Index>
 SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
                           const SolutionArrays& whole, const JointRange& joints, Index problem,

@@ -162,7 +162,7 @@ class PyServo {
   // Releases the objects that may refer back to this one, which cannot be called afterwards.
   void clear() { convert_ = secondary_velocity_ = python_step_ = open_rows_ = nb::none(); }
 
-  // Starts anew with joints that move at `qd`.
+  // Restarts the loop with the joint velocities `qd`.
   void reset(nb::handle qd) {
     const Batch speed(qd, servo_.chain.coordinates, "qd");
     ServoState<double>& state = last_->state;

@@ -63,8 +63,8 @@ struct FrameSpec {
   bool operator==(const FrameSpec&) const = default;
 };
 
-// `Task` of include/supple/task.hpp: components of the twist, or coordinates of a posture, and
-// their weights; the allowed range of each row, if any row has one.
+// `Task` of include/supple/task.hpp. `rows` are components of the twist, or coordinates of a
+// posture; `lower` and `upper` are the allowed ranges of the rows, empty if no row has one.
 struct TaskSpec {
   Goal goal = Goal::frame;
   int frame = 0, base = task_world, axes = task_axes_base;
@@ -93,7 +93,8 @@ struct DampingSpec {
   }
 };
 
-// A bound on the error of each end effector, of `group` rows; 0 for those of the step.
+// A bound on the error of each end effector, which has `group` rows; 0 to group them as the step
+// does.
 struct ErrorClampSpec {
   double max_error = std::numeric_limits<double>::infinity();
   int group = 0;

@@ -103,7 +103,7 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
   request.targets = targets_;
   request.velocities = velocities_;
   const std::size_t bytes = kernel->scratch(chain, request);
-  if (request.count < 32) {  // shorter than releasing the GIL takes
+  if (request.count < 32) {  // faster than releasing the GIL
     Scratch scratch(bytes);
     return kernel->run(chain, request, 0, request.count, scratch.get());
   }

@@ -79,8 +79,8 @@ class SingleSolver {
     return request_.nearest && workspace_.single.cost < near_miss && newton_from_q0();
   }
 
-  // Starts from the most promising seeds of the table in the same way: iterations on one number are
-  // shorter than those on all lanes, and most often one seed suffices.
+  // Starts from the most promising seeds of the table in the same way: iterations on one number
+  // take less time than those on all lanes, and usually one seed suffices.
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
     const int n = ik_.chain.coordinates;

@@ -219,10 +219,10 @@ struct SolveRequest {
 struct SolveKernel {
   int lanes;  // of the search
   std::size_t (*scratch)(const SolveRequest&);
-  // Initialises scratch memory for requests of the same tasks.
+  // Initialises scratch memory for all requests with the same tasks.
   void (*prepare)(const SolveRequest&, void* scratch);
-  // Takes problems and solves them until there are none. For an unreachable target the closest pose
-  // is written as the first solution.
+  // Claims problems and solves them until none are left. For an unreachable target, the closest
+  // pose is written as the first solution.
   void (*run)(const SolveRequest&, void* scratch);
 };
 

@@ -69,9 +69,9 @@ def solve(
     Without a rotation only the position counts. FILE is csv, Parquet or npz with the columns x, y,
     z [m] and qw, qx, qy, qz (a unit quaternion), or roll, pitch, yaw [rad], or rx, ry, rz (axis
     times angle); an npz file may have poses T (N, 4, 4) instead. The output has one row for each
-    pose: the joints, the status and the errors. It is written at once, or not at all.
+    pose: the joints, the status and the errors. The file is written completely or not at all.
 
-    Exit code 1 says that a pose was not met.
+    Exit code 1 means that a pose was not met.
     """  # noqa: D301
     near = configuration(robot, q0, "--q0")
     if file is not None and target["position"] is not None:

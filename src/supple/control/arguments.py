@@ -84,9 +84,9 @@ def limits_for(limits: object, robot: Robot) -> Limits:
 
 
 def default_damping(layout: CompiledTasks, dt: float) -> damping.Curvature:
-    """Return the default damping for the frames that the tasks move, and for open tasks.
+    """Return the default damping for the frames that the tasks move, and for every `OpenTask`.
 
-    Postures have no curvature.
+    A `PostureTask` is linear in q and has no curvature.
     """
     rows = [task.on(layout.robot) for task in layout.tasks]
     moved = [one for one in rows if one.goal != Goal.POSTURE]
@@ -99,14 +99,17 @@ def default_damping(layout: CompiledTasks, dt: float) -> damping.Curvature:
 
 
 def _curvature(rows: OpenRows, robot: Robot) -> float:
-    """Return the largest second derivative of weighted rows along a joint, or all, at neutral."""
+    """Return the largest second derivative of the weighted rows at the neutral configuration.
+
+    The directions are each joint alone, and all joints together.
+    """
     n, q = robot.dof, robot.neutral()
     directions = np.vstack([np.eye(n), np.full(n, n**-0.5)])
     return max(float(np.linalg.norm(rows.weights * rows.bias(q, one))) for one in directions)
 
 
 def input_spec(task: Task, dof: int, rows: int) -> _core.InputSpec:
-    """Return the arrays that the compiled code takes as velocity and target without Python."""
+    """Return the sizes of the velocity and target arrays that the compiled code reads directly."""
     if isinstance(task, PostureTask):
         count = dof if task.joints is None else len(task.joints)
         return _core.InputSpec(velocity=count, target=count)

@@ -96,7 +96,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
 
 
 def open_rows(layout: CompiledTasks, spec: ServoSpec) -> Callable[..., None] | None:
-    """Return the function that evaluates open tasks in a control loop; None if there are none."""
+    """Return the function that evaluates each `OpenTask` in a control loop; None without any."""
     if not layout.open:
         return None
     gain, rate_gain, second_order = spec.gain, spec.rate_gain, spec.second_order

@@ -106,7 +106,7 @@ class Trajectory:
         """Return a Matplotlib figure: positions, speeds, singular value with damping, error.
 
         Positions and speeds are relative to the robot's limits, if it has them. Times at which a
-        limit acts are shaded. `figure.savefig("motion.png")` writes it.
+        limit acts are shaded. `figure.savefig("motion.png")` saves the figure.
 
         Raises:
             MissingExtraError: Matplotlib is not installed.

@@ -214,13 +214,13 @@ def _unit(axes: Array, names: Sequence[str]) -> Array:
 
 
 def _snapped(values: Array) -> Array:
-    """Replace entries within rounding of -1, 0 or 1 by these: cos(π/2) becomes 0, not 6e-17."""
+    """Round entries that are -1, 0 or 1 up to rounding errors: cos(π/2) becomes 0, not 6e-17."""
     nearest = np.round(values)
     return np.where(abs(values - nearest) <= ROUNDING, nearest + 0.0, values)
 
 
 def _raise_first(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array) -> None:
-    """Raise an error that shows the first of some values (n, ...) that are bad (n,)."""
+    """Raise an error that shows the first bad value, if any; `bad` (n,) marks those of `given`."""
     if np.any(bad):
         first = int(np.argmax(bad))
         rows = np.atleast_2d(given[first])

@@ -43,7 +43,7 @@ def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Descriptio
 
 
 def _file_hint(given: object) -> str:
-    """Return the reader to use for what looks like a path or a text of a robot file."""
+    """Return a hint at the right reader if `given` looks like the path or text of a robot file."""
     if not isinstance(given, str | os.PathLike):
         return ""
     text = str(given).strip().lower()

@@ -184,7 +184,7 @@ class _Part:
         return numbers
 
     def vector(self, key: str) -> Sequence[float]:
-        """Three finite numbers, none if the attribute is missing."""
+        """Return three finite numbers, or an empty list if the attribute is missing."""
         numbers = self.numbers(key, 3)
         if not all(math.isfinite(number) for number in numbers):
             given = f"given {short_repr(self._values[key])}"
@@ -195,7 +195,7 @@ class _Part:
         return next(iter(self.numbers(key, 1)), None)
 
     def line(self) -> tuple[float, float]:
-        """Return multiplier and offset of a <mimic>."""
+        """Return the multiplier and the offset of a <mimic> element."""
         multiplier, offset = self.number("multiplier"), self.number("offset")
         return 1.0 if multiplier is None else multiplier, offset or 0.0
 

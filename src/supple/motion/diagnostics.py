@@ -171,15 +171,15 @@ def explain_taken(
     mode: Literal["exact", "scale"] | None,
     factor: float | None,
 ) -> Report:
-    """Explain a step that was taken inside limits, by the numbers after the limits.
+    """Explain a step that was taken, with the limits applied.
 
     Args:
         linearization: The input of the step.
-        step: The step, for the reason of its damping.
+        step: The step, from which the reason for its damping is derived.
         dq: The resulting step (n,), in the units of J and e.
         speed: The norm of the joint speeds.
-        chosen: λ² of the step.
-        lambda2: λ² inside the limits.
+        chosen: λ² that the step chose, before the limits.
+        lambda2: λ² after the limits were applied.
         held: The joints held by limits.
         max_norm: The bound on the norm of all speeds, if it was active.
         mode: The mode of the limits, if they changed the step.

@@ -31,12 +31,12 @@ class Request(ctypes.Structure):
 
 
 def text_of(velocity: VelocityIk, dtype: np.dtype[Any]) -> str:
-    """Return the source for the GPU's compiler, for one type of numbers."""
+    """Return the source for the GPU's compiler, for one dtype."""
     return source("velocity.cu", f"using Real = {_REAL[dtype]};\n{velocity.kernel.constants()}")
 
 
 class GpuVelocityIk:
-    """A step on a GPU, compiled for each type of numbers on first use."""
+    """A step on a GPU, compiled for each dtype on first use."""
 
     def __init__(self, velocity: VelocityIk, number: int, architecture: str) -> None:
         self.velocity, self.architecture = velocity, architecture
@@ -44,7 +44,7 @@ class GpuVelocityIk:
         self._kernels: dict[np.dtype[Any], tuple[Any, int]] = {}
 
     def kernel(self, dtype: np.dtype[Any]) -> tuple[Any, int]:
-        """Return the kernel for a type of numbers, and the number of blocks resident on the GPU."""
+        """Return the CUDA kernel for a dtype, and the number of blocks that run at once."""
         if dtype not in self._kernels:
             code = compile_source(
                 text_of(self.velocity, dtype), self.architecture, accurate_sines=True
@@ -61,7 +61,7 @@ class GpuVelocityIk:
         out: Any,
         threads: int,
     ) -> NDArray[Any]:
-        """Return q̇ (..., n) for arrays in the host's memory; synchronous."""
+        """Return q̇ (..., n) for arrays in host memory; returns when it is done."""
         for row in np.flatnonzero(~_finite(q, velocity, qd))[:1]:
             raise_not_finite(q, velocity, qd, int(row))
         if out is None:

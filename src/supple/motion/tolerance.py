@@ -19,15 +19,16 @@ def ranges_of(
     """Return the allowed range of each named row, as (row, (lower, upper)); None if there is none.
 
     Args:
-        given: A number for ±number, a pair (lower, upper), either of them for all rows or in a
-            mapping by the names of rows.
+        given: A range for all rows, or a mapping from the names of rows to ranges. A range is a
+            pair (lower, upper), or one number for ±number.
         rows: Names of the rows.
-        name: The argument, for messages.
+        name: Name of the argument, for messages.
         single: Whether one range may be given for all rows, because they share a unit.
 
     Raises:
-        UnknownNameError: A row that the task does not have.
-        InputError: Not a range, an empty one, or a single one for rows of different units.
+        UnknownNameError: The task has no such row.
+        InputError: A value is not a range, a range is empty, or one range is given for rows of
+            different units.
     """
     if given is None:
         return None

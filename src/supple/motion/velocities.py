@@ -96,14 +96,14 @@ def velocities(
 
 @dataclass(frozen=True, eq=False)
 class Velocities:
-    """Joint velocities of a batch of robots, and what acted on each.
+    """Joint velocities of a batch of robots, with the damping and the limits that acted.
 
     Attributes:
         qd: Joint velocities (..., n) [rad/s or m/s].
         lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
-        active: The end of its limits at which each joint is (..., n): -1, 0 or 1.
-        status: `StepStatus` of each robot (...): flags in an int8 array, whose entries are
-            statuses.
+        active: Whether each joint is at a limit (..., n): -1 lower, 1 upper, 0 neither.
+        status: `StepStatus` of each robot (...): flags, stored as int8; indexing returns a
+            `StepStatus`.
     """
 
     qd: FloatArray
@@ -197,7 +197,7 @@ class VelocityIk:
             one.astype(np.float64) for one in (at, speeds, previous, free)
         )
         low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, previous, self.dt))
-        # Rounding in the kernel's type, also of the distance to a limit divided by dt.
+        # Rounding errors in the kernel's type, including that of the distance to a limit over dt.
         size = np.abs(at) / self.dt + np.abs(speeds) + np.abs(free)
         rounding = 64 * float(np.finfo(q.dtype).eps) * size
         changed = np.abs(speeds - free) > rounding

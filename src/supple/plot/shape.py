@@ -153,7 +153,7 @@ def _wanted(described: Any, tips: tuple[str, ...]) -> set[str]:
 
 
 def _measured(shape: Shape, robot: Any) -> Shape:
-    """Return the shape with a view that holds nearly all configurations."""
+    """Return the shape with the center and size of a view that fits nearly all configurations."""
     poses = shape.poses(robot, robot.random(_SAMPLES, seed=0))
     points = np.concatenate(
         [shape.segments(poses).reshape(-1, 3), shape.joints.at(poses).reshape(-1, 3)]

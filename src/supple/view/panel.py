@@ -50,7 +50,7 @@ class Panel:
     # ---- what is called as time passes -----------------------------------------------------------
 
     def update(self) -> None:
-        """Show the present state: the status in words, and the joints."""
+        """Show the current state: the status in words, and the joints."""
         if not self._simulation.history:
             return
         last = self._simulation.history[-1]

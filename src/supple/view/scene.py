@@ -16,7 +16,7 @@ from supple.view.bodies import Solid
 
 Array = NDArray[np.float64]
 
-_HIDDEN_BELOW = 1e-9  # an ellipsoid without extent is not drawn
+_HIDDEN_BELOW = 1e-9  # smallest σ₁ in the scale of an ellipsoid, against a division by zero
 
 
 class Figure:
@@ -36,7 +36,7 @@ class Figure:
 
         Args:
             server: The server of viser.
-            name: Name of its node.
+            name: Name of its node in the scene.
             robot: The robot.
             solids: Its solids.
             color: One color for all of them, "#rrggbb"; their own by default.
@@ -66,11 +66,11 @@ class Figure:
             node.position, node.wxyz = T[:3, 3], sp.poses.wxyz(T)
 
     def show(self, on: bool) -> None:
-        """Show or hide it."""
+        """Show or hide the robot."""
         self._root.visible = on
 
     def remove(self) -> None:
-        """Take it out of the scene."""
+        """Remove the robot from the scene."""
         self._root.remove()
 
 
@@ -96,7 +96,7 @@ class Gizmos:
         self.make(rotations=True)
 
     def make(self, *, rotations: bool) -> None:
-        """Make the handles anew, with rings for rotations or without."""
+        """Replace the handles, with or without rings for rotations."""
         places = [(handle.position, handle.wxyz) for handle in self._handles]
         for handle in self._handles:
             handle.remove()
@@ -188,5 +188,5 @@ class Ellipsoid:
         self._arrow.scale = (length, length, length)
 
     def show(self, on: bool) -> None:
-        """Show or hide it."""
+        """Show or hide the ellipsoid and its arrow."""
         self._ball.visible = self._arrow.visible = on

@@ -26,11 +26,11 @@ HOST, PORT = "127.0.0.1", 8080
 _FRAME = 1 / 60  # [s]
 _WORDS = 0.12  # time between updates of numbers and joints [s]
 _CURVES = 0.15  # time between updates of the charts [s]
-_STILL = 1e-7  # change of a coordinate that is not drawn [rad or m]
+_STILL = 1e-7  # smaller changes of a coordinate are not drawn [rad or m]
 
 
 class Viewer:
-    """A robot in the browser; `close` ends it."""
+    """A view of a robot in the browser; `close` stops its server."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Viewer:
         moving: bool = False,
         **settings: Any,
     ) -> None:
-        """Start the server; `url` is where it is.
+        """Start the server; `url` is its address.
 
         Args:
             robot: The robot.
             file: Its URDF file, for meshes; without them it is drawn from its kinematics.
             q: Initial configuration (n,).
-            host: Address to listen at; only this machine by default.
+            host: Address to listen on; only this machine by default.
             port: Port; the next free one if it is taken.
             moving: Whether the targets move by themselves from the start.
             settings: Fields of `Settings`, such as method="Optimal".
@@ -101,7 +101,7 @@ class Viewer:
 
     @property
     def port(self) -> int:
-        """The port that the server listens at."""
+        """The port that the server listens on."""
         return int(self._server.get_port())
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class Viewer:
             each.show(on)
 
     def show_solutions(self, q: Array) -> None:
-        """Show configurations (k, n) as ghosts, in place of those before."""
+        """Show configurations (k, n) as ghosts, replacing the previous ones."""
         with self._server.atomic():
             for each in self._ghosts:
                 each.remove()

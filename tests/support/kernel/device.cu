@@ -102,7 +102,7 @@ __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2)
                     dq + columns * i, scratch);
 }
 
-// A step inside a box, by the exact way and by scaling; the box of a joint.
+// A step inside the box of the joints, by exact minimisation and by scaling.
 template <class T>
 __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* active_set,
                        T* lambda2) {
@@ -128,8 +128,8 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   rows[3 * task.rows] = dot(turn, turn);
 }
 
-// A step with a criterion, and two tasks in order of priority. (Sizes known only when run: it
-// compiles a little faster than unrolled.)
+// A step with a criterion, and two tasks in order of priority. (Sizes are known only at run
+// time: this compiles a little faster than unrolled code.)
 template <class T>
 __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, const T* J, const T* e,
                           const T* v, T* dq) {
@@ -166,8 +166,9 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
 }
 
 // Iterations from one start towards a target, and to the closest pose. (Sizes are known only at run
-// time, as above. Of servo.hpp and velocity.hpp nothing is instantiated: all that they call is, and
-// it takes minutes. For one robot it takes seconds: tests/gpu/test_gpu_compile.py.)
+// time, as above. Nothing in servo.hpp and velocity.hpp is instantiated, because that takes
+// minutes; everything that they call is. For one robot it takes seconds:
+// tests/gpu/test_gpu_compile.py.)
 template <class T>
 __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, n = ik.chain.coordinates;
@@ -185,7 +186,7 @@ __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work,
   errors[2 * i + 1] = at.rotation;
 }
 
-// Whether a target is unreachable: the smallest error along e.
+// The smallest error along a fixed direction e, which shows whether a target is unreachable.
 template <class T>
 __global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* least) {
   IterateState<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};

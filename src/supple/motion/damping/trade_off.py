@@ -1,4 +1,4 @@
-"""Accuracy against speed as damping varies, and the papers' root searches as they are printed."""
+"""The trade-off between speed and accuracy as λ² varies, and root searches as printed in papers."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class LimitDistance(ReadOnlyArrays):
 
     @cached_property
     def _scale(self) -> tuple[Array, Array]:
-        """The middles, and 1/(k range²), which is zero without a range."""
+        """The midpoints of the k finite joint ranges, and 1/(k range²); zero for other joints."""
         ranged = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.lower < self.upper)
         lower, upper = np.where(ranged, self.lower, 0.0), np.where(ranged, self.upper, 0.0)
         room = np.where(ranged, upper - lower, 1.0)

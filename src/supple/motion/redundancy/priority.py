@@ -208,7 +208,7 @@ class Priority:
             step = self.steps if callable(self.steps) else self.steps[k]
             left = project_out(taken, level.J)
             _, sigma, right = np.linalg.svd(left, full_matrices=False)
-            # A row in their span leaves only rounding noise, relative to J, after projection.
+            # A row in the span of `taken` leaves only rounding noise, relative to J.
             some = sigma > max(RANK_FLOOR * max(left.shape) * np.linalg.norm(level.J), TINY)
             if k > 0:
                 left = left @ right[some].T @ right[some]

@@ -33,13 +33,13 @@ VARIANTS = ("text", "program")
 class ErrorClamp(BatchStep):
     """A step with the error of each end effector clamped to max_error.
 
-    Keeps a figure from stretching out towards targets out of reach. `ErrorClamp.for_robot` takes
-    max_error from the links of a robot.
+    Keeps the robot from stretching out towards targets out of reach. `ErrorClamp.for_robot` derives
+    max_error from the lengths of the robot's links.
 
     Attributes:
         step: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector; those of the tasks if None, or three rows for a
+        group: Number of rows per end effector; if None, the rows of each task, or three for a
             linearization without tasks.
 
     References:
@@ -110,7 +110,7 @@ class AdaptiveErrorClamp:
     Attributes:
         inner: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector; those of the tasks if None, or three rows for a
+        group: Number of rows per end effector; if None, the rows of each task, or three for a
             linearization without tasks.
         variant: "text" for the rule of the paper, "program" for that of its author's program, with
             its index of the end effector corrected.

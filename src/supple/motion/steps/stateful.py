@@ -71,7 +71,8 @@ def has_memory(step: object) -> bool:
 def remembering(step: Any) -> Any:
     """Return a step that keeps its memory, and that of the steps that it wraps, between calls.
 
-    A step with memory becomes a `StatefulStep`; one that wraps it becomes a copy around that.
+    A step with memory is wrapped in a `StatefulStep`. A step that contains one is copied, with the
+    `StatefulStep` in its place.
     """
     if isinstance(step, StatefulStep):
         return step
@@ -92,7 +93,7 @@ def remembering(step: Any) -> Any:
 
 
 def stateful_inside(step: Any) -> Iterator[StatefulStep[Any]]:
-    """Yield the steps with a kept memory, this one or among those that it wraps."""
+    """Yield each `StatefulStep`: the step itself, or those among the steps that it wraps."""
     if isinstance(step, StatefulStep):
         yield step
     elif is_dataclass(step):

@@ -115,8 +115,8 @@ class _MetricTask(_FrameTask):
             raise InputError(f"{what}; given: {short_repr(alternate)}")
         if alternate and self.axes == SPATIAL:
             raise InputError(
-                f"{type(self).__name__}: an alternate J is that of the target, a spatial one that "
-                "of the base's origin; given: alternate=True and axes='spatial'"
+                f"{type(self).__name__}: an alternate J refers to the target, a spatial J to the "
+                "origin of the base; given: alternate=True and axes='spatial'"
             )
         length = numbers_of(self.length, f"{type(self).__name__}: length")
         if length.shape or length <= 0:
