@@ -105,13 +105,14 @@ def test_a_servo_goes_where_its_step_says(step: Any) -> None:
         before = lin
 
 
+@pytest.mark.parametrize("elbow", [1.4, 0.03])  # 0.03: the elbow and the wrist are both singular
 @pytest.mark.parametrize("printed", [False, True])
-def test_a_filter_remembers_as_its_twin_does(printed: bool) -> None:
+def test_a_filter_remembers_as_its_twin_does(printed: bool, elbow: float) -> None:
     arm, task, step = robot("ur5e"), PoseTask(), NumericalFilter(6.0, printed=printed)
     assert make_controller(step, compile_tasks(arm, (task,))).python_step is None
     servo = Servo(arm, dt=DT, step=step, limits=Limits.none(arm))
     twin = StatefulStep(step)
-    q = np.array([0.3, -1.2, 1.4, -0.5, 0.25, 0.2])
+    q = np.array([0.3, -1.2, elbow, -0.5, 0.25 if elbow > 1 else 0.03, 0.2])
     for again in range(2):
         for k in range(25):
             expected = q + DT * twin(task.linearize(arm, q, velocity=twist(k % 3)))

@@ -24,7 +24,9 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("cuda", "cuda.core", "cuda.bindings"):
         monkeypatch.setitem(sys.modules, name, None)
     robot = supple.load("panda")
-    with pytest.raises(supple.errors.MissingExtraError, match=r'extra "cuda": pip install "cuda-core'):
+    with pytest.raises(
+        supple.errors.MissingExtraError, match=r'extra "cuda": pip install "cuda-core'
+    ):
         solve(robot, np.eye(4), device="cuda")
     assert supple.devices() == ()
     runtime.driver.cache_clear()

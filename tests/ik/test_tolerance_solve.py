@@ -192,3 +192,19 @@ def test_batches_and_single_targets_agree_on_success() -> None:
     one = [solve(robot, target, tasks=task) for target in T]
     assert many.success.all()
     assert all(found.success for found in one)
+
+
+def test_rows_that_stay_in_their_range_cost_nothing() -> None:
+    """The search takes the steps that it takes without these rows."""
+    robot = supple.load("panda")
+    wide, without = PositionTask(tolerance={"y": 10, "z": 10}), PositionTask(rows=("x",))
+    for k in range(20):
+        q0 = robot.random(seed=k)
+        target = robot.fk(q0)[:3, 3].copy()
+        target[0] = robot.fk(robot.random(seed=100 + k))[0, 3]
+        found, same = (
+            solve(robot, target, tasks=task, q0=q0, prefer="fast", max_seeds=1)
+            for task in (wide, without)
+        )
+        assert found.iterations == same.iterations
+        np.testing.assert_allclose(found.q, same.q, rtol=0, atol=1e-6)

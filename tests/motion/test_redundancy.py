@@ -337,7 +337,10 @@ def test_any_callable_is_a_criterion() -> None:
         (lambda: GradientProjection(damping.Region(1.0, 1.0, (1, 0)), posture(2)), "direction"),
         (lambda: WeightedCriterion(0.0, 0.0, posture(2)), "above 0"),
         (lambda: WeightedCriterion(1.0, 1.0, posture(2), A=[[1, 2], [2, 1]]), "positive definite"),  # type: ignore[arg-type]
-        (lambda: WeightedCriterion(1.0, 1.0, posture(2), A=np.eye(3)).kernel, "with A runs only in Python"),
+        (
+            lambda: WeightedCriterion(1.0, 1.0, posture(2), A=np.eye(3)).kernel,
+            "with A runs only in Python",
+        ),
         (lambda: TotalSpeed(0.0, posture(2)), "max_speed"),
         (lambda: TotalSpeed(1.0, posture(2), switch=1), "switch"),  # type: ignore[arg-type]
     ],
