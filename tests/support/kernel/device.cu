@@ -13,6 +13,7 @@
 #include "supple/linalg.hpp"
 #include "supple/optimal.hpp"
 #include "supple/ik/reachability.hpp"
+#include "supple/ranges.hpp"
 #include "supple/redundancy.hpp"
 #include "supple/robot.hpp"
 #include "supple/se3.hpp"
