@@ -169,7 +169,7 @@ projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
         ({"max_speed": 0}, "'j': max_speed must be positive or infinite, given 0"),
         ({"max_speed": -1}, "'j': max_speed"),
         ({"max_speed": math.nan}, "'j': max_speed"),
-        ({"kind": "continuous", "lower": -1}, "'j': a continuous joint has no limits"),
+        ({"kind": "continuous", "lower": -1}, "'j': a continuous joint must not have limits"),
         ({"kind": "helical"}, "'j': unknown kind 'helical'. Available: 'revolute'"),
         ({"kind": "revolut"}, "'j': unknown kind 'revolut'; did you mean 'revolute'"),
         ({"kind": ["revolute"]}, "'j': unknown kind .'revolute'"),
