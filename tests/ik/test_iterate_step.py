@@ -220,9 +220,9 @@ def test_restarts_help() -> None:
     [
         ({"step": 3}, "step must be a step or a callable; given: 3"),
         ({"step": SMALL, "damping": damping.Constant(1.0)}, "damping is part of the step"),
-        ({"step": SMALL, "solutions": 3}, "solutions is not for step="),
-        ({"step": SMALL, "explain": True}, "explain is not for step="),
-        ({"step": SMALL, "prefer": "limits"}, "prefer is not for step="),
+        ({"step": SMALL, "solutions": 3}, "solutions is not available with step="),
+        ({"step": SMALL, "explain": True}, "explain is not available with step="),
+        ({"step": SMALL, "prefer": "limits"}, "prefer is not available with step="),
         ({"step": SMALL, "device": "cuda"}, "only for device='cpu'"),
         ({"step": SMALL, "max_iterations": 0}, "max_iterations must be a whole number"),
         ({"max_iterations": 10}, "max_iterations needs step="),
