@@ -299,7 +299,7 @@ def about_axis(rows: TaskRows, about: int, cone: float | None) -> TaskRows:
 
 
 def in_cone(rows: TaskRows, cone: float) -> TaskRows:
-    """Return the rows with the rotation rows replaced by a tilt of at most `cone` [rad]."""
+    """Return the rows with the last one replaced by a tilt of at most `cone` [rad]."""
     none = (0.0,) * len(rows.names)
     relative = f" relative to {rows.base}" if rows.base else ""
     return replace(
