@@ -26,7 +26,7 @@ BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 YELLOW, BLUE, VERMILION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
 GREY = "#8a8a8a"
 
-# In the order methods are drawn; yellow is left out: it is hard to see on white.
+# In the order in which methods are drawn; without yellow, which is hard to see on white.
 STYLES: tuple[tuple[str, Any], ...] = (
     (VERMILION, "-"),
     (BLUE, (0, (5, 1.5))),
@@ -41,7 +41,7 @@ FORMATS = ("png", "svg", "pdf")
 
 _LOOK: Any = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same figure everywhere
+    "font.sans-serif": ["DejaVu Sans"],  # part of Matplotlib: the same everywhere
     "font.size": 9.5,
     "axes.titlesize": 10.5,
     "axes.titleweight": "bold",
@@ -168,7 +168,7 @@ def spectrum(ax: Axes, sigma: Array) -> None:
 
 
 def apart(heights: ArrayLike, gap: float) -> Array:
-    """Return decreasing heights of labels, moved as little as possible to keep a gap.
+    """Move decreasing heights of labels as little as possible so that they keep a gap.
 
     Labels that are too close are spread about their mean.
     """
@@ -191,8 +191,8 @@ def arms(ax: Axes, joints: Array, number: int, **how: Any) -> None:
 
     Args:
         ax: The panel, which is given equal scales.
-        joints: Places of the joints from the base to the hand (K, joints, 2) [m].
-        number: Number of the method, for the color.
+        joints: Positions of the joints from the base to the hand (K, joints, 2) [m].
+        number: Index of the method, which determines the color.
         how: Other options of the lines.
     """
     color = style_of(number)["color"]

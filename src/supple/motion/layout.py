@@ -158,8 +158,7 @@ class CompiledTasks:
         """Return a mask of the rows (..., m) that take no part in a step.
 
         These are rows that are met within their allowed range, and tilts without a target.
-        `missing`
-        (..., k) marks the target values that are not given.
+        `missing` (..., k) marks the target values that are not given.
         """
         if not self.ranged.any():
             return np.zeros(e.shape, dtype=bool)

@@ -127,8 +127,7 @@ class WeightedCriterion(ReadOnlyArrays):
 
         q̇ = (JᵀJ + α1² I + α2² A)⁻¹ (Jᵀe + α1² v)                    v = -gain ∇h
 
-    This minimizes  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇.  It is computed from the stacked
-    matrix,
+    This minimizes  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇.  It is computed from the stacked matrix,
     which does not square the condition number.
 
     Attributes:
@@ -201,8 +200,7 @@ class TotalSpeed:
     less for smaller α1.
 
     `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if it
-    obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound,
-    but
+    obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound, but
     q̇ jumps where the bound is reached, because the two cases have different limits.
 
     Attributes:

@@ -274,11 +274,10 @@ class DLS(BatchStep):
         method: The kernel's linear solver. "auto" computes singular values only if necessary. They
             are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor if a
             bound on the smallest one shows that J is not close to losing rank and that
-            `SpeedBound`,
-            `Region` and `Curvature` do not damp. "svd" always computes them. "cholesky" factors the
-            smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if it is ill conditioned. "qr" factors the
-            stacked matrix [J; λ I], which does not square the condition number. If the rule needs
-            singular values, every method uses the SVD.
+            `SpeedBound`, `Region` and `Curvature` do not damp. "svd" always computes them.
+            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if it is ill
+            conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
+            condition number. If the rule needs singular values, every method uses the SVD.
 
     References:
         Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.
