@@ -1,7 +1,7 @@
-"""Position IK by libraries that compute single steps: iterated and restarted.
+"""Position IK with libraries that compute single steps, by iterating and restarting them.
 
-A seed is iterated until it converges, stops moving, or for ITERATIONS steps; then another random
-seed follows. If none converges, the closest pose is the result.
+The iteration from a seed ends when it converges, stalls, or has taken ITERATIONS steps; then
+another random seed follows. If none converges, the closest pose is the result.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def pink(problem: Problem, gate: Gate) -> Contender:
 
 
 def mink(problem: Problem, gate: Gate) -> Contender:
-    """mink: the same on MuJoCo's kinematics."""
+    """mink: the same as Pink, on MuJoCo's kinematics."""
     import mink
     import mujoco
 

@@ -24,7 +24,7 @@ def oracle(source: Path | str, robot: supple.Robot) -> Pinocchio | Mujoco:
     """Return the library that reads the format of a file; a text is a URDF.
 
     Raises:
-        NoOracleError: MuJoCo refuses the file, even without all that is no kinematics.
+        NoOracleError: MuJoCo rejects the file, even with everything but kinematics removed.
     """
     if isinstance(source, str):
         return Pinocchio(source, robot)
@@ -121,11 +121,11 @@ _NO_KINEMATICS = (*_REFERRING, "geoms", "cameras", "lights", "tuples", "plugins"
 def kinematics_of(path: Path) -> mujoco.MjModel:
     """Return MuJoCo's model of the bodies, joints, sites and joint equalities of an MJCF file.
 
-    No mesh, texture or other asset is opened. Every body has mass 1, and the frame that the file
-    gives it: static bodies are not fused, and free ones are not aligned with their inertia.
+    No mesh, texture or other asset is opened. Every body has mass 1 and the frame that is in the
+    file: static bodies are not fused, and free bodies are not aligned with their inertia.
 
     Raises:
-        ValueError: MuJoCo refuses the file.
+        ValueError: MuJoCo rejects the file.
     """
     mujoco.set_mju_user_warning(lambda _: None)  # otherwise written to a file
     spec = mujoco.MjSpec.from_file(str(path))

@@ -1,8 +1,8 @@
 """The arms of the benchmark, and the postures that their passages lead through.
 
-Four are built in and have all passages. Four more come from files of other projects' wheels, which
-`make test-robots` fetches, as they are: with fingers, wheels, heads and a second arm, whose joints
-move no target. They have the passages of a stretched arm.
+Four are built in and have all passages. Four more are read, unchanged, from files in other
+projects' wheels, which `make test-robots` fetches. They include fingers, wheels, heads and a second
+arm, whose joints move no target, and have only the passages of a stretched arm.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class Arm:
     Attributes:
         robot: The robot, with position and speed limits.
         postures: Start of Newton's method for each singularity (n,) [rad].
-        free: Joints that Newton's method may move: one of six, two of seven, as needed.
-        travel: Displacement and rotation of the lines (6,) [m, rad], world axes; the component
-            along u is removed.
+        free: Indices of the joints that Newton's method may move for each singularity: one of six
+            joints, or two of seven.
+        travel: Displacement and rotation of the straight lines (6,) [m, rad] in world axes; the
+            component along u is removed.
         reach: Distance from shoulder to wrist when stretched out [m].
         rows: Number of controlled rows: 6 for poses, 3 for positions.
         pitch: Index of the joint in whose plane a stretched arm moves sideways.

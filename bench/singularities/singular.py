@@ -15,7 +15,7 @@ from supple.kinematics import rotation
 Array = NDArray[np.float64]
 Path = Callable[[float], Array]  # [s] -> pose (4, 4)
 
-DEEPEST = 24  # halvings of a step along a path
+DEEPEST = 24  # maximum number of halvings of a step along a path
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +23,12 @@ class Singularity:
     """A configuration with one singular direction:  J(q)ᵀu = 0.
 
     Attributes:
-        q: (n,) [rad].
-        u: Singular direction (6,), unit [m, rad mixed]; on the reachable side where there is only
-            one. For positions alone (3,).
+        q: Configuration (n,) [rad].
+        u: Singular direction as a unit vector (6,) [m, rad mixed], or (3,) for positions alone. It
+            points to the reachable side if only one side is reachable.
         null: Joint motions that do not move the end effector (k, n), orthonormal.
-        H: Their second-order motion along u (k, k):  H(n, n) = u·J̇q̇ for q̇ = n.
+        H: Second-order motion of the end effector along u for these joint motions (k, k):
+            H(n, n) = u·J̇q̇ for q̇ = n.
 
     References:
         Bedrossian 1990, "Classification of singular configurations for redundant manipulators".
@@ -88,7 +89,7 @@ class Singularity:
 
 
 def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
-    """Return the bilinear form of J̇q̇ along u from its quadratic form."""
+    """Return the bilinear form of u·J̇q̇ for joint motions a and b, from its quadratic form."""
     drift = robot.bias_acceleration(np.tile(q, (3, 1)), np.array([a + b, a, b]))
     both, first, second = drift[:, : len(u)] @ u
     return float(both - first - second) / 2

@@ -1,5 +1,6 @@
-// CUDA kernels on a CPU, for tests: the threads of a warp are contexts that take turns, and wait
-// for each other wherever they exchange numbers. Included before the source of the kernels.
+// Runs CUDA kernels on a CPU, for tests: the threads of a warp are contexts that take turns, and
+// wait for each other wherever they exchange numbers. To be included before the source of the CUDA
+// kernels.
 #pragma once
 
 #include <math.h>

@@ -47,7 +47,7 @@ class Tree:
         return max(1.0, sum(np.linalg.norm(T[:3, 3]) for T in poses) + slides + offsets)
 
     def speed(self, qd: Array) -> float:
-        """Return the sum of all joint speeds, a bound on how fast directions change."""
+        """Return the sum of all joint speeds, a bound on the angular velocity of any direction."""
         return max(1.0, sum(self.gain(joint) * abs(x) for joint, x in self._moving(qd)))
 
     @property
