@@ -135,7 +135,7 @@ class Constant:
         return low, usual, high
 
 
-# Python's copy of a constant of a CUDA source.
+# Constants in Python that repeat a constant of a CUDA source, and must change with it.
 ALSO = {"listed": [Constant("_LISTED", "_LISTED", Path("src/supple/ik/gpu/position.py"), "4")]}
 
 
@@ -215,10 +215,11 @@ def build() -> None:
         link(path, package / path.name)
     link(ROOT / "include/supple", package / "include/supple")
     for path, text in sources().items():
-        if path.name == "isa.txt":  # only the instruction set in use
+        if path.name == "isa.txt":  # build only the instruction set in use
             text = "\n".join(line for line in text.splitlines() if f" {_core.isa()} " in line)
         to = TREE / path
-        if not to.is_file() or to.read_text(encoding="utf-8") != text:  # unchanged: not rebuilt
+        # Unchanged files are not written, so that they are not rebuilt.
+        if not to.is_file() or to.read_text(encoding="utf-8") != text:
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(text, encoding="utf-8")
     options = [

@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 Measures = dict[str, float]
 ARMS = ("panda", "ur5e", "iiwa14")
 BEYOND = 0.05  # distance of the targets of `boundary` beyond the workspace [m]
-JUMP = 0.5  # joint displacement between two targets of a path that is a jump [rad]
+JUMP = 0.5  # joint displacement between two targets of a path that counts as a jump [rad]
 TIMEOUT = 1e-3  # time limit of a search that would take longer [s]
 COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # numbers of targets in a batch on a GPU
 
@@ -102,7 +102,7 @@ class Clock:
 
 
 def batch(robot: sp.Robot, T: Any, **options: Any) -> tuple[sp.BatchSolution, Measures]:
-    """Solve a batch on one thread; return the solutions, and fractions and means over all targets.
+    """Solve a batch on one thread; return the solutions, and the measures of `effort`.
 
     The first target is solved beforehand, to build the table of seeds.
     """
@@ -202,7 +202,7 @@ def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
         found, measures = batch(robot, [wanted, rest], tasks=(task, sp.PostureTask()))
         left = float(np.linalg.norm(found.q - rest, axis=1).mean())
         made[name] = measures | {"distance [rad]": left}
-    few = T[: 60 if robot.dof > 6 else 5]  # few arms of six joints have 8
+    few = T[: 60 if robot.dof > 6 else 5]  # arms with six joints rarely have 8 solutions
     clock = Clock()
     several = [sp.solve(robot, target, solutions=8) for target in few]
     used = clock.us(len(few))
@@ -266,7 +266,7 @@ def at_limits(robot: sp.Robot, tasks: Any = None, step: Any = None) -> Measures:
     q = 0.7 * robot.random(1000, seed=5) + 0.3 * robot.neutral()
     twists = np.random.default_rng(9).normal(size=(len(q), len(robot.tips), 6))
     goals = [list(several) if len(several) > 1 else several[0] for several in twists]
-    if step is not None:  # position and orientation of one pose are tasks with priorities
+    if step is not None:  # a step for priorities: position and orientation as two tasks
         goals = [[twist[:3], twist[3:]] for (twist,) in twists]
     speeds, clock = [], Clock()
     for start, goal in zip(q, goals, strict=True):

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 HERE = Path(__file__).resolve().parent
 UPDATES = 2000
-FEW = 200  # with many more, the chaotic transpose method on the double Y amplifies rounding
+FEW = 200  # number of updates; with many more, the transpose method amplifies rounding errors
 SHAPES = {shape.name: shape for shape in (buss.Y, buss.DOUBLE_Y)}
 METHODS = ("transpose", "DLS")
 

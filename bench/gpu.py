@@ -161,7 +161,7 @@ def first_calls(problem: Problem) -> str:
     name = str(G1) if problem.frames == ENDS else problem.name
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        # The driver has a cache of machine code as well.
+        # The driver's own cache of machine code is disabled.
         env = os.environ | {"SUPPLE_CACHE_DIR": folder, "CUDA_CACHE_DISABLE": "1"}
         for _ in range(4):
             begin = time.perf_counter()

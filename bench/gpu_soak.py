@@ -81,7 +81,7 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
     lower, upper = xp.asarray(robot.lower), xp.asarray(robot.upper)
     at = fk(found)
     far = xp.sqrt(((at[:, :3, 3] - T[:, :3, 3]) ** 2).sum(axis=1))
-    # of small angles: |R - S| = 2 sqrt(2) sin(angle / 2)
+    # accurate for small angles: |R - S| = 2 sqrt(2) sin(angle / 2)
     turned = xp.sqrt(((at[:, :3, :3] - T[:, :3, :3]) ** 2).sum(axis=(1, 2)) / 2)
     good = status == int(sp.SolveStatus.CONVERGED)
     there = (far <= gate[0] + ROUNDING) & (turned <= gate[1] + ROUNDING)  # false for NaN

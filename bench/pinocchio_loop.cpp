@@ -54,7 +54,7 @@ extern "C" double pinocchio_loop(const char* urdf, const char* frame_name, int r
   pinocchio::Data data(model);
   const auto frame = model.getFrameId(frame_name);
 
-  Eigen::VectorXd qi(model.nq);  // the type Pinocchio's precompiled routines take
+  Eigen::VectorXd qi(model.nq);  // the vector type that Pinocchio's precompiled routines take
   const auto start = std::chrono::steady_clock::now();
   for (long i = 0; i < batch; ++i) {
     qi = Eigen::Map<const Eigen::VectorXd>(q + i * nq, nq);

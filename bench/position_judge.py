@@ -88,7 +88,7 @@ def judged(
     if situation.closest is not None:
         closest = situation.closest[which]
         apart_by = np.linalg.norm((situation.targets[which] - closest)[:, :3, 3], axis=1)
-        nearer = (far <= apart_by) & (off <= CLOSE[1])  # nearer than the pose known as the closest
+        nearer = (far <= apart_by) & (off <= CLOSE[1])  # at least as near as the known closest pose
         far, off = judge.errors(Q, closest)
         good = nearer | (far <= CLOSE[0]) & (off <= CLOSE[1])
     right[there] = good & judge.inside(Q)

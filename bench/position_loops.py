@@ -16,7 +16,7 @@ from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 STARTS = 20
 ITERATIONS = 25  # maximum number of iterations from one seed
-STILL = 1e-6  # a start with a smaller step has stalled [rad or m]
+STILL = 1e-6  # step below which a start has stalled [rad or m]
 DAMPING = 1e-8  # constant part of λ²
 LM_DAMPING = 1e-2  # factor of the squared error in λ²
 

@@ -30,7 +30,7 @@ from position_loops import CONTENDERS as LOOPS
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 WARM_UP = 0.01  # duration of work before the clock starts, because this process has slept [s]
-RESTARTS = 100  # maximum number for libraries that restart by themselves
+RESTARTS = 100  # maximum number of restarts, for libraries that restart by themselves
 
 
 def supple_solve(problem: Problem, gate: Gate) -> Contender:

@@ -201,7 +201,8 @@ def main() -> None:
         made = []
         for row in robots_gpu.rows(some, given.device, given.count, given.hard):
             made.append(row)
-            print(table([row]).splitlines()[-1], flush=True)  # kept if the run is interrupted
+            # Printed at once, in case the run is interrupted.
+            print(table([row]).splitlines()[-1], flush=True)
         name = f"robots_gpu.{platform.machine()}.md"
     text = report(made, read, packages)
     out = given.out or measure.HERE / "results" / name

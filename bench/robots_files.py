@@ -136,7 +136,7 @@ def ends(robot: supple.Robot) -> Iterator[End]:
         seen.add(chain[-1])
         hands = [j for j in chain[:-1] if j in palms]
         if hands:
-            finger = -1 - hands[-1]  # joints have no negative indices
+            finger = -1 - hands[-1]  # a key that no joint has, because indices are not negative
             if finger in seen:
                 continue
             seen.add(finger)
@@ -196,7 +196,7 @@ def bases() -> Iterator[tuple[str, str, End, float]]:
     """Yield (name, URDF text, end effector, spread [m]) of an arm on two long sliders."""
     for limit in (100.0, 1000.0, 10_000.0, None):
         (end,) = ends(supple.urdf(_base(limit)))
-        text = _base(limit or 1e6)  # Pinocchio needs limits of sliders
+        text = _base(limit or 1e6)  # Pinocchio requires limits for sliders
         spread = 1000.0 if limit is None else limit
         name = "base without limits" if limit is None else f"base of ±{limit:.0f} m"
         yield name, text, end, spread

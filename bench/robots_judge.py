@@ -44,8 +44,8 @@ class Outcome:
 
     count: int
     converged: int
-    false: int  # reported as converged, but not at the target
-    outside: int  # solutions outside the limits
+    false: int  # number of targets reported as converged, but not met
+    outside: int  # number of solutions outside the limits
     missed: Array  # mask of the targets that were not met
     seconds: float  # processor time, or wall time with a GPU
 

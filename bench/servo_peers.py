@@ -253,9 +253,9 @@ def per_step(
 ) -> float:
     """Return the processor time per step [ns], averaged over `repeat` passes over a sequence."""
     pairs = list(pairs)
-    for q, given in pairs:  # this process has slept: warm up
+    for q, given in pairs:  # warm up, because this process has slept
         step(q, given)
-    start = time.process_time()  # of this process alone
+    start = time.process_time()  # processor time of this process alone
     for _ in range(repeat):
         for q, given in pairs:
             step(q, given)

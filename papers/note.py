@@ -138,7 +138,8 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
 def deviation(J: Array, rho: float, rng: np.random.Generator) -> float:
     """Return the largest ‖J(J⁺ − J*)V‖/‖V‖ over random velocities V, one for each J."""
     V = rng.normal(size=J.shape[:2])
-    V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]  # half along the weakest direction
+    # Half of the velocities are along the weakest direction.
+    V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]
     many = supple.Linearization(J, V)
     damped = supple.DLS(supple.damping.Constant(rho**2))(many)
     exact = supple.steps.Pseudoinverse()(many)

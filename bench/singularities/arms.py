@@ -19,14 +19,14 @@ import supple as sp
 from .singular import Singularity
 
 ROBOTS = ("puma560", "ur5e", "panda", "iiwa14")
-PUMA_SPEED = 2.0  # [rad/s]: an assumption, none is published
+PUMA_SPEED = 2.0  # assumed speed limit [rad/s]; none is published
 MORE = {
     "xarm6": "ManipulaPy/ManipulaPy_data/xarm/xarm6_with_gripper.urdf",
     "fetch": "jrl/urdfs/fetch/fetch.urdf",
     "so100": "mani_skill/assets/robots/so100/so100.urdf",
     "baxter": "cmeel.prefix/share/example-robot-data/robots/baxter_description/urdf/baxter.urdf",
 }
-SO100_SPEED = 3.0  # [rad/s]: an assumption, its file has none
+SO100_SPEED = 3.0  # assumed speed limit [rad/s]; the file has none
 
 
 @dataclass(frozen=True, eq=False)

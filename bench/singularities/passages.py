@@ -31,10 +31,10 @@ from .singular import Array, Path, Singularity, difference, follow, moved, unit
 
 DT = 0.005  # [s]
 MOVES, RESTS = 3.0, 2.0  # durations of the motion, and of the rest at its end [s]
-MISS = {"wrist": (0.01, 0.0), "shoulder": (0.0, 0.0001)}  # by an angle [rad], a distance [m]
-NEAR = 0.03  # σ of a configuration near a singularity, for arms of this size
+MISS = {"wrist": (0.01, 0.0), "shoulder": (0.0, 0.0001)}  # angle [rad] and distance [m]
+NEAR = 0.03  # σ below which a configuration is near a singularity, for arms of this size
 SHORT = 0.0001  # distance from the boundary of the workspace [m]
-INSIDE = 0.15  # where a passage to the boundary begins, as a fraction of the reach
+INSIDE = 0.15  # distance from the boundary at which a passage begins, as a fraction of the reach
 BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
 ALONG = 0.5  # angle about the shoulder along the boundary [rad]
 FIRST = 0.02  # first step, as a fraction of the path from a singularity to the start

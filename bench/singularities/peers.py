@@ -67,7 +67,7 @@ GRID = tuple(
 
 
 def next_pose(twist: Array, pose: Array, dt: float) -> Array:
-    """Return the pose after a twist over dt, world axes."""
+    """Return the pose after moving with a twist, in world axes, for the time dt."""
     to = pose.copy()
     to[:3, 3] += twist[:3] * dt
     angle = float(np.linalg.norm(twist[3:] * dt))

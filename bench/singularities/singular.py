@@ -74,7 +74,9 @@ class Singularity:
             u, q[joints] = u - step[:rows], q[joints] - step[rows:]
         U, sigma, Vt = np.linalg.svd(jacobian(q))
         if sigma[rows - 1] > 1e-9 or sigma[rows - 2] < 0.05:
-            raise ValueError(f"{robot.name}: not one direction is lost: σ = {sigma.round(4)}")
+            raise ValueError(
+                f"{robot.name}: expected one lost direction; given: σ = {sigma.round(4)}"
+            )
         u, null = U[:, -1], Vt[rows - 1 :]
         H = np.array([[bend(robot, q, u, a, b) for a in null] for b in null])
         side = -1.0 if np.trace(H) < -1e-6 else 1.0
@@ -142,7 +144,7 @@ def carried(
 
 
 def follow(robot: sp.Robot, guess: Array, path: Path, times: Array, rows: int = 6) -> Array:
-    """Return joint angles (K, n) that follow a path, from a guess of the first."""
+    """Return joint angles (K, n) that follow a path, given a guess of the first configuration."""
     first = reached(robot, guess, path(times[0]), rows)
     if first is None:
         raise ValueError(f"{robot.name}: the first pose is not reached")

@@ -5,7 +5,7 @@
 // If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
 // constant: the result is the exact minimiser of the damped problem inside the box, not a clipped
 // one.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -153,7 +153,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     if (!any(open)) return damping_applied;
   }
 
-  for (int j = 0; j < n; ++j) {  // from where it is, a point of the box
+  for (int j = 0; j < n; ++j) {  // the active-set method starts from x, a point of the box
     const L end = select(x[j] <= low[j], L(-1), select(x[j] >= high[j], L(1), L(0)));
     active_set[j] = select(open, end, active_set[j]);
   }

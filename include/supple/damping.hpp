@@ -31,7 +31,7 @@ enum class Rule : int {
 template <class T>
 struct Damping {
   Rule rule;
-  T p[4];  // in the order of the comments above
+  T p[4];  // parameters in the order of the comments in `Rule`
 };
 
 }  // namespace supple
@@ -48,12 +48,12 @@ struct Spectrum {
   L error2;                // ‖e‖²
   L before;                // manipulability at the previous step, negative if there was none
   L change;                // ‖J - J at the previous step‖, Frobenius; zero if there was none
-  bool redundant = false;  // J has more columns than rows, so that JᵀJ is singular
+  bool redundant = false;  // whether J has more columns than rows, so that JᵀJ is singular
 };
 
 template <class L>
 SUPPLE_INLINE L manipulability(int count, const L* sigma) {
-  // The smallest first: otherwise zero might be multiplied by infinity.
+  // The product begins with the smallest: otherwise zero might be multiplied by infinity.
   L product = sigma[count - 1];
   for (int i = count - 2; i >= 0; --i) product = product * sigma[i];
   return product;

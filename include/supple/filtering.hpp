@@ -16,9 +16,9 @@
 
 namespace supple {
 
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 
-// Largest number of directions that a step remembers.
+// Largest number of directions in the memory of a step.
 inline constexpr int max_directions = 3;
 
 // Singular value below which a filter damps more than the bound on the gain requires, as a fraction
@@ -32,10 +32,10 @@ struct Filter {
   int directions;  // number of small singular values that are filtered separately
 };
 
-// What a step with memory estimates besides the smallest singular value.
+// Estimates of a step with memory, in addition to that of the smallest singular value.
 template <class L>
 struct Estimate {
-  L largest = L(0);    // largest singular value, remembered by estimated damping
+  L largest = L(0);    // largest singular value, part of the memory of estimated damping
   L effective = L(0);  // σ_eff: inverse of the gain that results for this e
   L across = L(0);     // σ_o: effective singular value orthogonal to the weak directions
   L alpha2 = L(0);     // filter gain of the first direction

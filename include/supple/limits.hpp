@@ -96,7 +96,8 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
     const L acceleration(limit.acceleration), brake = acceleration * dt;
     least = speed - brake;
     greatest = speed + brake;
-    // If the slowest speed that the acceleration allows is above v only by rounding, it is used.
+    // If the slowest speed that the acceleration limit allows is above v only by rounding errors,
+    // the slowest speed is used instead of v.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
       const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)

@@ -249,7 +249,7 @@ SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUP
       p0 = p, dp0 = dp, ddp0 = ddp;
       p = p1, dp = dp1, ddp = ddp1;
     }
-    open = open & (p > L(0)) & (dp < L(0));  // else s is the root, to rounding
+    open = open & (p > L(0)) & (dp < L(0));  // otherwise s is the root up to rounding
     if (!any(open)) return s;
     // m p/(-p' + √((m - 1)((m - 1) p'² - m p p''))), which is positive
     const L root = (count - L(1)) * fma((count - L(1)) * dp, dp, -(count * p * ddp));
@@ -286,7 +286,7 @@ SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smalles
   tridiagonal(size, a, d, off2, off2 + n, off2 + 2 * n);
   mask_t<L> valid = usable;
   if (smallest) *smallest = smallest_eigenvalue(size, d, off2, valid) * unit;
-  if (largest) {  // from the smallest eigenvalue of c - A, with c above all eigenvalues
+  if (largest) {  // c minus the smallest eigenvalue of c - A, with c above all eigenvalues of A
     const L c = trace * shrink;
     for (int i = 0; i < n; ++i) d[i] = c - d[i];
     *largest = (c - smallest_eigenvalue(size, d, off2, valid)) * unit;
@@ -369,7 +369,7 @@ SUPPLE_FN void qr_times(M m, N n, const L* a, const L* tau, L* b) {
 
 // The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, and
 // its first n entries are x. Where R has a zero on its diagonal, that component of x is zero.
-// Returns where the whole diagonal is nonzero.
+// Returns the lanes where the whole diagonal is nonzero.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
   qr_transpose_times(m, n, a, tau, b);

@@ -8,9 +8,10 @@
 // φ(λ²) = ‖y‖ and of its slope costs O(m), two divisions and a square root.
 //
 // The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), which is
-// concave and increasing: from either side it lands at or below the root, then approaches it. The
-// dual, the largest λ² with ‖e - Jq̇‖ <= share ‖e‖, is found in the same way.
-// Tuned constants and what chose them: docs/constants.md.
+// concave and increasing: from either side, an iteration lands at or below the root, and then the
+// iterates approach it from below. The dual, the largest λ² with ‖e - Jq̇‖ <= share ‖e‖, is found
+// in the same way.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"

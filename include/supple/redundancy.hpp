@@ -26,7 +26,7 @@ struct Redundancy {
   Secondary form;
   T alpha1;
   T max_speed;
-  Step<T> step;  // for null_space; the projections use its damping rule
+  Step<T> step;  // the step of null_space; the other methods use only its damping rule
 };
 
 }  // namespace supple
@@ -78,7 +78,7 @@ SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, c
     const L sigma = split.sigma[i], gamma = split.gamma[i], size = fma(sigma, sigma, lambda2);
     const mask_t<L> counts = sigma > L(0), safe = size > L(Number<scalar_t<L>>::tiny);
     const L along = fma(lambda2 * share, split.beta[i], sigma * gamma) / select(safe, size, L(1));
-    const L plain = gamma / select(counts, sigma, L(1));  // for a σ² + λ² that underflows
+    const L plain = gamma / select(counts, sigma, L(1));  // used where σ² + λ² underflows
     split.c[i] = select(counts, select(safe, along, plain), L(0));
   }
   return share;
@@ -237,7 +237,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       project_out(count, n, taken, row);
       const L size = length(n, row);
-      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else zero or only rounding errors
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise zero or only rounding errors
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;

@@ -11,7 +11,7 @@ namespace supple {
 
 enum class Motion : int { revolute, prismatic };
 
-// How the constant rotation from the parent's frame to the joint's frame is stored.
+// The storage of the constant rotation from the parent's frame to the joint's frame.
 enum class Placement : int {
   root,     // the parent is the world: `rotation` and `position` are the joint's pose itself
   twist,    // about x by an angle with cosine rotation[0] and sine rotation[1]
@@ -38,7 +38,7 @@ struct Joint {
 template <class T>
 struct Frame {
   int joint;
-  int support_begin, support_end;  // its joints, root first: support[begin..end)
+  int support_begin, support_end;  // range of its joints in `Chain::support`, root first
   T rotation[9];                   // columns x, y, z, in the joint's frame
   T position[3];                   // [m] in the joint's frame
 };

@@ -115,7 +115,7 @@ SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, co
     return sum;
   };
   for (int j = 0; j < n; ++j) {
-    reaches[j] = total_length(J + j, n);  // how far the joint moves the end effectors
+    reaches[j] = total_length(J + j, n);  // motion of all end effectors per unit of the joint
     dq[j] = L(0);
   }
   for (int i = 0; i < k; ++i) {

@@ -1,4 +1,4 @@
-// What a step is: its method, damping, clamps and weights.
+// The description of a step: its method, damping, clamps and weights.
 #pragma once
 
 #include "supple/damping.hpp"
@@ -42,7 +42,7 @@ struct Step {
   // Weights, null for none.
   const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
   const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of the resulting q̇
-  const T* direction = nullptr;    // (m), unit: the task direction that a region gives up first
+  const T* direction = nullptr;    // (m), unit: the task direction that a region weights less
   T min_weight = 1;                // weight of that direction at the singularity
 };
 

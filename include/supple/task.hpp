@@ -14,7 +14,7 @@ namespace supple {
 enum class Goal : int {
   frame,    // the pose of a frame; target: rotation columns x, y, z and position, 12 numbers
   axis,     // the direction of the z axis of a frame; target: a unit vector, 3 numbers
-  posture,  // some coordinates; target: as many numbers
+  posture,  // some coordinates; target: one number for each
 };
 
 inline constexpr int task_world = -1;       // base of targets that are given in world coordinates
@@ -307,7 +307,7 @@ SUPPLE_FN bool is_ranged(const Task<T>& task, int i) {
 }
 
 // Converts offsets (rows,) to errors. `less` <= 0 and `more` >= 0 (rows,; null if not needed)
-// receive the slack of each row: how far its velocity may be below and above gain times the error
+// receive the slack of each row: the distance that its velocity may be below or above gain times e
 // without leaving the allowed range. They change only on the lanes where a target is given.
 template <class L, class T>
 SUPPLE_FN void split_offset(const Task<T>& task, const L& gain, const mask_t<L>& given, L* rows,

@@ -28,7 +28,7 @@ class Comparison:
 
     Attributes:
         shape: The figure.
-        methods: Runs with the program's constants, and the pseudoinverse without its cap.
+        methods: Runs with the program's constants, and the pseudoinverse without its angle clamp.
         plain: Runs of DLS by their damping λ, in increasing order.
         clamped: Runs of DLS with clamped errors by their damping λ, in increasing order.
         seconds: Times of an update with the transpose and with DLS [s].

@@ -1,4 +1,4 @@
-"""DW section 4: a constraint task beside the main one, by augmentation and by projection."""
+"""DW section 4: a main task with a constraint task, by augmentation and by projection."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_SPEED = 2.0  # Δ [rad/s]
-LINKS = {  # lengths [m]: the planar arms of the text
+LINKS = {  # link lengths of the paper's planar arms [m]
     "3 links": (1.0, 0.5, 0.5),
     "4 links": (0.5, 0.5, 0.5, 0.5),
 }
-BASE = {"3 links": (30.0, 60.0), "4 links": (20.0, 50.0, 40.0)}  # the other angles [deg]
+BASE = {"3 links": (30.0, 60.0), "4 links": (20.0, 50.0, 40.0)}  # angles of the other joints [deg]
 BENDS = np.linspace(40.0, 0.0, 81)  # angles of the last joint [deg]: at 0 the two tasks conflict
 MAIN = np.array([-0.3, 0.3])  # commanded velocity of the hand [m/s]
 WANTED = 1.0  # commanded rate of the constraint [rad/s]

@@ -14,7 +14,7 @@ from supple.papers.style import Array
 import supple
 
 TOLERANCE = 1e-12  # relative distance of ‖q̇‖ from Δ at which the iteration ends
-TOLERANCES = tuple(10.0**-k for k in range(2, 13))  # to show how the counts depend on it
+TOLERANCES = tuple(10.0**-k for k in range(2, 13))  # tolerances for which the counts are compared
 STATED = (
     f"Iterations end within {TOLERANCE:.0e} of Δ, in all experiments; the paper gives no "
     "tolerance. The curves over `tolerance` show how the counts depend on it."

@@ -110,7 +110,7 @@ def filtered(J: Array, x: Array, u: Array, count: Counter) -> Array:
     sigma_o2 = count.scalar(size / count.length(z_o) - LAMBDA**2, 1)
     count.scalar(along**2 / sigma2 + size**2 / sigma_o2, 4)
     count.length(x)
-    count.scalar(0.0, 6)  # σ_eff, and α and λ by eq. (14)
+    count.scalar(0.0, 6)  # operations for σ_eff, and for α and λ by eq. (14)
     return count.joints(J, z)
 
 

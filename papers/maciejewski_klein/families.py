@@ -70,7 +70,8 @@ def lines(rng: np.random.Generator, count: int) -> Family:
     moved = np.stack(
         [along * np.cos(heading), along * np.sin(heading) + beside, np.zeros_like(along)], axis=-1
     )
-    upright = np.tile(np.eye(4), (count, 1, 1))  # the wrist at the end, with some hand
+    # End poses with the right position of the wrist, and any orientation of the hand.
+    upright = np.tile(np.eye(4), (count, 1, 1))
     upright[:, :3, 3] = wrist + moved[-1] + [0, 0, D6]
     end = configurations(upright, rng.choice([-1.0, 1.0], (count, 3)))
     end[:, 3] = rng.uniform(-np.pi, np.pi, count)

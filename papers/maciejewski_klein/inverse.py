@@ -30,7 +30,8 @@ def configurations(poses: Array, branch: Array) -> Array:
     q2 = np.arctan2(-z, ahead) - np.arctan2(FOREARM * np.sin(turn), A2 + FOREARM * np.cos(turn))
     q3 = turn + INNER
     c1, s1, c23, s23 = np.cos(q1), np.sin(q1), np.cos(q2 + q3), np.sin(q2 + q3)
-    across = np.stack([-s1, c1, 0 * c1], axis=1)  # the arm's plane and, in it, the forearm
+    # The normal of the arm's plane, then the direction of the forearm in this plane.
+    across = np.stack([-s1, c1, 0 * c1], axis=1)
     along, other = (
         np.stack(each, axis=1) for each in ((c1 * s23, s1 * s23, c23), (c1 * c23, s1 * c23, -s23))
     )

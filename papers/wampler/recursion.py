@@ -24,7 +24,7 @@ class Tally:
     """Counts of operations; operations with a known zero are free."""
 
     multiplications: int = 0  # multiplications by numbers other than ±1, and divisions
-    by_one: int = 0  # by ±1
+    by_one: int = 0  # multiplications by ±1
     additions: int = 0
 
 
@@ -126,7 +126,7 @@ class Arm:
     def from_table(cls, table: Array, kinds: str, tool: Array | None = None) -> Arm:
         """Return the arm of a standard Denavit-Hartenberg table (a, alpha [deg], d, theta [deg]).
 
-        The last row is a constant pose beyond the last joint, except for its theta.
+        In the last row only theta belongs to the last joint; the rest is part of the tool's pose.
         """
         a, twists, b, thetas = np.asarray(table, dtype=np.float64).T
         slides = np.array([kind == "P" for kind in kinds])
@@ -380,7 +380,7 @@ def by_wrist(
     rest = list(twist[3:])
     for speed, (_, axis) in zip(first, parts, strict=True):
         rest = [x - a * speed for x, a in zip(rest, axis, strict=True)]
-    turned = times(transpose(into[frames[1]]), rest)  # from the first frame to the second
+    turned = times(transpose(into[frames[1]]), rest)  # converted from the first frame to the second
     wrist = motion.into(frames[1])
     last = solve([motion.resolved(i, wrist[i])[1] for i in range(3, 6)], turned)
     return [*first, *last]

@@ -149,12 +149,12 @@ _PART = (
 )
 _LIMITS = "To change position limits: robot.with_limits(lower=..., upper=..., margin=...)."
 _SPEED = "Speed limits act in Servo and track: limits=Limits.for_robot(robot, max_speed=...)."
-HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # for `known_arguments`
+HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # hints of `known_arguments`
 
 
 def _similar(given: str, names: list[str]) -> list[str]:
     """Return at most three names that resemble the given one, ignoring case."""
-    from difflib import get_close_matches  # not needed to import supple
+    from difflib import get_close_matches  # kept out of the import of supple
 
     short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_CHARACTERS]
     by_lower = {name.lower(): name for name in reversed(short)}

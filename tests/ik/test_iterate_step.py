@@ -219,7 +219,7 @@ def test_restarts_help() -> None:
     ("arguments", "words"),
     [
         ({"step": 3}, "step must be a step or a callable; given: 3"),
-        ({"step": SMALL, "damping": damping.Constant(1.0)}, "damping is part of the step"),
+        ({"step": SMALL, "damping": damping.Constant(1.0)}, "damping must not be given with step="),
         ({"step": SMALL, "solutions": 3}, "solutions is not available with step="),
         ({"step": SMALL, "explain": True}, "explain is not available with step="),
         ({"step": SMALL, "prefer": "limits"}, "prefer is not available with step="),

@@ -195,7 +195,7 @@ def speed_bound_as_printed(m: Measures, max_speed: Decimal) -> Decimal:
 
 
 def speed_bound(m: Measures, max_speed: Decimal) -> Decimal:
-    """MK (14) only "for those cases where σ_min > λ"; below, MK (10): λ = 1/(2 θ̇max)."""
+    """MK (14) "for those cases where σ_min > λ", and MK (10), λ = 1/(2 θ̇max), for smaller σ."""
     if m.sigma_min < 1 / max_speed / 2:
         return (1 / max_speed / 2) ** 2
     return speed_bound_as_printed(m, max_speed)

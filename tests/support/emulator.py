@@ -71,7 +71,7 @@ class Device:
         return {name: getattr(loaded, f"emulated_{name}") for name in names}
 
     def _compile(self, code: bytes, names: tuple[str, ...], path: Path) -> None:
-        # Under another name until it is complete, in case the compiler is interrupted.
+        # Written under another name until it is complete, in case the compiler is interrupted.
         own = path.with_name(f"{path.name}.{os.getpid()}")
         texts = code.decode().replace('extern "C" ', "").split(_NEXT)
 

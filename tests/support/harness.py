@@ -58,7 +58,7 @@ def compiled(isa: str, source: str = "harness.cpp") -> ctypes.CDLL:
     library = ROOT / "build/harness" / f"{isa}-{digest.hexdigest()[:16]}.so"
     with only_one(library):
         if not library.exists():
-            # Under another name until it is complete, in case the compiler is interrupted.
+            # Written under another name until it is complete, in case the compiler is interrupted.
             partial = library.with_suffix(f".{os.getpid()}")
             subprocess.run(
                 [*command, "-I", str(ROOT / "include"), str(HERE / source), "-o", str(partial)],

@@ -23,7 +23,7 @@ def orthonormal(rng: np.random.Generator, m: int, k: int) -> Array:
 
 
 def spectra(k: int) -> dict[str, Array]:
-    """Return singular values (k,), descending: one small, all but one, repeated, zero."""
+    """Return descending singular values (k,): one or all but one small, repeated ones, zeros."""
     named = {f"least {least:g}": np.append(np.linspace(2, 1, k - 1), least) for least in SMALLEST}
     named["others 1e-6"] = np.append(1.5, np.full(k - 1, 1e-6))
     named["all alike"] = np.full(k, 0.7)

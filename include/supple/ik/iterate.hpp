@@ -3,7 +3,7 @@
 // Each lane iterates from one seed. In a batch the lanes solve different problems; for a single
 // target they solve the same one. The drivers (src/core/drivers, src/supple/ik/gpu) choose the seed
 // of a lane and decide what follows when it has converged or stalled.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/problem.hpp"
@@ -200,7 +200,7 @@ SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, Itera
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// The same, with the most common sizes known at compile time.
+// The same as `descend`, with compile-time sizes where they are common.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;

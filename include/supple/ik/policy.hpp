@@ -12,7 +12,7 @@
 
 namespace supple {
 
-// Where solutions are written: `capacity` rows for each problem. Arrays are C-ordered.
+// The arrays of solutions, with `capacity` rows for each problem. Arrays are C-ordered.
 struct SolutionArrays {
   int capacity;
   double* q;         // (problems, capacity, n)

@@ -9,7 +9,7 @@
 // This minimum is easier to find than the closest pose, by an ascent along e from the
 // configurations that reach farthest in that direction. Used on the lanes of a CPU
 // (src/core/drivers/closest.hpp) and in the threads of a GPU (src/supple/ik/gpu/warp.hpp).
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/restarts.hpp"

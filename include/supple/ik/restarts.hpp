@@ -1,7 +1,7 @@
 // The starts of a search: their seeds, when they are abandoned, and how a failed start is continued
 // to a local minimum.
 // Used on the lanes of a CPU (src/core/drivers) and in the threads of a GPU (src/supple/ik/gpu).
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/iterate.hpp"
@@ -62,8 +62,8 @@ inline constexpr double max_posture_gain = 32;     // largest gain of a step
 inline constexpr double min_first_gain = 0.05;     // smallest gain of the first trial of a step
 inline constexpr double min_posture_gain = 1e-4;   // smallest gain of any trial
 inline constexpr double posture_tolerance = 1e-4;  // fraction of the gradient that may remain
-inline constexpr double at_limit = 1e-9;           // a joint this near a limit is at it [rad or m]
-inline constexpr int posture_rounds = 3;           // a 2π wrap may allow further improvement
+inline constexpr double at_limit = 1e-9;  // distance below which a joint is at a limit [rad or m]
+inline constexpr int posture_rounds = 3;  // rounds, because a 2π wrap may allow further improvement
 
 // To avoid jumps along a path, the closest pose found from q0 is preferred if its cost is at most
 // this multiple of the smallest cost; `own_cost_near` applies if it is near q0.

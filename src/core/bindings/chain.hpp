@@ -124,7 +124,7 @@ class PyChain {
     for (int row : rows_) check_index("rows", 0, 6 * outputs, row);
   }
 
-  // Joint velocities and accelerations, where the results need them.
+  // Joint velocities and accelerations, if the results need them.
   struct Speeds {
     nb::handle qd{}, qdd{};
   };

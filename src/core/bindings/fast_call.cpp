@@ -50,9 +50,10 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "max_seeds",
                                                 "threads",
                                                 "device"};
-PyObject* keyword_name[keywords];  // interned, as names in a call are: pointers are compared
+// Interned like the names in a call, so that pointers can be compared.
+PyObject* keyword_name[keywords];
 
-// Their values; objects are borrowed.
+// The values of the keyword arguments; objects are borrowed references.
 struct SolveArguments {
   PyObject *frame, *tasks, *q0, *damping;
   bool fast, nearest;  // prefer="fast", prefer="nearest"
@@ -143,7 +144,7 @@ constexpr int solution_fields = 8;
 // takes a tenth of the time of calling the class.
 struct SolutionClass {
   PyTypeObject* type;
-  Py_ssize_t offset[solution_fields];  // of the slots, in the order of `__slots__`
+  Py_ssize_t offset[solution_fields];  // offsets of the slots, in the order of `__slots__`
 
   explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
@@ -214,7 +215,7 @@ struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   nb::object function, solver_of, task;
-  nb::dict all_defaults;  // of the function's keyword arguments
+  nb::dict all_defaults;  // defaults of the function's keyword arguments
   nb::tuple statuses;
   SolutionClass solution;
   SolveArguments defaults;
@@ -249,7 +250,7 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
   if (is_task < 0) return {};
   const bool fixed =
       tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
-  if (!fixed || closing) return solver;  // at exit nothing releases the cache
+  if (!fixed || closing) return solver;  // not cached at exit, when nothing releases the cache
   static std::size_t last = 0;
   last = (last + 1) % cached_solvers.size();
   // The previous entry is destroyed last: its destructors may run Python code that solves.
@@ -405,7 +406,7 @@ void bind_fast_path(nb::module_& m) {
   m.def(
       "release_solvers", [] { cached_solvers.fill({}); },
       "Release the cached solvers of the last calls.");
-  // (pickled by name, like a function)
+  // The object is pickled by name, like a function.
   nb::module_::import_("copyreg").attr("pickle")(
       fast_call_type(), nb::module_::import_("operator").attr("attrgetter")("__qualname__"));
 }

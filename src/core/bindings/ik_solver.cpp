@@ -1,4 +1,4 @@
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #define NO_IMPORT_ARRAY
 #include "bindings/ik_solver.hpp"
 

@@ -101,7 +101,7 @@ class PySolver {
  public:
   PySolver(nb::object tasks, const SolverSpec& spec);
 
-  // A request with these bounds, for the targets and results of another.
+  // A request with the given bounds, and with the targets and results of another request.
   struct Prepared {
     Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
     Prepared(const Prepared&) = delete;  // contains pointers to its own members
@@ -225,7 +225,8 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
     for (std::ptrdiff_t p = 0; p < count; ++p) {
       merge_part(solved, n, part.joints.data(), whole, range, p, 1);
     }
-    for (std::size_t k = 0; k < own.failed.size(); ++k) {  // sums of starts, largest errors
+    // Numbers of starts are added; of the errors, the largest is kept.
+    for (std::size_t k = 0; k < own.failed.size(); ++k) {
       double& merged = arrays.failed[k];
       merged = k % 4 < 2 ? merged + own.failed[k] : std::max(merged, own.failed[k]);
     }

@@ -243,7 +243,7 @@ class PyServo {
   // that is rejected with an error changes nothing.
   struct Record {
     ServoState<double> state;
-    double *before, *from;  // (n,): speeds before the step, and where it began
+    double *before, *from;  // (n,): speeds before the step, and configuration at its beginning
   };
   static constexpr int scalars = 10;
   static constexpr int pose_size = 16;

@@ -202,7 +202,7 @@ struct FilterSpec {
 // Limits of n joints; infinite where a joint is free.
 struct LimitsSpec {
   Doubles lower = {}, upper = {}, max_speed = {}, max_acceleration = {};  // (n,)
-  double max_norm = std::numeric_limits<double>::infinity();              // of all speeds
+  double max_norm = std::numeric_limits<double>::infinity();  // bound on the norm of speeds
   bool keep_direction = false;  // scale the step as a whole, which keeps its direction
 
   bool operator==(const LimitsSpec&) const = default;
@@ -234,13 +234,13 @@ struct InputSpec {
 
 struct ServoSpec {
   ControlMode mode = ControlMode::step;
-  std::vector<StepSpec> steps = {};  // one for each task with priorities, else one
+  std::vector<StepSpec> steps = {};  // one for each task if they have priorities, else one
   SecondarySpec secondary = {};      // for the mode `secondary`
   FilterSpec filter = {};            // for the mode `filtered`
   LimitsSpec limits = {};
   bool second_order = false;            // resolved acceleration
   double dt = 0;                        // [s]
-  double gain = 0;                      // of the error: [1/s], or [1/s²] of second order
+  double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
   double rate_gain = 0, rest_gain = 0;  // [1/s], of second order
   std::vector<InputSpec> inputs = {};   // one for each task
 

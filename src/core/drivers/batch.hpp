@@ -1,6 +1,6 @@
 // Many problems on a CPU: each lane solves its own problem and takes the next one when it is done.
 // For files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Failed starts of a search on a CPU: local minima, the closest pose, unreachable targets. For
 // files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // One problem on a CPU: each lane runs a different start. For files that are compiled once for each
 // instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -163,7 +163,7 @@ class SingleSolver {
         [&](int j) { return q0[j]; });
   }
 
-  // Adds the solution in workspace.single, unless it is known.
+  // Adds the solution in workspace.single, unless it has been found before.
   void add_solution() {
     const int n = ik_.chain.coordinates;
     unwind_solution(request_, workspace_, problem_);
@@ -210,7 +210,7 @@ class SingleSolver {
     return true;
   }
 
-  // One iteration of every lane. Returns whether time is up.
+  // Runs one iteration of every lane. Returns whether time is up.
   bool iterate(int& running) {
     evaluate(*request_.search, workspace_.search);
     const mask_t<SearchLanes> met = converged(*request_.search, workspace_.search);

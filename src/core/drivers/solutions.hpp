@@ -1,6 +1,6 @@
 // Solutions of a search on a CPU: polishing in double precision, postprocessing, recording. For
 // files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "drivers/workspace.hpp"
@@ -38,7 +38,7 @@ void record(const SolveRequest& request, std::ptrdiff_t problem, int solution,
          get(at.position, lane), get(at.rotation, lane), outcome, iterations, starts);
 }
 
-// Records a problem that is not searched.
+// Records the result of a problem that is not searched.
 void mark_skipped(const SolveRequest& request, std::ptrdiff_t problem, Outcome outcome) {
   const IkProblem<double>& ik = *request.polish;
   const auto q = [&](int j) {

@@ -1,6 +1,6 @@
 // The starts of a search on a CPU: seeds that reach poses near a target, the seed sequence, and the
 // lanes that they run on. For files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,8 @@ struct Nearest {
       const float here = get(far, i);
       if (!(here < huge_cost)) continue;
       int at = count++;
-      if (at >= max_sorted && here < before[max_sorted - 1]) {  // replaces the last sorted one
+      // A nearer entry replaces the last of the sorted ones.
+      if (at >= max_sorted && here < before[max_sorted - 1]) {
         place[at] = place[max_sorted - 1];
         at = max_sorted - 1;
       }

@@ -1,6 +1,6 @@
 // The state of a search on the lanes of a CPU, in scratch memory of one thread. For files that are
 // compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ constexpr int hard_after = 16;
 
 // The best failed starts of a problem: first those that have been minimised, then the others.
 struct FailedStarts {
-  int count, minimized, since_review;  // the last: number of failures since the last review
+  int count, minimized, since_review;  // numbers: kept, minimised, failed since the last review
   float cost[max_failures];
   float* q;  // (max_failures, n)
 
@@ -91,8 +91,7 @@ struct Workspace {
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
   PolishLanes* polish_work;    // the same for PolishLanes
   double* single_work;         // the same for one configuration
-  Workspace*
-      hard;  // for problems of a batch that are solved like single ones; null outside a batch
+  Workspace* hard;  // workspace for problems of a batch that are solved like single ones, else null
 
   // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.
   std::size_t allocate(const SolveRequest& request, void* memory) {

@@ -79,7 +79,7 @@ struct LimitRequest {
   const T* low;        // (count, columns)
   const T* high;       // (count, columns)
   T* dq;               // (count, columns): the step, replaced by its projection
-  T* active_set;       // (count, columns): -1, 0, 1
+  T* active_set;       // (count, columns): -1, 0 or 1, as in `boxed_step`
   T* damping_applied;  // (count,): damping of the projected step
 };
 
@@ -200,7 +200,7 @@ struct SolveRequest {
   const Table* table;
   const double* wrap;    // (n,): 2π for a joint that has 2π wraps, else 0; null if none has
   int max_starts;        // maximum number of starts per target
-  RestartBudget budget;  // the same, depending on how close the best start came
+  RestartBudget budget;  // maximum number of starts, depending on the error of the best start
   bool single;           // whether all lanes run starts of the same problem
   int max_solutions;     // for each problem; more than one requires `single`
   bool nearest;          // whether to find the solution nearest to q0: needs `single`, one solution

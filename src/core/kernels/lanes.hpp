@@ -15,7 +15,7 @@ namespace {
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
-// The first lane where a mask is false; lanes from `lanes` on repeat the last one.
+// The first of `lanes` lanes where a mask is false; the others repeat the last one.
 template <class L>
 int first_false(const mask_t<L>& mask, int lanes) {
   int i = 0;

@@ -58,7 +58,7 @@ void write_pose(const Pose<L>& T, L* matrix) {
   matrix[15] = L(1);
 }
 
-// The 6 x n Jacobian of one frame, in the axes of `in` unless null.
+// The 6 x n Jacobian of one frame, in the axes of `in`, or in world axes if `in` is null.
 template <class L, class T>
 void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
                     const Vec3<L>& p, const Rotation<L>* in, L* J) {

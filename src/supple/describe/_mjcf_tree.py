@@ -225,7 +225,7 @@ class _Walk:
         if self.letters > MAX_BYTES:
             limit = f"at most {MAX_BYTES / 1e6:.0f} MB"
             raise DescriptionError(
-                f"contains names of {self.letters / 1e6:.0f} MB; {limit} are read."
+                f"contains names of {self.letters / 1e6:.0f} MB; {limit} are allowed."
             )
 
     def _visit(self, element: Element, place: _Place) -> Iterator[tuple[Element, _Place]] | None:
@@ -348,7 +348,7 @@ class _Walk:
         lower, upper = (float(x) for x in values.numbers("range", 2, (0, 0)))
         limited = values.keyword("limited", ("true", "false", "auto"), "auto")
         if limited == "auto" and not compiler.autolimits and lower < upper:
-            raise values.error('has a range; expected limited="true" or "false" beside it')
+            raise values.error('has a range; expected limited="true" or "false" as well')
         if limited == "true" and not lower < upper and kind in ("hinge", "slide"):
             raise values.error(
                 f"range: the lower limit is not below the upper one: {lower}, {upper}"

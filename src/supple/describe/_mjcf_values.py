@@ -205,7 +205,7 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
         every.update(Values(section, "compiler").all)
     values = Values(Element("compiler", every), "compiler")
     if values.keyword("coordinate", ("local", "global"), "local") == "global":
-        raise values.error('has coordinate="global", which MuJoCo no longer supports either')
+        raise values.error('has coordinate="global", which MuJoCo does not support')
     eulerseq = values.text("eulerseq", "xyz")
     if not re.fullmatch("[xyzXYZ]{3}", eulerseq):
         raise values.error(f"eulerseq: expected three of xyzXYZ, given {short_repr(eulerseq)}")

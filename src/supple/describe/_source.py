@@ -120,7 +120,7 @@ def _label(path: Path) -> str:
 
 def _nearby(path: Path) -> str:
     """Return a hint that lists files with similar names in the folder of a missing file."""
-    from difflib import get_close_matches  # not needed to import supple
+    from difflib import get_close_matches  # kept out of the import of supple
 
     try:
         with os.scandir(path.parent) as entries:

@@ -177,8 +177,8 @@ class _Reader:
                 continue
             if any(c[2:]):
                 raise DescriptionError(
-                    f"joint {short_repr(name)} follows {short_repr(two)} by a polynomial of "
-                    f"higher degree {list(c)}; expected a linear one, or weld it with "
+                    f"joint {short_repr(name)} follows {short_repr(two)} by a nonlinear "
+                    f"polynomial {list(c)}; expected a linear one, or weld the joint with "
                     f"fixed=[{short_repr(name)}]."
                 )
             if name in mimics:

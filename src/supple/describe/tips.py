@@ -102,10 +102,10 @@ class _Bodies:
 
     def __init__(self, robot: Description) -> None:
         self.robot = robot
-        self.body_of = {robot.root: _ROOT}  # by link
+        self.body_of = {robot.root: _ROOT}  # body of each link
         self.links: dict[str, list[str]] = {_ROOT: [robot.root]}
-        self.parent: dict[str, str] = {}  # by body
-        self.branches: dict[str, list[Joint]] = {_ROOT: []}  # moving joints on a body
+        self.parent: dict[str, str] = {}  # parent of each body
+        self.branches: dict[str, list[Joint]] = {_ROOT: []}  # moving joints attached to each body
         self.depth = {_ROOT: 0}  # number of joints that carry a body
         self.length = {robot.root: 0.0}  # length of the chain from the root to a link [m]
         for joint in robot.joints:

@@ -58,7 +58,7 @@ class DeviceArrayView:
     dtype: np.dtype[Any]
     device: int
     owner: object
-    strides: tuple[int, ...]  # in numbers, not bytes
+    strides: tuple[int, ...]  # strides in numbers, not bytes
     dense: bool  # whether it is C-contiguous
 
 

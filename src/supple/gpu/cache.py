@@ -22,14 +22,14 @@ def cached(key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
     A file is written under a temporary name and then renamed, so that other processes never see an
     incomplete file. If the folder cannot be read or written, nothing is cached.
     """
-    import hashlib  # neither is needed to import supple
+    import hashlib  # imported here to keep `import supple` fast
     import tempfile
 
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()
     try:
         path = folder() / f"{digest}.cubin"
         return path.read_bytes()
-    except (OSError, RuntimeError):  # (no home folder is a RuntimeError)
+    except (OSError, RuntimeError):  # a missing home folder raises RuntimeError
         pass
     made = make()
     try:

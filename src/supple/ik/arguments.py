@@ -118,8 +118,9 @@ def parse_options(
     count = None if solutions is None else count_of(solutions, "solutions", _MAX_SOLUTIONS)
     if uses_gpu and there and (count is not None or prefer not in ("fast", "nearest")):
         raise InputError(
-            'targets in GPU memory take prefer="fast" or "nearest" and no solutions; NumPy arrays '
-            f"with device= take all; given: prefer={short_repr(prefer)}, solutions={count}"
+            'for targets in GPU memory, prefer must be "fast" or "nearest" and solutions is not '
+            "available (it is for NumPy arrays with device=); given: "
+            f"prefer={short_repr(prefer)}, solutions={count}"
         )
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
@@ -232,7 +233,7 @@ def seconds(timeout: object) -> float:
     if isinstance(timeout, float | np.floating) or type(timeout) is int:
         if timeout >= _INFINITE:
             return math.inf
-        if timeout >= 0:  # (fast: a control loop calls this a thousand times per second)
+        if timeout >= 0:  # checked first, because control loops call this often
             return float(timeout)
     return number(timeout, "timeout", least=0)
 

@@ -1,6 +1,6 @@
 """Run a search for targets on the CPU or a GPU, and choose among the solutions it finds.
 
-Tuned constants and the measurements that chose them: docs/constants.md.
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -170,5 +170,5 @@ class Driver:
 
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
     """Return the fields of `SolutionArrays`."""
-    restarts = np.maximum(effort[..., 1] - 1, 0)  # (a target that is not tried has no seed)
+    restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that are not tried have no seed
     return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts

@@ -35,7 +35,7 @@ from supple.motion.steps.batch import run_batch
 from supple.motion.steps.step import DLS, kernel_of
 from supple.motion.task import PostureTask, Task
 
-# Tuned constants and what chose them: docs/constants.md.
+# Tuned constants are explained in docs/constants.md.
 MAX_ITERATIONS = 1000  # default number of iterations of each seed
 MAX_SEEDS = 8  # default number of seeds
 _LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
@@ -262,7 +262,8 @@ def step_search(
         InputError: Both a step and a damping rule are given, or the step is not a step.
     """
     if step is not None and damping is not None:
-        raise InputError(f"damping is part of the step; given: both, damping={short_repr(damping)}")
+        problem = "damping must not be given with step=, which has its own"
+        raise InputError(f"{problem}; given: damping={short_repr(damping)}")
     if step is None:
         step = DLS(default_damping(layout) if damping is None else damping)
     longest = _LONGEST if max_step is None else number(max_step, "max_step", above=0)

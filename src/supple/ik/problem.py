@@ -1,6 +1,6 @@
 """Tasks of a robot, compiled for the position solver: scales, weights, seeds and limits.
 
-Tuned constants and the measurements that chose them: docs/constants.md.
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, flo
     if damping is not None and not isinstance(damping, KernelRule):
         raise InputError(
             f"damping must be a rule of supple.damping; given: {short_repr(damping)}. The search "
-            "runs in the compiled kernel, which cannot call Python: CONTRIBUTING.md says how to "
-            "add a rule to it, and a Servo takes any function"
+            "runs in the compiled kernel, which cannot call Python: CONTRIBUTING.md explains how "
+            "to add a rule to it, and a Servo takes any function"
         )
     return damping, None if max_step is None else number(max_step, "max_step", above=0)
 
@@ -221,7 +221,7 @@ def _compiled(
         )
     if any(one.goal == Goal.POSTURE and one.lower for one in rows):
         raise InputError(
-            "a PostureTask of solve is a preference without a range; given: one with a tolerance"
+            "a PostureTask of solve is a preference and must have no tolerance; given: a tolerance"
         )
     primary = sum(layout.counts[: len(met)])
     low, span, stride = seed_range(robot)

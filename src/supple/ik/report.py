@@ -15,7 +15,7 @@ from supple.motion.steps.step import DLS
 
 AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # name of a joint, and its limit
 _AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
-_SMALLEST_PULL = 1e-6  # smallest significant pull, relative to the largest possible one
+_SMALLEST_PULL = 1e-6  # smallest relevant |Jᵀe| of a joint, relative to the largest possible
 
 
 @dataclass(frozen=True)

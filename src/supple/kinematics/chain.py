@@ -112,7 +112,7 @@ def chain(
         coordinates: Length of q.
         stack: Whether results get an axis for the frames.
         axes: `_core.AXES_WORLD`, `_core.AXES_BODY`, or the frame in whose axes twists are
-        expressed.
+            expressed.
         rows: Rows of the stacked Jacobian whose singular values are computed.
     """
     extra = [] if isinstance(axes, int) else [axes]

@@ -188,7 +188,8 @@ def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
     each, joints = bodies(robot), robot._tree.joints
     if not each.frames:
         return np.zeros((robot.dof, robot.dof))
-    moves = np.zeros((len(joints), robot.dof))  # joint displacements per coordinate
+    # The displacement of each joint per unit of each coordinate.
+    moves = np.zeros((len(joints), robot.dof))
     moves[np.arange(len(joints)), [j.coordinate for j in joints]] = [j.scale for j in joints]
     at = moves @ q + [joint.offset for joint in joints]
     J = _chain_of_joints(robot).jacobian(at, DEFAULT_THREADS)

@@ -41,7 +41,7 @@ def jacobian(
     References:
         Wampler 1986, eq. (6), Theorems 1 and 2.
     """
-    try:  # as in `_chain`, without the cost of a call
+    try:  # the body of `_chain`, inlined to save the cost of a call
         found = self._chains[frame, axes, None]
     except (KeyError, TypeError, ValueError):
         found = self._chain(frame, axes)
@@ -58,7 +58,7 @@ def fk_jacobian(
     out: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the results of `fk` and `jacobian` in one pass; `out` is a pair of arrays."""
-    try:  # as in `_chain`, without the cost of a call
+    try:  # the body of `_chain`, inlined to save the cost of a call
         found = self._chains[frame, axes, None]
     except (KeyError, TypeError, ValueError):
         found = self._chain(frame, axes)

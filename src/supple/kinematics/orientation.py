@@ -102,7 +102,7 @@ class EulerAngles:
         a = np.zeros(R.shape[:-1], R.dtype)
         a[..., self.i] = 1.0
         c = R[..., :, self.k]
-        normal = np.cross(c, a)  # b times the volume of a, b, c
+        normal = np.cross(c, a)  # parallel to b
         size = np.linalg.norm(normal, axis=-1, keepdims=True)
         _check_regular(size[..., 0], self)
         # The sign of b matches `angles`, where the middle angle of proper Euler angles is positive.

@@ -62,7 +62,7 @@ class Robot:
         description: Joints, links and frames as plain data.
     """
 
-    if TYPE_CHECKING:  # so that help() does not list them a second time
+    if TYPE_CHECKING:  # only for type checkers, so that help() does not list them twice
         name: str
         dof: int
         joint_names: tuple[str, ...]
@@ -275,7 +275,7 @@ class Robot:
             out: Array for the result, of matching shape and type, which avoids allocating large
                 results. After an error it may be partly overwritten.
         """
-        try:  # as in `_chain`, without the cost of a call
+        try:  # the body of `_chain`, inlined to save the cost of a call
             found = self._chains[frame, "world", None]
         except (KeyError, TypeError, ValueError):
             found = self._chain(frame)

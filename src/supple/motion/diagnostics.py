@@ -292,7 +292,8 @@ def _direction(
     lin: Linearization, i: int, basis: Array, lambda2: float | None, dq: Array | None
 ) -> Direction:
     u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
-    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0  # the sign that the text refers to
+    # The sign of a singular vector is arbitrary; the text makes the largest entry positive.
+    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0
     sigma, asked = float(lin.sigma[i]), way * float(u @ lin.e)
     gain: float | None = None
     missed: float | None = None

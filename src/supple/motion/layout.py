@@ -40,8 +40,8 @@ class OpenPart:
     """The place of an open task among all tasks; the kernel reserves its rows.
 
     Attributes:
-        open: The rows of the open task.
-        rows: Their slice of the rows of all tasks.
+        open: The open task on its robot, which computes the rows.
+        rows: The slice of the rows of all tasks that belongs to the task.
         targets: The slice of the kernel's targets that holds the task's target.
         velocities: The slice of the kernel's velocities that holds the task's velocity.
     """
@@ -341,8 +341,8 @@ def per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequ
         return (given,)
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise InputError(
-            f"{name} must be a sequence with one for each of {task_names(layout.tasks)}; given: "
-            f"{short_repr(given)}"
+            f"{name} must be a sequence with one entry for each of {task_names(layout.tasks)}; "
+            f"given: {short_repr(given)}"
         )
     return given
 
@@ -365,7 +365,7 @@ def _check_bad(bad: int, q: FloatArray, name: str) -> None:
     if bad >= 0:
         where = [int(i) for i in np.unravel_index(bad, q.shape[:-1])] if q.ndim > 1 else ""
         raise InputError(
-            f"q and {name} must be finite, and small enough that the result is; given: "
+            f"q and {name} must be finite, and so small that the result is finite; given: "
             f"q{where} = {short_repr(q.reshape(-1, q.shape[-1])[bad].tolist())}"
         )
 

@@ -264,7 +264,7 @@ def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayL
     for name, x in (("sigma_max", largest), ("sigma_min", smallest), ("lambda2", damping)):
         if (x < 0).any():
             raise InputError(f"{name} must not be negative; given: {short_repr(numbers[name])}")
-    # Dividing by the largest of all prevents that squares overflow or that all of them underflow.
+    # Divided by the largest of all, squares do not overflow, and they do not all underflow.
     scale = np.maximum(np.maximum(largest, smallest), np.sqrt(damping))
     scale = np.where(scale > 0, scale, 1.0)
     damped = (np.sqrt(damping) / scale) ** 2

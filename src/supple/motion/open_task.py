@@ -176,7 +176,7 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
             "Several tasks may have more"
         )
     made = OpenRows(
-        goal=Goal.POSTURE,  # the kernel's placeholder, which has as many numbers as rows
+        goal=Goal.POSTURE,  # a placeholder in the kernel with one number per row
         picked=tuple(range(count)),
         weights=weights_of(checked_weight(task, task.weight, count), count),
         names=tuple(names),

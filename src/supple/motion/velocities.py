@@ -65,7 +65,8 @@ def velocities(
         tasks = each[0] if single else each
     key: Any = (robot, tasks, step, limits, dt)
     if tasks is None or isinstance(tasks, str | Task | tuple):  # other sequences are mutable
-        with suppress(TypeError, ValueError):  # velocity_ik reports an argument without a hash
+        # `velocity_ik` reports arguments that are not hashable.
+        with suppress(TypeError, ValueError):
             prepared = _cached(*key)
     if prepared is None:
         prepared = velocity_ik(*key)

@@ -18,7 +18,7 @@ constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
 constexpr int threads = 128;  // number of threads in a block
 // Minimum number of resident blocks: small problems fit into the registers that this leaves. Tuned
-// constants and what chose them: docs/constants.md.
+// constants are explained in docs/constants.md.
 constexpr int small_problem = 42;  // rows times joints, in float
 constexpr int small_blocks = 5, large_blocks = 2;
 constexpr int blocks = sizeof(Real) == 4 && m * n <= small_problem ? small_blocks : large_blocks;
@@ -66,7 +66,7 @@ __device__ __forceinline__ Robot read(const Request& request, long long row) {
   return robot;
 }
 
-// Writes zeros where the result is not finite.
+// Writes the result, or zeros if it is not finite.
 __device__ __forceinline__ void write(const Request& request, long long row, const Real* speeds,
                                       bool valid) {
   for (int j = 0; j < n; ++j) valid = valid && finite(speeds[j]);
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks) step(Request reque
     const int rest = pending_count - threads;
     __syncthreads();
     if (rest < 0) continue;
-    slow_path(request, pending[rest + threadIdx.x]);  // one for each thread
+    slow_path(request, pending[rest + threadIdx.x]);  // one robot for each thread
     if (threadIdx.x == 0) pending_count = rest;
     __syncthreads();
   }

@@ -1,6 +1,6 @@
 """Position inverse kinematics on a GPU: the solver of `supple.solve(device="cuda")`.
 
-Tuned constants and the measurements that chose them: docs/constants.md.
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ KERNELS = {
 }
 
 _LISTED = 4  # the same as `listed` in search.cu
-FEW = 9_000  # targets up to which a warp per target is faster than a thread per target
-_MAX_TARGETS = 1 << 23  # targets per launch: indices are ints
+FEW = 9_000  # number of targets up to which a warp per target is faster than a thread per target
+_MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
 _THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
 _DISTINCT = 1e-2  # the same as `distinct` in include/supple/ik/restarts.hpp
 _ALIGNED = 256  # alignment of arrays [bytes]
@@ -195,7 +195,8 @@ class GpuSolver:
         if count:
             step = n if q0 is not None and q0.ndim > 1 else 0
             self.launch(at, count, options, stream, step)
-        host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)  # all results at once
+        # All results are copied at once.
+        host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)
         gpu.download(host, memory.pointer, stream)
 
         def part(name: str, dtype: Any, *shape: int) -> NDArray[Any]:

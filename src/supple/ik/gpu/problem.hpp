@@ -19,7 +19,7 @@ constexpr int numbers = RobotConstants<SearchReal>::ik.targets;
 constexpr int iteration_factor = RobotConstants<SearchReal>::ik.iteration_factor;
 constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == Rule::mayorga_rank;
 
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 // Largest problem (rows times joints) whose iteration is inlined. A larger one is compiled as a
 // separate function, because compile time grows faster than the size of a function.
 constexpr int largest_inlined = 100;
@@ -35,7 +35,7 @@ constexpr unsigned everyone = ~0u;  // all threads of a warp
 struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, n), or null
-  const float* table;    // (numbers + 1, entries): scaled targets of the seeds; half their squares
+  const float* table;    // (numbers + 1, entries): scaled targets of the seeds; half squared norms
   const double* seeds;   // (entries, n)
   double* q;             // (count, max_solutions, n)
   Outcome* outcome;      // (count, max_solutions)

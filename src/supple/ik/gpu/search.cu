@@ -2,7 +2,7 @@
 // table; `search` iterates, and each thread takes the next problem when it has finished one;
 // `finish` polishes the results in double precision. Problems that remain unsolved are left to
 // explore.cu.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #include "problem.hpp"
 
 namespace supple {

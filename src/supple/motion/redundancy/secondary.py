@@ -39,7 +39,7 @@ from supple.motion.steps.step import DLS, Pseudoinverse, Step, damping_of, kerne
 
 @dataclass(frozen=True)
 class NullSpace:
-    """A step plus the criterion, projected onto the null space of the task.
+    """A step, plus the velocity of a criterion projected onto the null space of the task.
 
         q̇ = step + (I - J⁺J) v        v = -gain ∇h
 
@@ -73,13 +73,14 @@ class NullSpace:
 
 @dataclass(frozen=True)
 class GradientProjection:
-    """The damped step, plus the criterion projected by the same damped inverse, which leaks.
+    """The damped step, plus the velocity of a criterion in the damped null space.
 
         q̇ = J*e + (I - J*J) v                    without alpha1        v = -gain ∇h
         q̇ = J*e + α1²/λ² (I - J*J) v             with alpha1           J* = Jᵀ(J Jᵀ + λ² I)⁻¹
 
-    With alpha1 this is the minimizer of ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖², where λ² is the
-    rule's value, but at least α1². Without alpha1 it tends to the exact null space as λ² -> 0.
+    The damped projector I - J*J is not exact, so v leaks into the task. With alpha1, q̇ minimizes
+    ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖², where λ² is the rule's value, but at least α1².
+    Without alpha1, the projector tends to the exact one as λ² -> 0.
 
     Attributes:
         rule: The damping rule, which chooses λ².

@@ -166,8 +166,8 @@ class AdaptiveErrorClamp:
         now = distances(linearization, self.group)
         if np.shape(before) != now.shape:
             raise InputError(
-                f"AdaptiveErrorClamp: memory must be {len(now)} distances, made by `start`; "
-                f"given: {short_repr(before)}"
+                f"AdaptiveErrorClamp: memory must be {len(now)} distances, as `start` returns "
+                f"them; given: {short_repr(before)}"
             )
         first = np.isinf(before)
         grown = now - np.where(first, now, before)

@@ -1,8 +1,8 @@
 """Running estimates of singular values and directions, without a decomposition.
 
 An estimate is kept from step to step and improved by one iteration per step, which costs a few
-products. `include/supple/filtering.hpp` is the kernel's version. Tuned constants and the
-measurements that chose them: docs/constants.md.
+products. `include/supple/filtering.hpp` is the kernel's version. Tuned constants are
+explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class ScaledProblem:
         if J.ndim != 2 or 0 in J.shape or U.shape[0] != J.shape[0]:
             raise InputError(
                 "J must be (m, n) with as many rows as the direction in memory has entries; "
-                f"given: {J.shape} and {U.shape[:1]}. `start` makes the memory"
+                f"given: {J.shape} and {U.shape[:1]}. `start` returns the memory"
             )
         largest = float(np.abs(J).max())
         scale = 2.0 ** max(math.frexp(largest)[1] - 1, -1022) if largest else 1.0

@@ -1,8 +1,8 @@
 """Numerical filtering: damp the weak singular directions, and the others hardly at all.
 
 The directions are estimated instead of computed by an SVD (`estimate.py`).
-`include/supple/filtering.hpp` is the kernel's version. Tuned constants and the measurements that
-chose them: docs/constants.md.
+`include/supple/filtering.hpp` is the kernel's version. Tuned constants are explained in
+docs/constants.md.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class NumericalFilter:
         size = float(np.abs(linearization.e).max())
         e = problem.reduced(linearization.e / size) if size > 0 else np.zeros(len(U))
         length = float(np.linalg.norm(e))
-        edge = 1 / scale / self.max_gain  # the singular value whose gain is the bound
-        if length == 0 or edge >= EPSILON**-2:  # the bound is zero to rounding
+        edge = 1 / scale / self.max_gain  # the singular value whose undamped gain is max_gain
+        if length == 0 or edge >= EPSILON**-2:  # the bound is zero up to rounding
             none = Estimates(memory.sigma, math.inf, math.inf, 0.0, 0.0)
             return np.zeros(J.shape[1]), memory, none
         dq, effective, across, alpha2, lambda2 = self._filtered(
@@ -162,7 +162,7 @@ class NumericalFilter:
         lambda2 = min_damping(effective, edge, 1.0) if gain2 > 0 else 0.0
         if lambda2 > 0:
             dq = J.T @ np.linalg.solve(A + lambda2 * one, e)
-        # Slightly below the bound, by more than the rounding errors.
+        # Scale to slightly below the bound, by a margin larger than the rounding errors.
         speed = float(np.linalg.norm(dq)) * edge * (1 + 32 * EPSILON)
         return dq / speed if speed > 1 else dq, effective, across, float(alpha2[0]), lambda2
 

@@ -167,7 +167,7 @@ class Transpose(BatchStep):
         down = J.T @ e
         back = J @ down
         if np.linalg.norm(down) <= RANK_FLOOR * np.linalg.norm(J) * np.linalg.norm(e):
-            return np.zeros(len(down))  # only rounding errors are left
+            return np.zeros(len(down))  # only rounding errors remain
         with np.errstate(over="ignore"):
             return finite_step(e @ back / (back @ back) * reach * down / size)
 
@@ -317,7 +317,7 @@ class DLS(BatchStep):
                     dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
                 else:
                     dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
-        except np.linalg.LinAlgError:  # rounding of a singular J absorbs λ²
+        except np.linalg.LinAlgError:  # λ² is below the rounding errors of a singular J
             return gained(linearization, RANK_FLOOR, lambda2)
         return finite_step(dq)
 

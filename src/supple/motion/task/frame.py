@@ -64,7 +64,7 @@ class _FrameTask(Task):
                 "of the frame is about='x', 'y' or 'z'"
             )
         if len(free) == len(rows):
-            raise InputError(f"{name} must leave a row with an end; given: all rows free")
+            raise InputError(f"{name} must have a finite end in some row; given: all rows free")
 
     def on(self, robot: Robot) -> TaskRows:
         rows = self.known if self.rows is None else tuple(self.rows)
