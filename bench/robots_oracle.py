@@ -128,7 +128,7 @@ def kinematics_of(path: Path) -> mujoco.MjModel:
     Raises:
         ValueError: MuJoCo rejects the file.
     """
-    mujoco.set_mju_user_warning(lambda _: None)  # otherwise written to a file
+    mujoco.set_mju_user_warning(lambda _: None)  # warnings would go to a file
     spec = mujoco.MjSpec.from_file(str(path))
     for kind in _NO_KINEMATICS:
         for part in list(getattr(spec, kind)):

@@ -70,7 +70,7 @@ class Parameter:
     most: float = math.inf
 
     def checked(self, value: object, experiment: str) -> float:
-        """Return a valid value as the type of the default.
+        """Check a value and return it in the type of the default.
 
         Raises:
             InputError: The value is not a finite number, or is out of range.

@@ -7,7 +7,7 @@ method from a posture in `arms.py`. With T_s the pose at q_s, there are six:
     elbow             out along u to `SHORT` before the end of the reach, and back
     boundary          out, along the boundary, `SHORT` inside it, and back
     start             from rest at q_s itself, stretched out, inwards and sideways at once
-    reach             out along u to `BEYOND` times the reach beyond its end, and back
+    reach             out along u until `BEYOND` (a fraction of the reach) out of reach, and back
 
 The lines that narrowly miss a singularity are the hardest: joints must turn by 180° while the
 end effector moves by a millimetre. Nothing is random; all paths are smooth in time.

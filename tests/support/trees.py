@@ -52,7 +52,7 @@ class Tree:
 
     @property
     def rounding(self) -> float:
-        """Rounding error of a chain of all joints [m or 1]: a few eps times the reach each."""
+        """Rounding error of a chain of all joints [m or 1]: a few eps times the reach per joint."""
         return 4 * (len(self.robot.description.joints) + 1) * np.finfo(float).eps * self.reach
 
     @staticmethod

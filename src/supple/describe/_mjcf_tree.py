@@ -315,7 +315,7 @@ class _Walk:
             self.bodies[place.body].sites.append((name, place.pose @ pose))
 
     def _mass(self, element: Element, place: _Place) -> None:
-        """Add the mass entry of an element to its body; None if it cannot be read."""
+        """Add the mass entry of an element to its body; the entry is None if it cannot be read."""
         masses, compiler = self.bodies[place.body].masses, place.model.compiler
         if element.tag == "geom" or compiler.inertia_from_geoms:
             masses.append(None)

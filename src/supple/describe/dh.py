@@ -58,8 +58,8 @@ def dh(
         limits: Lower and upper position limits (n, 2) [rad or m], infinite if there are none. A
             revolute joint without limits is continuous.
         max_speed: Speed limits (n,) or one for all joints [rad/s or m/s].
-        pitch: Translation per angle of the screw joints [m/rad], one for all of them or (n,), zero
-            for the other joints; required if there are any.
+        pitch: Translation per angle of the screw joints [m/rad], one for all of them or (n,) with
+            zeros for the other joints; required if there are screw joints.
         base: Pose of the table's frame 0 in the root link, T_root_0 (4, 4) [m].
         tool: Pose of the tool in the last link, T_n_tool (4, 4) [m]; adds the frame "tool", which
             becomes the end effector.

@@ -129,7 +129,7 @@ def solve(
     """Find configurations that meet targets, inside the joint limits.
 
         solve(robot, T)                    one pose (4, 4) -> Solution
-        solve(robot, T, q0=q)              near q: the same branch along a path
+        solve(robot, T, q0=q)              the solution near q, for example along a path
         solve(robot, poses)                a batch (..., 4, 4) -> BatchSolution
         solve(robot, T, solutions=8)       several solutions of one pose -> Solutions
 

@@ -154,7 +154,7 @@ def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Ar
     except InputError:
         replaced, good = _without_nonfinite(given, task)
         if good.all():
-            raise  # something else is wrong
+            raise  # the error has another cause
     numbers = task.targets(robot, replaced)
     numbers[~good] = np.nan
     return numbers

@@ -39,7 +39,7 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
 
     The squared error is a sum over tasks and the limits are a box, so the closest configurations of
     the subproblems together form the closest configuration of the whole problem. Fewer seeds are
-    needed, because a seed has to meet only the targets of one subproblem. Joints that move no task
+    needed, because a start has to meet only the targets of one subproblem. Joints that move no task
     are in no subproblem.
 
     The problem itself is the only subproblem if it cannot be decoupled, if it has postures, or if

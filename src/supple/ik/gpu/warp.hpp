@@ -32,7 +32,7 @@ __device__ int least_entry(const Request& request, const float* along, bool halv
     float4 far = {0, 0, 0, 0};
     if (halves) far = table[numbers * blocks + block];
     for (int k = 0; k < numbers; ++k) {
-      if (RobotConstants<float>::feature_scale[k] == 0) continue;  // zero in the table as well
+      if (RobotConstants<float>::feature_scale[k] == 0) continue;  // zeros in the table
       const float4 reached = table[k * blocks + block];
       far.x = fma(reached.x, along[k], far.x);
       far.y = fma(reached.y, along[k], far.y);

@@ -38,7 +38,7 @@ class Scale:
 
     @property
     def lambda2(self) -> float:
-        """Damping whose largest gain, 1/(2λ), equals 1/sigma, the gain at the 10 % quantile."""
+        """Damping whose largest gain, 1/(2λ), equals the undamped gain 1/sigma."""
         return (self.sigma / 2) ** 2
 
     @classmethod
