@@ -98,7 +98,7 @@ def updates(robot: sp.Robot, step: Any, q: np.ndarray, twists: np.ndarray) -> Ca
 
 
 def ratios(times: dict[str, list[float]]) -> dict[str, float]:
-    """Return the median over the rounds of each time over that of plain DLS."""
+    """Return the ratio of each time to that of plain DLS, as the median over the rounds."""
     return {
         name: statistics.median(a / b for a, b in zip(values, times[PLAIN], strict=True))
         for name, values in times.items()

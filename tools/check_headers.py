@@ -57,7 +57,7 @@ def name_of(header: Path) -> str:
 
 
 def text() -> Iterator[Outcome]:
-    """Check that only lane.hpp has #if and includes host headers (not when compiled by CUDA)."""
+    """Check that only lane.hpp has #if, and that only it includes host headers, except in CUDA."""
     for header in HEADERS:
         wrong = []
         conditions: list[str] = []

@@ -57,8 +57,9 @@ SUPPLE_INLINE void apply_householder(int count, const L* SUPPLE_RESTRICT v, int 
   for (int i = 0; i < count; ++i) to[i * stride] = fma(-along, v[i * v_stride], x[i * stride]);
 }
 
-// The reduction J = U B Vᵀ: B has alpha (m) on its diagonal and beta (m) below it. V is stored in
-// `a` (m x n), the reflector of row i from the diagonal on, and in tau (m).
+// The reduction J = U B Vᵀ: B has alpha (m) on its diagonal and beta (m) below it. V is stored as
+// reflectors: row i of `a` (m x n), from the diagonal on, holds the vector of reflector i, and tau
+// (m) the factors.
 template <class L, class M, class N>
 struct Reduction {
   M m;

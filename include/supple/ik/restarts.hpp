@@ -43,8 +43,8 @@ inline constexpr float min_gain_factor = 0.03f;
 // Solutions with joints at their limits attract few starts. Therefore every second seed after the
 // first `interior_seeds` is drawn from ranges that are wider by `overhang` on either side, and then
 // clamped: about a third of its joints start at a limit. From seed `first_corner` on, every second
-// one of these is a corner of the ranges, where every joint is at a limit: the corner with the
-// smallest cost of `corner_candidates`.
+// one of these is a corner of the ranges, where every joint is at a limit: of `corner_candidates`
+// corners, the one with the smallest cost.
 inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates = 16;
 inline constexpr double overhang = 0.3;
 
