@@ -77,9 +77,10 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
   sigma[0] = sqrt(largest ? high : low);
   sigma[1] = sqrt(low);
   *found = evaluated(2);
-  if (rule == Rule::mayorga_condition || rule == Rule::mayorga_rank) {
-    // They divide by the smallest one: valid where its rounding errors do not matter.
-    constexpr T same = sizeof(T) == 8 ? T(1e-11) : T(1e-3);
+  if (least) {
+    // Mayorga's rules divide by the smallest one, and a narrow region falls off steeply: valid
+    // where its rounding errors do not matter.
+    constexpr T same = sizeof(T) == 8 ? T(1e-10) : T(1e-3);
     sigma[1] = sqrt(fma(trace, L(64 * Number<T>::epsilon), low));
     valid = valid & (abs(evaluated(2) - *found) <= L(same) * (*found + low));
   }
