@@ -32,6 +32,16 @@ SUPPLE_FN L relative_pivot(int m, L* A) {
   return select(definite, smallest / select(definite, largest, L(1)), L(0));
 }
 
+// The product of the singular values of J, from the lower triangle of J Jᵀ (A, m x m, overwritten).
+// Returns the lanes where it is valid.
+template <class L>
+SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
+  const mask_t<L> valid = relative_pivot(m, A) > L(fast_path_pivot<scalar_t<L>>);
+  *product = A[0];
+  for (int i = 1; i < m; ++i) *product = *product * A[i * m + i];
+  return valid;
+}
+
 // The smallest σ² + λ², relative to ‖J‖², for a λ² from the eigenvalues of J Jᵀ: they have the
 // rounding errors of the largest one, which change q̇ by their ratio to the smallest σ² + λ².
 template <class T>
@@ -59,9 +69,7 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
                    Spectrum<L>{count, sigma, gamma, dot(m, e, e), before, change, redundant});
   };
   if (rule == Rule::manipulability || rule == Rule::manipulability_rate) {
-    const mask_t<L> valid = relative_pivot(m, A) > L(fast_path_pivot<T>);
-    sigma[0] = A[0];
-    for (int i = 1; i < m; ++i) sigma[0] = sigma[0] * A[i * m + i];
+    const mask_t<L> valid = manipulability_by_cholesky(m, A, sigma);
     *found = evaluated(1);
     return valid;
   }
