@@ -29,11 +29,8 @@ LIMIT = (
     "multiplications for 6 × 7; the symmetric QR algorithm with eigenvectors takes about 9n³ "
     "operations (Golub & Van Loan, section 8.3), 972 multiplications, and J Jᵀ and UᵀJ 399 more: "
     "4.8 times as much; we know of no method that takes less than twice. TrackingBound and the "
-    "rules of Mayorga "
-    "damp little or divide by σ_min near a singularity: where rounding errors of J Jᵀ would show, "
-    "for 6 % of these J with TrackingBound, they take an SVD, and with them all of a pack. "
-    "ManipulabilityRate remembers the manipulability, for which a Servo computes singular values "
-    "after each step."
+    "rules of Mayorga damp little near a singularity, or divide by σ_min: where rounding errors of "
+    "J Jᵀ would show they take an SVD, and in a batch the other lanes of a pack wait for it."
 )
 
 

@@ -32,6 +32,16 @@ SUPPLE_FN L relative_pivot(int m, L* A) {
   return select(definite, smallest / select(definite, largest, L(1)), L(0));
 }
 
+// Computes the product of the singular values of J from the lower triangle of J Jᵀ (A, m x m,
+// overwritten). Returns the lanes where it is valid.
+template <class L>
+SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
+  const mask_t<L> valid = relative_pivot(m, A) > L(fast_path_pivot<scalar_t<L>>);
+  *product = A[0];
+  for (int i = 1; i < m; ++i) *product = *product * A[i * m + i];
+  return valid;
+}
+
 // The smallest value of σ² + λ², relative to ‖J‖², at which a λ² from the eigenvalues of J Jᵀ is
 // accurate enough: all eigenvalues have the absolute rounding error of the largest one, and q̇ has
 // the relative error of the smallest σ² + λ².
@@ -60,9 +70,7 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
                    Spectrum<L>{count, sigma, gamma, dot(m, e, e), before, change, redundant});
   };
   if (rule == Rule::manipulability || rule == Rule::manipulability_rate) {
-    const mask_t<L> valid = relative_pivot(m, A) > L(fast_path_pivot<T>);
-    sigma[0] = A[0];
-    for (int i = 1; i < m; ++i) sigma[0] = sigma[0] * A[i * m + i];
+    const mask_t<L> valid = manipulability_by_cholesky(m, A, sigma);
     *found = evaluated(1);
     return valid;
   }
@@ -79,10 +87,10 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
   sigma[0] = sqrt(largest ? high : low);
   sigma[1] = sqrt(low);
   *found = evaluated(2);
-  if (rule == Rule::mayorga_condition || rule == Rule::mayorga_rank) {
-    // These rules divide by the smallest singular value. The result is valid where the rounding
-    // error of that value does not matter.
-    constexpr T same = sizeof(T) == 8 ? T(1e-11) : T(1e-3);
+  if (least) {
+    // Mayorga's rules divide by the smallest singular value, and λ² of a narrow region falls off
+    // steeply. The result is valid where the rounding error of that value does not matter.
+    constexpr T same = sizeof(T) == 8 ? T(1e-10) : T(1e-3);
     sigma[1] = sqrt(fma(trace, L(64 * Number<T>::epsilon), low));
     valid = valid & (abs(evaluated(2) - *found) <= L(same) * (*found + low));
   }

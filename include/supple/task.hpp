@@ -205,6 +205,17 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     point = {select(given, there.x, point.x), select(given, there.y, point.y),
              select(given, there.z, point.z)};
   }
+  if (!at.moved && !at.turned && !at.pointed && !has_tilt(task)) {  // the axes of the world
+    const Frame<T>& frame = chain.frame[task.frame];
+    return jacobian(chain, frame, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {
+      const auto& [v, w] = twist;
+      const L component[6] = {v.x, v.y, v.z, w.x, w.y, w.z};
+      each_row(task, [&](int i, int c, T weight) {
+        L& entry = J[i * n + column];
+        entry = fma(component[c], L(weight), entry);
+      });
+    });
+  }
   const Vec3<L> tilts = tilt_row(task, at, target);
   const auto add = [&](const Frame<T>& moved, T sign) {
     jacobian(chain, moved, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {

@@ -85,6 +85,10 @@ def compile_all(architecture: str) -> None:
     made = [texts(compile_problem(*case)) for case in every]
     for name, tasks in [*((name, None) for name in ARMS[:4]), ("panda", posture)]:
         made.append(texts(compile_problem(supple.load(name), tasks), several=True))
-    apart = {text: len(files) > 1 for one in made for files in one.values() for text in files}
+    linked = {text: len(files) > 1 for one in made for files in one.values() for text in files}
+
+    def compile_one(text: str) -> bytes:
+        return compile_source(text, architecture, relocatable=linked[text])
+
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda text: compile_source(text, architecture, apart=apart[text]), apart))
+        list(pool.map(compile_one, linked))

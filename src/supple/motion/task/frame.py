@@ -134,7 +134,48 @@ class _MetricTask(_FrameTask):
 
 
 @dataclass(frozen=True)
-class PoseTask(_MetricTask):
+class _TurningTask(_FrameTask):
+    """Rows of a frame's twist that may leave the rotation about one axis free."""
+
+    _: KW_ONLY
+    about: str | None = None
+    cone: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = type(self).__name__
+        set_fields(self, cone=cone_of(self.cone, f"{name}: cone"))
+        if self.about is None:
+            if self.cone is not None:
+                raise InputError(f"{name}: cone needs an axis, as in about='z'; given: about=None")
+            return
+        if self.about not in ("x", "y", "z"):
+            raise unknown_name_error(f"axis for {name}: about=", self.about, ("x", "y", "z"))
+        if self.axes == SPATIAL or self._alternate:
+            raise InputError(
+                f"{name}: about needs the ordinary J of rows in the axes of a frame; given: "
+                f"axes={self.axes!r}, alternate={self._alternate}"
+            )
+        turns = [row for row in self.rows or () if row.startswith("r") and row != f"r{self.about}"]
+        if len(turns) < 2:
+            raise InputError(
+                f"{name}: about={self.about!r} needs the rows of rotation about the other two "
+                f"axes; given: {self.rows}"
+            )
+        ranged = [row for row in _read(self.tolerance) if row.startswith("r")]
+        if ranged and self.cone is not None:
+            raise InputError(
+                f"{name}: tolerance of a rotation and cone must not be given together; given: "
+                f"tolerance of {', '.join(ranged)}"
+            )
+
+    def on(self, robot: Robot) -> TaskRows:
+        rows = super().on(robot)
+        return rows if self.about is None else about_axis(rows, "xyz".index(self.about), self.cone)
+
+
+@dataclass(frozen=True)
+class PoseTask(_TurningTask, _MetricTask):
     """The pose of a frame:  e = [p* - p; log(R* Rᵀ)],  with the rotation vector in [rad].
 
     The target is a pose (4, 4), the velocity a twist [v; w] (6,) in the axes of the rows [m/s,
@@ -169,17 +210,6 @@ class PoseTask(_MetricTask):
         Buss 2009, section 2, for `alternate`.
     """
 
-    _: KW_ONLY
-    about: str | None = None
-    cone: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_about(self)
-
-    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
-        return _turning(super().on(robot), self.about, self.cone)
-
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return _twelve(poses(given, "a PoseTask's target"))
 
@@ -209,7 +239,7 @@ class PositionTask(_MetricTask):
 
 
 @dataclass(frozen=True)
-class OrientationTask(_FrameTask):
+class OrientationTask(_TurningTask):
     """The orientation of a frame:  e = log(R* Rᵀ) [rad].
 
     The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
@@ -220,16 +250,6 @@ class OrientationTask(_FrameTask):
     """
 
     known = ROWS[3:]
-    _: KW_ONLY
-    about: str | None = None
-    cone: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_about(self)
-
-    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
-        return _turning(super().on(robot), self.about, self.cone)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an OrientationTask's target"
@@ -259,40 +279,6 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
 def _read(tolerance: object) -> dict[str, tuple[float, float]]:
     """Return the ranges by row of a tolerance that `__post_init__` has converted."""
     return dict(tolerance) if isinstance(tolerance, tuple) else {}
-
-
-def _check_about(task: PoseTask | OrientationTask) -> None:
-    """Raise an error if `about` or `cone` is not compatible with the other fields."""
-    name = type(task).__name__
-    set_fields(task, cone=cone_of(task.cone, f"{name}: cone"))
-    if task.about is None:
-        if task.cone is not None:
-            raise InputError(f"{name}: cone needs an axis, as in about='z'; given: about=None")
-        return
-    if task.about not in ("x", "y", "z"):
-        raise unknown_name_error(f"axis for {name}: about=", task.about, ("x", "y", "z"))
-    if task.axes == SPATIAL or getattr(task, "alternate", False):
-        raise InputError(
-            f"{name}: about needs the ordinary J of rows in the axes of a frame; given: "
-            f"axes={task.axes!r}, alternate={getattr(task, 'alternate', False)}"
-        )
-    turns = [row for row in task.rows or () if row.startswith("r") and row != f"r{task.about}"]
-    if len(turns) < 2:
-        raise InputError(
-            f"{name}: about={task.about!r} needs the rows of rotation about the other two axes; "
-            f"given: {task.rows}"
-        )
-    ranged = [row for row in _read(task.tolerance) if row.startswith("r")]
-    if ranged and task.cone is not None:
-        raise InputError(
-            f"{name}: tolerance of a rotation and cone must not be given together; given: "
-            f"tolerance of {', '.join(ranged)}"
-        )
-
-
-def _turning(rows: TaskRows, about: str | None, cone: float | None) -> TaskRows:
-    """Return rows that leave the rotation about an axis of the frame free."""
-    return rows if about is None else about_axis(rows, "xyz".index(about), cone)
 
 
 def _twelve(T: Array) -> Array:
