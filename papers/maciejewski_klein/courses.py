@@ -178,7 +178,7 @@ class Runs:
     def notch(self, method: str) -> tuple[Array, Array]:
         """Return the deepest dip between two peaks: three intervals, and their errors.
 
-        If there are no two peaks, all three are the interval with the largest error.
+        With fewer than two peaks, all three are the interval with the largest error.
         """
         e = self.errors(method)
         inner = np.arange(1, len(e) - 1)

@@ -31,8 +31,8 @@ NOTICEABLE = 0.1  # smallest error of σ̂, relative to λ, that counts as notic
 
 @cache
 def motion(max_gain: float = MAX_GAIN, turn: float = TURN, held: int = HELD) -> Array:
-    """Return joint angles: half of trajectory C, then the tool stays in place and turns back about
-    the axis of joint 5. The filter follows it.
+    """Return the joint angles of the filter along the first half of trajectory C, and while the
+    tool then stays in place and turns back about the axis of joint 5.
     """
     course = course_c()
     tasks = (PositionTask(), OrientationTask())

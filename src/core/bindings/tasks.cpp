@@ -142,8 +142,8 @@ nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) cons
   return nb::make_tuple(J, e, bad);
 }
 
-// Returns the targets, one for each configuration, which some rows of velocities need; null for
-// None.
+// Returns the data of the targets, one for each configuration, or null for None. The rows of a
+// velocity depend on the target if the task has a tilt.
 template <class T>
 const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
   if (targets.is_none()) return nullptr;
