@@ -116,7 +116,7 @@ def arms() -> dict[str, Arm]:
 
 @cache
 def more_arms() -> dict[str, Arm]:
-    """Return the arms whose files are there, by name."""
+    """Return the arms whose files are available, by name."""
     files = dict(robots_files.robot_files())
     robots = {}
     for name, path in MORE.items():

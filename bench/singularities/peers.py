@@ -1,12 +1,12 @@
-"""Other libraries through the passages, each in its own environment.
+"""Run other libraries through the passages, each in its own environment.
 
     python bench/singularities/peers.py COMMANDS.npz JOINTS.npz [SETTINGS.json]
 
-This file needs only NumPy and the library: supple is not in those environments. COMMANDS has, for
-each robot, the placements of the joints that move its end effector, which all turn about or slide
-along their z axis, and their limits; for each passage q0, poses and twists. JOINTS gets the joint
-angles of every method available here. SETTINGS replaces the methods by tuned ones: for a library
-the settings that each robot is run with, as lists of the fields of `Settings`.
+This file needs only NumPy and the library: supple is not in those environments. COMMANDS contains,
+for each robot, the placements and limits of the joints that move its end effector (each turns about
+or slides along its z axis) and, for each passage, q0, poses and twists. The joint angles of every
+method available here are written to JOINTS. SETTINGS replaces the methods by tuned ones: for each
+library the settings with which each robot is run, as lists of the fields of `Settings`.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Limits(ReadOnlyArrays):
         speed_factor: float = 1.0,
         mode: Mode = "exact",
     ) -> Limits:
-        """Return the limits in a robot's description, except those that are given.
+        """Return the limits of a robot's description, with some of them replaced by the arguments.
 
         Limits of joints are given by one number for all joints, by an array (n,) or by a mapping
         from joint names to numbers; joints left out of a mapping keep the robot's limit.
