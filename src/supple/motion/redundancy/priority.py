@@ -40,8 +40,8 @@ class Augmented(BatchStep, ReadOnlyArrays):
     and λ² below the smallest of them, the step is a smooth form of `Priority`: a lower task causes
     an error of order w in a higher one. Near an artificial singularity, where tasks conflict, λ²
     acts on the stacked rows and therefore also damps the main task; `Priority` and `NullSpace` do
-    not. Weights and damping that vary with the distance from singularities (`VaryingWeights`)
-    restrict this effect to the neighborhood of singularities.
+    not. Weights and damping that vary with the distance from singularities (`VaryingWeights`) keep
+    the resulting error of the main task small.
 
     Weights that are numbers or vectors run in the kernel; matrices and functions run in Python.
 

@@ -104,7 +104,7 @@ class AdaptiveErrorClamp:
     end effector does not fall behind a target that moves away.
 
     The memory holds the distances (k,) of the previous step, infinite at the start; if the wrapped
-    step has a memory, it is a pair of both. Called like a plain step, the clamp has no memory and
+    step has a memory, the two form a pair. Called like a plain step, the clamp has no memory and
     every step is the first; a `Servo` and `StatefulStep` keep the memory.
 
     Attributes:
