@@ -86,6 +86,15 @@ def test_the_ghost_of_the_pseudoinverse_is_faster() -> None:
     assert fastest > 3 * damped
 
 
+@pytest.mark.parametrize("lost", [1e9, -1e9])
+def test_a_ghost_that_has_run_away_returns_to_the_robot(lost: float) -> None:
+    simulation = Simulation(sp.load("ur5e"))
+    simulation.show_ghost(True)
+    simulation._ghost_q[1] = lost
+    simulation.advance(DT * 1.0001)
+    np.testing.assert_array_equal(simulation.ghost_q, simulation.q)
+
+
 def test_a_long_pause_does_not_make_it_jump() -> None:
     simulation = Simulation(sp.load("panda"))
     T = simulation.targets[0]
@@ -201,6 +210,20 @@ def test_a_recording_is_the_motion(task: str) -> None:
     away = simulation.targets[0][:3, 3] - simulation.robot.fk(motion.q[-1])[:3, 3]
     np.testing.assert_allclose(motion.error[-1, :3], away, atol=1e-12)
     assert len(motion.rows) == (6 if task == "pose" else 3)
+
+
+def test_a_recording_keeps_the_task_that_it_was_made_with() -> None:
+    simulation = Simulation(sp.load("ur5e"), task="pose")
+    simulation.record(True)
+    through_singularity(simulation, 0.2)
+    before = simulation.trajectory()
+    simulation.change(task="position")
+    assert not simulation.recording
+    after = simulation.trajectory()
+    assert before is not None
+    assert after is not None
+    assert before.rows == after.rows
+    np.testing.assert_array_equal(before.error, after.error)
 
 
 def test_a_replay_ends_where_the_recording_did() -> None:
