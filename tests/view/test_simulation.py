@@ -13,7 +13,8 @@ from supple import errors
 from supple.describe import builtin_names
 from supple.view.methods import method, method_names, numbers_of
 from supple.view.panel import EXPORTS, exported
-from supple.view.simulation import DT, MODES, Settings, Simulation, comfortable, controlled_rows
+from supple.view.posture import comfortable, controlled_rows
+from supple.view.simulation import DT, MODES, Settings, Simulation
 
 
 def through_singularity(simulation: Simulation, seconds: float = 4.0) -> None:

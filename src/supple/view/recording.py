@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 import supple as sp
 from supple.motion.status_array import StatusArray
+from supple.view.posture import ROWS
 
 Array = NDArray[np.float64]
 
-ROWS = ("x", "y", "z", "rx", "ry", "rz")
 _MAX_STEPS = 150_000  # ten minutes
 
 
@@ -39,7 +39,7 @@ class Recording:
 
         Args:
             robot: The robot.
-            rows: The controlled rows of each end effector, some of `ROWS`.
+            rows: The controlled rows of each end effector, some of `posture.ROWS`.
             dt: Length of a step [s].
             q: Configuration (n,) before the first step.
         """

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_type_hints
 
@@ -18,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 import supple as sp
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method
-from supple.view.recording import ROWS, Recording, Replay
+from supple.view.posture import comfortable, controlled_rows
+from supple.view.recording import Recording, Replay
 
 Array = NDArray[np.float64]
 
 MODES: tuple[str, ...] = get_args(get_type_hints(sp.Limits)["mode"])
-_NO_MOTION = 1e-9  # times the largest entry of a Jacobian: rounding
 DT = 0.004  # length of a step [s]
 _CATCH_UP = 25  # steps at most in one call: after a pause the robot goes on, it does not jump
 _KEPT = 10.0  # measurements of these last seconds are kept [s]
@@ -356,29 +355,3 @@ class Simulation:
         swing = np.sin(rates * t + phase) - np.sin(phase)
         flat = np.array([1.0, 1.0, 0.0 if self._is_flat else 0.7])
         return np.asarray(self._homes[:, :3, 3] + 0.45 * self._size * swing * flat)
-
-
-def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
-    """Return the rows that the end effectors can move in at all: x, y and rz of a planar arm."""
-    J = np.abs(robot.jacobian(robot.random(32, seed=0), tuple(robot.tips)))
-    moves = J.max(axis=(0, 1, 3)) > _NO_MOTION * J.max()
-    return tuple(row for row, can in zip(ROWS[: 3 if positions else 6], moves, strict=False) if can)
-
-
-def comfortable(robot: sp.Robot) -> Array:
-    """Return a configuration (n,) away from limits and singularities, for a first view.
-
-    Among random ones near the middle of the ranges, the one of the largest manipulability.
-    """
-    low = np.where(np.isfinite(robot.lower), robot.lower, -math.pi / 2)
-    high = np.where(np.isfinite(robot.upper), robot.upper, math.pi / 2)
-    low, high = np.maximum(low, -math.pi), np.minimum(high, math.pi)
-    low, high = np.minimum(low, robot.upper), np.maximum(high, robot.lower)
-    share = np.random.default_rng(0).uniform(0.25, 0.75, (400, robot.dof))
-    q = low + share * (high - low)
-    tips: Sequence[str] = tuple(robot.tips)
-    sigma = robot.singular_values(q, tips)
-    rank = max(int((sigma.max(axis=0) > 1e-9 * sigma.max()).sum()), 1)
-    heights = robot.fk(q, tips)[..., 2, 3].min(axis=1) - robot.base[2, 3]
-    above = heights >= (0.0 if (heights >= 0).any() else heights.min())
-    return np.asarray(q[np.argmax(np.where(above, sigma[:, rank - 1], -1.0))])
