@@ -49,7 +49,12 @@ class Tab:
         (new,) = set(viewer._server.get_clients()) - before
         self.client = viewer._server.get_clients()[new]
         self.wait_for(lambda: self.page.evaluate("document.querySelectorAll('canvas').length > 0"))
-        self.wait_for(lambda: abs(self.client.camera.aspect) > 0)
+        self.wait_for(self._laid_out)
+
+    def _laid_out(self) -> bool:
+        """Whether panels and canvas have their places, and the server knows the camera."""
+        x, _, width, height = self.page.evaluate(LARGEST)
+        return x > 0 and abs(self.client.camera.aspect - width / height) < 0.02
 
     def _note(self, message: Any) -> None:
         if message.type == "error":

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 def drag(tab: Any, viewer: Viewer, axis: int, way: float, steps: int = 8) -> None:
     """Drag an arrow of the gizmo along itself, as a hand does [m]."""
     T = viewer.simulation.targets[0]
-    arrow = T[:3, 3] + 0.75 * viewer.gizmos._size * T[:3, axis]
+    arrow = T[:3, 3] + 0.9 * viewer.gizmos._size * T[:3, axis]
     mouse = tab.page.mouse
     start, end = (np.array(tab.pixel(arrow + far * T[:3, axis])) for far in (0.0, way))
     for share in (-0.02, 0.0):  # the gizmo notices a pointer that moves over it

@@ -16,7 +16,8 @@ import supple as sp
 from supple.errors import DeviceError, MissingExtraError
 from supple.plot import palette
 from supple.plot.shape import shape_of
-from supple.view.bodies import solids_in, solids_of, trimesh_module
+from supple.view.bodies import solids_of, trimesh_module
+from supple.view.file_bodies import solids_in
 from supple.view.panel import Panel
 from supple.view.plots import Plots
 from supple.view.scene import Ellipsoid, Figure, Gizmos
@@ -51,7 +52,7 @@ class Viewer:
 
         Args:
             robot: The robot.
-            file: Its URDF file, for meshes; without them it is drawn from its kinematics.
+            file: Its URDF or MJCF file, for meshes; without them it is drawn from its kinematics.
             q: Initial configuration (n,).
             host: Address to listen on; only this machine by default.
             port: Port; the next free one if it is taken.
