@@ -35,7 +35,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
         bench-singularities bench-gpu bench-robots bench-view
 
 demo: $(VENV)/installed
-	@$(PIP) install "click>=8.1" "rich>=13.7" "matplotlib>=3.8"
+	@$(PIP) install "click>=8.1" "rich>=13.7,<15" "matplotlib>=3.8"
 	@$(BIN)/python examples/demo.py build/demo.html
 
 test: $(VENV)/installed $(VENV)/test-tools
