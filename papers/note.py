@@ -23,6 +23,7 @@ from supple.papers.experiment import (
 from supple.papers.style import Array
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -161,13 +162,13 @@ def _figure(ratio: Array, curve: Array, rng: np.random.Generator) -> Callable[[F
             "singular value over damping, σ/ρ",
             "gain over its bound, 2ρ‖J*‖",
         )
-        ax.loglog(ratio, curve, color=style.BLUE, label="one singular value, 2ρσ/(σ² + ρ²)")
+        ax.loglog(ratio, curve, color=palette.BLUE, label="one singular value, 2ρσ/(σ² + ρ²)")
         ax.loglog(ratio, 2 / ratio, **style.style_of(0) | {"linestyle": ":"})
         for k, (found, sigma) in enumerate(random):
             nearest = np.abs(np.log(sigma)).argmin(axis=-1)
             at = np.take_along_axis(sigma, nearest[:, None], axis=-1)[:, 0]
             label = "random 6 × 6 J, at their σ nearest to ρ" if k == 0 else None
-            ax.plot(at, found, "o", ms=3, color=style.GREEN, alpha=0.5, label=label)
+            ax.plot(at, found, "o", ms=3, color=palette.GREEN, alpha=0.5, label=label)
         style.bound(ax, 1.0, "bound 1/(2ρ), reached at σ = ρ")
         ax.set_ylim(1e-4, 12)
         style.note(ax, "undamped, 1/σ", (0.55, 5))

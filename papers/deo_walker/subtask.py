@@ -27,6 +27,7 @@ from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table,
 from supple.papers.style import Array
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -236,7 +237,7 @@ def _obstacle_figure(
         draw_speeds(lower[0], motions, max_speed)
         ax = style.titled(lower[1], "The elbow", "time [s]", "above the line to the hand [m]")
         style.curves(ax, motions[without].t, {n: _height(m.q) for n, m in motions.items()})
-        ax.axhline(0, color=style.GREY, linewidth=1)
+        ax.axhline(0, color=palette.GREY, linewidth=1)
         ax.axvspan(last, DURATION, color="#eeeeee", zorder=0)
         ax.text(last + 0.05, 0.98, "last side", va="top", transform=ax.get_xaxis_transform())
         style.legend(figure, ax)

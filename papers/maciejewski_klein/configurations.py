@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from supple.papers import style
 from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table, experiment
 from supple.papers.maciejewski_klein.courses import (
     SHOULDER,
@@ -20,6 +19,8 @@ from supple.papers.maciejewski_klein.drawing import joints_of
 from supple.papers.maciejewski_klein.inverse import A2, FOREARM, INNER, PUMA
 from supple.papers.maciejewski_klein.methods import norm
 from supple.papers.style import Array
+
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -175,11 +176,11 @@ def _figure(shown: dict[str, tuple[Array, Array | None]]) -> Callable[[Figure], 
         for k, (title, (q, poses)) in enumerate(shown.items()):
             ax: Any = figure.add_subplot(2, 3, k + 1, projection="3d")
             joints = joints_of(q)
-            ax.plot(*joints.T, "o-", color=style.BLUE, linewidth=2.5, ms=4)
-            ax.plot(*joints[-2:].T, "-", color=style.VERMILION, linewidth=3)
-            ax.plot([0, 0], [0, 0], [-0.6, 0], color=style.GREY, linewidth=3)
+            ax.plot(*joints.T, "o-", color=palette.BLUE, linewidth=2.5, ms=4)
+            ax.plot(*joints[-2:].T, "-", color=palette.VERMILION, linewidth=3)
+            ax.plot([0, 0], [0, 0], [-0.6, 0], color=palette.GREY, linewidth=3)
             if poses is not None:
-                ax.plot(*poses[:, :3, 3].T, color=style.GREEN, linewidth=1.2)
+                ax.plot(*poses[:, :3, 3].T, color=palette.GREEN, linewidth=1.2)
             ax.set_title(title)
             ax.set_xlabel("x [m]", fontsize=8)
             ax.set_ylabel("y [m]", fontsize=8)

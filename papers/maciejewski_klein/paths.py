@@ -16,6 +16,8 @@ from supple.papers.maciejewski_klein.methods import GAIN, error
 from supple.papers.maciejewski_klein.puma import THETA_MAX
 from supple.papers.style import Array
 
+from supple.plot import palette
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -250,12 +252,12 @@ def _figure(
             panels["shares"], "Share of the paths on which a claim holds", "[%]", "claim"
         )
         labels = [f"{NAMES[kind]}: {words[kind, name]}" for kind, name in found]
-        colors = [style.BLUE if share > MOST else style.VERMILION for share in found.values()]
+        colors = [palette.BLUE if share > MOST else palette.VERMILION for share in found.values()]
         ax.barh(range(len(found)), [100 * x for x in found.values()], color=colors, height=0.7)
         ax.set_yticks(range(len(found)), labels, fontsize=8)
         ax.invert_yaxis()
         ax.set_xlim(0, 100)
-        ax.axvline(100 * MOST, color=style.BLACK, linewidth=1, linestyle=":")
+        ax.axvline(100 * MOST, color=palette.BLACK, linewidth=1, linestyle=":")
         ax.grid(visible=False, axis="y")
         for kind in ("b", "c"):
             ax = panels[kind]
@@ -264,10 +266,10 @@ def _figure(
                 sums[kind]["filtered_as_printed"],
                 ".",
                 ms=3,
-                color=style.GREEN,
+                color=palette.GREEN,
             )
             most = max(float(x.max()) for x in sums[kind].values())
-            ax.plot([0, most], [0, most], color=style.GREY, linewidth=1)
+            ax.plot([0, most], [0, most], color=palette.GREY, linewidth=1)
             title = f"Trajectory {NAMES[kind]}: integral error, as printed"
             style.titled(ax, title, "variable λ [intervals]", "filtered [intervals]")
 

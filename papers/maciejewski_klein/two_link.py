@@ -32,6 +32,7 @@ from supple.papers.maciejewski_klein.methods import (
 from supple.papers.style import Array
 
 from supple import Limits, Linearization, PositionTask, Trajectory, load, track
+from supple.plot import palette
 from supple.steps import Pseudoinverse
 
 if TYPE_CHECKING:
@@ -400,7 +401,7 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
         motion = moved["filtered"]
         places = ARM.fk(motion.q[:: SIDE // 8], ["link0", "link1", "link2"])[..., :2, 3]
         ax = style.titled(panels["arms"], "The arm, filtered", "x [m]", "y [m]")
-        ax.plot(path[:, 0], path[:, 1], color=style.GREY, linewidth=1, zorder=1)
+        ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1, zorder=1)
         style.arms(ax, places, list(moved).index("filtered"))
         steps = np.arange(4 * SIDE)
         for k, (name, motion) in enumerate(moved.items()):
@@ -413,11 +414,11 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
             panels["sigma"].semilogy(steps, np.maximum(motion.sigma_min, 1e-4), **how)
 
         ax = style.titled(panels["path"], "Path of the hand", "x [m]", "y [m]")
-        ax.plot(path[:, 0], path[:, 1], color=style.GREY, linewidth=1, zorder=1)
+        ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1, zorder=1)
         turn = np.linspace(-0.5, 0.5, 100) * np.pi
         for radius in (sum(LINKS), LINKS[0] - LINKS[1]):
             reach = radius * np.array([np.cos(turn), np.sin(turn)])
-            ax.plot(*reach, color=style.GREY, linewidth=1, linestyle=":", zorder=1)
+            ax.plot(*reach, color=palette.GREY, linewidth=1, linestyle=":", zorder=1)
         style.note(ax, "reach", (1.38, 1.33))
         for corner, (x, y) in named.items():
             ax.annotate(
@@ -428,7 +429,7 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
                 fontweight="bold",
             )
         style.note(ax, "inner singularity", (0.28, 0.3), (0.11, 0.0))
-        ax.plot(0, 0, "o", color=style.BLACK, ms=4)
+        ax.plot(0, 0, "o", color=palette.BLACK, ms=4)
         style.note(ax, "base", (-0.28, 0.06))
         ax.set_aspect("equal")
         ax.set_xlim(-0.35, 2.4)

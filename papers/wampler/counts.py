@@ -11,6 +11,8 @@ from supple.papers.experiment import Claim, Outcome, Progress, Table, each, expe
 from supple.papers.wampler.recursion import Arm, Tally, stanford_counts
 from supple.papers.wampler.recursion import values as values_of
 
+from supple.plot import palette
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -141,9 +143,9 @@ def _figure(
                 ax.plot(list(values), list(values.values()), "o", color=look["color"], ms=7)
         for k, (ax, slope) in enumerate(((left, 30), (right, 15))):
             label = f"Orin & Shrader, {slope}n - 25"
-            ax.plot(n, slope * n - 25, color=style.GREY, linewidth=1.2, label=label)
+            ax.plot(n, slope * n - 25, color=palette.GREY, linewidth=1.2, label=label)
             label = "supple's kernel, and the tool's pose"
-            ax.plot(JOINTS, [kernel[j][k] for j in JOINTS], "s", color=style.GREEN, label=label)
+            ax.plot(JOINTS, [kernel[j][k] for j in JOINTS], "s", color=palette.GREEN, label=label)
             ax.plot([], [], "ko", ms=6, label="counted here")
             ax.legend(loc="upper left")
             ax.set_ylim(0)

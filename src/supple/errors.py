@@ -26,13 +26,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _MAX_NAMES = 20  # maximum number of names listed in one message
 _MAX_CHARACTERS = 80  # maximum length of one value in a message
 # Optional dependencies, as in pyproject.toml.
-_CLI, _PLOT = ("click>=8.1", "rich>=13.7"), ("matplotlib>=3.8",)
+_CLI, _PLOT = ("click>=8.1", "rich>=13.7,<15"), ("matplotlib>=3.8",)
 EXTRAS = {
     "cli": _CLI,
     "plot": _PLOT,
     "papers": (*_CLI, *_PLOT),
     "parquet": ("pyarrow>=14",),
-    "view": (*_CLI, "viser>=1.1", "trimesh>=4.0", "pycollada>=0.8"),
+    "view": (*_CLI, "viser>=1.1,<2", "trimesh>=4.0,<6", "pycollada>=0.8", "mujoco>=3.3"),
     "cuda": ("cuda-core[cu13]>=0.5",),
 }
 _MAX_COMPARED = 1000  # number of names that are searched for similar ones: the search is slow

@@ -232,7 +232,7 @@ class BatchSolution(SolutionArrays):
 
     def __str__(self) -> str:
         counts = [(status, self.status.count(status)) for status in SolveStatus]
-        lines = [f"{self.size} targets"]
+        lines = [f"{self.size} target{'s' if self.size != 1 else ''}"]
         lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
         return "\n".join(lines)
 
