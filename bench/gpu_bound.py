@@ -1,8 +1,10 @@
 """A lower bound on the time of a search from the arithmetic of a GPU.
 
-    time >= operations / (2 lanes processors clock)         a lane does a multiplication and an
-                                                            addition at once, in each clock
-    time >= iterations depth latency / clock                operations that wait for each other
+    time >= operations / (2 × lanes × multiprocessors × clock)
+    time >= iterations × depth × latency / clock
+
+A lane of a multiprocessor does one multiplication and one addition per clock cycle. The depth is
+the length of the longest chain of operations in an iteration that depend on each other.
 
 Operations are counted in the kernel itself (operation_count.hpp), for the iterations that lead to
 solutions. Failed starts and memory access are not included, and quotients, roots and sines count as

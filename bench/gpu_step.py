@@ -39,7 +39,11 @@ def servoing(robot: sp.Robot, count: int) -> Numbers:
 
 
 def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:
-    """Return the same, a share of it 10^least to 0.1 rad from a shoulder singularity."""
+    """Return a function like `servoing`, with a fraction `share` of q near a shoulder singularity.
+
+    Their joint angles are normally distributed about it, with standard deviations of 10^least to
+    0.1 rad; of zero if least is -16.
+    """
 
     def made(robot: sp.Robot, count: int) -> Numbers:
         q, twist = servoing(robot, count)

@@ -59,7 +59,7 @@ def position_and_axis(T: Array) -> list[Array]:
 
 
 def robotics_toolbox(problem: Problem, gate: Gate) -> Contender:
-    """Robotics Toolbox: its compiled Levenberg-Marquardt by Chan's rule, limits, restarts."""
+    """Robotics Toolbox: compiled Levenberg-Marquardt with Chan's damping, limits, restarts."""
     from roboticstoolbox import ET, ETS
 
     first, *rest = problem.chain()

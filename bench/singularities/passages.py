@@ -182,7 +182,7 @@ def edge(arm: Arm) -> Way:
 
 
 def start(arm: Arm) -> Way:
-    """Return a path from rest at the end of the reach, equally inwards and sideways."""
+    """Return a straight path from rest with the arm stretched, as far inwards as sideways."""
     at = arm.singularity("stretched")
     T, along = arm.robot.fk(at.q), INSIDE * arm.reach * (at.inward + across(arm, at))
 

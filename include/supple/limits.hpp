@@ -131,7 +131,7 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
   high = last;
 }
 
-// Factor below 1 for scaling a vector so that its length keeps a bound despite rounding.
+// Factor below 1 for scaling a vector so that its length stays within a bound despite rounding.
 template <class T>
 inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 

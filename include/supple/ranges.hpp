@@ -142,7 +142,8 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   T *const all = state.J, *const asked = state.e;
   state = part;
   state.J = all, state.e = asked;
-  // For a row inside its range, the resulting velocity also becomes the commanded one.
+  // The command that is reported: the resulting velocity of a row inside its range, or the end of
+  // the range at which a row is held.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);

@@ -21,7 +21,7 @@ INTERVAL = 0.0015  # motion of the tool in one interval [m]
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """A reference path: the pose of the tool in each interval, and the start of the arm.
+    """A reference path: poses of the tool, and the initial configuration of the arm.
 
     Attributes:
         start: Joint angles at the start (6,) [rad].

@@ -44,7 +44,10 @@ def configurations(poses: Array, branch: Array) -> Array:
 
 
 def branch_of(q: Array) -> Array:
-    """Return the three signs of a configuration (6,) or of many (..., 6)."""
+    """Return the branch of a configuration (6,), or of many (..., 6).
+
+    It is given by the three signs that `configurations` takes.
+    """
     ahead = A2 * np.cos(q[..., 1]) + A3 * np.cos(q[..., 1] + q[..., 2])
     ahead = ahead + D4 * np.sin(q[..., 1] + q[..., 2])
     bend, flip = np.sin(q[..., 2] - INNER), np.sin(q[..., 4])

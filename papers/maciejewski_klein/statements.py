@@ -15,7 +15,7 @@ AVOIDABLE = 0.1  # largest fraction of the error along directions that are not s
 
 
 def nominal(runs: Runs) -> bool:
-    """Whether a constant factor has a nominal error of 15 %, and more near the singularity."""
+    """Whether constant damping has a nominal error of 15 %, and more near the singularity."""
     away, peak = runs.away("constant"), runs.errors("constant").max()
     return bool(abs(away - NOMINAL) <= NEAR and peak > 1.5 * away)
 
@@ -31,13 +31,13 @@ def near_zero(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 
 def notched(runs: Runs) -> bool:
-    """Whether the error of a constant factor dips between two peaks well above 15 %."""
+    """Whether the error with constant damping dips between two peaks well above 15 %."""
     _, e = runs.notch("constant")
     return bool(min(e[0], e[2]) > 1.5 * runs.away("constant") and e[1] < min(e[0], e[2]))
 
 
 def depth(runs: Runs) -> float:
-    """Return the depth of the dip between the two peaks of the error of a constant factor."""
+    """Return how far the error with constant damping dips between its two peaks."""
     _, e = runs.notch("constant")
     return float(min(e[0], e[2]) - e[1])
 
@@ -53,7 +53,7 @@ def ends_at_wrist(runs: Runs) -> bool:
 
 def only_lost(runs: Runs, method: str = "filtered_as_printed") -> bool:
     """Whether little of the error lies along directions that are not singular: at most a tenth, and
-    less than half of the fraction with a constant factor.
+    less than half of the fraction with constant damping.
     """
     share, constant = (
         runs.avoidable(name) / runs.errors(name).sum() for name in (method, "constant")

@@ -307,7 +307,7 @@ def test_one_and_many_refuse_the_same(target: Any, options: dict[str, Any], says
         (
             TARGET,
             {"q0": [1e10] * 7},
-            r"^q0 must be finite and at most 1e9; given: an entry 1e\+10$",
+            r"^q0 must be finite and within ±1e9; given: an entry 1e\+10$",
         ),
         (
             np.eye(4) + 5e10 * np.eye(4, k=3),

@@ -23,7 +23,7 @@ struct IkProblem {
   const Measure* measure;            // (rows,)
   const T* weight;                   // (rows,)
   const T *lower, *upper;            // (n,): joint limits, infinite where there are none
-  const T *seed_lower, *seed_range;  // (n,): the box that seeds are drawn from
+  const T *seed_lower, *seed_range;  // (n,): the ranges that seeds are drawn from
   const T* sequence_step;            // (n,): step of the seed sequence, as a fraction of the range
   T position_tolerance, rotation_tolerance;
   Step<T> step;          // only its damping rule and the direction of a region are used

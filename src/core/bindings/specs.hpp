@@ -271,7 +271,7 @@ struct SolverSpec {
   Doubles wrap = {};                                // (n,): 2π, or 0 for joints without 2π wraps
   StepSpec step = {};                               // only its damping and direction are used
   double newton_gain = 0, closest_newton_gain = 0;  // for the search; for the closest pose
-  double max_step = 1;                              // bound on a joint in one iteration [rad or m]
+  double max_step = 1;                              // of a joint in one iteration [rad or m]
   int iteration_factor = 1;                         // factor of the usual number of iterations
   double float_tolerance = 0;   // position tolerance of the search in floats [m]
   double max_lambda2 = 0;       // bound on the damping if joints are scaled

@@ -15,8 +15,8 @@ namespace {
 constexpr int problems_per_pass = 4;
 constexpr int batch_of = numbers <= 12 ? problems_per_pass : 1;
 
-// Finds the seeds nearest to targets, one from each of `listed` parts of the table, for the targets
-// first, first + stride, ...
+// Finds the nearest seed in each of the `listed` parts of the table, for `batch_of` targets with
+// the indices `first`, `first + stride`, ...
 __device__ __forceinline__ void find_nearest_seeds(const Request& request, int first, int stride) {
   float feature[batch_of][numbers], best[batch_of][listed];
   int index[batch_of][listed];

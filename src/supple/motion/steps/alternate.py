@@ -1,4 +1,4 @@
-"""The Jacobian of the target instead of the end effector."""
+"""The alternate Jacobian: that of the target, as if it were attached to the end effector."""
 
 from __future__ import annotations
 
