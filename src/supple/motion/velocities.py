@@ -102,7 +102,7 @@ class Velocities:
         qd: Joint velocities (..., n) [rad/s or m/s].
         lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
         active: Whether each joint is at a limit (..., n): -1 lower, 1 upper, 0 neither.
-        status: `StepStatus` of each robot (...): flags, stored as int8; indexing returns a
+        status: `StepStatus` of each robot (...): flags, stored as int16; indexing returns a
             `StepStatus`.
     """
 
@@ -210,6 +210,7 @@ class VelocityIk:
             self.dt,
             q=at,
             before=previous,
+            change=np.zeros_like(previous),
             qd=speeds,
             active=active,
             damped=(lambda2 > 0) | self._gives_up(J, e, free),
@@ -351,7 +352,7 @@ def _made(
     return (OpenVelocityIk if layout.open else VelocityIk)(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
-        brakes=bool(np.isfinite(within.max_acceleration).any()),
+        brakes=bool(np.isfinite([within.max_acceleration, within.max_jerk]).any()),
         step=step,
         limits=within,
         bound=bound,

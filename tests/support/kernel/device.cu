@@ -109,7 +109,9 @@ __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* ac
                        T* lambda2) {
   T scratch[4 * (rows + columns) * (rows + columns)], low[columns], high[columns];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  for (int j = 0; j < columns; ++j) joint_box(limit, q[j], dq[j], T(0.01), low[j], high[j]);
+  for (int j = 0; j < columns; ++j) {
+    joint_box(limit, q[j], dq[j], T(0), T(0.01), low[j], high[j]);
+  }
   lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, active_set, scratch);
   scale_into_box(columns, low, high, T(1), dq, active_set);
 }
