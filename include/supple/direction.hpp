@@ -8,7 +8,7 @@
 
 #include "supple/limits.hpp"
 #include "supple/step.hpp"
-#include "supple/task.hpp"
+#include "supple/task_rows.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -22,9 +22,7 @@ inline constexpr T same_direction = T(1e-10);
 // The robot, its tasks and its limits, as far as a stop depends on them.
 template <class T>
 struct Stopper {
-  const Chain<T>& chain;
-  int tasks, rows;
-  const Task<T>* task;
+  TaskRows<T> rows;
   const JointLimit<T>* limit;
   T dt, bound;
 };
@@ -99,7 +97,8 @@ SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
 // along the direction d (m), keeping all limits.
 template <class T>
 SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
-  const int m = of.rows, n = of.chain.coordinates;
+  const Chain<T>& chain = of.rows.chain;
+  const int m = of.rows.count, n = chain.coordinates;
   bool brakes = false;
   for (int j = 0; j < n; ++j) {
     brakes =
@@ -107,7 +106,7 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   }
   if (!brakes) return true;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T *J = scratch + 12 * of.chain.joints, *x = J + m * n, *low = x + n, *high = low + n,
+  T *J = scratch + 12 * chain.joints, *x = J + of.rows.all * n, *low = x + n, *high = low + n,
     *rest = high + n;
   for (int step = 0; step < longest_stop; ++step) {
     T moving(0);
@@ -116,10 +115,8 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
       moving = max(moving, max(low[j], -high[j]));
     }
     if (moving <= 0) return true;  // all can stop at once
-    forward(of.chain, q, joint_poses);
-    for (int k = 0, row = 0; k < of.tasks; row += of.task[k++].rows) {
-      task_jacobian(of.chain, of.task[k], joint_poses, J + row * n);
-    }
+    forward(chain, q, joint_poses);
+    rows_jacobian(of.rows, joint_poses, J);
     if (!along_direction(m, n, J, d, x, rest)) return false;
     const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
     if (!found.any()) return false;
@@ -155,7 +152,7 @@ inline constexpr int slower_tries = 3;
 template <class T>
 SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const T* low,
                              const T* high, const T* q, const T* v, T* scratch) {
-  const int n = of.chain.coordinates;
+  const int n = of.rows.chain.coordinates;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
   if (!found.any()) return T(-1);

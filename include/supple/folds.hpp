@@ -14,7 +14,7 @@
 
 #include "supple/limits.hpp"
 #include "supple/step.hpp"
-#include "supple/task.hpp"
+#include "supple/task_rows.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -22,6 +22,16 @@ namespace supple::inline SUPPLE_ISA {
 // less than 1/40 there.
 template <class T>
 inline constexpr T fold_range = T(20);
+
+// Curvature that changes the step along u by less than half of this is ignored as well: it is of the
+// order of what other motion contributes, which may cancel it.
+template <class T>
+inline constexpr T fold_least = T(0.01);
+
+// Damping begins where σ² is below this multiple of κ dt ‖e‖. The largest curvature in any direction
+// is 2 κ.
+template <class T>
+inline constexpr T damped_range = T(2);
 
 // Joints with a smaller part in a direction do not stop it, and do not choose its side.
 template <class T>
@@ -35,15 +45,61 @@ inline constexpr T fold_room = T(4);
 template <class T>
 SUPPLE_FN constexpr int fold_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates, k = m < n ? m : n;
-  return 12 * chain.joints + k * (k + m + n + 1) + m;
+  return 12 * chain.joints + k * (k + m + n + 1) + 2 * m;
 }
 
 // What was corrected.
 template <class T>
 struct Fold {
   T beyond;  // length of the part of e beyond folds; negative if nothing was changed
-  T depth;   // from 0 where the correction begins to 1 at a singularity
+  T depth;   // of the singularity, see `depth_of`
 };
+
+// Whether all σ² of J (m x n) are above `least`. `A` has min(m, n)² entries.
+template <class T>
+SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
+  const int count = m < n ? m : n;
+  if (m <= n) {
+    gram(m, n, J, A);
+  } else {
+    for (int i = 0; i < n * n; ++i) A[i] = T(0);
+    for (int r = 0; r < m; ++r) {
+      for (int i = 0; i < n; ++i) {
+        for (int j = 0; j <= i; ++j) A[i * n + j] = fma(J[r * n + i], J[r * n + j], A[i * n + j]);
+      }
+    }
+  }
+  for (int i = 0; i < count; ++i) A[i * count + i] -= least;
+  return relative_pivot(count, A) > fast_path_pivot<T>;
+}
+
+// How near to a singularity J is, if σ is its smallest singular value: from 0 where damping begins,
+// σ² = `least`, to 1.
+template <class T>
+SUPPLE_FN T depth_of(T sigma, T least) {
+  return max(T(1) - sigma * sigma / least, T(0));
+}
+
+// Lanes of scratch memory that `free_depth` needs.
+SUPPLE_FN constexpr int free_depth_scratch(int m, int n) { return 2 * m * n + m + n; }
+
+// How near to a singularity the joints are that are not held by limits: those of J (m x n) with
+// active_set (n) zero. Zero if no joint is held.
+template <class T>
+SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T* scratch) {
+  int free = 0;
+  for (int j = 0; j < n; ++j) free += active_set[j] == 0;
+  if (free == 0 || free == n || !(least > 0)) return T(0);
+  T *freed = scratch, *work = freed + m * n, *sigma = work + m * n;
+  for (int i = 0, to = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) {
+      if (active_set[j] == 0) freed[to++] = J[i * n + j];
+    }
+  }
+  if (is_regular(m, free, freed, least, work)) return T(0);
+  singular_values(m, free, freed, sigma, work);
+  return depth_of(sigma[(m < free ? m : free) - 1], least);
+}
 
 // How far joints can move along v (n) times `sign` inside their limits.
 template <class T>
@@ -73,47 +129,52 @@ SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room
 
 // Corrects J (m x n) and e (m) for the folds nearby: J becomes the secant along weak
 // directions, and e loses the part beyond a fold at which the joints could not stop. `curvature` is
-// κ dt, where κ is the largest curvature of the robot.
+// κ dt, where κ is the largest curvature of the robot; `offset` (m) is the part of the error that
+// the feedback of e sees.
+//
+// A target at the distance b beyond a fold u turns away from an arm of length r by its distance
+// r + b: along a direction k of J with the singular value σ the error changes by
+// σ² - b u·J̇(v)v = r² + r b per joint motion instead of σ². e is reduced by the ratio of the two,
+// as in Newton's method. Otherwise an arm would swing past a target far out of its reach.
 template <class T>
-SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const Chain<T>& chain, int tasks, const Task<T>* task,
-                                             int m, const JointLimit<T>* limit, T dt, T curvature,
-                                             const T* q, T* J, T* e, T* scratch) {
-  const int n = chain.coordinates, count = m < n ? m : n;
+SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const TaskRows<T>& of, const JointLimit<T>* limit,
+                                             T dt, T curvature, const T* q, const T* offset, T* J,
+                                             T* e, T* scratch) {
+  const int m = of.count, n = of.chain.coordinates, count = m < n ? m : n;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T *A = scratch + 12 * chain.joints, *u = A + count * count, *v = u + count * m,
-    *sigma = v + count * n, *rows = sigma + count;
+  T *A = scratch + 12 * of.chain.joints, *u = A + count * count, *v = u + count * m,
+    *sigma = v + count * n, *beyond = sigma + count, *bias = beyond + m;
   const T least = fold_range<T> * curvature * length(m, e);
   if (!(least > 0)) return {T(-1), T(0)};
-  if (m <= n) {
-    gram(m, n, J, A);
-  } else {
-    for (int i = 0; i < n * n; ++i) A[i] = T(0);
-    for (int r = 0; r < m; ++r) {
-      for (int i = 0; i < n; ++i) {
-        for (int j = 0; j <= i; ++j) A[i * n + j] = fma(J[r * n + i], J[r * n + j], A[i * n + j]);
-      }
-    }
-  }
-  for (int i = 0; i < count; ++i) A[i * count + i] -= least;
-  if (relative_pivot(count, A) > fast_path_pivot<T>) return {T(-1), T(0)};
+  if (is_regular(m, n, J, least, A)) return {T(-1), T(0)};
   thin_svd(m, n, J, u, sigma, v);
-  forward(chain, q, joint_poses);
+  forward(of.chain, q, joint_poses);
+  for (int r = 0; r < m; ++r) beyond[r] = T(0);
+  const T weakest = sigma[count - 1];
   T lost(0);
+  bool any_past = false;
   for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {
     const T *ui = u + i * m, *vi = v + i * n, s = sigma[i], E = dot(m, ui, e);
-    T h(0);
-    for (int k = 0, at = 0; k < tasks; at += task[k++].rows) {
-      task_bias_acceleration(chain, task[k], joint_poses, vi, rows);
-      h += dt * dot(task[k].rows, ui + at, rows);
-    }
-    T g = T(0.5) * (s + sqrt(max(s * s + 2 * h * E, T(0))));
+    rows_bias_acceleration(of, joint_poses, vi, bias);
+    const T h = dt * dot(m, ui, bias);
+    const T bend = copysign(max(abs(h * E) - fold_least<T> * s * s, T(0)), h * E);
+    T g = T(0.5) * (s + sqrt(max(s * s + 2 * bend, T(0))));
+    bool cut = false;
     if (h * E < 0) {
-      const T fastest = stopping_speed(n, limit, vi, s / abs(h) * dt, dt);
+      const T side = copysign(T(1), E);
+      const T past = side * dot(m, ui, offset) - T(0.5) * s * s / abs(h) * dt;
+      T fastest = stopping_speed(n, limit, vi, s / abs(h) * dt, dt);
+      if (past > 0 && n > m) fastest = min(fastest, s / curvature);
       const T most = fastest * (s - T(0.5) * abs(h) * fastest), excess = abs(E) - most;
-      if (excess > 0) {
+      cut = excess > 0;
+      if (cut) {
         g = s - T(0.5) * abs(h) * fastest;
         lost += excess * excess;
-        for (int r = 0; r < m; ++r) e[r] -= copysign(excess, E) * ui[r];
+        for (int r = 0; r < m; ++r) e[r] -= side * excess * ui[r];
+        if (past > 0) {
+          any_past = true;
+          for (int r = 0; r < m; ++r) beyond[r] += side * past * ui[r];
+        }
       }
     } else if (g > 2 * s) {
       const T side = copysign(T(1), E);
@@ -123,8 +184,18 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const Chain<T>& chain, int tasks, c
     for (int r = 0; r < m; ++r) {
       for (int j = 0; j < n; ++j) J[r * n + j] = fma((g - s) * ui[r], vi[j], J[r * n + j]);
     }
+    sigma[i] = cut ? T(0) : g;
   }
-  return {sqrt(lost), max(T(1) - square(sigma[count - 1]) / least, T(0))};
+  for (int i = 0; any_past && i < count; ++i) {
+    if (sigma[i] == 0) continue;
+    const T *ui = u + i * m, *vi = v + i * n;
+    rows_bias_acceleration(of, joint_poses, vi, bias);
+    const T more = -dot(m, beyond, bias);
+    if (!(more > 0)) continue;
+    const T excess = dot(m, ui, e) * more / (sigma[i] * sigma[i] + more);
+    for (int r = 0; r < m; ++r) e[r] = fma(-excess, ui[r], e[r]);
+  }
+  return {sqrt(lost), depth_of(weakest, T(damped_range<T> / fold_range<T> * least))};
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -20,8 +20,8 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Lanes of memory of `ServoState::ranges`: the slack of each row below and above, the value that it
-// is held at, and the rows that take part.
-SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 4 * m + m * n; }
+// is held at, and the rows that take part with their offsets and their direction.
+SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
 
 // Whether a step may be taken without some of the rows: nothing else refers to them by number.
 template <class T>
@@ -70,7 +70,8 @@ SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& sla
 template <class T>
 SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m;
+  T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m,
+    *offset = J + m * n, *direction = offset + m;
   const auto end_of = [&](int i) {  // 1 at the upper end of an interval, -1 at the lower
     if (!(below[i] < 0 || above[i] > 0)) return 0;
     return held[i] == state.e[i] + above[i] ? 1 : -1;
@@ -86,6 +87,8 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   Servo<T> reduced = servo;
   ServoState<T> part = state;
   part.J = J, part.e = e;
+  if (separable) part.held = held;
+  if (state.offset) part.offset = offset;
   for (int pass = 0;; ++pass) {
     int rows = 0, holding = 0;
     for (int i = 0; i < m; ++i) {
@@ -93,6 +96,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       if (separable && !counts) continue;
       for (int j = 0; j < n; ++j) J[rows * n + j] = counts ? state.J[i * n + j] : T(0);
       holding += counts && end_of(i) != 0;
+      if (state.offset) offset[rows] = counts ? state.offset[i] : T(0);
       e[rows++] = counts ? held[i] : T(0);
     }
     reduced.rows = rows;
@@ -131,15 +135,27 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
     if (wrong < 0) break;
     held[row_of(wrong)] = open;
   }
-  if (reduced.rows == 0) {  // the limits see a row that asks for nothing
+  const bool free = reduced.rows == 0;
+  if (free) {  // the limits see a row that asks for nothing
     reduced.rows = 1;
     for (int j = 0; j < n; ++j) J[j] = T(0);
     e[0] = T(0);
+    reduced.keep_direction = false;
+  }
+  if (reduced.keep_direction) {
+    part.direction = direction;
+    for (int i = 0, r = 0; i < m; ++i) {
+      if (!separable || held[i] < open) direction[r++] = state.direction[i];
+    }
   }
   advance(reduced, part, scratch);
-  T *const all = state.J, *const asked = state.e;
+  T *const all = state.J, *const asked = state.e, *const from = state.offset,
+           *const kept = state.direction;
   state = part;
-  state.J = all, state.e = asked;
+  state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
+  if (kept) {  // of all rows, since others may take part in the next step
+    for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
+  }
   // A row inside its range counts as commanded to do what it does.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];

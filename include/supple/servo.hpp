@@ -15,7 +15,7 @@
 #include "supple/limits.hpp"
 #include "supple/redundancy.hpp"
 #include "supple/step.hpp"
-#include "supple/task.hpp"
+#include "supple/task_rows.hpp"
 
 namespace supple {
 
@@ -86,13 +86,15 @@ struct ServoState {
   Estimate<L> estimate = {};  // the rest of what a step with memory estimates
   // (n, n): the norm that a step in Python minimises, as rows; null if it is that of J and λ².
   const L* metric = nullptr;
-  L* direction = nullptr;  // (rows,): of the motion, if the direction is kept
-  L* exact_J = nullptr;    // (rows, n): J while state.J is its correction at a fold
-  bool scattered = false;  // the direction could not be kept
-  L halting = L(1);        // factor by which the motion slows down before a singularity
-  L held_lambda2 = L(-1);  // damping of the problem at limits; negative if that of the step
-  L beyond = L(-1);        // the part of e beyond a fold, negative if J is not corrected
-  L* ranges = nullptr;     // of ranges.hpp; null if no row has an allowed range
+  L* direction = nullptr;   // (rows,): of the motion, if the direction is kept
+  L* exact_J = nullptr;     // (rows, n): J while state.J is its correction at a fold
+  L* offset = nullptr;      // (rows,): from the targets, weighted; null if folds are not corrected
+  const L* held = nullptr;  // (rows of all tasks,): see TaskRows
+  bool scattered = false;   // the direction could not be kept
+  L halting = L(1);         // factor by which the motion slows down before a singularity
+  L held_lambda2 = L(-1);   // damping of the problem at limits; negative if that of the step
+  L beyond = L(-1);         // the part of e beyond a fold, negative if J is not corrected
+  L* ranges = nullptr;      // of ranges.hpp; null if no row has an allowed range
 };
 
 }  // namespace supple
@@ -110,6 +112,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
   const bool weighted = servo.in_python || servo.step->joint_scale;
   const int sizes[] = {12 * servo.chain.joints + m,
                        fold_scratch(servo.chain, m),
+                       4 * n + free_depth_scratch(m, n),
                        12 * servo.chain.joints + 2 * m * n + 2 * (m + n) + n,
                        9 * n + m + stopper_scratch(servo.chain, m),
                        filter_scratch(m, n),
@@ -140,7 +143,11 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
   for (int k = 0; k < servo.tasks; ++k) {
     const Task<T>& task = servo.task[k];
     task_jacobian(servo.chain, task, joint_poses, J, command.target ? target : nullptr);
-    for (int i = 0; i < task.rows; ++i) e[i] = L(0);
+    L* const offset = state.offset ? state.offset + (e - state.desired) : nullptr;
+    for (int i = 0; i < task.rows; ++i) {
+      e[i] = L(0);
+      if (offset) offset[i] = L(0);
+    }
     const auto add = [&](T gain) {
       for (int i = 0; i < task.rows; ++i) e[i] = fma(rows[i], L(gain), e[i]);
     };
@@ -163,7 +170,10 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
         split_offset(task, L(servo.gain), given, rows, slack, slack ? slack + servo.rows : slack);
         if (servo.in_python) drop_met_rows(task, n, rows, J);
       }
-      for (int i = 0; i < task.rows; ++i) rows[i] = select(given, rows[i], L(0));
+      for (int i = 0; i < task.rows; ++i) {
+        rows[i] = select(given, rows[i], L(0));
+        if (offset) offset[i] = rows[i];
+      }
       add(servo.gain);
     }
     if (servo.acceleration_level) {
@@ -189,6 +199,14 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
         servo.acceleration_level ? L(servo.rest_gain) * dot(n, state.J + i * n, state.qd) : L(0);
     state.e[i] = state.desired[i] + rest_rate;
   }
+}
+
+// The rows of the tasks that take part in a step.
+template <class T>
+SUPPLE_FN TaskRows<T> rows_of(const Servo<T>& servo, const ServoState<T>& state) {
+  int all = 0;
+  for (int k = 0; k < servo.tasks; ++k) all += servo.task[k].rows;
+  return {servo.chain, servo.tasks, servo.task, all, servo.rows, state.held};
 }
 
 // J with the weights of the step, or of the first step where there are several: the J that its
@@ -229,29 +247,26 @@ template <class T>
 SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T *J = scratch + 12 * servo.chain.joints, *q = J + m * n, *rest = q + n;
+  const TaskRows<T> rows = rows_of(servo, state);
+  T *J = scratch + 12 * servo.chain.joints, *q = J + rows.all * n, *rest = q + n;
   for (int i = 0; i < m * n; ++i) J[i] = state.J[i];
   const T here = condition_number(m, n, J, rest), size = sqrt(dot(n, state.dq, state.dq));
   if (here <= servo.slow_condition || !(size > 0)) return T(1);
   for (int j = 0; j < n; ++j) q[j] = fma(probe<T> / size, state.dq[j], state.q[j]);
   forward(servo.chain, q, joint_poses);
-  for (int k = 0, row = 0; k < servo.tasks; row += servo.task[k++].rows) {
-    task_jacobian(servo.chain, servo.task[k], joint_poses, J + row * n);
-  }
+  rows_jacobian(rows, joint_poses, J);
   if (condition_number(m, n, J, rest) < here) return T(1);
   const T part = (servo.halt_condition - here) / (servo.halt_condition - servo.slow_condition);
   return min(max(part, T(0)), T(1));
 }
 
-// The default step: damped towards a singularity, exact elsewhere. Limits are kept with the damping
-// of a singularity everywhere, since with joints held at limits the problem of the others may be
-// singular by itself.
+// The default step: damped towards a singularity, exact elsewhere.
 template <class T>
 SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
-  const Fold<T> fold = correct_folds(servo.chain, servo.tasks, servo.task, m, servo.limit, servo.dt,
-                                     servo.curvature, state.q, state.J, state.e, scratch);
+  const Fold<T> fold = correct_folds(rows_of(servo, state), servo.limit, servo.dt, servo.curvature,
+                                     state.q, state.offset, state.J, state.e, scratch);
   state.beyond = fold.beyond;
   Step<T> how = *servo.step;
   how.damping.p[0] *= fold.depth;
@@ -465,6 +480,30 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   state.damping_applied = select(fits, state.damping_applied, damping_applied);
 }
 
+// The same for the default step, x0 (n) before limits: with joints held at limits the problem of
+// the others may be singular by itself. It is damped like that of all joints: first as at a
+// singularity, which shows the joints that are held, then according to the depth of the rest.
+template <class T, class M, class N>
+SUPPLE_FN void fit_damped(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
+                          const T* high, const T* x0, T* x, T* scratch) {
+  fit_in_box(servo, m, n, state, low, high, x, scratch);
+  bool held = false, changed = false;
+  for (int j = 0; j < n; ++j) {
+    held = held || state.active_set[j] != 0;
+    changed = changed || x[j] != x0[j];
+  }
+  if (!held && !changed) return;
+  const T least = damped_range<T> * servo.curvature * length(m, state.e);
+  const T most = state.held_lambda2;
+  const T depth = free_depth(m, n, state.J, state.active_set, least, scratch);
+  const T lambda2 = max(state.lambda2, most * depth);
+  if (!(lambda2 < most)) return;
+  state.held_lambda2 = lambda2;
+  for (int j = 0; j < n; ++j) x[j] = x0[j];
+  fit_in_box(servo, m, n, state, low, high, x, scratch);
+  state.held_lambda2 = most;
+}
+
 // Whether the jerk of some joint is limited.
 template <class T>
 SUPPLE_FN bool limits_jerk(const Servo<T>& servo) {
@@ -501,8 +540,7 @@ template <class T, class M, class N>
 SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                               const T* high, T* x, T* scratch) {
   T *d = scratch, *along = d + m, *slow = along + n, *fast = slow + n, *rest = fast + n;
-  const Stopper<T> stopper{servo.chain, servo.tasks, servo.rows, servo.task,
-                           servo.limit, servo.dt,    servo.bound};
+  const Stopper<T> stopper{rows_of(servo, state), servo.limit, servo.dt, servo.bound};
   T size(0), off(0);
   for (int i = 0; i < m; ++i) {
     d[i] = dot(n, state.J + i * n, x);
@@ -599,7 +637,11 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   if (limits_jerk(servo)) settle_speeds(servo, m, n, state, x, low, high, rest);
   state.damping_applied = state.lambda2;
   const bool kept = keeps && keep_direction(servo, m, n, state, low, high, x, rest);
-  if (!kept) fit_in_box(servo, m, n, state, low, high, x, rest);
+  if (!kept && state.held_lambda2 >= 0) {
+    fit_damped(servo, m, n, state, low, high, x0, x, rest);
+  } else if (!kept) {
+    fit_in_box(servo, m, n, state, low, high, x, rest);
+  }
   state.scattered = keeps && !kept;
   move_joints(servo, n, state, x, x0);
   if (state.beyond < 0) return;

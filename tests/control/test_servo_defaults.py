@@ -43,7 +43,7 @@ def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, na
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
     servo = Servo(arm, frame=frame, dt=DT, limits=supple.Limits.for_robot(arm))
     assert servo.limits.max_norm == np.inf
-    rng, asked = np.random.default_rng(0), 0
+    rng, asked, exact = np.random.default_rng(0), 0, 0
     for q in arm.random(60, seed=rng):
         twist = np.append(rng.normal(size=3), np.zeros(3))
         twist *= SPEED / np.linalg.norm(twist)
@@ -54,14 +54,21 @@ def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, na
         high = np.minimum(arm.max_speed, (arm.upper - q) / DT)
         each = [np.linalg.pinv(J * weight) @ twist * weight for weight in (1.0, arm.max_speed)]
         possible = any(((low <= x) & (x <= high)).all() for x in each)
-        if possible and servo.sigma_min**2 > 20 * servo._curvature * SPEED:
+        off = np.abs(J @ servo.qd - twist).max() / SPEED
+        if possible and servo.sigma_min > 0.05:
             asked += 1
-            # Joints held at limits leave a damped problem to the others, which costs a little.
-            most = 0.05 if servo.active.any() else 1e-5
-            np.testing.assert_allclose(J @ servo.qd, twist, rtol=0, atol=most * SPEED)
-        elif np.linalg.norm(performed(arm, frame, q, servo.qd) - twist) > 0.02 * SPEED:
-            assert servo.status != StepStatus.FOLLOWING  # a loss counts from 1 % on
+            exact += off <= 1e-5
+            if servo.lambda2 > 0:  # joints held at limits leave a singular problem to the others
+                assert servo.active.any()
+                assert off <= 0.03
+            elif off > 1e-5:  # the step allows for the curvature of the path
+                twists = [performed(arm, frame, q, x) for x in (servo.qd, each[0])]
+                ours, shortest = (np.linalg.norm(twist - each) for each in twists)
+                assert ours <= 1.01 * shortest
+        elif off > 0.01:  # a loss counts from 1 % on
+            assert servo.status != StepStatus.FOLLOWING
     assert asked > 15
+    assert exact >= 0.9 * asked
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,7 +99,7 @@ def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: floa
         twist *= size / np.linalg.norm(twist)
         servo(q, twist)
         # σ² >= least/2 with a secant of at least σ/2, or at least half of the damping mu ‖e‖²
-        least = 20 * curvature * size
+        least = 2 * curvature * size
         bound = max(size * np.sqrt(8 / least), 1 / np.sqrt(2 * mu))
         assert np.linalg.norm(servo.qd) <= np.sqrt(min(6, arm.dof)) * bound * (1 + 1e-9)
 

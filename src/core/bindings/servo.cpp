@@ -81,7 +81,7 @@ class PyServo {
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
     record_ = 9 * n + 2 * m * n + (3 + max_directions) * m;
     const int metric = servo_.in_python ? n * n : 0;
-    const int exact = spec.curvature > 0 ? m * n : 0;
+    const int exact = spec.curvature > 0 ? m * n + m : 0;
     const bool ranged = std::any_of(servo_.task, servo_.task + servo_.tasks,
                                     [](const Task<double>& task) { return task.ranged; });
     const int ranges = ranged && !servo_.in_python ? ranges_memory(m, n) : 0;
@@ -123,7 +123,10 @@ class PyServo {
     acceleration_ = take(velocities_);
     metric_ = take(metric);
     double* const exact_J = take(exact);
-    for (Record& record : records_) record.state.exact_J = exact_J;
+    for (Record& record : records_) {
+      record.state.exact_J = exact_J;
+      if (exact > 0) record.state.offset = exact_J + m * n;
+    }
     if (double* const shared = take(ranges); ranges > 0) {
       for (Record& record : records_) record.state.ranges = shared;
     }
