@@ -23,13 +23,13 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 inline constexpr T fold_range = T(20);
 
-// Curvature that changes the step along u by less than half of this is ignored as well: it is of the
-// order of what other motion contributes, which may cancel it.
+// Curvature that changes the step along u by less than half of this is ignored as well: it is of
+// the order of what other motion contributes, which may cancel it.
 template <class T>
 inline constexpr T fold_least = T(0.01);
 
-// Damping begins where σ² is below this multiple of κ dt ‖e‖. The largest curvature in any direction
-// is 2 κ.
+// Damping begins where σ² is below this multiple of κ dt ‖e‖. The largest curvature in any
+// direction is 2 κ.
 template <class T>
 inline constexpr T damped_range = T(2);
 
@@ -127,15 +127,34 @@ SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room
   return fastest;
 }
 
+// Reduces e (m) as Newton's method does for targets beyond folds. A target at the distance b beyond
+// a fold u turns away from an arm of length r by its distance r + b: along a direction with the
+// singular vectors u', v' and the singular value σ, the gradient of the error changes by
+// σ² - b u·J̇(v')v' = r² + r b per joint motion instead of σ². Otherwise an arm would swing past a
+// target far out of its reach.
+//
+// `beyond` (m) is the sum of b u; `stiffness` (count) has σ² of each direction or, for a direction
+// towards a fold, minus its own part of the sum, which already bounds its step.
+template <class T>
+SUPPLE_FN void turn_beyond_folds(const TaskRows<T>& of, const Pose<T>* joint_poses, int count,
+                                 const T* u, const T* v, const T* beyond, const T* stiffness, T* e,
+                                 T* bias) {
+  const int m = of.count, n = of.chain.coordinates;
+  for (int i = 0; i < count; ++i) {
+    const T* const ui = u + i * m;
+    rows_bias_acceleration(of, joint_poses, v + i * n, bias);
+    const T own = abs(stiffness[i]), all = -dot(m, beyond, bias);
+    const T more = stiffness[i] < 0 ? all - own : all;
+    if (!(more > 0)) continue;
+    const T excess = dot(m, ui, e) * more / (own + more);
+    for (int r = 0; r < m; ++r) e[r] = fma(-excess, ui[r], e[r]);
+  }
+}
+
 // Corrects J (m x n) and e (m) for the folds nearby: J becomes the secant along weak
 // directions, and e loses the part beyond a fold at which the joints could not stop. `curvature` is
 // κ dt, where κ is the largest curvature of the robot; `offset` (m) is the part of the error that
 // the feedback of e sees.
-//
-// A target at the distance b beyond a fold u turns away from an arm of length r by its distance
-// r + b: along a direction k of J with the singular value σ the error changes by
-// σ² - b u·J̇(v)v = r² + r b per joint motion instead of σ². e is reduced by the ratio of the two,
-// as in Newton's method. Otherwise an arm would swing past a target far out of its reach.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const TaskRows<T>& of, const JointLimit<T>* limit,
                                              T dt, T curvature, const T* q, const T* offset, T* J,
@@ -143,59 +162,55 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const TaskRows<T>& of, const JointL
   const int m = of.count, n = of.chain.coordinates, count = m < n ? m : n;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
   T *A = scratch + 12 * of.chain.joints, *u = A + count * count, *v = u + count * m,
-    *sigma = v + count * n, *beyond = sigma + count, *bias = beyond + m;
-  const T least = fold_range<T> * curvature * length(m, e);
+    *sigma = v + count * n, *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
+  const T size = length(m, e), least = fold_range<T> * curvature * size;
   if (!(least > 0)) return {T(-1), T(0)};
   if (is_regular(m, n, J, least, A)) return {T(-1), T(0)};
   thin_svd(m, n, J, u, sigma, v);
   forward(of.chain, q, joint_poses);
   for (int r = 0; r < m; ++r) beyond[r] = T(0);
-  const T weakest = sigma[count - 1];
+  for (int i = 0; i < count; ++i) stiffness[i] = sigma[i] * sigma[i];
   T lost(0);
-  bool any_past = false;
+  bool any_beyond = false;
   for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {
     const T *ui = u + i * m, *vi = v + i * n, s = sigma[i], E = dot(m, ui, e);
+    const T side = copysign(T(1), E);
     rows_bias_acceleration(of, joint_poses, vi, bias);
     const T h = dt * dot(m, ui, bias);
     const T bend = copysign(max(abs(h * E) - fold_least<T> * s * s, T(0)), h * E);
     T g = T(0.5) * (s + sqrt(max(s * s + 2 * bend, T(0))));
-    bool cut = false;
+    stiffness[i] = g * s;
     if (h * E < 0) {
-      const T side = copysign(T(1), E);
       const T past = side * dot(m, ui, offset) - T(0.5) * s * s / abs(h) * dt;
-      T fastest = stopping_speed(n, limit, vi, s / abs(h) * dt, dt);
-      if (past > 0 && n > m) fastest = min(fastest, s / curvature);
+      // As σ vanishes, v turns into the self-motion of redundant joints, with another h: only the
+      // largest curvature keeps a step from passing the fold across v.
+      T bent = abs(h);
+      if (past > 0 && n > m) bent = max(bent, T(curvature * size / abs(E)));
+      const T fastest = stopping_speed(n, limit, vi, s / bent * dt, dt);
       const T most = fastest * (s - T(0.5) * abs(h) * fastest), excess = abs(E) - most;
-      cut = excess > 0;
-      if (cut) {
+      if (excess > 0) {
         g = s - T(0.5) * abs(h) * fastest;
+        stiffness[i] = past > 0 ? -abs(h) / dt * past : -Number<T>::huge;
         lost += excess * excess;
-        for (int r = 0; r < m; ++r) e[r] -= side * excess * ui[r];
-        if (past > 0) {
-          any_past = true;
-          for (int r = 0; r < m; ++r) beyond[r] += side * past * ui[r];
+        for (int round = 0; round < 2; ++round) {  // the first leaves rounding errors of E
+          const T more = dot(m, ui, e) - side * most;
+          for (int r = 0; r < m; ++r) e[r] = fma(-more, ui[r], e[r]);
         }
+        any_beyond = any_beyond || past > 0;
+        for (int r = 0; past > 0 && r < m; ++r) beyond[r] = fma(side * past, ui[r], beyond[r]);
       }
     } else if (g > 2 * s) {
-      const T side = copysign(T(1), E);
       const T here = room_along(n, limit, q, vi, side), there = room_along(n, limit, q, vi, -side);
       if (there > fold_room<T> * here) g = -abs(h * E) / (2 * g);
     }
     for (int r = 0; r < m; ++r) {
       for (int j = 0; j < n; ++j) J[r * n + j] = fma((g - s) * ui[r], vi[j], J[r * n + j]);
     }
-    sigma[i] = cut ? T(0) : g;
   }
-  for (int i = 0; any_past && i < count; ++i) {
-    if (sigma[i] == 0) continue;
-    const T *ui = u + i * m, *vi = v + i * n;
-    rows_bias_acceleration(of, joint_poses, vi, bias);
-    const T more = -dot(m, beyond, bias);
-    if (!(more > 0)) continue;
-    const T excess = dot(m, ui, e) * more / (sigma[i] * sigma[i] + more);
-    for (int r = 0; r < m; ++r) e[r] = fma(-excess, ui[r], e[r]);
+  if (any_beyond) {
+    turn_beyond_folds(of, joint_poses, count, u, v, beyond, stiffness, e, bias);
   }
-  return {sqrt(lost), depth_of(weakest, T(damped_range<T> / fold_range<T> * least))};
+  return {sqrt(lost), depth_of(sigma[count - 1], T(damped_range<T> * curvature * size))};
 }
 
 }  // namespace supple::inline SUPPLE_ISA
