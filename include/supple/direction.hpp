@@ -8,7 +8,7 @@
 
 #include "supple/limits.hpp"
 #include "supple/step.hpp"
-#include "supple/task_rows.hpp"
+#include "supple/step_rows.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -22,7 +22,7 @@ inline constexpr T same_direction = T(1e-10);
 // The robot, its tasks and its limits, as far as a stop depends on them.
 template <class T>
 struct Stopper {
-  TaskRows<T> rows;
+  StepRows<T> rows;
   const JointLimit<T>* limit;
   T dt, bound;
 };
@@ -30,10 +30,13 @@ struct Stopper {
 // The factors s of a joint motion x (n) that lie in a box: low <= s x <= high, s >= 0.
 template <class T>
 struct Factors {
-  T least, most;
-
-  SUPPLE_FN bool any() const { return least <= most; }
+  T least, most;  // none if least > most
 };
+
+template <class T>
+SUPPLE_FN bool has_any(const Factors<T>& factors) {
+  return factors.least <= factors.most;
+}
 
 template <class T>
 SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T* x, T bound) {
@@ -76,7 +79,7 @@ SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* sc
       for (int j = 0; j < n; ++j) x[j] = fma(J[i * n + j], left[i], x[j]);
     }
   }
-  return rest <= square(same_direction<T>) * dot(m, d, d);
+  return rest <= square(T(same_direction<T>)) * dot(m, d, d);
 }
 
 // The box of a joint, narrowed if its jerk is limited so that its speed settles at `goal`.
@@ -119,7 +122,7 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
     rows_jacobian(of.rows, joint_poses, J);
     if (!along_direction(m, n, J, d, x, rest)) return false;
     const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
-    if (!found.any()) return false;
+    if (!has_any(found)) return false;
     for (int j = 0; j < n; ++j) {
       const T speed = found.least * x[j];
       c[j] = speed - v[j];
@@ -155,7 +158,7 @@ SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const
   const int n = of.rows.chain.coordinates;
   T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
   const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
-  if (!found.any()) return T(-1);
+  if (!has_any(found)) return T(-1);
   const T fastest = min(max(T(1), found.least), found.most);
   for (int attempt = 0; attempt <= slower_tries; ++attempt) {
     const T part = attempt == slower_tries ? T(0) : T(1) / T(1 << (2 * attempt));

@@ -14,7 +14,7 @@
 
 #include "supple/limits.hpp"
 #include "supple/step.hpp"
-#include "supple/task_rows.hpp"
+#include "supple/step_rows.hpp"
 
 namespace supple::inline SUPPLE_ISA {
 
@@ -136,7 +136,7 @@ SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room
 // `beyond` (m) is the sum of b u; `stiffness` (count) has σ² of each direction or, for a direction
 // towards a fold, minus its own part of the sum, which already bounds its step.
 template <class T>
-SUPPLE_FN void turn_beyond_folds(const TaskRows<T>& of, const Pose<T>* joint_poses, int count,
+SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_poses, int count,
                                  const T* u, const T* v, const T* beyond, const T* stiffness, T* e,
                                  T* bias) {
   const int m = of.count, n = of.chain.coordinates;
@@ -156,7 +156,7 @@ SUPPLE_FN void turn_beyond_folds(const TaskRows<T>& of, const Pose<T>* joint_pos
 // κ dt, where κ is the largest curvature of the robot; `offset` (m) is the part of the error that
 // the feedback of e sees.
 template <class T>
-SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const TaskRows<T>& of, const JointLimit<T>* limit,
+SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
                                              T dt, T curvature, const T* q, const T* offset, T* J,
                                              T* e, T* scratch) {
   const int m = of.count, n = of.chain.coordinates, count = m < n ? m : n;

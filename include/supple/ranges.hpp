@@ -153,6 +153,13 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
            *const kept = state.direction;
   state = part;
   state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
+  if (state.beyond >= 0) {  // the correction of all rows
+    int r = reduced.rows - 1;
+    for (int i = m - 1; i >= 0; --i) {
+      const T* const from_row = held[i] < open ? state.exact_J + n * r-- : state.J + n * i;
+      for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
+    }
+  }
   if (kept) {  // of all rows, since others may take part in the next step
     for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
   }

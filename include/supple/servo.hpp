@@ -15,7 +15,7 @@
 #include "supple/limits.hpp"
 #include "supple/redundancy.hpp"
 #include "supple/step.hpp"
-#include "supple/task_rows.hpp"
+#include "supple/step_rows.hpp"
 
 namespace supple {
 
@@ -89,7 +89,7 @@ struct ServoState {
   L* direction = nullptr;   // (rows,): of the motion, if the direction is kept
   L* exact_J = nullptr;     // (rows, n): J while state.J is its correction at a fold
   L* offset = nullptr;      // (rows,): from the targets, weighted; null if folds are not corrected
-  const L* held = nullptr;  // (rows of all tasks,): see TaskRows
+  const L* held = nullptr;  // (rows of all tasks,): see StepRows
   bool scattered = false;   // the direction could not be kept
   L halting = L(1);         // factor by which the motion slows down before a singularity
   L held_lambda2 = L(-1);   // damping of the problem at limits; negative if that of the step
@@ -203,7 +203,7 @@ SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
 
 // The rows of the tasks that take part in a step.
 template <class T>
-SUPPLE_FN TaskRows<T> rows_of(const Servo<T>& servo, const ServoState<T>& state) {
+SUPPLE_FN StepRows<T> rows_of(const Servo<T>& servo, const ServoState<T>& state) {
   int all = 0;
   for (int k = 0; k < servo.tasks; ++k) all += servo.task[k].rows;
   return {servo.chain, servo.tasks, servo.task, all, servo.rows, state.held};
@@ -247,7 +247,7 @@ template <class T>
 SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  const TaskRows<T> rows = rows_of(servo, state);
+  const StepRows<T> rows = rows_of(servo, state);
   T *J = scratch + 12 * servo.chain.joints, *q = J + rows.all * n, *rest = q + n;
   for (int i = 0; i < m * n; ++i) J[i] = state.J[i];
   const T here = condition_number(m, n, J, rest), size = sqrt(dot(n, state.dq, state.dq));
@@ -547,7 +547,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
     size = fma(d[i], d[i], size);
     off += square(d[i] - state.e[i]);
   }
-  const bool whole = !servo.whole || off <= square(same_direction<T>) * dot(m, state.e, state.e);
+  const bool whole = !servo.whole || off <= square(T(same_direction<T>)) * dot(m, state.e, state.e);
   if (size > 0 && whole) {
     const T s = stoppable_factor(stopper, d, x, low, high, state.q, state.qd, rest);
     if (s >= 0) {
@@ -569,7 +569,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   if (!rests) {
     if (!moves || !along_direction(m, n, state.J, state.direction, along, rest)) return false;
     found = factors_in_box(n, slow, fast, along, servo.bound);
-    if (!found.any()) return false;
+    if (!has_any(found)) return false;
   }
   put_scaled(n, found.least, slow, fast, along, true, x, state.active_set);
   return true;
@@ -645,7 +645,11 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   state.scattered = keeps && !kept;
   move_joints(servo, n, state, x, x0);
   if (state.beyond < 0) return;
-  for (int i = 0; i < m * n; ++i) state.J[i] = state.exact_J[i];
+  for (int i = 0; i < m * n; ++i) {
+    const T corrected = state.J[i];
+    state.J[i] = state.exact_J[i];
+    state.exact_J[i] = corrected;
+  }
 }
 
 // Stores what the next step compares with.

@@ -79,13 +79,13 @@ class PyServo {
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
-    record_ = 9 * n + 2 * m * n + (3 + max_directions) * m;
+    const int exact = spec.curvature > 0 ? m * n : 0, offset = spec.curvature > 0 ? m : 0;
+    record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
     const int metric = servo_.in_python ? n * n : 0;
-    const int exact = spec.curvature > 0 ? m * n + m : 0;
     const bool ranged = std::any_of(servo_.task, servo_.task + servo_.tasks,
                                     [](const Task<double>& task) { return task.ranged; });
     const int ranges = ranged && !servo_.in_python ? ranges_memory(m, n) : 0;
-    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + metric + exact + ranges +
+    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + metric + offset + ranges +
                        isa().servo->scratch(servo_),
                    0.0);
     double* piece = memory_.data();
@@ -117,15 +117,14 @@ class PyServo {
       record->before = take(n);
       record->change_before = take(n);
       record->from = take(n);
+      record->state.exact_J = take(exact);
     }
     target_ = take(targets_);
     velocity_ = take(velocities_);
     acceleration_ = take(velocities_);
     metric_ = take(metric);
-    double* const exact_J = take(exact);
-    for (Record& record : records_) {
-      record.state.exact_J = exact_J;
-      if (exact > 0) record.state.offset = exact_J + m * n;
+    if (double* const shared = take(offset); offset > 0) {
+      for (Record& record : records_) record.state.offset = shared;
     }
     if (double* const shared = take(ranges); ranges > 0) {
       for (Record& record : records_) record.state.ranges = shared;
@@ -222,12 +221,20 @@ class PyServo {
   bool scattered() const { return last_->state.scattered; }
   double halting() const { return last_->state.halting; }
 
-  // The part of the command (m,) that the step gives up although joints could perform it: the
-  // residual e - J q̇ along J Jᵀ times itself, which leaves out what no joint can do.
+  // The part of the command (m,) that damping takes although joints could perform it.
   nb::object lost() const {
     const nb::object made = copy(last_->state.e, {servo_.rows});
     lost_part(data_of<double>(made));
     return made;
+  }
+
+  // ‖e - J q̇‖ before limits, relative to ‖e‖.
+  double missed() const {
+    const ServoState<double>& state = last_->state;
+    const int n = servo_.chain.coordinates, m = servo_.rows;
+    double left = 0;
+    for (int i = 0; i < m; ++i) left += square(state.e[i] - dot(n, state.J + i * n, state.dq));
+    return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
   }
 
   // The smallest singular value of J in the last step.
@@ -260,10 +267,11 @@ class PyServo {
     }
     const double size = std::sqrt(norm2);
     if (state.limited != 0 && (size >= servo_.bound * nearly || !(held || found))) found |= at_norm;
-    std::vector<double> lost(m);
-    double asked = 0;
-    for (int i = 0; i < m; ++i) asked += state.desired[i] * state.desired[i];
-    if (state.lambda2 > 0 && lost_part(lost.data()) > noticed * std::sqrt(asked)) found |= damped;
+    const double asked = dot(m, state.desired, state.desired);
+    if (servo_.curvature > 0 && state.lambda2 > 0) {
+      std::vector<double> lost(m);
+      if (lost_part(lost.data()) > noticed * std::sqrt(asked)) found |= damped;
+    }
     if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
     if (state.scattered) found |= direction_lost;
     if (state.halting < 1) found |= halts;
@@ -330,21 +338,24 @@ class PyServo {
   static constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
   static constexpr double noticed = 0.01;  // share of a command that counts as lost
 
+  // Writes the part of e - J q̇ in the range of J, before limits, to `to` (m); J is that of the
+  // step, corrected at folds. Returns its length.
   double lost_part(double* to) const {
     const ServoState<double>& state = last_->state;
-    const int n = servo_.chain.coordinates, m = servo_.rows;
-    std::vector<double> left(m), back(n);
-    for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, state.J + i * n, state.dq);
-    transpose_times(m, n, state.J, left.data(), back.data());
-    double along = 0, size2 = 0;
-    for (int i = 0; i < m; ++i) {
-      to[i] = dot(n, state.J + i * n, back.data());
-      along += to[i] * left[i];
-      size2 += to[i] * to[i];
+    const int n = servo_.chain.coordinates, m = servo_.rows, k = std::min(m, n);
+    std::fill_n(to, m, 0.0);
+    if (state.lambda2 == 0) return 0;
+    const double* const J = servo_.curvature > 0 && state.beyond >= 0 ? state.exact_J : state.J;
+    std::vector<double> left(m), u(k * m), sigma(k), v(k * n);
+    for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, J + i * n, state.dq);
+    thin_svd(m, n, J, u.data(), sigma.data(), v.data());
+    double size2 = 0;
+    for (int i = 0; i < k && sigma[i] > rank_floor(sigma[0]); ++i) {
+      const double part = dot(m, u.data() + i * m, left.data());
+      for (int r = 0; r < m; ++r) to[r] += part * u[i * m + r];
+      size2 += part * part;
     }
-    const double part = size2 > 0 ? along / size2 : 0;
-    for (int i = 0; i < m; ++i) to[i] *= part;
-    return std::abs(part) * std::sqrt(size2);
+    return std::sqrt(size2);
   }
 
   // The limit that holds a joint, and those that it exceeds.
@@ -662,6 +673,7 @@ void bind_servo(nb::module_& m) {
                    nb::sig("def _lost(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_scattered", &PyServo::scattered, nb::sig("def _scattered(self) -> bool"))
       .def_prop_ro("_halting", &PyServo::halting, nb::sig("def _halting(self) -> float"))
+      .def_prop_ro("_missed", &PyServo::missed, nb::sig("def _missed(self) -> float"))
       .def_prop_ro("_beyond", &PyServo::beyond, nb::sig("def _beyond(self) -> float"))
       .def_prop_ro("_memory", &PyServo::memory,
                    nb::sig("def _memory(self) -> numpy.typing.NDArray[numpy.float64]"))

@@ -44,8 +44,8 @@ from supple.motion.steps.step import DLS, Pseudoinverse
 from supple.motion.task import Task, TaskLike
 from supple.motion.wrapped import gives_up, row_weights
 
-_NOTICED = 0.01  # share of a command, above which its loss is a cause
 _TOLD = 1e-3  # share of a command, above which a report tells that damping takes it
+_NOTHING = 1e-12  # share of a command, below which a loss is due to rounding
 _SAME = 1e-6  # relative difference below which two joint velocities are parallel
 
 
@@ -261,15 +261,14 @@ class Servo(_core.Servo):
     def _causes(self) -> int:
         """Return the status as an integer."""
         flags = self._flags if self._begun else 0
-        if self._folds:
-            asked, lost = self._asked, self.lost
-            return (
-                flags | _DAMPED if lost @ lost > _NOTICED**2 * (asked @ asked) else flags & ~_DAMPED
-            )
+        if self._folds or not self._begun:
+            return flags
         damped = self._damps or (
-            self._chosen == 0 and self._begun and bool(self._gives_up(self._J, self._e, self._step))
+            self._chosen == 0
+            and self._missed > _NOTHING
+            and bool(self._gives_up(self._J, self._e, self._step))
         )
-        return flags | _DAMPED if damped else flags & ~_DAMPED
+        return flags | _DAMPED if damped else flags
 
     @property
     def lost(self) -> Array:
@@ -277,11 +276,7 @@ class Servo(_core.Servo):
 
         Weighted, in the units of the rows: what damping takes, before limits.
         """
-        if self._chosen == 0:
-            return np.zeros(len(self._asked))
-        lin = self.linearization
-        U = lin.U[:, : lin.rank]
-        return np.asarray(U @ (U.T @ (lin.e - lin.J @ self._step)))
+        return self._lost
 
     @property
     def linearization(self) -> Linearization:

@@ -256,7 +256,7 @@ class Simulation:
         J = np.array([each.J for each in samples])
         qd = np.array([each.qd for each in samples])
         q = np.array([first, *(each.q for each in samples)])
-        status = np.array([each.status for each in samples], dtype=np.int8)
+        status = np.array([each.status for each in samples], dtype=np.int16)
         return sp.Trajectory(
             t=np.asarray(DT * np.arange(len(samples) + 1), dtype=np.float64),
             q=q,

@@ -4,9 +4,11 @@
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
+#include "supple/direction.hpp"
 #include "supple/elementary.hpp"
 #include "supple/fast_step.hpp"
 #include "supple/filtering.hpp"
+#include "supple/folds.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/lane.hpp"
 #include "supple/limits.hpp"
@@ -25,7 +27,9 @@
 #include "supple/ik/target.hpp"
 #include "supple/step.hpp"
 #include "supple/step_methods.hpp"
+#include "supple/step_rows.hpp"
 #include "supple/step_spec.hpp"
+#include "supple/stopping.hpp"
 #include "supple/ik/postprocess.hpp"
 #include "supple/task.hpp"
 #include "supple/velocity.hpp"
@@ -168,6 +172,18 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
                  scratch);
 }
 
+// A step near folds, and one that keeps its direction.
+template <class T>
+__global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<T>* limit, T* q,
+                          const T* offset, T* J, T* e, T* speed, T* change, T* work) {
+  const StepRows<T> of{chain, 1, task, rows, rows, nullptr};
+  const Fold<T> fold = correct_folds(of, limit, T(0.01), T(0.005), q, offset, J, e, work);
+  const T free = free_depth(rows, columns, J, speed, fold.depth, work);
+  const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
+  work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
+  work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
+}
+
 // Iterations from one start towards a target, and to the closest pose. (Sizes are known only at run
 // time, as above. Nothing in servo.hpp and velocity.hpp is instantiated, because that takes
 // minutes; everything that they call is. For one robot it takes seconds:
@@ -246,6 +262,8 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
   template __global__ void one_filtered_step<T>(Filter<T>, Step<T>, const T*, const T*, T*, T*,  \
                                                 T*);                                             \
+  template __global__ void near_fold<T>(Chain<T>, const Task<T>*, const JointLimit<T>*, T*,      \
+                                        const T*, T*, T*, T*, T*, T*);                           \
   template __global__ void one_start<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void one_climb<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \

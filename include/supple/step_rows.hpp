@@ -8,7 +8,7 @@
 namespace supple {
 
 template <class T>
-struct TaskRows {
+struct StepRows {
   const Chain<T>& chain;
   int tasks;
   const Task<T>* task;
@@ -22,7 +22,7 @@ namespace supple::inline SUPPLE_ISA {
 
 // Moves the rows that take part to the front of values (all, width).
 template <class T>
-SUPPLE_FN void keep_rows(const TaskRows<T>& of, int width, T* values) {
+SUPPLE_FN void keep_rows(const StepRows<T>& of, int width, T* values) {
   if (of.count == of.all) return;
   for (int i = 0, to = 0; i < of.all; ++i) {
     if (!(of.held[i] < Number<T>::huge)) continue;
@@ -33,7 +33,7 @@ SUPPLE_FN void keep_rows(const TaskRows<T>& of, int width, T* values) {
 
 // J (count, n) of the rows that take part; it has room for (all, n).
 template <class T>
-SUPPLE_FN void rows_jacobian(const TaskRows<T>& of, const Pose<T>* joint_poses, T* J) {
+SUPPLE_FN void rows_jacobian(const StepRows<T>& of, const Pose<T>* joint_poses, T* J) {
   const int n = of.chain.coordinates;
   for (int k = 0, row = 0; k < of.tasks; row += of.task[k++].rows) {
     task_jacobian(of.chain, of.task[k], joint_poses, J + row * n);
@@ -43,7 +43,7 @@ SUPPLE_FN void rows_jacobian(const TaskRows<T>& of, const Pose<T>* joint_poses, 
 
 // J̇(v) v (count) of the rows that take part, for joint speeds v (n); it has room for (all,).
 template <class T>
-SUPPLE_FN void rows_bias_acceleration(const TaskRows<T>& of, const Pose<T>* joint_poses, const T* v,
+SUPPLE_FN void rows_bias_acceleration(const StepRows<T>& of, const Pose<T>* joint_poses, const T* v,
                                       T* bias) {
   for (int k = 0, row = 0; k < of.tasks; row += of.task[k++].rows) {
     task_bias_acceleration(of.chain, of.task[k], joint_poses, v, bias + row);
