@@ -19,6 +19,10 @@ inline constexpr int longest_stop = 4096;
 template <class T>
 inline constexpr T same_direction = T(1e-10);
 
+// Room that a simulated stop leaves, relative to its speed: the real one differs by rounding.
+template <class T>
+inline constexpr T stop_margin = T(1e-7);
+
 // The robot, its tasks and its limits, as far as a stop depends on them.
 template <class T>
 struct Stopper {
@@ -82,12 +86,22 @@ SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* sc
   return rest <= square(T(same_direction<T>)) * dot(m, d, d);
 }
 
+// Narrows the box of a joint so that its speed does not pass `goal`, as `narrow_to` does, but lets
+// it turn away from it, which the direction of the others may require.
+template <class L>
+SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L& high) {
+  const L part = largest_change(abs(goal - speed), ramp), lowest = low, highest = high;
+  const mask_t<L> rises = goal >= speed;
+  low = select(rises, lowest, min(max(speed - part, lowest), highest));
+  high = select(rises, max(min(speed + part, highest), lowest), highest);
+}
+
 // The box of a joint, narrowed if its jerk is limited so that its speed settles at `goal`.
 template <class T>
 SUPPLE_FN void settling_box(const JointLimit<T>& limit, T q, T speed, T change, T goal, T dt,
                             T& low, T& high) {
   joint_box(limit, q, speed, change, dt, low, high);
-  if (limit.jerk < Number<T>::huge) narrow_to(goal, speed, T(limit.jerk * dt * dt), low, high);
+  if (limit.jerk < Number<T>::huge) approach(goal, speed, T(limit.jerk * dt * dt), low, high);
 }
 
 template <class T>
@@ -122,7 +136,7 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
     rows_jacobian(of.rows, joint_poses, J);
     if (!along_direction(m, n, J, d, x, rest)) return false;
     const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
-    if (!has_any(found)) return false;
+    if (found.least * (T(1) + stop_margin<T>) > found.most) return false;
     for (int j = 0; j < n; ++j) {
       const T speed = found.least * x[j];
       c[j] = speed - v[j];

@@ -634,7 +634,14 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   all_boxes(servo, n, state, low, high, x0);
   for (int j = 0; j < n; ++j) x[j] = x0[j];
   const bool keeps = servo.keep_direction && !servo.acceleration_level;
-  if (limits_jerk(servo)) settle_speeds(servo, m, n, state, x, low, high, rest);
+  if (keeps) {
+    for (int j = 0; j < n; ++j) {
+      const T ramp = servo.limit[j].jerk * servo.dt * servo.dt;
+      if (ramp < Number<T>::huge) approach(x0[j], state.qd[j], ramp, low[j], high[j]);
+    }
+  } else if (limits_jerk(servo)) {
+    settle_speeds(servo, m, n, state, x, low, high, rest);
+  }
   state.damping_applied = state.lambda2;
   const bool kept = keeps && keep_direction(servo, m, n, state, low, high, x, rest);
   if (!kept && state.held_lambda2 >= 0) {

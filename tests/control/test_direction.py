@@ -21,30 +21,32 @@ def off_direction(servo: Servo, command: np.ndarray) -> float:
     return float(np.linalg.norm(moved - (moved @ unit) * unit) / size)
 
 
-def limits_of(arm: Robot, rng: np.random.Generator) -> Limits:
+def limits_of(arm: Robot, rng: np.random.Generator, jerk: bool) -> Limits:
     speed = np.minimum(arm.max_speed, 3.0)
     acceleration = speed * rng.uniform(2, 30)
     return Limits.for_robot(
         arm,
         max_speed=speed,
         max_acceleration=acceleration,
+        max_jerk=acceleration * rng.uniform(10, 60) if jerk else None,
         mode="scale",
     )
 
 
+@pytest.mark.parametrize("jerk", [False, True])
 @pytest.mark.parametrize("name", ["ur5e", "panda", "puma560"])
 def test_the_motion_is_along_the_command_or_stops_along_the_one_before(
-    name: str,
+    name: str, jerk: bool
 ) -> None:
     """Also while accelerating, stopping, at limits and near singularities, for jumping commands."""
     rng = np.random.default_rng(len(name))
     arm = load(name)
     for _ in range(4):
-        limits = limits_of(arm, rng)
+        limits = limits_of(arm, rng, jerk)
         servo = Servo(arm, dt=0.004, limits=limits)
         low, high = np.maximum(arm.lower, -2.5), np.minimum(arm.upper, 2.5)
         q, before = rng.uniform(low, high), np.zeros(arm.dof)
-        executed = None
+        executed, change = None, np.zeros(arm.dof)
         for k in range(400):
             if k % 80 == 0:
                 command = rng.normal(size=6) * rng.choice([0.0, 0.1, 0.5])
@@ -57,11 +59,13 @@ def test_the_motion_is_along_the_command_or_stops_along_the_one_before(
                 assert off_direction(servo, executed) <= DIRECTION
                 assert servo._J @ servo.qd @ executed >= 0
             step = servo.qd - before
+            allowed = limits.max_jerk * 0.004**2 * (1 + 1e-9) + 1e-14
+            assert (np.abs(step - change) <= allowed).all()
             assert (np.abs(step) <= limits.max_acceleration * 0.004 * (1 + 1e-9)).all()
             assert (np.abs(servo.qd) <= limits.max_speed * (1 + 1e-12)).all()
             assert (arm.lower <= q).all()
             assert (q <= arm.upper).all()
-            before = servo.qd
+            before, change = servo.qd, step
 
 
 def test_a_command_past_the_reach_stops_the_tool_without_sliding() -> None:
