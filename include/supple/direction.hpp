@@ -96,12 +96,17 @@ SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L&
   high = select(rises, max(min(speed + part, highest), lowest), highest);
 }
 
-// The box of a joint, narrowed if its jerk is limited so that its speed settles at `goal`.
+// The box of a joint, narrowed if its jerk is limited so that it settles at rest. All joints come
+// to rest in the same step, which no box may miss by rounding.
 template <class T>
-SUPPLE_FN void settling_box(const JointLimit<T>& limit, T q, T speed, T change, T goal, T dt,
-                            T& low, T& high) {
+SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low,
+                            T& high) {
   joint_box(limit, q, speed, change, dt, low, high);
-  if (limit.jerk < Number<T>::huge) approach(goal, speed, T(limit.jerk * dt * dt), low, high);
+  if (!(limit.jerk < Number<T>::huge)) return;
+  approach(T(0), speed, T(limit.jerk * dt * dt), low, high);
+  const T rounding = T(16) * Number<T>::epsilon * (abs(speed) + abs(change));
+  if (low > 0 && low <= rounding) low = T(0);
+  if (high < 0 && high >= -rounding) high = T(0);
 }
 
 template <class T>
@@ -128,7 +133,7 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   for (int step = 0; step < longest_stop; ++step) {
     T moving(0);
     for (int j = 0; j < n; ++j) {
-      settling_box(of.limit[j], q[j], v[j], c[j], T(0), of.dt, low[j], high[j]);
+      stopping_box(of.limit[j], q[j], v[j], c[j], of.dt, low[j], high[j]);
       moving = max(moving, max(low[j], -high[j]));
     }
     if (moving <= 0) return true;  // all can stop at once

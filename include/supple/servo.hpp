@@ -559,7 +559,7 @@ SUPPLE_FN bool keep_direction(const Servo<T>& servo, M m, N n, ServoState<T>& st
   // The command is zero or not to be followed: the stop that is known continues.
   bool moves = false, rests = true;
   for (int j = 0; j < n; ++j) {
-    settling_box(servo.limit[j], state.q[j], state.qd[j], state.change[j], T(0), servo.dt, slow[j],
+    stopping_box(servo.limit[j], state.q[j], state.qd[j], state.change[j], servo.dt, slow[j],
                  fast[j]);
     moves = moves || state.qd[j] != T(0);
     rests = rests && slow[j] <= T(0) && fast[j] >= T(0);

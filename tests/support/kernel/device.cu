@@ -262,8 +262,6 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void inside<T>(JointLimit<T>, const T*, const T*, T*, T*, T*);             \
   template __global__ void one_filtered_step<T>(Filter<T>, Step<T>, const T*, const T*, T*, T*,  \
                                                 T*);                                             \
-  template __global__ void near_fold<T>(Chain<T>, const Task<T>*, const JointLimit<T>*, T*,      \
-                                        const T*, T*, T*, T*, T*, T*);                           \
   template __global__ void one_start<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void one_climb<T>(IkProblem<T>, T*, T*, T*, T*, T*, T*);                   \
   template __global__ void redundant<T>(Redundancy<T>, int, int, const int*, const T*, const T*, \
@@ -271,5 +269,8 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)
+template __global__ void near_fold<float>(Chain<float>, const Task<float>*,
+                                          const JointLimit<float>*, float*, const float*, float*,
+                                          float*, float*, float*, float*);
 
 }  // namespace supple
