@@ -32,7 +32,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
 
 .PHONY: demo test test-fast test-view dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
-        bench-singularities bench-gpu bench-robots bench-view
+        bench-singularities bench-gpu bench-robots bench-view soak
 
 demo: $(VENV)/installed
 	@$(PIP) install "click>=8.1" "rich>=13.7,<15" "matplotlib>=3.8"
@@ -59,6 +59,12 @@ dev: $(VENV)/test-tools
 
 mutants: $(VENV)/test-tools
 	$(BIN)/python tools/mutants.py
+
+# 10^9 steps of single joints inside random limits; some minutes.
+soak:
+	mkdir -p build
+	$(CXX) -O3 -std=c++20 -ffp-contract=off -Iinclude tools/soak_limits.cpp -o build/soak_limits
+	build/soak_limits 500000
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots

@@ -19,9 +19,9 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of memory of `ServoState::ranges`: for each row the slack below and above and the value
-// that it is held at, and e and J of the rows that take part in the step.
-SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 4 * m + m * n; }
+// Lanes of memory of `ServoState::ranges`: the slack of each row below and above, the value that it
+// is held at, and the rows that take part with their offsets and their direction.
+SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
 
 // Whether rows may be left out of a step. They may not if weights, clamps or a memory of the step
 // refer to rows by their index.
@@ -72,7 +72,8 @@ SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& sla
 template <class T>
 SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m;
+  T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m,
+    *offset = J + m * n, *direction = offset + m;
   const auto end_of = [&](int i) {  // 1 at the upper end of an interval, -1 at the lower
     if (!(below[i] < 0 || above[i] > 0)) return 0;
     return held[i] == state.e[i] + above[i] ? 1 : -1;
@@ -88,6 +89,8 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   Servo<T> reduced = servo;
   ServoState<T> part = state;
   part.J = J, part.e = e;
+  if (separable) part.held = held;
+  if (state.offset) part.offset = offset;
   for (int pass = 0;; ++pass) {
     int rows = 0, holding = 0;
     for (int i = 0; i < m; ++i) {
@@ -95,6 +98,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       if (separable && !counts) continue;
       for (int j = 0; j < n; ++j) J[rows * n + j] = counts ? state.J[i * n + j] : T(0);
       holding += counts && end_of(i) != 0;
+      if (state.offset) offset[rows] = counts ? state.offset[i] : T(0);
       e[rows++] = counts ? held[i] : T(0);
     }
     reduced.rows = rows;
@@ -133,15 +137,34 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
     if (wrong < 0) break;
     held[row_of(wrong)] = open;
   }
-  if (reduced.rows == 0) {  // `advance` needs a row: one that is zero
+  const bool free = reduced.rows == 0;
+  if (free) {  // the limits see a row that asks for nothing
     reduced.rows = 1;
     for (int j = 0; j < n; ++j) J[j] = T(0);
     e[0] = T(0);
+    reduced.keep_direction = false;
+  }
+  if (reduced.keep_direction) {
+    part.direction = direction;
+    for (int i = 0, r = 0; i < m; ++i) {
+      if (!separable || held[i] < open) direction[r++] = state.direction[i];
+    }
   }
   advance(reduced, part, scratch);
-  T *const all = state.J, *const asked = state.e;
+  T *const all = state.J, *const asked = state.e, *const from = state.offset,
+           *const kept = state.direction;
   state = part;
-  state.J = all, state.e = asked;
+  state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
+  if (state.beyond >= 0) {  // the correction of all rows
+    int r = reduced.rows - 1;
+    for (int i = m - 1; i >= 0; --i) {
+      const T* const from_row = held[i] < open ? state.exact_J + n * r-- : state.J + n * i;
+      for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
+    }
+  }
+  if (kept) {  // of all rows, since others may take part in the next step
+    for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
+  }
   // The command that is reported: the resulting velocity of a row inside its range, or the end of
   // the range at which a row is held.
   for (int i = 0; i < m; ++i) {

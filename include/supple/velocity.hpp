@@ -23,17 +23,18 @@ SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   for (int j = 0; j < servo.chain.coordinates; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
     limited = limited || limit.lower > -none || limit.upper < none || limit.speed < none ||
-              limit.acceleration < none;
+              limit.acceleration < none || limit.jerk < none;
   }
   return limited;
 }
 
-// Whether the current joint speeds matter: some acceleration is limited.
+// Whether the current joint speeds matter: some acceleration or jerk is limited.
 template <class T>
 SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   bool limited = false;
   for (int j = 0; j < servo.chain.coordinates; ++j) {
-    limited = limited || servo.limit[j].acceleration < Number<T>::huge;
+    limited = limited || servo.limit[j].acceleration < Number<T>::huge ||
+              servo.limit[j].jerk < Number<T>::huge;
   }
   return limited;
 }
@@ -70,7 +71,7 @@ SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd
   mask_t<L> inside = dot(n, dq, dq) <= most * most;
   for (int j = 0; j < n; ++j) {
     L low, high;
-    joint_box(servo.limit[j], q[j], qd[j], L(servo.dt), low, high);
+    joint_box(servo.limit[j], q[j], qd[j], L(0), L(servo.dt), low, high);
     inside = inside & (dq[j] >= low) & (dq[j] <= high);
   }
   return inside;

@@ -201,7 +201,7 @@ struct FilterSpec {
 
 // Limits of n joints; infinite where a joint is free.
 struct LimitsSpec {
-  Doubles lower = {}, upper = {}, max_speed = {}, max_acceleration = {};  // (n,)
+  Doubles lower = {}, upper = {}, max_speed = {}, max_acceleration = {}, max_jerk = {};  // (n,)
   double max_norm = std::numeric_limits<double>::infinity();  // bound on the norm of speeds
   bool keep_direction = false;  // scale the step as a whole, which keeps its direction
 
@@ -212,12 +212,14 @@ struct LimitsSpec {
     check_length("upper", std::size_t(n), upper.size());
     check_length("max_speed", std::size_t(n), max_speed.size());
     check_length("max_acceleration", std::size_t(n), max_acceleration.size());
+    check_length("max_jerk", std::size_t(n), max_jerk.size());
     std::vector<JointLimit<T>> made;
     for (std::size_t j = 0; j < lower.size(); ++j) {
       made.push_back({.lower = T(lower[j]),
                       .upper = T(upper[j]),
                       .speed = T(max_speed[j]),
-                      .acceleration = T(max_acceleration[j])});
+                      .acceleration = T(max_acceleration[j]),
+                      .jerk = T(max_jerk[j])});
     }
     return made;
   }
@@ -242,7 +244,10 @@ struct ServoSpec {
   double dt = 0;                        // [s]
   double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
   double rate_gain = 0, rest_gain = 0;  // [1/s], of second order
-  std::vector<InputSpec> inputs = {};   // one for each task
+  double curvature = 0;                 // of the robot, times dt, if folds are corrected
+  bool whole = false;  // perform the whole command or stop, if the direction is kept
+  double slow_condition = 0, halt_condition = 0;  // thresholds of halting, zero for none
+  std::vector<InputSpec> inputs = {};             // one for each task
 
   bool operator==(const ServoSpec&) const = default;
 };

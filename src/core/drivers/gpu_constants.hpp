@@ -94,7 +94,7 @@ inline std::string of(const Step<double>& step) {
                 step.direction ? "direction" : "nullptr", step.min_weight);
 }
 inline std::string of(const JointLimit<double>& limit) {
-  return braces(limit.lower, limit.upper, limit.speed, limit.acceleration);
+  return braces(limit.lower, limit.upper, limit.speed, limit.acceleration, limit.jerk);
 }
 
 template <class X>

@@ -129,7 +129,7 @@ struct Kernel {
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
   // The admissible speeds of a joint: `joint_box` of limits.hpp.
-  void (*box)(const JointLimit<T>&, T q, T speed, T dt, T& low, T& high);
+  void (*box)(const JointLimit<T>&, T q, T speed, T change, T dt, T& low, T& high);
 };
 
 // Velocity inverse kinematics of `count` robots (velocity.hpp). Arrays are C-ordered.

@@ -304,8 +304,8 @@ void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t 
 }
 
 template <class T>
-void box(const JointLimit<T>& limit, T q, T speed, T dt, T& low, T& high) {
-  joint_box(limit, q, speed, dt, low, high);
+void box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low, T& high) {
+  joint_box(limit, q, speed, change, dt, low, high);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class Trajectory:
         velocity: Velocity of each row, J q̇ (K, m).
         error: Error of each row to its target after the step (K, m); zero without a target.
         active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
-        status: `StepStatus` of each step (K,): flags in an int8 array, whose entries are statuses.
+        status: `StepStatus` of each step (K,): flags in an int16 array, whose entries are statuses.
         rows: Names of the m rows.
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.

@@ -95,4 +95,4 @@ def _statuses(words: NDArray[Any]) -> StatusArray[StepStatus]:
             raise InputError(
                 f"the file is no trajectory: unknown status {short_repr(word)}. Available: {names}"
             ) from None
-    return StatusArray.of(StepStatus, np.array(values, dtype=np.int8)[where])
+    return StatusArray.of(StepStatus, np.array(values, dtype=np.int16)[where])

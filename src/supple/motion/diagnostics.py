@@ -51,16 +51,16 @@ class Held:
 
     Attributes:
         joint: Name of the joint.
-        limit: "position", "speed" or "acceleration".
+        limit: "position", "speed", "acceleration" or "jerk".
         end: 1 for an upper limit, -1 for a lower one.
-        value: The limit [rad or m, per s or s²]; negative for a lower limit of speed or
-            acceleration.
+        value: The limit [rad or m, per s, s² or s³]; negative for a lower limit of speed,
+            acceleration or jerk.
         exceeds: Ratio of the joint's acceleration in this step to its limit, if above 1 (a joint
             that could not stop in time); otherwise 1.
     """
 
     joint: str
-    limit: Literal["position", "speed", "acceleration"]
+    limit: Literal["position", "speed", "acceleration", "jerk"]
     end: int
     value: float
     exceeds: float = 1.0
@@ -95,11 +95,14 @@ class Report:
             zero if e is zero, None if no step was taken.
         held: The joints held by limits in a step of a `Servo`.
         max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
-        mode: The mode of the limits that changed a step of a `Servo`, "exact" or "scale"; None if
-            no limit acted.
+        mode: The mode of the limits that changed a step of a `Servo`, "exact", "scale" or "halt";
+            None if no limit acted.
         factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if it did not
             act, if the joints could not all slow down by it, or if the unlimited step is unknown
             (a step with a memory).
+        damped: The fraction of the command of a `Servo` that its damping takes, and its direction
+            as text; None if it takes less than 0.1 %.
+        beyond: The fraction of the command of a `Servo` that is beyond the end of the reach.
     """
 
     directions: tuple[Direction, ...]
@@ -117,8 +120,10 @@ class Report:
     missed: float | None = None
     held: tuple[Held, ...] = ()
     max_norm: float | None = None
-    mode: Literal["exact", "scale"] | None = None
+    mode: Literal["exact", "scale", "halt"] | None = None
     factor: float | None = None
+    damped: tuple[float, str] | None = None
+    beyond: float = 0.0
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -168,7 +173,7 @@ def explain_taken(
     lambda2: float,
     held: tuple[Held, ...],
     max_norm: float | None,
-    mode: Literal["exact", "scale"] | None,
+    mode: Literal["exact", "scale", "halt"] | None,
     factor: float | None,
 ) -> Report:
     """Explain a step that was taken, with the limits applied.
@@ -342,11 +347,16 @@ def _lines(report: Report) -> list[str]:
         lines.append(f"{more} more rows than joints: that many directions are always lost")
     if report.reason:
         lines.append(report.reason)
+    if report.damped is not None:
+        taken, words = report.damped
+        lines.append(f"damping takes {taken:.1%} of the command: {words}")
+    if report.beyond > 0:
+        lines.append(f"{report.beyond:.1%} of the command is beyond the end of the reach")
     lines += [str(joint) for joint in report.held]
-    if report.mode == "scale":
+    if report.mode in ("scale", "halt"):
         by = "" if report.factor is None else f" to {report.factor:.1%} of the unlimited step"
         kept = "all joints are" if report.factor is not None else "the joints are"
-        lines.append(f'{kept} slowed down{by} (mode="scale")')
+        lines.append(f'{kept} slowed down{by} (mode="{report.mode}")')
     if report.max_norm is not None:
         lines.append(f"the norm of all joint speeds is held by its limit, {report.max_norm:.4g}")
     if report.speed is not None:

@@ -16,8 +16,8 @@ _MAX_KINDS = 8  # maximum number of different statuses in a repr
 S = TypeVar("S", bound="IntEnum | IntFlag")
 
 
-class StatusArray(np.ndarray[Any, np.dtype[np.int8]], Generic[S]):
-    """An int8 array whose entries are statuses.
+class StatusArray(np.ndarray[Any, np.dtype[np.signedinteger[Any]]], Generic[S]):
+    """An array of integers whose entries are statuses.
 
     It is compared, masked and sliced like any array, at the same speed; results of arithmetic are
     plain arrays. `status[3]` and iteration give statuses, and `count` counts those of one kind.
@@ -26,7 +26,7 @@ class StatusArray(np.ndarray[Any, np.dtype[np.int8]], Generic[S]):
     kind: type[S]
 
     @staticmethod
-    def of(kind: type[S], values: NDArray[np.int8]) -> StatusArray[S]:
+    def of(kind: type[S], values: NDArray[np.signedinteger[Any]]) -> StatusArray[S]:
         """Return integers as statuses of a kind, without a copy."""
         array: StatusArray[S] = np.asarray(values).view(StatusArray)
         array.kind = kind

@@ -104,7 +104,7 @@ class Velocities:
         lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
         active: The limit at which each joint is (..., n): -1 for the lower, 1 for the upper, else
             0.
-        status: `StepStatus` of each robot (...): flags, stored as int8; indexing returns a
+        status: `StepStatus` of each robot (...): flags, stored as int16; indexing returns a
             `StepStatus`.
     """
 
@@ -212,6 +212,7 @@ class VelocityIk:
             self.dt,
             q=at,
             before=previous,
+            change=np.zeros_like(previous),
             qd=speeds,
             active=active,
             damped=(lambda2 > 0) | self._gives_up(J, e, free),
@@ -353,7 +354,7 @@ def _made(
     return (OpenVelocityIk if layout.open else VelocityIk)(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
-        brakes=bool(np.isfinite(within.max_acceleration).any()),
+        brakes=bool(np.isfinite([within.max_acceleration, within.max_jerk]).any()),
         step=step,
         limits=within,
         bound=bound,

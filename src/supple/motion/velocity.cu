@@ -84,9 +84,9 @@ __device__ __noinline__ void slow_path(const Request& request, int row) {
   constexpr int size = resolve_scratch(SlowPath::servo);
   Robot robot = read(request, row);
   Real J[m * n], e[2 * m], active_set[n], task_work[size], step_work[size], limit_work[size];
-  ServoState<Real> state{robot.q,    robot.qd, J,        e,       e + m,    robot.dq,
-                         active_set, nullptr,  nullptr,  nullptr, Real(-1), Real(0),
-                         Real(0),    Real(0),  Real(-1), false};
+  ServoState<Real> state{robot.q,  robot.qd,   nullptr, J,        e,       e + m,
+                         robot.dq, active_set, nullptr, nullptr,  nullptr, Real(-1),
+                         Real(0),  Real(0),    Real(0), Real(-1), false};
   resolve_velocity(SlowPath::servo, Fixed<m>{}, Fixed<n>{}, robot.twist, state, task_work,
                    step_work, limit_work);
   write(request, row, robot.qd, robot.valid);

@@ -87,7 +87,7 @@ class Recording:
         J = np.array([each.J for each in samples])
         qd = np.array([each.qd for each in samples])
         q = np.array([self._q, *(each.q for each in samples)])
-        status = np.array([each.status for each in samples], dtype=np.int8)
+        status = np.array([each.status for each in samples], dtype=np.int16)
         return sp.Trajectory(
             t=np.asarray(self._dt * np.arange(len(samples) + 1), dtype=np.float64),
             q=q,

@@ -4,9 +4,11 @@
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
+#include "supple/direction.hpp"
 #include "supple/elementary.hpp"
 #include "supple/fast_step.hpp"
 #include "supple/filtering.hpp"
+#include "supple/folds.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/lane.hpp"
 #include "supple/limits.hpp"
@@ -25,7 +27,9 @@
 #include "supple/ik/target.hpp"
 #include "supple/step.hpp"
 #include "supple/step_methods.hpp"
+#include "supple/step_rows.hpp"
 #include "supple/step_spec.hpp"
+#include "supple/stopping.hpp"
 #include "supple/ik/postprocess.hpp"
 #include "supple/task.hpp"
 #include "supple/velocity.hpp"
@@ -110,7 +114,9 @@ __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* ac
                        T* lambda2) {
   T scratch[4 * (rows + columns) * (rows + columns)], low[columns], high[columns];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  for (int j = 0; j < columns; ++j) joint_box(limit, q[j], dq[j], T(0.01), low[j], high[j]);
+  for (int j = 0; j < columns; ++j) {
+    joint_box(limit, q[j], dq[j], T(0), T(0.01), low[j], high[j]);
+  }
   lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, active_set, scratch);
   scale_into_box(columns, low, high, T(1), dq, active_set);
 }
@@ -165,6 +171,18 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
   filtered_step(how, rows, columns, own, near, weak, least[0], filtered, speeds, scratch);
   estimated_step(damped, rows, columns, own, near, ends, least[1], estimated, speeds + columns,
                  scratch);
+}
+
+// A step near folds, and one that keeps its direction.
+template <class T>
+__global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<T>* limit, T* q,
+                          const T* offset, T* J, T* e, T* speed, T* change, T* work) {
+  const StepRows<T> of{chain, 1, task, rows, rows, nullptr};
+  const Fold<T> fold = correct_folds(of, limit, T(0.01), T(0.005), q, offset, J, e, work);
+  const T free = free_depth(rows, columns, J, speed, fold.depth, work);
+  const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
+  work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
+  work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
 }
 
 // Iterates from one start towards a target, and to the closest pose. (Sizes are known only at run
@@ -253,5 +271,8 @@ __global__ void numbers(const T* x, T* y) {
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)
+template __global__ void near_fold<float>(Chain<float>, const Task<float>*,
+                                          const JointLimit<float>*, float*, const float*, float*,
+                                          float*, float*, float*, float*);
 
 }  // namespace supple
