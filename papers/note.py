@@ -1,4 +1,4 @@
-"""A lecture note on the damped pseudo-inverse (N): how large its gain can be.
+"""A lecture note on the damped pseudo-inverse (N): the bound on its gain.
 
 ‖J*‖ = max σ/(σ² + ρ²) <= 1/(2ρ),      J* = Jᵀ(J Jᵀ + ρ² I)⁻¹,      with equality at σ = ρ
 """
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 SHAPES = ((2, 2), (3, 4), (6, 6), (6, 7))
 RHOS = (0.01, 0.1, 1.0)
-MATRICES = 500  # of each shape and damping
-SPREAD = 4.0  # decades of singular values, about each ρ
+MATRICES = 500  # number of matrices of each shape and damping
+SPREAD = 4.0  # decades of singular values on either side of ρ
 
 
 def gains(J: Array, rho: float) -> Array:
-    """Return ‖J*‖ of many J (k, m, n), the largest singular value of J*, by columns."""
+    """Return ‖J*‖, the largest singular value of J*, for many J (k, m, n)."""
     step = supple.DLS(supple.damping.Constant(rho**2))
     unit = np.broadcast_to(np.eye(J.shape[-2])[:, None], (J.shape[-2], *J.shape[:-1]))
     inverse = np.stack([step(supple.Linearization(J, e)) for e in unit], axis=-1)
@@ -89,7 +89,7 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
     ratio = np.logspace(-spread, spread, 401)  # σ/ρ; one of them is 1
     curve = 2 * gains(ratio[:, None, None], 1.0)
     peak = int(curve.argmax())
-    far = float(np.abs(curve[-1] / 2 * ratio[-1] - 1))  # off the pseudoinverse, at σ = 1e4 ρ
+    far = float(np.abs(curve[-1] / 2 * ratio[-1] - 1))  # error relative to 1/σ, at σ = 1e4 ρ
     quantities = {
         "max_scaled_gain": largest,
         "scaled_gain_at_rho": curve[peak],
@@ -139,7 +139,8 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
 def deviation(J: Array, rho: float, rng: np.random.Generator) -> float:
     """Return the largest ‖J(J⁺ − J*)V‖/‖V‖ over random velocities V, one for each J."""
     V = rng.normal(size=J.shape[:2])
-    V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]  # half along the weakest direction
+    # Half of the velocities are along the weakest direction.
+    V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]
     many = supple.Linearization(J, V)
     damped = supple.DLS(supple.damping.Constant(rho**2))(many)
     exact = supple.steps.Pseudoinverse()(many)

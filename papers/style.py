@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 
-# In the order methods are drawn; yellow is left out: it is hard to see on white.
+# In the order in which methods are drawn; without yellow, which is hard to see on white.
 STYLES: tuple[tuple[str, Any], ...] = (
     (palette.VERMILION, "-"),
     (palette.BLUE, (0, (5, 1.5))),
@@ -145,7 +145,7 @@ def spectrum(ax: Axes, sigma: Array) -> None:
 
 
 def apart(heights: ArrayLike, gap: float) -> Array:
-    """Return decreasing heights of labels, moved as little as possible to keep a gap.
+    """Move decreasing heights of labels as little as possible so that they keep a gap.
 
     Labels that are too close are spread about their mean.
     """
@@ -168,8 +168,8 @@ def arms(ax: Axes, joints: Array, number: int, **how: Any) -> None:
 
     Args:
         ax: The panel, which is given equal scales.
-        joints: Places of the joints from the base to the hand (K, joints, 2) [m].
-        number: Number of the method, for the color.
+        joints: Positions of the joints from the base to the hand (K, joints, 2) [m].
+        number: Index of the method, which determines the color.
         how: Other options of the lines.
     """
     color = style_of(number)["color"]

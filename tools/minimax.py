@@ -1,4 +1,4 @@
-"""Make the constants of the SIMD sincos and atan2 kernels.
+"""Compute the constants of `sincos` and `atan2` in include/supple/elementary.hpp.
 
 Prints, as C++ hexadecimal floats for double and for float, with z = r * r:
 

@@ -25,25 +25,26 @@ SUPPLE_INLINE L floor_small(const L& a) {
   return select(nearest > a, nearest - L(1), nearest);
 }
 
-// The largest speed from which a joint that slows down by `brake` = a dt in every step stops within
-// `room` >= 0, this step included: with k more steps of braking it travels
-// dt ((k + 1) v - brake k (k + 1)/2). `span` is the time this takes, (k + 1) dt, which is also the
-// distance travelled per unit of additional speed.
+// Returns the largest speed v of the next step from which a joint that slows down by `brake` = a dt
+// in every later step stops within the distance `room` >= 0. With k steps of braking after the next
+// one it travels dt ((k + 1) v - brake k (k + 1)/2). `span` receives the duration (k + 1) dt, which
+// is also the additional distance per unit of additional speed.
 template <class L>
 SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& span) {
   using T = scalar_t<L>;
   const L steps = room / (brake * dt);
-  // the largest k with k (k + 1)/2 <= steps; an error of one by rounding is harmless because the
-  // two formulas agree there
+  // The largest k with k (k + 1)/2 <= steps. If rounding makes k wrong by one, the speed is the
+  // same, because the formulas for k and k + 1 agree there.
   const L k = floor_small((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
   span = (k + L(T(1))) * dt;
   return room / span + brake * k * L(T(0.5));
 }
 
 // The same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
-// after this one, and the last of them repeats. A step of length h allows a speed that is higher by
-// a h, and costs a h times the time until that step begins. Speeds above `max_speed` are not
-// distinguished.
+// after the next one [s], and the last of them repeats. Braking in a step of length h allows a
+// speed that is higher by a h, and requires the additional distance a h t, where t is the time
+// until that step begins. The search ends at `max_speed`: a result above it only means that the
+// speed limit is lower.
 template <class L, class T>
 SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
                           int count, const L& max_speed, L& span) {
@@ -58,7 +59,7 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
     speed = select(open, speed + more, speed);
     span = select(open, span + h, span);
   }
-  // k more steps of length h cost a h² (k r + k (k - 1)/2), r = span/h
+  // k more steps of length h require the distance a h² (k r + k (k - 1)/2), r = span/h
   const L h(later[count - 1]), r = span / h, one(1), half(T(0.5));
   const L steps = left / (acceleration * h * h), b = r - half;
   const L most_steps = floor_small(sqrt(fma(b, b, steps + steps)) - b);
@@ -68,34 +69,35 @@ SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, con
   return speed + left / span + acceleration * h * k * (k + one) * half / (r + k);
 }
 
-// Tolerance on the position at which a braking joint passes its limit by rounding, relative to its
-// position: in double the accumulated error of some thousand steps of a control loop, where
-// `advance` puts the joint back at the limit; in float that of one step.
+// How far a braking joint may pass its limit because of rounding, relative to its position: in
+// double, the accumulated error of several thousand steps of a control loop, in which `advance`
+// clamps the joint to its limit; in float, the error of one step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
-// The admissible speeds of one joint in the next step of length dt [s], given its position and its
-// current speed; `later` (count) are the lengths of the steps after it, of which the last repeats;
-// all are dt if there are none.
+// Computes the lowest and the highest admissible speed of one joint in the next step, of length dt
+// [s], from its position and current speed. `later` (count) holds the lengths of the steps after
+// it, of which the last repeats; with count = 0 they are all dt.
 //
 // A joint that can stop inside its range by slowing down by at most a dt in each step keeps all
-// limits, and still can after the step. A joint outside its range turns round at full acceleration
-// and returns as fast as it can without having to brake harder at the other end. A joint that
-// cannot stop in time, or exceeds its speed limit, is stopped nevertheless: the limits on position
-// and speed have precedence over that on acceleration.
+// limits, and can still stop after the step. A joint outside its range turns round at full
+// acceleration and returns as fast as possible without having to brake harder before the other
+// limit. A joint that cannot stop in time, or exceeds its speed limit, is slowed down nevertheless:
+// the limits on position and speed have precedence over that on acceleration.
 template <class L, class T>
 SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed, const L& dt,
                          L& low, L& high, const T* later = nullptr, int count = 0) {
   const L max_speed(limit.speed), zero(0);
   const L above = L(limit.upper) - q, below = q - L(limit.lower);
-  const L to_upper = above / dt, to_lower = below / dt;  // the speeds that end at the limits
+  const L to_upper = above / dt, to_lower = below / dt;  // speeds that reach the limits in one step
   const bool brakes = limit.acceleration < Number<T>::huge;
   L up = max(to_upper, zero), down = max(to_lower, zero), least = speed, greatest = speed;
   if (brakes) {
     const L acceleration(limit.acceleration), brake = acceleration * dt;
     least = speed - brake;
     greatest = speed + brake;
-    // A speed that is too high by no more than rounding errors is not lowered further.
+    // If the slowest speed that the acceleration limit allows is above v only by rounding errors,
+    // the slowest speed is used instead of v.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
       const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)
@@ -108,7 +110,8 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
   }
   high = min(max_speed, up);
   low = -min(max_speed, down);
-  // Outside: return at once or at full speed, but able to stop before the other end.
+  // Outside its range, a joint returns in one step or at full speed, but must be able to stop
+  // before the other limit.
   const mask_t<L> over = above < zero, under = below < zero;
   if (any(over | under)) {
     const L back_down = max(max(to_upper, -max_speed), low),
@@ -121,19 +124,20 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
     }
   }
   if (!brakes) return;
-  // The speeds nearest to the acceleration limits that positions and speeds allow.
+  // The interval of speeds that the acceleration allows, moved into the interval that position and
+  // speed limits allow.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;
   high = last;
 }
 
-// Factor below 1 for lengths that must keep a bound despite rounding.
+// Factor below 1 for scaling a vector so that its length keeps a bound despite rounding.
 template <class T>
 inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 
-// Scales x as a whole so that it lies in the box, where the box contains zero, and is no longer
-// than `bound`; entries whose box does not contain zero (a joint that must return) are clamped to
-// it. Keeps the direction of motion. `active_set` marks the entries that required it.
+// Scales x by one factor so that it lies in the box and ‖x‖ <= `bound`, which keeps the direction
+// of motion. Entries whose interval does not contain zero (a joint that must return into its range)
+// are clamped instead. `active_set` marks the entries that required the scaling.
 template <class L>
 SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x,
                               L* active_set) {
@@ -156,8 +160,8 @@ SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound
   }
 }
 
-// Moves x, in the box, towards p, the point of the box nearest to zero, until it is no longer than
-// `bound`: ‖p + t (x - p)‖ = bound.
+// Moves x, a point of the box, towards p, the point of the box nearest to zero, until ‖x‖ <=
+// `bound`: x becomes p + t (x - p).
 template <class L>
 SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound, L* x) {
   L pp(0), pd(0), dd(0);

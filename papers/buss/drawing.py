@@ -39,7 +39,7 @@ def figure_of(found: Comparison) -> Callable[[Figure], None]:
 
 def _body(ax: Axes, shape: Shape, run: Followed) -> None:
     """Draw the figure, seen along z, in its zero pose (grey) and halfway through a run, with red
-    balls at the targets of that update, and the ways of the targets.
+    balls at the targets of that update, and the paths of the targets.
     """
     robot = supple.load(shape.name)
     for path in np.moveaxis(shape.path(2 * sum(shape.steps)), 1, 0):
@@ -59,7 +59,7 @@ def _body(ax: Axes, shape: Shape, run: Followed) -> None:
 
 def _distances(ax: Axes, followed: dict[str, Followed]) -> None:
     count = len(followed["dls"].distance)
-    window = max(1, count // 100)  # so that oscillation does not paint the panel
+    window = max(1, count // 100)  # averaging keeps oscillation from filling the panel
     middle = np.arange(count // window) * window + window / 2
     whole = len(middle) * window
     means = {
@@ -83,8 +83,8 @@ def _bars(ax: Axes, followed: dict[str, Followed]) -> None:
 
 
 def _sweep(ax: Axes, found: Comparison) -> None:
-    """Draw errors by damping: hollow where it oscillates, with the fraction of reversed moves above
-    the upper curve and below the lower one.
+    """Draw errors over the damping, with hollow markers where the figure oscillates, and write the
+    fraction of reversed moves above the upper curve and below the lower one.
     """
     both = (("dls", found.plain, found.clamped), ("dls_clamped", found.clamped, found.plain))
     for name, runs, others in both:

@@ -37,7 +37,7 @@ def loop(
 
 
 def methods() -> dict[str, Step]:
-    """Return methods that oscillate with targets out of reach: errors are not clamped."""
+    """Return methods without error clamps, which oscillate if targets are out of reach."""
     return {
         "transpose": figures.transpose(),
         "pinv": supple.steps.AngleClamp(supple.steps.TruncatedSVD(0.01), math.radians(5)),
@@ -67,8 +67,8 @@ def follow_both(shape: Shape, step: Step) -> tuple[Followed, Followed]:
 
 
 def folded(step: Step, updates: int, *, alternate: bool) -> float:
-    """Return the largest second difference of a joint angle [rad] while the target of an arm of
-    three links passes its base at 2 cm, to and fro: the links fold back on it.
+    """Return the largest second difference of a joint angle [rad] while the target of an arm with
+    three links moves to and fro past the base at a distance of 2 cm, which folds the links.
     """
     robot = supple.load("planar3")
     T = np.linspace(0, 2 * np.pi, updates)
@@ -92,9 +92,9 @@ def folded(step: Step, updates: int, *, alternate: bool) -> float:
     parameters=(Parameter("updates", 1000, "", "updates of the double Y that count", 99, 1000000),),
 )
 def alternate(progress: Progress, *, updates: int) -> Outcome:
-    """The Y and the double Y follow their targets with either Jacobian, by transpose,
-    pseudoinverse, lightly damped least squares and SDLS: total error, and moves that reverse. Then
-    a folded arm of three links.
+    """The Y and the double Y follow their targets with the usual and with the alternate Jacobian,
+    by transpose, pseudoinverse, lightly damped least squares and SDLS. Measured are the total error
+    and the fraction of reversed moves. Then a folded arm of three links.
     """
     shapes = {
         "y": figures.Y,

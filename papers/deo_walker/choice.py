@@ -1,4 +1,4 @@
-"""DW Fig. 1-3: rules that look at J alone, the norm φ(λ), and its shift with a subtask."""
+"""DW Fig. 1-3: rules that depend on J alone, the norm φ(λ), and its shift with a subtask."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 MAX_SPEED = 2.0  # Δ [rad/s]
 SPEED = 0.5  # ‖ẋ‖ [m/s]
-BEND = 1.0  # of the elbow: nearly stretched out along X [deg]
+BEND = 1.0  # angle of the elbow [deg]: the arm is nearly stretched out along X
 SHIFT = 1e-4  # T of (28)
 
 
 def rules(max_speed: float) -> dict[str, Step]:
-    """Return steps whose damping depends on J alone, then those that also look at ẋ."""
+    """Return steps whose damping depends on J alone, then those that also depend on ẋ."""
     d = supple.damping
     return {
         "constant": supple.DLS(d.Constant(0.05**2)),
@@ -57,8 +57,8 @@ BLIND = ("constant", "manipulability", "speed_bound", "condition_bound", "region
 )
 def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
     """Two links, nearly stretched out along X, are commanded to move along X, the singular
-    direction, and along Y; with five rules that look at J alone, with the filter of Maciejewski &
-    Klein and with the optimal damping. Then in every direction.
+    direction, and along Y: with five rules that depend on J alone, with the filter of Maciejewski &
+    Klein, and with the optimal damping. Then the command points in every direction.
     """
     robot = supple.load("planar2")
     q = np.radians([-bend / 2, bend])
@@ -203,7 +203,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
     off = float(np.abs(phis / formula - 1).max())
     root = supple.damping.Optimal(max_speed)(supple.Linearization(J, gamma))
     needs = phis[0] > max_speed
-    # How straight 1/φ and φ are from 0 to the root: the largest distance from the chord.
+    # The curvature of 1/φ and φ from 0 to the root, as the largest distance from the chord.
     near = np.linspace(0, max(root, 1e-9), 101)
     bent = {}
     for name, values in (("phi", norms(near)), ("reciprocal", 1 / norms(near))):

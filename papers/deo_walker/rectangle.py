@@ -33,7 +33,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 START = np.radians([5, -175, 175])  # folded: nearly singular
 WIDTH, HEIGHT = 0.7, 0.9  # [m]
-DURATION = 4.0  # [s], at one speed all around
+DURATION = 4.0  # [s], at constant speed
 MAX_SPEED = 5.0  # Δ [rad/s]
 SIDES = np.array([[WIDTH, 0, 0], [0, HEIGHT, 0], [-WIDTH, 0, 0], [0, -HEIGHT, 0]])
 TASK = supple.PositionTask(rows=["x", "y"])
@@ -83,7 +83,7 @@ def deviation(motion: supple.Trajectory) -> Array:
 
 
 def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
-    """Return J and ẋ at the selected time steps, as passed to the method."""
+    """Return the linearizations (J and ẋ) that the method received at selected time steps."""
     robot = supple.load("planar3")
     J = np.asarray(robot.jacobian(motion.q[:-1])[:, :2], dtype=np.float64)
     return [
@@ -193,10 +193,10 @@ class Rivals:
     """Other damping rules on the steps of the optimal motion.
 
     Attributes:
-        rules: How many there are.
-        below: Cases in which one keeps the bound with a smaller error.
-        share: Share of the cases that need damping in which they keep the bound.
-        closest: The smallest ratio of their error to the optimal one, where that is not zero.
+        rules: Number of other rules.
+        below: Number of cases in which another rule keeps the bound with a smaller error.
+        share: Fraction of the cases that need damping in which the other rules keep the bound.
+        closest: The smallest ratio of their error to the optimal error, where that is not zero.
         needed: Whether the optimal rule damps exactly where the pseudoinverse exceeds the bound.
     """
 

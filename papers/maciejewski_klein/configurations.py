@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ELBOW = np.array([0.0, np.radians(-40), INNER, 0.0, np.radians(50), 0.0])  # the arm stretched
-ZERO = 1e-4  # singular values below count as zero: the angles of the paths are rounded
+ZERO = 1e-4  # singular values below this count as zero, because the paths' angles are rounded
 
 
 def wrist_jacobian(q: Array) -> Array:
@@ -45,7 +45,7 @@ def over_shoulder(upper: float) -> Array:
 
 
 def lost(q: Array) -> tuple[Array, Array]:
-    """Return the singular values at the wrist's center, and the direction of the smallest (6,)."""
+    """Return the singular values of `wrist_jacobian`, and the direction (6,) of the smallest."""
     U, sigma, _ = np.linalg.svd(wrist_jacobian(q))
     return sigma, U[:, -1]
 
@@ -62,8 +62,8 @@ def lost(q: Array) -> tuple[Array, Array]:
     parameters=(Parameter("samples", 2000, "", "random configurations with q5 = 0", 0, 1000000),),
 )
 def singular_configurations(progress: Progress, *, samples: int) -> Outcome:
-    """The wrist, the shoulder, the elbow and the triple singularity: what is lost in each, and how
-    trajectories A, B and C pass them.
+    """The wrist, the shoulder, the elbow and the triple singularity: the directions that are lost
+    in each, and how trajectories A, B and C pass them.
     """
     rng = np.random.default_rng(6)
     q = rng.uniform(-np.pi, np.pi, (samples, 6))

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 ARM = load("planar2")  # links of 1.10 and 1.00 m
 LINKS = (1.10, 1.00)
-OFFSET = 0.1  # of the square from the base [m]
-SIDE = 200  # intervals of 1 cm
-MAX_GAIN = 2.0  # θ̇max [rad/m]: so λ <= 0.25 m
-MAX_SPEED = 0.05  # what the paper allows the norm of joint speeds [rad per interval]
+OFFSET = 0.1  # distance of the square from the base [m]
+SIDE = 200  # number of intervals of 1 cm on each side
+MAX_GAIN = 2.0  # θ̇max [rad/m], so that λ <= 0.25 m
+MAX_SPEED = 0.05  # the paper's bound on the norm of joint speeds [rad per interval]
 RATE_GAIN = 1.0  # k_v of resolved acceleration, per interval
 B_TO_C, D_TO_A = slice(SIDE, 2 * SIDE), slice(3 * SIDE, None)
 TASK = PositionTask(rows=("x", "y"))
@@ -74,7 +74,7 @@ def start(offset: float = OFFSET) -> Array:
 
 def measures(moved: Trajectory) -> dict[str, float]:
     """Return the paper's numbers: errors from D to A, speeds [rad per interval] and distances [m];
-    and the largest change of speeds between intervals, except at the corners, where the path turns.
+    and the largest change of the joint speeds between intervals, except at the corners.
     """
     jumps = norm(np.diff(moved.qd, axis=0))
     jumps[SIDE - 1 :: SIDE] = 0.0
@@ -106,8 +106,8 @@ def measures(moved: Trajectory) -> dict[str, float]:
 )
 def follow_square(progress: Progress, *, max_gain: float, gain: float, offset: float) -> Outcome:
     """A planar arm of 1.10 and 1.00 m follows a square of 2 m in 800 intervals of 1 cm, k_p = 0.1.
-    B and C are out of reach; halfway from D to A it is folded and singular, but the path does not
-    use the singular direction.
+    B and C are out of reach; halfway from D to A the arm is folded and singular, but the path does
+    not use the singular direction.
 
     The integral is the sum of the relative error over the intervals from D to A, in cm as printed.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 JOINTS = (2, 3, 6, 7, 10)
-CLOSE = 3  # multiplications by which a count may exceed the printed one
+CLOSE = 3  # number of multiplications by which a count may exceed the printed one
 STANFORD = (
     ("wrist", "the Stanford arm inverted by its spherical wrist", 42, 28),
     ("damped", "the Stanford arm by damped least squares", 210, 140),
@@ -112,7 +112,7 @@ def counts(progress: Progress) -> Outcome:
 def _of_stanford(
     found: dict[str, tuple[int, int]], name: str, says: str, products: int, sums: int
 ) -> Claim:
-    """Return the claim that one way to invert the Stanford arm takes no more than printed."""
+    """Return the claim on the operation count of one way to invert the Stanford arm."""
     ours = found[name]
     return Claim(
         f"{says}: {products} multiplications and {sums} additions",

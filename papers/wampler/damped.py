@@ -231,7 +231,7 @@ def _theorem_3(rng: np.random.Generator, alpha: float, *, lower: bool) -> float:
         sigma[np.arange(k) >= rank[:, None]] = 0
         smallest = sigma[np.arange(SAMPLES), rank - 1]
         J = np.einsum("kmi,ki,kni->kmn", U, sigma, V)
-        # Half of the tasks lie along the direction that the bound is about.
+        # Half of the tasks lie along the direction for which the bound is tight.
         v = rng.normal(size=(SAMPLES, m))
         v[::2] = U[np.arange(SAMPLES), :, rank - 1][::2]
         bound = alpha**2 / (smallest**2 + alpha**2)

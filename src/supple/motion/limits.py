@@ -1,8 +1,7 @@
 """Joint limits: position, speed and acceleration of each joint, and the norm of all speeds.
 
 At a configuration they form a box, low <= q̇ <= high (`include/supple/limits.hpp`). A step outside
-the box is replaced by the closest step inside, in the sense of its own cost
-(`include/supple/box.hpp`).
+the box is replaced by the step inside with the smallest cost (`include/supple/box.hpp`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale"]
 MODES = ("exact", "scale")
-_MAX_LISTED = 12  # joints in a repr
+_MAX_LISTED = 12  # maximum number of joints in a repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,9 +32,10 @@ class Limits(ReadOnlyArrays):
 
     In a step of length dt, a speed may change by max_acceleration dt. A joint that can stop inside
     its range at this rate keeps all its limits, whatever the command. A joint that starts outside
-    its range is driven back as fast as it can be and still stop inside. A joint that cannot stop in
-    time, or that exceeds max_speed by more than one step can remove, is stopped nevertheless:
-    position and speed limits hold, and the acceleration limit is exceeded (docs/servo.md).
+    its range is driven back as fast as possible, but such that it can stop inside. A joint that
+    cannot stop in time, or whose excess over max_speed is more than one step can remove, is slowed
+    down nevertheless: position and speed limits hold, and the acceleration limit is exceeded
+    (docs/servo.md).
 
     Attributes:
         lower: Lower joint limits (n,) [rad or m].
@@ -45,8 +45,8 @@ class Limits(ReadOnlyArrays):
         max_norm: Bound on the norm of all speeds, above 0 [rad/s and m/s mixed].
         mode: "exact" minimizes the damped problem inside the box: joints without an active limit
             compensate for the others. "scale" slows all joints by the same factor, which keeps the
-            direction of the step as long as every joint can slow down that much. That fails with
-            acceleration limits, and when a joint must return into its range.
+            direction of the step. The direction is not kept if acceleration limits prevent a joint
+            from slowing down that much, or if a joint must return into its range.
         joints: Names of the n joints, for messages; empty if unnamed.
         units: Units of their positions, "rad" or "m"; empty if unknown.
     """
@@ -96,7 +96,7 @@ class Limits(ReadOnlyArrays):
         speed_factor: float = 1.0,
         mode: Mode = "exact",
     ) -> Limits:
-        """Return the limits in a robot's description, except those that are given.
+        """Return the limits of a robot's description, with some of them replaced by the arguments.
 
         Limits of joints are given by one number for all joints, by an array (n,) or by a mapping
         from joint names to numbers; joints left out of a mapping keep the robot's limit.
@@ -166,7 +166,7 @@ class Limits(ReadOnlyArrays):
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The names of the joints, or their numbers."""
+        """The names of the joints, or their indices if they are unnamed."""
         return self.joints or tuple(f"joint {j}" for j in range(len(self.lower)))
 
     def box(self, q: ArrayLike, qd: ArrayLike, dt: float) -> tuple[Array, Array]:
@@ -181,7 +181,7 @@ class Limits(ReadOnlyArrays):
         return self.boxes(finite_array(q, n, "q"), finite_array(qd, n, "qd"), dt)
 
     def boxes(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
-        """Return the bounds of q̇ for many robots, low and high, flat (K n,); q and qd (K, n)."""
+        """Return the bounds low and high of q̇ for K robots, flattened (K n,); q and qd (K, n)."""
         each = (self.lower, self.upper, self.max_speed, self.max_acceleration)
         lower, upper, speed, acceleration = (np.broadcast_to(x, q.shape).ravel() for x in each)
         low, high = _core.joint_box(
@@ -223,8 +223,8 @@ class Limits(ReadOnlyArrays):
             high: Upper bounds (n,), not below low.
 
         Returns:
-            The restricted step (n,); the active bound of each joint (n,), -1 for low, 1 for high
-            and 0 for none; the damping applied.
+            The restricted step (n,); the active bound of each joint (n,): -1 for low, 1 for high
+            and 0 for none; and the damping applied.
         """
         n, matrix = len(self.lower), numbers_of(J, "J")
         if matrix.ndim != 2 or matrix.shape[1] != n or not len(matrix):

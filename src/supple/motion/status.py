@@ -1,4 +1,4 @@
-"""Statuses of steps: everything that acted on a step, in words that an operator understands."""
+"""Statuses of steps: the damping and limits that acted, in words that an operator understands."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from supple.motion.diagnostics import Held
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
 
-EXCEEDS = 1 + 1e-9  # times its limit: an acceleration above that exceeds it by more than rounding
-NEARLY = 1 - 1e-9  # times a limit: as near as rounding lets a step come
+EXCEEDS = 1 + 1e-9  # ratio to its limit above which an acceleration exceeds it, despite rounding
+NEARLY = 1 - 1e-9  # ratio to its limit above which a value is at the limit, despite rounding
 
 
 class StepStatus(IntFlag):
-    """Everything that acted on a step, as flags; FOLLOWING, 0, if nothing did.
+    """The damping and limits that acted on a step, as flags; FOLLOWING (0) if none did.
 
         if StepStatus.SPEED_LIMIT in servo.status: ...       one cause
         for cause in servo.status: print(cause.sentence)     all of them
         (motion.status & StepStatus.DAMPED) != 0             the steps of a motion
 
-    A status prints as words. It does not say how far a task is from its target: errors do.
+    A status prints as words. It does not contain the error of a task.
 
     Attributes:
-        FOLLOWING: Neither damping nor a limit acted, and the step performs all of the task that
-            joint motion can.
+        FOLLOWING: Neither damping nor a limit acted, and the step performs as much of the task as
+            any joint motion can.
         DAMPED: The step gave up part of the task to bound the joint speeds: by damping, λ² > 0, by
             truncation, or by a clamp.
         NORM_LIMIT: The norm of all joint speeds is at its bound.
         ACCELERATION_LIMIT: A joint is at its maximum acceleration.
         SPEED_LIMIT: A joint is at its maximum speed.
         POSITION_LIMIT: A joint is at the end of its range, or brakes to stop there.
-        ACCELERATION_EXCEEDED: A joint exceeds its maximum acceleration; otherwise it would have
-            exceeded a limit of position or speed, or the bound on the norm.
+        ACCELERATION_EXCEEDED: A joint exceeds its maximum acceleration, because otherwise it would
+            exceed a limit on position or speed, or the bound on the norm.
     """
 
     FOLLOWING = 0
@@ -77,7 +77,7 @@ _SENTENCES = {
 }
 _NAMES = {status: str(status.name).lower() for status in _SENTENCES}
 _CAUSES = tuple(status for status in _SENTENCES if status)
-# Plain integers: NumPy converts a flag a hundred times more slowly.
+# Plain integers, because NumPy converts flags a hundred times more slowly.
 _DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED = map(np.int8, map(int, _CAUSES))
 
 
@@ -102,7 +102,7 @@ def statuses_of(
         q: Positions at the beginning of each step (K, n).
         before: Speeds before each step (K, n).
         qd: Speeds in each step (K, n).
-        active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
+        active: The limit at which each joint is (K, n): -1 for the lower, 1 for the upper, else 0.
         damped: Whether the damping rule acts in each step (K,).
         limited: Whether limits, or the bound, changed each step (K,).
     """
@@ -116,20 +116,21 @@ def statuses_of(
 
 
 def _held_ends(before: Array, active: Array, exceeds: NDArray[np.bool_]) -> Array:
-    """Return the ends that hold the joints: one that is too fast is held at the end it moves to."""
+    """Return the ends that hold the joints; a joint that is too fast is held at the end ahead."""
     return np.where(exceeds & (active != 0), np.where(before > 0, 1, -1), active)
 
 
 def limits_acting(
     limits: Limits, q: Array, before: Array, active: Array, dt: float
 ) -> NDArray[np.int8]:
-    """Return which limit holds each joint (..., n): a value of `StepStatus`, 0 where none does.
+    """Return the limit that holds each joint (..., n) as a value of `StepStatus`; 0 for none.
 
     Args:
         limits: The limits of the joints.
         q: Positions at the beginning of the step (..., n).
-        before: Speeds in the step before (..., n).
-        active: The end of its limits at which each joint is (..., n): -1, 0 or 1.
+        before: Speeds in the previous step (..., n).
+        active: The limit at which each joint is (..., n): -1 for the lower, 1 for the upper, else
+            0.
         dt: Length of the step [s].
     """
     kinds = np.zeros(q.shape, dtype=np.int8)
