@@ -1,8 +1,8 @@
 """Optimally damped steps compared with NumPy's SVD, on one core, in one interleaved run.
 
 python bench/optimal.py [ROUNDS [PAIRS]] prints a table and writes it to bench/results/. Jacobians
-are those of a Panda at random configurations, task vectors random twists, and the bound on the
-joint speed such that half of them need damping. Times are processor times in µs per pair (J, e).
+are those of a Panda at random configurations, task vectors are random twists, and the bound on the
+joint speed is such that half of them need damping. Times are processor times in µs per pair (J, e).
 """
 
 from __future__ import annotations

@@ -58,23 +58,24 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, co
 // of which the last repeats; all are dt if there are none.
 //
 // A joint that can stop inside its range by slowing down by at most a dt in each step keeps all
-// limits, and still can after the step. A joint outside its range turns round at full acceleration
-// and returns as fast as it can without having to brake harder at the other end. A joint that
-// cannot stop in time, or exceeds its speed limit, is stopped nevertheless: the limits on position
-// and speed have precedence over that on acceleration.
+// limits, and can still stop after the step. A joint outside its range turns round at full
+// acceleration and returns as fast as possible without having to brake harder before the other
+// limit. A joint that cannot stop in time, or exceeds its speed limit, is slowed down nevertheless:
+// the limits on position and speed have precedence over that on acceleration.
 template <class L, class T>
 SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
                                  const L& dt, L& low, L& high, const T* later, int count) {
   const L max_speed(limit.speed), zero(0);
   const L above = L(limit.upper) - q, below = q - L(limit.lower);
-  const L to_upper = above / dt, to_lower = below / dt;  // the speeds that end at the limits
+  const L to_upper = above / dt, to_lower = below / dt;  // speeds that reach the limits in one step
   const bool brakes = limit.acceleration < Number<T>::huge;
   L up = max(to_upper, zero), down = max(to_lower, zero), least = speed, greatest = speed;
   if (brakes) {
     const L acceleration(limit.acceleration), brake = acceleration * dt;
     least = speed - brake;
     greatest = speed + brake;
-    // A speed that is too high by no more than rounding errors is not lowered further.
+    // If the slowest speed that the acceleration limit allows is above v only by rounding errors,
+    // the slowest speed is used instead of v.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
       const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)
@@ -87,7 +88,8 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
   }
   high = min(max_speed, up);
   low = -min(max_speed, down);
-  // Outside: return at once or at full speed, but able to stop before the other end.
+  // Outside its range, a joint returns in one step or at full speed, but must be able to stop
+  // before the other limit.
   const mask_t<L> over = above < zero, under = below < zero;
   if (any(over | under)) {
     const L back_down = max(max(to_upper, -max_speed), low),
@@ -100,7 +102,8 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
     }
   }
   if (!brakes) return;
-  // The speeds nearest to the acceleration limits that positions and speeds allow.
+  // The interval of speeds that the acceleration allows, moved into the interval that position and
+  // speed limits allow.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;
   high = last;
@@ -150,13 +153,13 @@ SUPPLE_FN void narrow_to(const L& goal, const L& speed, const L& ramp, L& low, L
   high = max(min(last, highest), lowest);
 }
 
-// Factor below 1 for lengths that must keep a bound despite rounding.
+// Factor below 1 for scaling a vector so that its length stays within a bound despite rounding.
 template <class T>
 inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 
-// Scales x as a whole so that it lies in the box, where the box contains zero, and is no longer
-// than `bound`; entries whose box does not contain zero (a joint that must return) are clamped to
-// it. Keeps the direction of motion. `active_set` marks the entries that required it.
+// Scales x by one factor so that it lies in the box and ‖x‖ <= `bound`, which keeps the direction
+// of motion. Entries whose interval does not contain zero (a joint that must return into its range)
+// are clamped instead. `active_set` marks the entries that required the scaling.
 template <class L>
 SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x,
                               L* active_set) {
@@ -179,8 +182,8 @@ SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound
   }
 }
 
-// Moves x, in the box, towards p, the point of the box nearest to zero, until it is no longer than
-// `bound`: ‖p + t (x - p)‖ = bound.
+// Moves x, a point of the box, towards p, the point of the box nearest to zero, until ‖x‖ <=
+// `bound`: x becomes p + t (x - p).
 template <class L>
 SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound, L* x) {
   L pp(0), pd(0), dd(0);

@@ -23,7 +23,8 @@ namespace supple::inline SUPPLE_ISA {
 // is held at, and the rows that take part with their offsets and their direction.
 SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
 
-// Whether a step may be taken without some of the rows: nothing else refers to them by number.
+// Whether rows may be left out of a step. They may not if weights, clamps or a memory of the step
+// refer to rows by their index.
 template <class T>
 SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
@@ -34,7 +35,8 @@ SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
          rule != Rule::mayorga_rank && rule != Rule::manipulability_rate;
 }
 
-// The z (rows,) of q̇ = Jᵀz: J Jᵀz = J q̇. `A` has rows² entries, `rest` has rows entries.
+// Computes the multipliers z (rows,) of q̇ = Jᵀz from J Jᵀz = J q̇. `A` has rows² entries, `rest`
+// has rows entries.
 template <class T, class M, class N>
 SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* rest) {
   gram(rows, n, J, A);
@@ -42,10 +44,10 @@ SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* 
   ldl_solve(rows, A, z, rest);
 }
 
-// Returns the active row to release, of J (rows, n): the one whose multiplier in q̇ = Jᵀz has the
-// wrong sign by the largest amount, so that it keeps q̇ from moving into its interval; -1 if there
-// is none. `slack(r)` is -1 for a row at its lower end, 1 at its upper end and 0 without an
-// interval. `scratch` has rows² + 2 rows entries.
+// Returns the row of J (rows, n) to release, or -1: of the multipliers z in q̇ = Jᵀz that have the
+// wrong sign, its multiplier is the largest. Such a row holds q̇ at the end of its interval
+// although q̇ would move into the interval. `slack(r)` is -1 for a row at its lower end, 1 at its
+// upper end and 0 without an interval. `scratch` has rows² + 2 rows entries.
 template <class T, class Slack>
 SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& slack, T* scratch) {
   T *A = scratch, *z = A + rows * rows, *rest = z + rows, most(0);
@@ -65,8 +67,8 @@ SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& sla
   return worst;
 }
 
-// The parts after `evaluate_tasks`: a step of the kernel and the limits, as state.q and state.qd.
-// Only for one robot at a time.
+// Computes a step of the kernel and applies the limits, after `evaluate_tasks`, for one robot. The
+// results are state.q and state.qd.
 template <class T>
 SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -79,7 +81,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   const bool separable = rows_are_separable(servo);
   const bool remembers =
       servo.mode == ControlMode::filtered || servo.mode == ControlMode::estimated;
-  constexpr T open = Number<T>::huge;  // of a row that does not take part
+  constexpr T open = Number<T>::huge;  // value of `held` for a row that does not take part
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     held[i] = low == high || low > 0 ? low : high < 0 ? high : open;
@@ -163,7 +165,8 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   if (kept) {  // of all rows, since others may take part in the next step
     for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
   }
-  // A row inside its range counts as commanded to do what it does.
+  // The command that is reported: the resulting velocity of a row inside its range, or the end of
+  // the range at which a row is held.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);

@@ -668,8 +668,12 @@ SUPPLE_FN void store_history(const Servo<T>& servo, ServoState<L>& state, L* scr
   if (rule == Rule::manipulability_rate) {
     L *copy = scratch, *sigma = copy + m * n, *work = sigma + m + n;
     const int rows = weighted_jacobian(servo, state.J, copy);
-    singular_values(rows, n, copy, sigma, work);
-    state.before = manipulability(rows < n ? rows : n, sigma);
+    const bool wide = rows <= n;
+    if (wide) gram(rows, n, copy, work);
+    if (!wide || !all(manipulability_by_cholesky(rows, work, &state.before))) {
+      singular_values(rows, n, copy, sigma, work);
+      state.before = manipulability(wide ? rows : n, sigma);
+    }
   }
   state.has_previous = true;
 }

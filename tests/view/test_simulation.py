@@ -13,7 +13,8 @@ from supple import errors
 from supple.describe import builtin_names
 from supple.view.methods import method, method_names, numbers_of
 from supple.view.panel import EXPORTS, exported
-from supple.view.simulation import DT, MODES, Settings, Simulation, comfortable, controlled_rows
+from supple.view.posture import comfortable, controlled_rows
+from supple.view.simulation import DT, MODES, Settings, Simulation
 
 
 def through_singularity(simulation: Simulation, seconds: float = 4.0) -> None:
@@ -84,6 +85,15 @@ def test_the_ghost_of_the_pseudoinverse_is_faster() -> None:
     fastest = np.abs(np.diff(ghost, axis=0)).max() / 0.02
     damped = max(np.abs(each.speeds).max() for each in simulation.history) * np.pi
     assert fastest > 3 * damped
+
+
+@pytest.mark.parametrize("lost", [1e9, -1e9])
+def test_a_ghost_that_has_run_away_returns_to_the_robot(lost: float) -> None:
+    simulation = Simulation(sp.load("ur5e"))
+    simulation.show_ghost(True)
+    simulation._ghost_q[1] = lost
+    simulation.advance(DT * 1.0001)
+    np.testing.assert_array_equal(simulation.ghost_q, simulation.q)
 
 
 def test_a_long_pause_does_not_make_it_jump() -> None:
@@ -201,6 +211,20 @@ def test_a_recording_is_the_motion(task: str) -> None:
     away = simulation.targets[0][:3, 3] - simulation.robot.fk(motion.q[-1])[:3, 3]
     np.testing.assert_allclose(motion.error[-1, :3], away, atol=1e-12)
     assert len(motion.rows) == (6 if task == "pose" else 3)
+
+
+def test_a_recording_keeps_the_task_that_it_was_made_with() -> None:
+    simulation = Simulation(sp.load("ur5e"), task="pose")
+    simulation.record(True)
+    through_singularity(simulation, 0.2)
+    before = simulation.trajectory()
+    simulation.change(task="position")
+    assert not simulation.recording
+    after = simulation.trajectory()
+    assert before is not None
+    assert after is not None
+    assert before.rows == after.rows
+    np.testing.assert_array_equal(before.error, after.error)
 
 
 def test_a_replay_ends_where_the_recording_did() -> None:

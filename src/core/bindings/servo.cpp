@@ -23,10 +23,10 @@ using namespace nb::literals;
 // the caller passes one.
 class PyServo {
  public:
-  // `convert` makes the kernel's numbers of targets and velocities that are not arrays of the
-  // expected input. `secondary_velocity` maps q to v, or is None; `python_step` is a step that the
-  // kernel does not have, or None; `open_rows` evaluates the tasks that Python defines, or is None,
-  // and needs a step in Python.
+  // `convert` converts targets and velocities that are not plain arrays to the kernel's layout.
+  // `secondary_velocity` maps q to v, or is None. `python_step` is a step that the kernel does not
+  // have, or None. `open_rows` evaluates tasks that are defined in Python, or is None; it requires
+  // a `python_step`.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
           nb::object secondary_velocity, nb::object python_step, nb::object open_rows)
       : tasks_(std::move(tasks)),
@@ -147,7 +147,7 @@ class PyServo {
     return next;
   }
 
-  // The same with the kernel's own numbers, all checked.
+  // The same with arrays in the kernel's layout that have already been checked.
   void raw(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
@@ -206,7 +206,8 @@ class PyServo {
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
   nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
-  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates; None if it does not, or before the first.
+  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates singular values; None for other steps and
+  // before the first step.
   nb::object estimates() const {
     const ServoState<double>& state = last_->state;
     if (!estimates_ || !state.has_previous) return nb::none();
@@ -278,7 +279,7 @@ class PyServo {
     return found;
   }
 
-  // Everything that a later step, or a question about the last one, depends on.
+  // The whole state that later steps, and reports about the last step, depend on.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
     const Estimate<double>& found = state.estimate;
@@ -305,7 +306,7 @@ class PyServo {
     state.beyond = from[10], state.scattered = from[11] != 0, state.halting = from[12];
   }
 
-  // The next step is the k-th of a motion with steps of these lengths [s].
+  // Declares that the next step is the k-th of a motion with steps of these lengths [s].
   void pace(nb::handle lengths, int k) {
     const nb::object kept = nb::borrow(lengths);
     const int count = PyArray_CheckExact(kept.ptr())
@@ -322,8 +323,8 @@ class PyServo {
   }
 
  private:
-  // A step: what it was made of, and what came of it. The next one is worked out in another, so
-  // that what is refused changes nothing.
+  // The inputs and results of a step. The next step is computed in a second record, so that a step
+  // that is rejected with an error changes nothing.
   struct Record {
     ServoState<double> state;
     // (n,): speeds before the step, their change in the step before it, and where it began
@@ -448,8 +449,9 @@ class PyServo {
     return made;
   }
 
-  // The kernel's numbers of what was given, written to `to`; null for None. What is not an array of
-  // the expected kind, or a list or tuple of those, is made into numbers by Python, or refused.
+  // Writes `given` in the kernel's layout to `to` and returns a pointer to it; null for None.
+  // Anything but an array of the expected kind, or a list or tuple of them, is converted or
+  // rejected by Python.
   const double* numbers(nb::handle given, int count, const char* name, double* to,
                         nb::object& kept) const {
     if (given.is_none()) return nullptr;
@@ -474,7 +476,7 @@ class PyServo {
     return data_of<double>(kept);
   }
 
-  // The numbers of one task, where that is simple: whether it was.
+  // Writes the values of one task, if they need no conversion by Python. Returns whether it did.
   bool put(nb::handle given, int k, bool target, double* to) const {
     const Task<double>& task = servo_.task[k];
     const InputSpec& input = inputs_[k];
@@ -488,7 +490,7 @@ class PyServo {
     if (count == 0 || !contiguous_data(given, count)) return false;
     const auto* from =
         static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
-    const bool position = target && task.goal == Goal::frame;  // a pose that is not turned
+    const bool position = target && task.goal == Goal::frame;  // as a pose without rotation
     for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
     for (int i = 0; i < count; ++i) {
       if (!std::isfinite(from[i])) return false;
@@ -497,7 +499,7 @@ class PyServo {
     return true;
   }
 
-  // (4, 4) -> rotation and position, by columns.
+  // Writes a pose (4, 4) as the columns of its rotation, then its position.
   static bool put_pose(nb::handle given, double* to) {
     auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
     if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
@@ -513,11 +515,11 @@ class PyServo {
     return true;
   }
 
-  // How far rounding alone takes the columns of a rotation from orthonormal.
+  // Residual of orthonormality of a rotation that is due to rounding alone.
   static constexpr double orthonormal_tolerance = 1e-14;
 
-  // Whether this is a rotation, a position and the row 0 0 0 1. Other matrices go to Python, which
-  // orthonormalizes them or raises the error.
+  // Whether the matrix consists of a rotation, a position and the row 0 0 0 1. Other matrices are
+  // passed to Python, which orthonormalizes them or raises an error.
   static bool is_pose(const double* T) {
     double off = 0;
     for (int a = 0; a < 3; ++a) {
@@ -550,7 +552,8 @@ class PyServo {
     return copy(state.J, {servo_.rows, servo_.chain.coordinates});
   }
 
-  // J and the desired motion of tasks that Python defines: it writes them over the kernel's rows.
+  // Evaluates J and the desired motion of tasks that are defined in Python, which overwrites the
+  // kernel's rows.
   void evaluate_in_python(const Command<double>& command, ServoState<double>& state) {
     const int n = servo_.chain.coordinates, m = servo_.rows;
     const auto given = [](const double* numbers, int count) -> nb::object {
@@ -567,7 +570,8 @@ class PyServo {
     }
   }
 
-  // q̇ or q̈, λ², and the rows of the norm that it minimises (n, n) or None, of a step in Python.
+  // Calls a step in Python, which returns q̇ or q̈, λ², and the rows (n, n) of the norm that it
+  // minimises, or None.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});

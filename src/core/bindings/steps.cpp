@@ -27,7 +27,7 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
   throw nb::value_error(message.c_str());
 }
 
-// The kernel's twin of the rules of supple/motion/damping/, on a batch of spectra.
+// Evaluates the kernel's twins of the rules of supple/motion/damping/ on a batch of spectra.
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values, bool redundant) {
   check_at_least("values", 1, values);
@@ -54,7 +54,8 @@ nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamm
   return out;
 }
 
-// The kernel's twin of the steps of supple/motion/steps/, on a batch. J comes as (..., m n).
+// Evaluates the kernel's twins of the steps of supple/motion/steps/ on a batch. J has the shape
+// (..., m n).
 nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle history, int rows,
                 int columns, int threads) {
   check_at_least("rows", 1, rows);
@@ -123,10 +124,10 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
   return nb::make_tuple(nb::borrow(step.object()), std::move(active_set), std::move(applied));
 }
 
-// Bounds (2, n) on the joint speeds of the next step: low, high.
+// Returns the bounds (2, n) on the joint speeds of the next step: lower, then upper.
 nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles max_acceleration,
-                       Doubles max_jerk, const Doubles& q, const Doubles& qd,
-                       const Doubles& change, double dt) {
+                       Doubles max_jerk, const Doubles& q, const Doubles& qd, const Doubles& change,
+                       double dt) {
   const int n = int(q.size());
   check_length("qd", q.size(), qd.size());
   check_length("change", q.size(), change.size());

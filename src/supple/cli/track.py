@@ -73,8 +73,9 @@ def track(
       supple track panda poses.csv --out motion.csv --animate motion.html
       supple track ur5e --twist 0.1 0 0 0 0 0 --duration 3 --q0 0,-1.2,1.7,-2,-1,0 --plot m.png
 
-    FILE has one pose for each step, as for `supple solve`, and optionally their times in a column
-    t [s]. The summary says what happened; the exit code is 0 also if limits or damping acted.
+    FILE has one pose per step, in the format of `supple solve`, and optionally their times in a
+    column t [s]. The exit code is 0 even if limits or damping changed the motion, which the summary
+    reports.
     """  # noqa: D301
     if (file is None) == (twist is None):
         raise click.UsageError("give a FILE of poses or --twist, one of them")
@@ -109,7 +110,7 @@ def track(
 def _reference(
     file: Path | None, twist: tuple[float, ...] | None, dt: float, duration: float | None
 ) -> tuple[dict[str, Any], bool]:
-    """Return the arguments of `supple.track` that say where to go, and whether it is poses."""
+    """Return the reference as arguments of `supple.track`, and whether it has an orientation."""
     if file is None:
         return {"velocity": list(twist or ()), "dt": dt, "duration": duration}, True
     goals, is_pose, table = targets_in(file)

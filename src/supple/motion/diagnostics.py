@@ -21,7 +21,7 @@ from supple.motion.steps.step import Step, damping_of
 from supple.motion.wrapped import damping_inside
 
 _ROUNDING = 1e-12  # fraction of the task below which a number is shown as zero
-_LITTLE = 1e-6  # fraction of the task below which a component counts as rounding
+_LITTLE = 1e-6  # fraction of the task below which a component counts as zero
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Direction:
     Attributes:
         words: The direction as text, for example "translation along world x".
         sigma: Its singular value: the task motion per unit of joint motion.
-        asked: The component of the task vector e along it.
+        asked: The component of the task vector e along the direction.
         gain: Joint motion per unit of `asked`: σ/(σ² + λ²) for damped least squares. None without a
             step, or for a step without damping if `asked` is zero.
         missed: The fraction of `asked` that the step does not perform: λ²/(σ² + λ²) for damped
-            least squares, 1 where the direction is lost. None under the same conditions.
+            least squares, 1 where the direction is lost. None where `gain` is None.
     """
 
     words: str
@@ -142,8 +142,8 @@ def explain(
     Args:
         linearization: The task at one configuration.
         step: The step to explain; None to explain the linearization alone.
-        null: A null-space motion (n,) whose leakage into the task to report. If None, and the step
-            has a criterion, the motion that the criterion adds.
+        null: A null-space motion (n,) whose leakage into the task is reported; if None, the motion
+            that the criterion of the step adds, if it has one.
     """
     lin = linearization
     _check(lin)
@@ -238,7 +238,7 @@ def _report(
 ) -> Report:
     """Return the report of a linearization and of a step dq (n,).
 
-    `plain` is λ² of a step that is damped least squares and nothing else, otherwise None.
+    `plain` is λ² if the step is plain damped least squares, otherwise None.
     """
     m, n = lin.J.shape
     basis = _lost_directions(lin)
@@ -297,7 +297,8 @@ def _direction(
     lin: Linearization, i: int, basis: Array, lambda2: float | None, dq: Array | None
 ) -> Direction:
     u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
-    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0  # the sign that the text refers to
+    # The sign of a singular vector is arbitrary; the text makes the largest entry positive.
+    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0
     sigma, asked = float(lin.sigma[i]), way * float(u @ lin.e)
     gain: float | None = None
     missed: float | None = None
@@ -318,9 +319,9 @@ def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
 
 
 def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
-    """Return the rule's reason if it is about the chosen damping, otherwise only the value.
+    """Return the rule's reason if the rule gives the chosen damping here, otherwise its value.
 
-    The two differ for rules that compare with previous steps, and for weighted tasks.
+    The rule may give another damping if it compares with previous steps, or if tasks are weighted.
     """
     if not _same_damping(damping_of(rule, lin), chosen):
         return f"{name_of(rule)}: lambda2 = {chosen:.3g}"

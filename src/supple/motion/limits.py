@@ -1,8 +1,7 @@
 """Joint limits: position, speed, acceleration, jerk of each joint, and the norm of all speeds.
 
 At a configuration they form a box, low <= q̇ <= high (`include/supple/limits.hpp`). A step outside
-the box is replaced by the closest step inside, in the sense of its own cost
-(`include/supple/box.hpp`).
+the box is replaced by the step inside with the smallest cost (`include/supple/box.hpp`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from supple.motion.linearization import Array, numbers_of
 
 Mode = Literal["exact", "scale", "halt"]
 MODES = ("exact", "scale", "halt")
-_MAX_LISTED = 12  # joints in a repr
+_MAX_LISTED = 12  # maximum number of joints in a repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,9 +32,10 @@ class Limits(ReadOnlyArrays):
 
     In a step of length dt, a speed may change by max_acceleration dt. A joint that can stop inside
     its range at this rate keeps all its limits, whatever the command. A joint that starts outside
-    its range is driven back as fast as it can be and still stop inside. A joint that cannot stop in
-    time, or that exceeds max_speed by more than one step can remove, is stopped nevertheless:
-    position and speed limits hold, and the acceleration limit is exceeded (docs/servo.md).
+    its range is driven back as fast as possible, but such that it can stop inside. A joint that
+    cannot stop in time, or whose excess over max_speed is more than one step can remove, is slowed
+    down nevertheless: position and speed limits hold, and the acceleration limit is exceeded
+    (docs/servo.md).
 
     With max_jerk, the change of a speed per step may itself change by max_jerk dt². Then a joint
     moves only so that it can come to rest without exceeding any of its limits.
@@ -105,7 +105,7 @@ class Limits(ReadOnlyArrays):
         acceleration_time: float | None = None,
         mode: Mode = "exact",
     ) -> Limits:
-        """Return the limits in a robot's description, except those that are given.
+        """Return the limits of a robot's description, with some of them replaced by the arguments.
 
         Limits of joints are given by one number for all joints, by an array (n,) or by a mapping
         from joint names to numbers; joints left out of a mapping keep the robot's limit.
@@ -188,7 +188,7 @@ class Limits(ReadOnlyArrays):
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The names of the joints, or their numbers."""
+        """The names of the joints, or their indices if they are unnamed."""
         return self.joints or tuple(f"joint {j}" for j in range(len(self.lower)))
 
     def box(
@@ -243,8 +243,8 @@ class Limits(ReadOnlyArrays):
             high: Upper bounds (n,), not below low.
 
         Returns:
-            The restricted step (n,); the active bound of each joint (n,), -1 for low, 1 for high
-            and 0 for none; the damping applied.
+            The restricted step (n,); the active bound of each joint (n,): -1 for low, 1 for high
+            and 0 for none; and the damping applied.
         """
         n, matrix = len(self.lower), numbers_of(J, "J")
         if matrix.ndim != 2 or matrix.shape[1] != n or not len(matrix):

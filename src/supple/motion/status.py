@@ -1,4 +1,4 @@
-"""Statuses of steps: everything that acted on a step, in words that an operator understands."""
+"""Statuses of steps: the damping and limits that acted, in words that an operator understands."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from supple.motion.diagnostics import Held
 from supple.motion.limits import Limits, boxes_of_joints
 from supple.motion.linearization import Array
 
-EXCEEDS = 1 + 1e-9  # times its limit: an acceleration above that exceeds it by more than rounding
-NEARLY = 1 - 1e-9  # times a limit: as near as rounding lets a step come
+EXCEEDS = 1 + 1e-9  # ratio to its limit above which an acceleration exceeds it, despite rounding
+NEARLY = 1 - 1e-9  # ratio to its limit above which a value is at the limit, despite rounding
 
 
 class StepStatus(IntFlag):
-    """Everything that acted on a step, as flags; FOLLOWING, 0, if nothing did.
+    """The damping and limits that acted on a step, as flags; FOLLOWING (0) if none did.
 
         if StepStatus.SPEED_LIMIT in servo.status: ...       one cause
         for cause in servo.status: print(cause.sentence)     all of them
         (motion.status & StepStatus.DAMPED) != 0             the steps of a motion
 
-    A status prints as words. It does not say how far a task is from its target: errors do.
+    A status prints as words. It does not contain the error of a task.
 
     Attributes:
-        FOLLOWING: Neither damping nor a limit acted, and the step performs all of the task that
-            joint motion can.
+        FOLLOWING: Neither damping nor a limit acted, and the step performs as much of the task as
+            any joint motion can.
         DAMPED: The step gave up part of the task to bound the joint speeds: by damping, λ² > 0, by
             truncation, or by a clamp. The default step of a `Servo`, whose damping is never quite
             zero, is damped if that costs more than 1 % of the command.
@@ -96,7 +96,7 @@ _SENTENCES = {
 }
 _NAMES = {status: str(status.name).lower() for status in _SENTENCES}
 _CAUSES = tuple(status for status in _SENTENCES if status)
-# Plain integers: NumPy converts a flag a hundred times more slowly.
+# Plain integers, because NumPy converts flags a hundred times more slowly.
 _DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED, _JERK, _JERK_EXCEEDED = map(
     np.int16, map(int, _CAUSES[:8])
 )
@@ -125,7 +125,7 @@ def statuses_of(
         before: Speeds before each step (K, n).
         change: By how much the step before each step changed the speeds (K, n).
         qd: Speeds in each step (K, n).
-        active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
+        active: The limit at which each joint is (K, n): -1 for the lower, 1 for the upper, else 0.
         damped: Whether the damping rule acts in each step (K,).
         limited: Whether limits, or the bound, changed each step (K,).
     """
@@ -141,7 +141,7 @@ def statuses_of(
 
 
 def _held_ends(before: Array, active: Array, exceeds: NDArray[np.bool_]) -> Array:
-    """Return the ends that hold the joints: one that is too fast is held at the end it moves to."""
+    """Return the ends that hold the joints; a joint that is too fast is held at the end ahead."""
     return np.where(exceeds & (active != 0), np.where(before > 0, 1, -1), active)
 
 

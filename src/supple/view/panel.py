@@ -13,7 +13,8 @@ import numpy as np
 import supple as sp
 from supple.errors import SuppleError
 from supple.view.methods import method, method_names, numbers_of
-from supple.view.simulation import DT, MODES, Simulation, controlled_rows
+from supple.view.posture import controlled_rows
+from supple.view.simulation import DT, MODES, Simulation
 
 _RANGE = 2.0  # decades of a parameter's slider on each side of what suits the robot
 EXPORTS = {"CSV": ".csv", "NPZ": ".npz", "Parquet": ".parquet", "animation": ".html"}
@@ -171,7 +172,6 @@ class Panel:
         @ghost.on_update
         def _(_: Any) -> None:
             simulation.show_ghost(ghost.value)
-            view.ghost.show(ghost.value)
 
         @ellipsoid.on_update
         def _(_: Any) -> None:
