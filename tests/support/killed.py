@@ -31,19 +31,22 @@ def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
         "solve": lambda: cluster.solve_parquet(
             cluster.Solve(robot), source, folder / "out", part_rows=500
         ),
+        "reach": lambda: cluster.reachability(
+            robot, folder / "out", spacing=0.15, orientations=12, levels=1
+        ),
     }
 
 
 def parts(folder: Path) -> int:
     """The number of parts that are there."""
-    return len(list((folder / "out").glob("part-*")))
+    return len(list((folder / "out").rglob("part-*")))
 
 
 def wait_for_parts(folder: Path, count: int) -> None:
     """Wait until a number of parts is there, or the run has ended."""
     end = time.monotonic() + 30.0
     while parts(folder) < count and time.monotonic() < end:
-        if (folder / "out/_summary.json").exists():
+        if list((folder / "out").rglob("_summary.json")):
             return
         time.sleep(0.001)
 

@@ -4,10 +4,21 @@ Needs pyarrow, `pip install supple[parquet]`; with Ray, `pip install supple[ray]
 """
 
 from supple.cluster.batch import Solve, solve_parquet
+from supple.cluster.maps import reachability, uniform_orientations
 from supple.cluster.parts import Summary
+from supple.cluster.reach_map import Placement, ReachMap
 from supple.cluster.run import RayOptions
 
-__all__ = ["RayOptions", "Solve", "Summary", "solve_parquet"]
+__all__ = [
+    "Placement",
+    "RayOptions",
+    "ReachMap",
+    "Solve",
+    "Summary",
+    "reachability",
+    "solve_parquet",
+    "uniform_orientations",
+]
 
 
 def __dir__() -> list[str]:

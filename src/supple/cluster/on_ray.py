@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +17,7 @@ from supple.errors import InputError, MissingExtraError, SuppleError
 
 _AHEAD = 2  # tasks in flight for each that can run: the next one is there when one ends
 _FEWEST = 4  # tasks in flight, so that an autoscaler sees that more workers are needed
+_MAX_LOST = 8  # workers lost on the same part before the run gives up
 _JOBS: dict[str, Job] = {}  # in a worker: the job, with the compiled solver of its robot
 
 
@@ -33,10 +34,10 @@ def parts_on_ray(
     with _connected(ray, options):
         shared = ray.put(job)
         task = ray.remote(_task).options(
-            num_cpus=options.cpus, num_gpus=options.gpus, max_retries=-1, retry_exceptions=False
+            num_cpus=options.cpus, num_gpus=options.gpus, max_retries=0
         )
         arguments = (job_id(job), [shared], str(folder), _core.isa(), max(1, int(options.cpus)))
-        todo = deque(missing)
+        todo, lost = deque(missing), Counter[int]()
         running: dict[Any, int] = {}
         try:
             while todo or running:
@@ -47,7 +48,11 @@ def parts_on_ray(
                 ready, _ = ray.wait(list(running), timeout=10.0)
                 for reference in ready:
                     index = running.pop(reference)
-                    part = _result(ray, reference)
+                    part = _result(ray, reference, lost[index])
+                    if part is None:
+                        lost[index] += 1
+                        todo.append(index)
+                        continue
                     _check_seen(folder, index)
                     yield index, part
         finally:
@@ -71,14 +76,23 @@ def _task(index: int, name: str, shared: list[Any], folder: str, isa: str, threa
     return compute_part(_JOBS[name], name, Path(folder), index, threads)
 
 
-def _result(ray: Any, reference: Any) -> Summary:
-    """Return the result of a task; its error is that of the worker, as if it were local."""
+def _result(ray: Any, reference: Any, lost: int) -> Summary | None:
+    """Return the result of a task, or None if its worker or node was lost.
+
+    An error of a worker is raised as if it were local. A part whose worker is lost again and again
+    may itself be the reason, for example because it needs too much memory.
+    """
     try:
         part: Summary = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        cause = error.cause
-        if isinstance(cause, OSError | SuppleError):
-            raise cause from error
+        if isinstance(error.cause, OSError | SuppleError):
+            raise error.cause from error
+        if isinstance(error.cause, ray.exceptions.RayError) and lost < _MAX_LOST:
+            return None
+        raise
+    except ray.exceptions.RayError:
+        if lost < _MAX_LOST:
+            return None
         raise
     return part
 
@@ -109,7 +123,8 @@ def _connected(ray: Any, options: RayOptions) -> Iterator[None]:
         yield
         return
     local = {"include_dashboard": False} if options.address is None else {}
-    ray.init(address=options.address, log_to_driver=False, logging_level="error", **local)
+    address = options.address or "local"  # (None would find a cluster that runs already)
+    ray.init(address=address, log_to_driver=False, logging_level="error", **local)
     try:
         yield
     finally:

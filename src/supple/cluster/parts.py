@@ -173,14 +173,19 @@ def claimed(folder: Path, job: Job) -> Iterator[dict[int, Summary]]:
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         _check_manifest(folder, job)
-        for left in folder.glob(".*.tmp"):
-            left.unlink(missing_ok=True)
+        _remove_temporary(folder)
         name, found = job_id(job), {}
         for index in range(len(job.sizes)):
             committed = _committed(part_path(folder, index), name, index)
             if committed is not None:
                 found[index] = committed
         yield found
+
+
+def _remove_temporary(folder: Path) -> None:
+    """Remove the temporary files of killed processes; whoever still writes one is too late."""
+    for left in folder.glob(".*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -290,6 +295,7 @@ def finish(folder: Path, job: Job, parts: Mapping[int, Summary]) -> Summary:
             counts[name] = counts.get(name, 0) + number
     made = Summary(folder, sum(part.rows for part in parts.values()), counts, len(parts))
     value = {"job": job_id(job), "rows": made.rows, "counts": counts, "parts": made.parts}
+    _remove_temporary(folder)
     _write_json(folder / SUMMARY, value)
     return made
 
