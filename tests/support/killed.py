@@ -31,6 +31,9 @@ def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
         "solve": lambda: cluster.solve_parquet(
             cluster.Solve(robot), source, folder / "out", part_rows=500
         ),
+        "dataset": lambda: cluster.sample_dataset(
+            robot, folder / "out", 20_000, scheme="singular", part_rows=600
+        ),
         "reach": lambda: cluster.reachability(
             robot, folder / "out", spacing=0.15, orientations=12, levels=1
         ),

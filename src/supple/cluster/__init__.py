@@ -4,6 +4,8 @@ Needs pyarrow, `pip install supple[parquet]`; with Ray, `pip install supple[ray]
 """
 
 from supple.cluster.batch import Solve, solve_parquet
+from supple.cluster.datasets import sample_dataset
+from supple.cluster.loader import Samples, torch_samples
 from supple.cluster.maps import reachability, uniform_orientations
 from supple.cluster.parts import Summary
 from supple.cluster.reach_map import Placement, ReachMap
@@ -13,10 +15,13 @@ __all__ = [
     "Placement",
     "RayOptions",
     "ReachMap",
+    "Samples",
     "Solve",
     "Summary",
     "reachability",
+    "sample_dataset",
     "solve_parquet",
+    "torch_samples",
     "uniform_orientations",
 ]
 

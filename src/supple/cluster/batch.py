@@ -147,7 +147,7 @@ class Solve:
         return {
             "robot": self.robot.name,
             "robot fingerprint": fingerprint([self.robot.description, self.robot.base]),
-            "frame": self._frame,
+            "frame": self.placed,
             "branches": self.branches,
             "prefer": self.prefer,
             "position_tolerance": self.position_tolerance,
@@ -158,11 +158,12 @@ class Solve:
         }
 
     @property
-    def _frame(self) -> str:
+    def placed(self) -> str:
+        """The name of the frame to place."""
         return self.robot.tips[0] if self.frame is None else self.frame
 
     def _task(self, poses: bool) -> PoseTask | PositionTask:
-        return PoseTask(self._frame) if poses else PositionTask(self._frame)
+        return PoseTask(self.placed) if poses else PositionTask(self.placed)
 
     def _solve(self, T: Array, poses: bool) -> Any:
         return solve(

@@ -208,17 +208,30 @@ def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArra
     return T, invalid
 
 
-def result_schema(robot: Robot, branches: bool) -> Any:
-    """Return the Arrow schema of results."""
+def pose_fields() -> list[Any]:
+    """Return the Arrow fields of a pose: position and quaternion."""
+    pa, _ = pyarrow()
+    position = [pa.field(name, pa.float64(), metadata={"unit": "m"}) for name in POSITION]
+    return position + [pa.field(name, pa.float64()) for name in QUATERNION]
+
+
+def joint_fields(robot: Robot) -> list[Any]:
+    """Return the Arrow fields of a configuration, q:JOINT."""
     pa, _ = pyarrow()
     units = ["m" if slides else "rad" for slides in robot.prismatic]
-    fields = [pa.field("row", pa.int64(), nullable=False)]
-    if branches:
-        fields.append(pa.field("branch", pa.int16(), nullable=False))
-    fields += [
+    return [
         pa.field(f"q:{name}", pa.float64(), metadata={"unit": unit})
         for name, unit in zip(robot.joint_names, units, strict=True)
     ]
+
+
+def result_schema(robot: Robot, branches: bool) -> Any:
+    """Return the Arrow schema of results."""
+    pa, _ = pyarrow()
+    fields = [pa.field("row", pa.int64(), nullable=False)]
+    if branches:
+        fields.append(pa.field("branch", pa.int16(), nullable=False))
+    fields += joint_fields(robot)
     fields += [
         pa.field("status", pa.string(), nullable=False),
         pa.field("position_error", pa.float32(), metadata={"unit": "m"}),
