@@ -16,7 +16,7 @@ from pyarrow import parquet
 import supple as sp
 from parquet_targets import contents, joints, pose_columns, reachable, write
 from supple.cli.group import cli
-from supple.cluster import Solve, solve_parquet
+from supple.cluster import RayOptions, Solve, solve_parquet
 from supple.cluster.schema import STATUSES
 from supple.errors import InputError, UnknownNameError
 from supple.tables import read_table
@@ -223,6 +223,14 @@ def test_a_stated_unit_must_be_meters(tmp_path: Path) -> None:
     parquet.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"'y' of .* must be in m; given: mm"):
         solve_parquet(Solve(UR5E), tmp_path / "t.parquet", tmp_path / "out")
+
+
+def test_a_gpu_on_ray_needs_workers_with_one(tmp_path: Path) -> None:
+    stage = Solve(UR5E)
+    object.__setattr__(stage, "device", "cuda")  # there may be none here
+    file = write(tmp_path / "t.parquet", GOOD)
+    with pytest.raises(InputError, match=r"device='cuda' on Ray .*--gpus"):
+        solve_parquet(stage, file, tmp_path / "out", ray=RayOptions())
 
 
 def test_a_mistake_in_a_later_file_is_found(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import supple as sp
 from parquet_targets import contents, reachable, write
-from supple.cluster import RayOptions, Solve, solve_parquet
+from supple.cluster import RayOptions, Solve, reachability, sample_dataset, solve_parquet
 from supple.errors import InputError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make test-ray installs it")
@@ -149,6 +149,19 @@ def test_a_killed_driver_is_continued(
         assert before < len(list(out.glob("part-*"))) < ROWS // PART_ROWS, kill
     subprocess.run(command, check=True)
     assert contents(out) == expected
+
+
+def test_maps_and_datasets_are_the_same_bytes(cluster: Any, tmp_path: Path) -> None:
+    for ray_options in (None, RayOptions()):
+        place = tmp_path / ("here" if ray_options is None else "ray")
+        reachability(UR5E, place / "map", spacing=0.2, orientations=6, levels=1, ray=ray_options)
+        sample_dataset(
+            UR5E, place / "data", 6000, scheme="workspace", part_rows=1500, ray=ray_options
+        )
+    for name in ("map/poses", "data"):
+        assert contents(tmp_path / "ray" / name) == contents(tmp_path / "here" / name)
+    voxels = [(tmp_path / place / "map/voxels.parquet").read_bytes() for place in ("here", "ray")]
+    assert voxels[0] == voxels[1]
 
 
 @pytest.mark.filterwarnings("default::DeprecationWarning")  # of Ray Data's own settings

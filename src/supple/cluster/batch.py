@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from supple import _core
 from supple.cluster.parts import Summary, fingerprint
-from supple.cluster.run import Progress, RayOptions, run
+from supple.cluster.run import Progress, RayOptions, check_gpus, run
 from supple.cluster.schema import (
     INVALID,
     STATUSES,
@@ -249,8 +249,7 @@ class BatchJob:
         first, columns = self.source.read(index, self.targets.columns)
         rows, found = stage.solutions(columns, self.targets)
         codes = found["status"]
-        words = pa.array(STATUSES)
-        found["status"] = pa.DictionaryArray.from_arrays(pa.array(codes), words).cast(pa.string())
+        found["status"] = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(STATUSES))
         schema = result_schema(self.stage.robot, self.stage.branches is not None)
         made = {"row": first + rows, **found}
         table = pa.Table.from_arrays(
@@ -294,6 +293,7 @@ def solve_parquet(
     """
     if not isinstance(stage, Solve):
         raise InputError("the first argument must be Solve(robot, ...)")
+    check_gpus(stage.device, ray)
     files = open_source(source, part_rows)
     chosen: Targets | None = None
     for path, schema in files.schemas():

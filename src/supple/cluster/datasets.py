@@ -28,7 +28,15 @@ from supple import _core
 from supple.cluster.batch import Solve
 from supple.cluster.parts import Summary, fingerprint
 from supple.cluster.run import Progress, RayOptions, run
-from supple.cluster.schema import POSITION, QUATERNION, STATUSES, Targets, joint_fields, pose_fields
+from supple.cluster.schema import (
+    POSITION,
+    QUATERNION,
+    STATUSES,
+    Targets,
+    joint_fields,
+    pose_fields,
+    words,
+)
 from supple.errors import InputError, check_one_of, known_arguments
 from supple.ik.arguments import count_of
 from supple.ik.position import solve
@@ -141,8 +149,8 @@ class DatasetJob:
         columns["aspect"] = (np.sign(np.linalg.det(J)) if square else np.zeros(len(q))).astype(
             np.int8
         )
-        words = pa.DictionaryArray.from_arrays(pa.array(test.astype(np.int8)), ["train", "test"])
-        columns["split"] = words.cast(pa.string())
+        splits = pa.array(["train", "test"])
+        columns["split"] = pa.DictionaryArray.from_arrays(pa.array(test.astype(np.int8)), splits)
         schema = dataset_schema(self.robot, self.scheme == "paths", self.branches is not None)
         arrays = [pa.array(columns[field.name], field.type) for field in schema]
         counts = {"samples": len(sample), "train": int((~test).sum()), "test": int(test.sum())}
@@ -244,7 +252,7 @@ def dataset_schema(robot: Robot, paths: bool, branches: bool) -> Any:
     fields += [
         pa.field("sigma_min", pa.float32()),
         pa.field("aspect", pa.int8()),
-        pa.field("split", pa.string()),
+        pa.field("split", words()),
     ]
     return pa.schema(fields, metadata={"supple.schema": f"dataset {VERSION}"})
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple import _core
 from supple.cluster.parts import fingerprint
 from supple.cluster.reach_map import ReachMap, aggregate
-from supple.cluster.run import Progress, RayOptions, run
+from supple.cluster.run import Progress, RayOptions, check_gpus, run
 from supple.errors import InputError, known_arguments, short_repr
 from supple.ik.arguments import count_of
 from supple.ik.position import solve
@@ -369,6 +369,7 @@ def reachability(
         OSError: A folder that cannot be written; the parts before are kept.
     """
     check_robot(robot)
+    check_gpus(device, ray)
     if frame is None and len(robot.tips) > 1:
         names = ", ".join(map(repr, robot.tips))
         raise InputError(f"frame must choose an end effector; given: none. Available: {names}")

@@ -137,7 +137,7 @@ def import_ray() -> Any:
     Raises:
         MissingExtraError: Ray is not installed.
     """
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns
     try:
         import ray
     except ModuleNotFoundError as error:

@@ -30,6 +30,7 @@ from supple.tables import pyarrow, replacing
 
 VERSION = 1  # of the layout of folders
 MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"
+_COUNTING = {"row", "sample", "voxel", "orientation"}  # columns of numbers in order
 _JOB, _PART, _COUNTS = b"supple.job", b"supple.part", b"supple.counts"  # in the footer of a part
 
 
@@ -127,15 +128,16 @@ def commit(folder: Path, job: str, index: int, table: Any, counts: Mapping[str, 
     _, parquet = pyarrow()
     marks = {_JOB: job, _PART: str(index), _COUNTS: json.dumps(counts, sort_keys=True)}
     marked = table.replace_schema_metadata({**(table.schema.metadata or {}), **marks})
-    floats = [str(f.type) in ("double", "float") or f.name == "row" for f in table.schema]
+    types = {field.name: str(field.type) for field in table.schema}
     with replacing(part_path(folder, index)) as stream:
         parquet.write_table(
             marked,
             stream,
-            # Doubles hardly repeat and hardly shrink; words and small numbers do.
-            use_dictionary=[n for n, f in zip(table.column_names, floats, strict=True) if not f],
-            column_encoding={"row": "DELTA_BINARY_PACKED"} if "row" in table.column_names else None,
-            compression="snappy",
+            # Doubles hardly repeat and hardly shrink: to try takes longer than to write them.
+            compression={n: "none" if t == "double" else "snappy" for n, t in types.items()},
+            use_dictionary=[name for name, kind in types.items() if kind.startswith("dictionary")],
+            column_encoding=dict.fromkeys(_COUNTING & types.keys(), "DELTA_BINARY_PACKED"),
+            write_statistics=sorted(_COUNTING & types.keys()),
             write_page_checksum=True,
         )
     _sync(folder)

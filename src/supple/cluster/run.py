@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from supple.cluster.parts import Job, Summary, claimed, commit, finish, job_id
+from supple.errors import InputError
 
 Progress: TypeAlias = Callable[[int, int], object]
 
@@ -29,6 +30,14 @@ class RayOptions:
     address: str | None = None
     cpus: float = 1
     gpus: float = 0
+
+
+def check_gpus(device: str | None, ray: RayOptions | None) -> None:
+    """Raise an error for workers on Ray that need a GPU and do not ask for one."""
+    if ray is not None and device is not None and device != "cpu" and not ray.gpus:
+        raise InputError(
+            f"device={device!r} on Ray needs workers with a GPU: gpus (--gpus) above 0; given: 0"
+        )
 
 
 def run(

@@ -44,6 +44,7 @@ VERSION = 1
 POSITION, QUATERNION, MATRIX = ("x", "y", "z"), ("qw", "qx", "qy", "qz"), "T"
 INVALID = "INVALID_TARGET"
 STATUSES = (*(status.name for status in SolveStatus), INVALID)
+_CHUNK = 8192  # rows whose poses are made at a time, in the processor's cache
 FAR = 50.0  # reaches; targets whose median is farther away are in another unit
 # Names of columns in other formats, whose order or unit is not known from the name.
 _AMBIGUOUS = ("quaternion", "quat", "orientation", "rotation", "pose", "wxyz", "xyzw")
@@ -183,29 +184,48 @@ def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArra
         return at, np.zeros(len(at), bool)
     if targets.matrices:
         T = np.array(columns[MATRIX], np.float64).reshape(-1, 4, 4)
-        R = T[:, :3, :3]
-        with np.errstate(over="ignore", invalid="ignore"):
-            residual = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
-            mirrored = np.einsum("ni,ni->n", np.cross(R[:, 0], R[:, 1]), R[:, 2]) < 0
-            last = np.abs(T[:, 3] - (0, 0, 0, 1)).max(axis=1) > 1e-5
-        finite = np.isfinite(T).all(axis=(1, 2))
-        invalid = finite & ((residual > POSE_TOLERANCE) | mirrored | last)
-        T[invalid | ~finite] = np.nan
-        return T, invalid
-    T = np.zeros((len(columns["x"]), 4, 4))
-    for i, name in enumerate(POSITION):
-        T[:, i, 3] = columns[name]
-    wxyz = np.stack([np.asarray(columns[name], np.float64) for name in QUATERNION], axis=1)
+    else:
+        T = np.zeros((len(columns["x"]), 4, 4))
+    invalid = np.empty(len(T), bool)
+    for first in range(0, len(T), _CHUNK):
+        some = slice(first, first + _CHUNK)
+        if targets.matrices:
+            invalid[some] = _check_matrices(T[some])
+        else:
+            part = {name: columns[name][some] for name in targets.columns}
+            invalid[some] = _fill_poses(T[some], part)
+    return T, invalid
+
+
+def _check_matrices(T: Array) -> NDArray[np.bool_]:
+    """Replace matrices (N, 4, 4) that are not poses by NaN; return those that are finite."""
+    R = T[:, :3, :3]
+    with np.errstate(over="ignore", invalid="ignore"):
+        residual = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
+        mirrored = np.einsum("ni,ni->n", np.cross(R[:, 0], R[:, 1]), R[:, 2]) < 0
+        last = np.abs(T[:, 3] - (0, 0, 0, 1)).max(axis=1) > 1e-5
+    finite = np.isfinite(T).all(axis=(1, 2))
+    invalid = finite & ((residual > POSE_TOLERANCE) | mirrored | last)
+    T[invalid | ~finite] = np.nan
+    return np.asarray(invalid)
+
+
+def _fill_poses(T: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Write positions and quaternions into poses (N, 4, 4); return which are invalid."""
+    wxyz = np.stack([np.asarray(columns[name], np.float64) for name in QUATERNION]).T
     with np.errstate(over="ignore", invalid="ignore"):
         length = np.sqrt(np.einsum("ni,ni->n", wxyz, wxyz))
-    finite = np.isfinite(wxyz).all(axis=1)
-    invalid = finite & ~(np.abs(length - 1) <= POSE_TOLERANCE)
-    bad = invalid | ~finite
-    wxyz[bad] = 1, 0, 0, 0
-    T[:, :3, :3] = from_quaternion(wxyz)
+    bad = ~(np.abs(length - 1) <= POSE_TOLERANCE)  # NaN is bad as well
+    invalid = np.zeros(len(T), bool)
+    if bad.any():
+        invalid = bad & np.isfinite(wxyz).all(axis=1)
+        wxyz[bad] = 1, 0, 0, 0
+    from_quaternion(wxyz, T[:, :3, :3])
+    for i, name in enumerate(POSITION):
+        T[:, i, 3] = columns[name]
     T[:, 3, 3] = 1.0
     T[bad] = np.nan
-    return T, invalid
+    return invalid
 
 
 def pose_fields() -> list[Any]:
@@ -213,6 +233,12 @@ def pose_fields() -> list[Any]:
     pa, _ = pyarrow()
     position = [pa.field(name, pa.float64(), metadata={"unit": "m"}) for name in POSITION]
     return position + [pa.field(name, pa.float64()) for name in QUATERNION]
+
+
+def words() -> Any:
+    """Return the Arrow type of a column of few different words."""
+    pa, _ = pyarrow()
+    return pa.dictionary(pa.int8(), pa.string())
 
 
 def joint_fields(robot: Robot) -> list[Any]:
@@ -233,7 +259,7 @@ def result_schema(robot: Robot, branches: bool) -> Any:
         fields.append(pa.field("branch", pa.int16(), nullable=False))
     fields += joint_fields(robot)
     fields += [
-        pa.field("status", pa.string(), nullable=False),
+        pa.field("status", words(), nullable=False),
         pa.field("position_error", pa.float32(), metadata={"unit": "m"}),
         pa.field("rotation_error", pa.float32(), metadata={"unit": "rad"}),
         pa.field("iterations", pa.int32(), nullable=False),
