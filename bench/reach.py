@@ -1,6 +1,7 @@
 """A map of a UR5e: time, poses that are solved, and what coarse grids and few seeds miss.
 
-    python bench/reach.py [--spacing 0.025] [--orientations 64] [--device cuda]
+    python bench/reach.py [--spacing 0.025] [--orientations 64] [--both]
+    python bench/reach.py --both --device cuda       # on a machine with an NVIDIA GPU
     python bench/reach.py --seeds            # numbers of seeds against many, at 10 cm
 
 Prints a table and writes it to bench/results/ (with --device cuda to reach_gpu).
@@ -25,7 +26,7 @@ SEEDS = ((512, 512), (8, 8), (8, 32), (8, 64), (16, 64), (32, 32))
 PUBLISHED = "about 800 hours, as users of a published tool report for its map of a UR5e"
 
 
-def main(spacing: float, orientations: int, device: str | None, levels: int) -> None:
+def main(spacing: float, orientations: int, device: str | None, levels: int, both: bool) -> None:
     """Compute a map and print what it took."""
     robot = sp.load("ur5e")
     if device is not None:  # compiles the program for the GPU
@@ -35,7 +36,7 @@ def main(spacing: float, orientations: int, device: str | None, levels: int) -> 
         "| values | seconds | poses per second | solved | reached |",
         "|---|---:|---:|---:|---:|",
     ]
-    for values in (False, True):
+    for values in (False, True) if both else (True,):
         place = Path(tempfile.mkdtemp())
         began = time.perf_counter()
         found = reachability(
@@ -97,9 +98,10 @@ if __name__ == "__main__":
     parser.add_argument("--orientations", type=int, default=64)
     parser.add_argument("--levels", type=int, default=2)
     parser.add_argument("--device")
+    parser.add_argument("--both", action="store_true", help="also without manipulability")
     parser.add_argument("--seeds", action="store_true")
     given = parser.parse_args()
     if given.seeds:
         seeds()
     else:
-        main(given.spacing, given.orientations, given.device, given.levels)
+        main(given.spacing, given.orientations, given.device, given.levels, given.both)
