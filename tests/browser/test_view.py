@@ -245,13 +245,3 @@ def test_a_drag_comes_back_soon(shown: Viewer, monkeypatch: pytest.MonkeyPatch) 
             quiet(ours)
     print(f"drag to message: median {1e3 * np.median(times):.1f} ms")
     assert np.median(times) < 1.0  # timings are measured by hand: CONTRIBUTING.md
-
-
-def test_points_of_a_map_are_shown_by_value(shown: Viewer) -> None:
-    """Low values are vermilion, the highest is blue."""
-    points = np.array([[0.3, 0, 0.2], [0.3, 0.1, 0.2], [0.3, 0.2, 0.2]])
-    shown.show_points(points, np.array([0.25, 0.5, 1.0]), 0.02)
-    np.testing.assert_allclose(shown.points.points, points, atol=1e-3)
-    low, high = shown.points.colors[0], shown.points.colors[2]
-    assert low[0] > low[2]
-    assert high[2] > high[0]
