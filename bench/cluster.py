@@ -191,7 +191,7 @@ class Sleeping:
     seconds: float
     rows: int
 
-    kind = "sleep"
+    kind, at_once = "sleep", 1
 
     @property
     def settings(self) -> Mapping[str, Any]:

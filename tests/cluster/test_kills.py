@@ -46,7 +46,7 @@ def test_any_kill_is_survived(
 
 
 CRASH = """
-import os, sys
+import itertools, os, sys
 import pyarrow.parquet
 import supple as sp
 from pathlib import Path
@@ -55,13 +55,13 @@ folder, what = sys.argv[1:]
 place, name = (os, "fsync") if what == "fsync" else (Path, "replace")
 real = getattr(place, name)
 def run(step):
+    calls = itertools.count(1)
     def crash(*arguments):
-        nonlocal step
-        step -= 1
-        if step == 0 and what != "renamed":
+        now = next(calls) == step
+        if now and what != "renamed":
             os.kill(os.getpid(), 9)
         made = real(*arguments)
-        if step == 0:
+        if now:
             os.kill(os.getpid(), 9)
         return made
     setattr(place, name, crash)

@@ -226,6 +226,11 @@ class BatchJob:
 
     kind = "solve"
 
+    @property
+    def at_once(self) -> int:
+        """Number of parts that are computed at a time in one process."""
+        return 1 if self.stage.device else 2
+
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """All that the results depend on."""

@@ -92,6 +92,11 @@ class DatasetJob:
 
     kind = "dataset"
 
+    @property
+    def at_once(self) -> int:
+        """Number of parts that are computed at a time in one process."""
+        return 2
+
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """All that the samples depend on."""

@@ -136,6 +136,11 @@ class ReachJob:
 
     kind = "reach"
 
+    @property
+    def at_once(self) -> int:
+        """Number of parts that are computed at a time in one process."""
+        return 1 if self.device else 2
+
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """All that the map depends on."""

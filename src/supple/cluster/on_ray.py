@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from supple.errors import InputError, MissingExtraError, SuppleError
 
 _AHEAD = 2  # tasks in flight for each that can run: the next one is there when one ends
 _FEWEST = 4  # tasks in flight, so that an autoscaler sees that more workers are needed
+_LOOK = 1.0  # time between looks at the resources of the cluster [s]
 _MAX_LOST = 8  # workers lost on the same part before the run gives up
 _JOBS: dict[str, Job] = {}  # in a worker: the job, with the compiled solver of its robot
 
@@ -39,13 +41,15 @@ def parts_on_ray(
         arguments = (job_id(job), [shared], str(folder), _core.isa(), max(1, int(options.cpus)))
         todo, lost = deque(missing), Counter[int]()
         running: dict[Any, int] = {}
+        room, looked = 0, -math.inf
         try:
             while todo or running:
-                for _ in range(_room(ray, options) - len(running)):
-                    if todo:
-                        index = todo.popleft()
-                        running[task.remote(index, *arguments)] = index
-                ready, _ = ray.wait(list(running), timeout=10.0)
+                if time.monotonic() - looked > _LOOK:  # nodes come and go
+                    room, looked = _room(ray, options), time.monotonic()
+                for _ in range(min(room - len(running), len(todo))):
+                    index = todo.popleft()
+                    running[task.remote(index, *arguments)] = index
+                ready, _ = ray.wait(list(running), timeout=_LOOK)
                 for reference in ready:
                     index = running.pop(reference)
                     part = _result(ray, reference, lost[index])

@@ -30,7 +30,6 @@ from supple.tables import pyarrow, replacing
 
 VERSION = 1  # of the layout of folders
 MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"
-_COUNTING = {"row", "sample", "voxel", "orientation"}  # columns of numbers in order
 _JOB, _PART, _COUNTS = b"supple.job", b"supple.part", b"supple.counts"  # in the footer of a part
 
 
@@ -48,6 +47,10 @@ class Job(Protocol):
     @property
     def sizes(self) -> Sequence[int]:
         """The amount of work of each part: its number of targets or samples."""
+
+    @property
+    def at_once(self) -> int:
+        """Number of parts that are computed at a time in one process."""
 
     def compute(self, index: int, threads: int | None = None) -> tuple[Any, Mapping[str, int]]:
         """Return the Arrow table of a part, and what is counted in it.
@@ -129,15 +132,16 @@ def commit(folder: Path, job: str, index: int, table: Any, counts: Mapping[str, 
     marks = {_JOB: job, _PART: str(index), _COUNTS: json.dumps(counts, sort_keys=True)}
     marked = table.replace_schema_metadata({**(table.schema.metadata or {}), **marks})
     types = {field.name: str(field.type) for field in table.schema}
+    integers = [name for name, kind in types.items() if kind in ("int32", "int64")]
     with replacing(part_path(folder, index)) as stream:
         parquet.write_table(
             marked,
             stream,
-            # Doubles hardly repeat and hardly shrink: to try takes longer than to write them.
-            compression={n: "none" if t == "double" else "snappy" for n, t in types.items()},
+            # Numbers hardly repeat and hardly shrink: to try takes longer than to write them.
+            compression="none",
             use_dictionary=[name for name, kind in types.items() if kind.startswith("dictionary")],
-            column_encoding=dict.fromkeys(_COUNTING & types.keys(), "DELTA_BINARY_PACKED"),
-            write_statistics=sorted(_COUNTING & types.keys()),
+            column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+            write_statistics=integers,
             write_page_checksum=True,
         )
     _sync(folder)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -84,24 +85,29 @@ def run(
 
 
 def _in_process(job: Job, folder: Path, missing: Sequence[int]) -> Iterator[tuple[int, Summary]]:
-    """Compute parts one after the other; each is written while the next one is computed."""
-    name = job_id(job)
-    waiting: tuple[int, Summary, Future[None]] | None = None
-    with ThreadPoolExecutor(1) as writer:
-        for index in missing:
-            table, counts = job.compute(index)
-            if waiting is not None:
-                waiting[2].result()
-                yield waiting[:2]
-            part = Summary(folder, table.num_rows, counts, 1)
-            waiting = index, part, writer.submit(commit, folder, name, index, table, counts)
-        if waiting is not None:
-            waiting[2].result()
-            yield waiting[:2]
+    """Compute parts in this process.
+
+    Several at a time: what is not parallel in one, such as reading and writing, overlaps with
+    another.
+    """
+    name, todo = job_id(job), deque(missing)
+    running: dict[Future[Summary], int] = {}
+    with ThreadPoolExecutor(job.at_once) as pool:
+        try:
+            while todo or running:
+                while todo and len(running) < job.at_once:
+                    index = todo.popleft()
+                    running[pool.submit(compute_part, job, name, folder, index, None)] = index
+                ready, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in sorted(ready, key=running.__getitem__):
+                    yield running.pop(future), future.result()
+        finally:
+            for future in running:
+                future.cancel()
 
 
-def compute_part(job: Job, name: str, folder: Path, index: int, threads: int) -> Summary:
-    """Compute and commit one part, in a worker; return what it contains."""
+def compute_part(job: Job, name: str, folder: Path, index: int, threads: int | None) -> Summary:
+    """Compute and commit one part; return what it contains."""
     table, counts = job.compute(index, threads)
     commit(folder, name, index, table, counts)
     return Summary(folder, table.num_rows, counts, 1)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ class Source:
     fingerprint: str
 
     _open: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    _lock: Any = field(default_factory=Lock, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Source, (self.paths, self.pieces, self.fingerprint)
@@ -87,11 +89,12 @@ class Source:
         """
         pa, parquet = pyarrow()
         piece = self.pieces[index]
-        reader = self._open.get("reader")
-        if reader is None or reader.next != (piece.path, piece.groups[0], piece.skip):
-            reader = _Reader(piece, columns, parquet)
-        self._open["reader"] = reader
-        batch = reader.read(piece, pa)
+        with self._lock:
+            reader = self._open.get("reader")
+            if reader is None or reader.next != (piece.path, piece.groups[0], piece.skip):
+                reader = _Reader(piece, columns, parquet)
+            self._open["reader"] = reader
+            batch = reader.read(piece, pa)
         return piece.first, {name: to_numpy(batch.column(name)) for name in columns}
 
 
