@@ -71,7 +71,7 @@ def _task(index: int, name: str, shared: list[Any], folder: str, isa: str, threa
 
         if isa not in _core.isas():
             raise InputError(
-                f"a worker must have the instruction set {isa!r} of the driver; given: "
+                f"all workers must have the instruction set {isa!r} of this process; given: "
                 f"{_core.isas()}. Set SUPPLE_ISA where the job is started"
             )
         _core.use_isa(isa)
