@@ -1,7 +1,7 @@
-"""The common style of all figures: colours, line styles, panels, labels next to the curves.
+"""The common style of all figures: colors, line styles, panels, labels next to the curves.
 
-The colours of Okabe & Ito can be distinguished with any colour vision; line styles differ as well,
-so that figures can be printed in grey. Curves are labelled directly where there is room.
+The colors of Okabe & Ito can be distinguished with any color vision; line styles differ as well,
+so that figures can be printed in gray. Curves are labelled directly where there is room.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array: TypeAlias = NDArray[np.floating[Any]]
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 YELLOW, BLUE, VERMILION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
-GREY = "#8a8a8a"
+GRAY = "#8a8a8a"
 
 # In the order methods are drawn; yellow is left out: it is hard to see on white.
 STYLES: tuple[tuple[str, Any], ...] = (
@@ -83,7 +83,7 @@ def write(outcome: Outcome, name: str, path: Path) -> None:
 
 
 def style_of(index: int) -> dict[str, Any]:
-    """Return colour and line style of the method with this number."""
+    """Return color and line style of the method with this number."""
     color, dashes = STYLES[index % len(STYLES)]
     return {"color": color, "linestyle": dashes}
 
@@ -99,7 +99,7 @@ def titled(ax: Axes, title: str, x: str, y: str) -> Axes:
 def curves(
     ax: Axes, x: ArrayLike, ys: Mapping[str, ArrayLike], *, first: int = 0, **how: Any
 ) -> list[Line2D]:
-    """Draw one curve for each method, in the common order of colours and line styles."""
+    """Draw one curve for each method, in the common order of colors and line styles."""
     return [
         ax.plot(x, y, label=name, **{**style_of(first + k), **how})[0]
         for k, (name, y) in enumerate(ys.items())
@@ -114,7 +114,7 @@ def legend(figure: Figure, ax: Axes) -> None:
 
 def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = False) -> None:
     """Draw a thin line across the panel for a limit, with a label."""
-    ax.axhline(y, color=GREY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
+    ax.axhline(y, color=GRAY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
     side = "right" if at > 0.5 else "left"
     ax.annotate(
         text,

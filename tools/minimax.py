@@ -44,7 +44,7 @@ def horner(coeffs: list[mpf], z: mpf) -> mpf:
 
 
 def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
-    """Return c minimising max |w (sum c_i z^i - f)| over the grid."""
+    """Return c minimizing max |w (sum c_i z^i - f)| over the grid."""
     ref = [round(i * (len(zs) - 1) / terms) for i in range(terms + 1)]
     for _ in range(30):
         rows = [[zs[j] ** p for p in range(terms)] + [(-1) ** i / ws[j]] for i, j in enumerate(ref)]
@@ -68,7 +68,7 @@ def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
 def fit(
     whole: Callable[[mpf], mpf], head: list[mpf], limit: mpf, terms: int, bits: int
 ) -> tuple[list[mpf], mpf]:
-    """Extend head(z) towards whole(z) on 0 < z <= limit^2; also return the error."""
+    """Extend head(z) toward whole(z) on 0 < z <= limit^2; also return the error."""
     top = (limit * WIDEN) ** 2
     zs = [top * (1 - mp.cospi(mpf(i + 1) / GRID)) / 2 for i in range(GRID)]
     exact = [whole(z) for z in zs]

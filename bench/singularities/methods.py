@@ -169,13 +169,13 @@ PROBE = 0.01  # step along u that tells on which side the singularity is
 
 
 def halting(robot: sp.Robot, dt: float) -> Move:
-    """Slow down towards a singularity and halt before it, as MoveIt Servo documents it.
+    """Slow down toward a singularity and halt before it, as MoveIt Servo documents it.
 
     The speed is multiplied by 1 at condition numbers up to 17 and by 0 from 30 on, linearly
     between; where the command leads away from the singularity the upper threshold is twice as far.
     A small step along the singular direction shows which way is away. Speeds are scaled by one
     factor to the limits; before a position limit (a margin of 0.1 rad) all joints stop. Our
-    implementation of the documented behaviour, not MoveIt's code.
+    implementation of the documented behavior, not MoveIt's code.
     """
 
     def condition(q: Array) -> float:
@@ -187,8 +187,8 @@ def halting(robot: sp.Robot, dt: float) -> Move:
         J = robot.jacobian(q)
         inverse, u = np.linalg.pinv(J), np.linalg.svd(J)[0][:, -1]
         now = condition(q)
-        towards = u if condition(q + inverse @ (PROBE * u)) > now else -u
-        upper = HALTS if towards @ e > 0 else SLOWS + LEAVING * (HALTS - SLOWS)
+        toward = u if condition(q + inverse @ (PROBE * u)) > now else -u
+        upper = HALTS if toward @ e > 0 else SLOWS + LEAVING * (HALTS - SLOWS)
         qd = inverse @ e * np.clip((upper - now) / (upper - SLOWS), 0.0, 1.0)
         qd = qd / max(1.0, float((np.abs(qd) / robot.max_speed).max()))
         margin = np.where(qd > 0, robot.upper - q, q - robot.lower)

@@ -1,9 +1,9 @@
 // The best step inside a box, and under a bound on its norm.
 //
-// A step x0 that would leave the box low <= x <= high is replaced by the minimiser of
+// A step x0 that would leave the box low <= x <= high is replaced by the minimizer of
 //   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
-// If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
-// constant: the result is the exact minimiser of the damped problem inside the box, not a clipped
+// If x0 is the damped step, the minimizer of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
+// constant: the result is the exact minimizer of the damped problem inside the box, not a clipped
 // one.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
@@ -22,7 +22,7 @@ template <class T>
 inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 
 // Solves for the free entries when those in `active_set` (n) are at the ends of the box: d = x - x0
-// (n) minimises ‖J d‖² + λ²‖d‖². `multiplier` (n) is the gradient there, possibly divided by λ²;
+// (n) minimizes ‖J d‖² + λ²‖d‖². `multiplier` (n) is the gradient there, possibly divided by λ²;
 // zero for free entries and where it is only rounding error.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& lambda2, const L* low,
@@ -105,7 +105,7 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 //
 // A few rounds of block pivoting come first: solve for the free entries and exchange all that
 // violate their conditions. This nearly always suffices (Júdice & Pires 1994). Otherwise an
-// active-set method follows, whose cost falls in every round: move towards the minimiser over the
+// active-set method follows, whose cost falls in every round: move toward the minimizer over the
 // free entries as far as the box allows, and release one entry at a time (Stark & Parker 1995).
 template <class L>
 SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
@@ -185,7 +185,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   return damping_applied;
 }
 
-// x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step with more damping.
+// x0 -> the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step with more damping.
 // `A` (m m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
@@ -272,7 +272,7 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
-// The minimiser of ‖J x - e‖² + λ²‖x‖² inside a box and no longer than `bound`, faster than
+// The minimizer of ‖J x - e‖² + λ²‖x‖² inside a box and no longer than `bound`, faster than
 // `limited_step`, where a few rounds of exchanging entries suffice. With some entries at the ends
 // of the box the others are optimally damped: no more than the bound requires, at least λ².
 // `active_set` is read as a guess and written, `damping_applied` is the damping. Returns the lanes

@@ -77,7 +77,7 @@ struct ServoState {
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // J_before is valid
   Estimate<L> estimate = {};  // the rest of what a step with memory estimates
-  // (n, n): the norm that a step in Python minimises, as rows; null if it is that of J and λ².
+  // (n, n): the norm that a step in Python minimizes, as rows; null if it is that of J and λ².
   const L* metric = nullptr;
   L* ranges = nullptr;  // of ranges.hpp; null if no row has an allowed range
 };
@@ -107,7 +107,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
 }
 
 // Kinematics and tasks: state.J, state.desired and state.e at the current q and q̇. In resolved
-// acceleration the step minimises its distance to -rest_gain q̇, so that null-space motion decays: e
+// acceleration the step minimizes its distance to -rest_gain q̇, so that null-space motion decays: e
 // is what remains relative to that.
 template <class L, class T>
 SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
@@ -184,7 +184,7 @@ SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
   return m;
 }
 
-// Whether the step is the minimiser of ‖J q̇ - e‖² + λ²‖q̇‖² for the unweighted J and e.
+// Whether the step is the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖² for the unweighted J and e.
 template <class T>
 SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
@@ -264,7 +264,7 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
 template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 
-// The step x (n) inside a box and no longer than `bound`, in the norm that the step minimises: the
+// The step x (n) inside a box and no longer than `bound`, in the norm that the step minimizes: the
 // rows state.metric, or [W J; λ S⁻¹] with row weights W and joint weights S. Returns the damping
 // applied.
 template <class L, class T>

@@ -104,7 +104,7 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     ),
 )
 def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: float) -> Outcome:
-    """The same rectangle, with v = -k (θ - θ_ref) pulling the arm towards [-30, 0, 0]°: through the
+    """The same rectangle, with v = -k (θ - θ_ref) pulling the arm toward [-30, 0, 0]°: through the
     exact null space where that satisfies the bound, eq. (20), and damped as a whole, eqs.
     (25)-(29), elsewhere.
     """
@@ -234,7 +234,7 @@ def _obstacle_figure(
         draw_speeds(lower[0], motions, max_speed)
         ax = style.titled(lower[1], "The elbow", "time [s]", "above the line to the hand [m]")
         style.curves(ax, motions[without].t, {n: _height(m.q) for n, m in motions.items()})
-        ax.axhline(0, color=style.GREY, linewidth=1)
+        ax.axhline(0, color=style.GRAY, linewidth=1)
         ax.axvspan(last, DURATION, color="#eeeeee", zorder=0)
         ax.text(last + 0.05, 0.98, "last side", va="top", transform=ax.get_xaxis_transform())
         style.legend(figure, ax)

@@ -95,7 +95,7 @@ def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray
     return {name: np.asarray(a, dtype) for name, a in matrices.items()}
 
 
-def normalised(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
+def normalized(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
     """Each a[i], and the results that are as large, in float64 times the power of two that makes
     the largest entry of a[i] about 1: checks then neither overflow nor underflow.
     """
@@ -107,13 +107,13 @@ def normalised(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
-    """The error (c,) allowed in the norm of something as large as `normalised(a)`.
+    """The error (c,) allowed in the norm of something as large as `normalized(a)`.
 
     Rounding relative to the norm of a[i]; and, where results are subnormal, half of the smallest
     number in every entry.
     """
     m, n = a.shape[1:]
-    (unit,) = normalised(a)
+    (unit,) = normalized(a)
     exponent = np.frexp(np.abs(a).max(axis=(1, 2)))[1]
     grid = np.ldexp(float(np.finfo(lane.dtype).smallest_subnormal), -exponent)
     relative = BOUND * max(m, n) * lane.eps * np.linalg.norm(unit, axis=(1, 2))

@@ -1,4 +1,4 @@
-// Position inverse kinematics on lanes: one iteration towards a target, inside the joint limits.
+// Position inverse kinematics on lanes: one iteration toward a target, inside the joint limits.
 //
 // A lane is a start: of a problem of its own (a batch), or of the same problem as all others (a
 // single target). The drivers (src/core/drivers, src/supple/ik/gpu) decide where a lane starts and

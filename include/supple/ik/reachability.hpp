@@ -18,7 +18,7 @@ namespace supple {
 
 inline constexpr int climb_iterations = 8;
 // A target is unreachable if every pose keeps at least this fraction of the error, and this
-// distance in units of newton_gain (about a millimetre).
+// distance in units of newton_gain (about a millimeter).
 inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
 // The verdict is final if the bound is this close to the error, in units of newton_gain, or after
 // this many starts.

@@ -37,7 +37,7 @@ template <class... Args>
   throw nb::value_error(function);  // unreachable: the function raises
 }
 
-// A new array, not initialised.
+// A new array, not initialized.
 inline nb::object new_array(int type, int axes, const npy_intp* shape) {
   PyObject* const made = PyArray_SimpleNew(axes, const_cast<npy_intp*>(shape), type);
   if (!made) throw nb::python_error();

@@ -423,7 +423,7 @@ class PyServo {
     }
   }
 
-  // q̇ or q̈, λ², and the rows of the norm that it minimises (n, n) or None, of a step in Python.
+  // q̇ or q̈, λ², and the rows of the norm that it minimizes (n, n) or None, of a step in Python.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});

@@ -267,7 +267,7 @@ struct SolverSpec {
   Doubles joint_scale = {};                         // (n,): above 1 for long prismatic joints
   Doubles wrap = {};                                // (n,): 2π, or 0 for joints without 2π wraps
   StepSpec step = {};                               // its damping and direction
-  double newton_gain = 0, closest_newton_gain = 0;  // of the search, and towards the closest pose
+  double newton_gain = 0, closest_newton_gain = 0;  // of the search, and toward the closest pose
   double max_step = 1;                              // of a joint in one iteration [rad or m]
   int iteration_factor = 1;                         // times the usual number of iterations
   double float_tolerance = 0;   // position tolerance of the search in floats [m]

@@ -12,7 +12,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// After this many iterations a minimisation is abandoned if its cost is still this multiple of the
+// After this many iterations a minimization is abandoned if its cost is still this multiple of the
 // smallest one.
 constexpr int hopeless_after = 8;
 constexpr float hopeless_factor = 4;
@@ -40,7 +40,7 @@ void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
 
-// Minimises the cost from the failed starts of a problem, on lanes of floats, and keeps the best.
+// Minimizes the cost from the failed starts of a problem, on lanes of floats, and keeps the best.
 // Returns whether one of them seems to be a solution.
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {

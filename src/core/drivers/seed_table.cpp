@@ -14,7 +14,7 @@ struct Blocks {
   float* to;
   int k, lanes;
 
-  // Padding (not `real`) copies its neighbour, but is never the nearest.
+  // Padding (not `real`) copies its neighbor, but is never the nearest.
   void put(int place, const float* row, bool real) const {
     float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
     float half = 0;
@@ -26,7 +26,7 @@ struct Blocks {
   }
 };
 
-// A seed: its configuration, the target it reaches, and its first step towards any target.
+// A seed: its configuration, the target it reaches, and its first step toward any target.
 class Seed {
  public:
   explicit Seed(const IkProblem<double>& ik)
@@ -66,7 +66,7 @@ class Seed {
   }
 
  private:
-  // The gains (6 tasks, padded) of the first step dq = Σ gain_c d_c towards a target that is
+  // The gains (6 tasks, padded) of the first step dq = Σ gain_c d_c toward a target that is
   // displaced by d: the columns of Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
     const int m = ik_.rows, n = ik_.chain.coordinates;

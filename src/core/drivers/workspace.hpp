@@ -47,11 +47,11 @@ struct LaneState {
   int iteration;           // number of iterations of this start
   int iterations;          // of all starts of the problem
   float cost;              // at the last check of its progress
-  bool is_new;             // to be initialised after the current iteration
+  bool is_new;             // to be initialized after the current iteration
 };
 
 // The failed starts of a problem are reviewed after the first of these numbers of them, then each
-// time the second has been added: the best are minimised, which solves some and may show that the
+// time the second has been added: the best are minimized, which solves some and may show that the
 // target is unreachable. Problems with many rows skip the early review.
 constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
@@ -60,7 +60,7 @@ constexpr int first_review = 8, review_interval = 32, max_failures = first_revie
 // and all lanes work on the same hard problem.
 constexpr int hard_after = 16;
 
-// The best failed starts of a problem: first those that have been minimised, then the others.
+// The best failed starts of a problem: first those that have been minimized, then the others.
 struct FailedStarts {
   int count, minimized, since_review;  // the last: number of failures since the last review
   float cost[max_failures];
@@ -77,7 +77,7 @@ struct SeedList {
 
 // Scratch memory of one thread.
 struct Workspace {
-  IterateState<SearchLanes> search, minimize;  // the search itself; minimisation of failed starts
+  IterateState<SearchLanes> search, minimize;  // the search itself; minimization of failed starts
   IterateState<PolishLanes> polish;
   IterateState<double> single;  // one configuration, in double precision
   float* feature;               // (2, targets): a target scaled for the table, and unscaled

@@ -164,7 +164,7 @@ struct ServoKernel {
   VelocityKernel<float> f32;
 };
 
-// A table of seeds, indexed by the targets that they reach. Some seeds are the centres of clusters;
+// A table of seeds, indexed by the targets that they reach. Some seeds are the centers of clusters;
 // all are stored with the nearest cluster, in blocks of as many as there are lanes. Targets are
 // compared by their scaled values, (targets + 1, lanes) in a block: the last is half the sum of the
 // squares of the others. An incomplete table has no entries.
@@ -219,7 +219,7 @@ struct SolveRequest {
 struct SolveKernel {
   int lanes;  // of the search
   std::size_t (*scratch)(const SolveRequest&);
-  // Initialises scratch memory for all requests with the same tasks.
+  // Initializes scratch memory for all requests with the same tasks.
   void (*prepare)(const SolveRequest&, void* scratch);
   // Claims problems and solves them until none are left. For an unreachable target, the closest
   // pose is written as the first solution.

@@ -241,7 +241,7 @@ class Exploration:
 
     Attributes:
         reached: Whether a pose is reached (k, voxels).
-        solved: Whether it was solved; otherwise it is taken from its neighbours (k, voxels).
+        solved: Whether it was solved; otherwise it is taken from its neighbors (k, voxels).
         manipulability: Manipulability of the solution (k, voxels); interpolated if not solved.
         sigma_min: Its smallest singular value (k, voxels).
     """

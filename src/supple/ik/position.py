@@ -145,13 +145,13 @@ def solve(
             are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved there.
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
-            `PostureTask` is secondary: the solution moves along its branch towards the posture
+            `PostureTask` is secondary: the solution moves along its branch toward the posture
             while the other targets stay met.
         q0: Seed (n,), or one per target (..., n) [rad or m].
         prefer: Which solution is returned. "fast": the first (default without q0). "nearest":
             near q0, otherwise the solution with the smallest maximum joint displacement (default
             with q0). "manipulability", "limits" (far from them) or a function of q (n,) to
-            minimise: the best of up to 8 solutions.
+            minimize: the best of up to 8 solutions.
         solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
             `prefer`. With "fast" they are the first that are found, in the order of "limits".
         position_tolerance: Position tolerance of each task [m].

@@ -40,7 +40,7 @@ _TABLE = 2048  # entries of the seed table
 _ENTRIES = 512  # entries of the seed table on a GPU, which also give the size of the robot
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
 _DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, by default
-_NEWTON_GAIN = 0.3  # gain of Newton's method towards the closest pose, in the same units
+_NEWTON_GAIN = 0.3  # gain of Newton's method toward the closest pose, in the same units
 _LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
 _SLOWEST = 1000  # largest factor of the number of iterations, for small displacements
 # Robots with long prismatic joints. Lengths are relative to the reach of the other joints.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-BLACK, GREY, LIGHT = "#1a1a1a", "#8a8a8a", "#d9d9d9"
+BLACK, GRAY, LIGHT = "#1a1a1a", "#8a8a8a", "#d9d9d9"
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
 

@@ -103,7 +103,7 @@ __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2)
                     dq + columns * i, scratch);
 }
 
-// A step inside the box of the joints, by exact minimisation and by scaling.
+// A step inside the box of the joints, by exact minimization and by scaling.
 template <class T>
 __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* active_set,
                        T* lambda2) {
@@ -166,7 +166,7 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
                  scratch);
 }
 
-// Iterations from one start towards a target, and to the closest pose. (Sizes are known only at run
+// Iterations from one start toward a target, and to the closest pose. (Sizes are known only at run
 // time, as above. Nothing in servo.hpp and velocity.hpp is instantiated, because that takes
 // minutes; everything that they call is. For one robot it takes seconds:
 // tests/gpu/test_gpu_compile.py.)
@@ -206,7 +206,7 @@ __global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work,
                                                                                  : number[9];
 }
 
-// Postprocessing of a solution: 2π wraps, and motion towards zero.
+// Postprocessing of a solution: 2π wraps, and motion toward zero.
 __global__ void suited(IkProblem<double> ik, double* q, double* target, double* J, double* e,
                        double* work, const double* turn) {
   IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};

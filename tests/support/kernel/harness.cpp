@@ -2,8 +2,8 @@
 // instruction set. A function is named by what it does and its lane, e.g. svd_f64x4: double, four
 // to a pack.
 //
-// Batches are C-ordered, numbers with the batch axis last, matrices with it first. Neighbours in a
-// batch are neighbours in a pack; a last pack that is not full repeats the last element.
+// Batches are C-ordered, numbers with the batch axis last, matrices with it first. Neighbors in a
+// batch are neighbors in a pack; a last pack that is not full repeats the last element.
 #include <vector>
 
 #include "batch.hpp"

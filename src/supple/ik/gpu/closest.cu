@@ -3,7 +3,7 @@
 
 namespace supple {
 
-// Minimises the cost from a failed start; with `along` (rows,), whose square is `length`, moves the
+// Minimizes the cost from a failed start; with `along` (rows,), whose square is `length`, moves the
 // frames as far along that direction as possible (see supple/ik/reachability.hpp). Returns whether
 // the target was met on the way; `value` is the smallest objective.
 __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,

@@ -46,7 +46,7 @@ class NumericalFilter:
     paper's, eq. (14). The first term of α² is the least that bounds the speed, ‖q̇‖ <= max_gain ‖e‖,
     also for several and for equal σ_i below 1/(2 max_gain). The second makes  c σ/(σ² + α²)  near a
     singularity independent of c: with the first alone it grows like 1/c, and an arm that is
-    stretched towards a target out of reach chatters. α and λ are continuous.
+    stretched toward a target out of reach chatters. α and λ are continuous.
 
     Bounded and finite at every singularity; q̇ = 0 where e = 0 or J = 0. As in the paper, the bound
     applies to the gain, relative to ‖e‖. More than three small singular values, or several that are

@@ -25,7 +25,7 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
         q̇ = (JᵀW₁J + λ²W₂)⁻¹JᵀW₁e,      which minimizes (Jq̇ - e)ᵀW₁(Jq̇ - e) + λ² q̇ᵀW₂q̇
 
     Rows with a large weight are followed more exactly; joints with a large weight move less. Deo &
-    Walker's W₂ is λ²W₂ here, which `Constant(1.0)` leaves unchanged. Weights also define how metres
+    Walker's W₂ is λ²W₂ here, which `Constant(1.0)` leaves unchanged. Weights also define how meters
     compare with radians: a rotation row with the weight L² counts like a lever of length L.
 
     The step is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ. The rule receives

@@ -72,7 +72,7 @@ class _FrameTask(Task):
         weights = dict(zip(rows, weights_of(self.weight, len(rows)), strict=True))
         rows = tuple(row for row in rows if row not in ranges or not is_free(ranges[row]))
         scaled = tuple(
-            weights[row] if row.startswith("r") else weights[row] / self._metre for row in rows
+            weights[row] if row.startswith("r") else weights[row] / self._meter for row in rows
         )
         made = rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
         return within(made, [ranges.get(row) for row in rows])
@@ -90,8 +90,8 @@ class _FrameTask(Task):
         return np.concatenate(moved, axis=-1)
 
     @property
-    def _metre(self) -> float:
-        """Number of metres that weigh as much as a radian."""
+    def _meter(self) -> float:
+        """Number of meters that weigh as much as a radian."""
         return 1.0
 
     @property
@@ -125,7 +125,7 @@ class _MetricTask(_FrameTask):
         set_fields(self, length=float(length))
 
     @property
-    def _metre(self) -> float:
+    def _meter(self) -> float:
         return self.length
 
     @property
@@ -149,7 +149,7 @@ class PoseTask(_MetricTask):
             the velocity of the frame's point at the base's origin, in the base's axes, and e is
             [p* - p + p × w; w] with the rotation vector w; not for `solve`.
         base: Name of the frame in which targets are expressed; the world if None.
-        length: Number of metres that weigh as much as a radian [m]; divides the weights of the
+        length: Number of meters that weigh as much as a radian [m]; divides the weights of the
             position rows.
         alternate: Whether J has the velocity of the target, as if it were attached to the frame's
             link, in the place of the frame's own (`steps.alternate_jacobian`). Without a target it
