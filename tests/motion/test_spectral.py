@@ -27,6 +27,7 @@ RULES = {
     "speed bound": SpeedBound(5.0),
     "speed bound far in": SpeedBound(200.0),
     "region": Region(0.04, 0.3),
+    "narrow region": Region(1.0, 1e-3),
     "curvature": Curvature(0.05),
     "tracking bound": TrackingBound(0.1),
     "condition bound": ConditionBound(50.0),
@@ -44,7 +45,7 @@ def spectra(k: int, rng: np.random.Generator) -> list[Array]:
     """Singular values with one small, several equal and all equal ones, of all sizes."""
     most = np.sort(rng.uniform(0.3, 2, k))[::-1]
     every = [most, np.ones(k), np.geomspace(1, 1e-6, k) if k > 1 else most]
-    small = [0.5, 0.31, 0.29, 0.2, 0.1 + 1e-9, 0.02, 1e-3, 1e-4, 1e-6, 1e-9, 1e-13, 0.0]
+    small = [0.5, 0.31, 0.29, 0.2, 0.1 + 1e-9, 0.02, 1e-3, 7e-4, 1e-4, 1e-6, 1e-9, 1e-13, 0.0]
     for least in small:
         for equal in range(1, min(k, 3) + 1):
             sigma = most.copy()
@@ -84,12 +85,14 @@ def test_as_by_decomposition(rule: object, m: int, n: int, isa: str) -> None:
     off = np.linalg.norm(dq - expected, axis=1)
     off /= np.maximum(np.linalg.norm(expected, axis=1), 1e-300)
     good = sigma[:, -1] > 0.1 * sigma[:, 0]
-    assert off[good].max(initial=0) < 1e-12
+    # A region subtracts two numbers of the size of its largest λ².
+    rounding = 1e-15 * rule.lambda2_max if isinstance(rule, Region) else 0.0
+    assert (off <= 1e-12 + rounding / sigma[:, -1].clip(1e-12) ** 2)[good].all()
     # Where nothing is damped at σ ≈ 0, the decomposition itself is off by this much.
     floor = 1e-15 * sigma[:, 0] / np.maximum(np.sqrt(damped) + sigma[:, -1], 1e-12)
     assert (off <= 1e-9 + floor).all()
     size = np.maximum(sigma[:, 0] ** 2, damped)
-    assert (np.abs(lambda2 - damped) <= 1e-11 * size).all()
+    assert (np.abs(lambda2 - damped) <= 1e-11 * size + rounding).all()
 
 
 @each_rule

@@ -76,15 +76,19 @@ CASES = cases()
 
 
 def compile_all(architecture: str) -> None:
-    """Compile what most tests need, into the folder named by SUPPLE_CACHE_DIR.
+    """Compile the code that most tests need, into the folder named by SUPPLE_CACHE_DIR.
 
-    That is the search of all cases and arms, and several answers of arms.
+    This is the search of all cases and arms, and the search for several solutions of arms.
     """
     every = [*CASES.values(), *((supple.load(name), None, None) for name in ARMS)]
     posture = (PoseTask(), PostureTask())
     made = [texts(compile_problem(*case)) for case in every]
     for name, tasks in [*((name, None) for name in ARMS[:4]), ("panda", posture)]:
         made.append(texts(compile_problem(supple.load(name), tasks), several=True))
-    apart = {text: len(files) > 1 for one in made for files in one.values() for text in files}
+    linked = {text: len(files) > 1 for one in made for files in one.values() for text in files}
+
+    def compile_one(text: str) -> bytes:
+        return compile_source(text, architecture, relocatable=linked[text])
+
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda text: compile_source(text, architecture, apart=apart[text]), apart))
+        list(pool.map(compile_one, linked))

@@ -64,7 +64,7 @@ class _FrameTask(Task):
                 "of the frame is about='x', 'y' or 'z'"
             )
         if len(free) == len(rows):
-            raise InputError(f"{name} must leave a row with an end; given: all rows free")
+            raise InputError(f"{name} must have a finite end in some row; given: all rows free")
 
     def on(self, robot: Robot) -> TaskRows:
         rows = self.known if self.rows is None else tuple(self.rows)
@@ -91,12 +91,12 @@ class _FrameTask(Task):
 
     @property
     def _meter(self) -> float:
-        """Number of meters that weigh as much as a radian."""
+        """The length that counts as much as a radian [m]."""
         return 1.0
 
     @property
     def _alternate(self) -> bool:
-        """Whether J is that of the target."""
+        """Whether J is the alternate Jacobian, that of the target."""
         return False
 
 
@@ -134,7 +134,48 @@ class _MetricTask(_FrameTask):
 
 
 @dataclass(frozen=True)
-class PoseTask(_MetricTask):
+class _TurningTask(_FrameTask):
+    """Rows of a frame's twist that may leave the rotation about one axis free."""
+
+    _: KW_ONLY
+    about: str | None = None
+    cone: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = type(self).__name__
+        set_fields(self, cone=cone_of(self.cone, f"{name}: cone"))
+        if self.about is None:
+            if self.cone is not None:
+                raise InputError(f"{name}: cone needs an axis, as in about='z'; given: about=None")
+            return
+        if self.about not in ("x", "y", "z"):
+            raise unknown_name_error(f"axis for {name}: about=", self.about, ("x", "y", "z"))
+        if self.axes == SPATIAL or self._alternate:
+            raise InputError(
+                f"{name}: about needs axes other than 'spatial', and alternate=False; given: "
+                f"axes={self.axes!r}, alternate={self._alternate}"
+            )
+        turns = [row for row in self.rows or () if row.startswith("r") and row != f"r{self.about}"]
+        if len(turns) < 2:
+            raise InputError(
+                f"{name}: about={self.about!r} needs the rows of rotation about the other two "
+                f"axes; given: {self.rows}"
+            )
+        ranged = [row for row in _read(self.tolerance) if row.startswith("r")]
+        if ranged and self.cone is not None:
+            raise InputError(
+                f"{name}: tolerance of a rotation and cone must not be given together; given: "
+                f"tolerance of {', '.join(ranged)}"
+            )
+
+    def on(self, robot: Robot) -> TaskRows:
+        rows = super().on(robot)
+        return rows if self.about is None else about_axis(rows, "xyz".index(self.about), self.cone)
+
+
+@dataclass(frozen=True)
+class PoseTask(_TurningTask, _MetricTask):
     """The pose of a frame:  e = [p* - p; log(R* Rᵀ)],  with the rotation vector in [rad].
 
     The target is a pose (4, 4), the velocity a twist [v; w] (6,) in the axes of the rows [m/s,
@@ -149,35 +190,25 @@ class PoseTask(_MetricTask):
             the velocity of the frame's point at the base's origin, in the base's axes, and e is
             [p* - p + p × w; w] with the rotation vector w; not for `solve`.
         base: Name of the frame in which targets are expressed; the world if None.
-        length: Number of meters that weigh as much as a radian [m]; divides the weights of the
-            position rows.
-        alternate: Whether J has the velocity of the target, as if it were attached to the frame's
-            link, in the place of the frame's own (`steps.alternate_jacobian`). Without a target it
-            is the ordinary J. `solve` searches with the ordinary J: the solutions are the same.
-        tolerance: The allowed range of the frame minus its target for some rows, by their names: a
-            number for ±number, or a pair (lower, upper), infinite for none [m, rad]. {"x": 0.01,
-            "z": (0, inf)} is a strip in a half-space. Rotations are components of the rotation
-            vector in the axes of the rows.
+        length: The length that counts as much as a radian [m]; divides the weights of the position
+            rows.
+        alternate: Whether J is that of the target, as if it were attached to the frame's link,
+            instead of that of the frame (`steps.alternate_jacobian`). Without a target, J is the
+            ordinary one. `solve` always searches with the ordinary J, because the solutions are the
+            same.
+        tolerance: The allowed ranges of the frame's position minus its target, as a mapping from
+            names of rows: a number for ±number, or a pair (lower, upper) whose ends may be infinite
+            [m, rad]. {"x": 0.01, "z": (0, inf)} is a strip in a half-space. Rotations are
+            components of the rotation vector in the axes of the rows.
         about: The axis of the frame, "x", "y" or "z", about which it may turn freely; None for
             none. Only the direction of this axis is controlled, by the two rotations about the
-            other axes of the frame. A row of rotation about it is omitted.
-        cone: Angle by which that axis may be off its target [rad], for `about`; None for none. Its
-            row, the tilt, replaces the two of rotation.
+            other axes of the frame. A rotation row about it is omitted.
+        cone: Largest allowed angle between the axis `about` and its target [rad]; None for none.
+            With a cone, one row, the tilt, replaces the two rotation rows.
 
     References:
         Buss 2009, section 2, for `alternate`.
     """
-
-    _: KW_ONLY
-    about: str | None = None
-    cone: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_about(self)
-
-    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
-        return _turning(super().on(robot), self.about, self.cone)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         return _twelve(poses(given, "a PoseTask's target"))
@@ -208,7 +239,7 @@ class PositionTask(_MetricTask):
 
 
 @dataclass(frozen=True)
-class OrientationTask(_FrameTask):
+class OrientationTask(_TurningTask):
     """The orientation of a frame:  e = log(R* Rᵀ) [rad].
 
     The target is a rotation (3, 3), or a pose (4, 4) whose position is ignored; the velocity is
@@ -219,16 +250,6 @@ class OrientationTask(_FrameTask):
     """
 
     known = ROWS[3:]
-    _: KW_ONLY
-    about: str | None = None
-    cone: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_about(self)
-
-    def on(self, robot: Robot) -> TaskRows:  # noqa: D102
-        return _turning(super().on(robot), self.about, self.cone)
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:  # noqa: D102
         name = "an OrientationTask's target"
@@ -256,44 +277,10 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
 
 
 def _read(tolerance: object) -> dict[str, tuple[float, float]]:
-    """Return the ranges by row of a tolerance that __post_init__ has read."""
+    """Return the ranges by row of a tolerance that `__post_init__` has converted."""
     return dict(tolerance) if isinstance(tolerance, tuple) else {}
 
 
-def _check_about(task: PoseTask | OrientationTask) -> None:
-    """Raise an error if the free axis or its cone cannot be."""
-    name = type(task).__name__
-    set_fields(task, cone=cone_of(task.cone, f"{name}: cone"))
-    if task.about is None:
-        if task.cone is not None:
-            raise InputError(f"{name}: cone needs an axis, as in about='z'; given: about=None")
-        return
-    if task.about not in ("x", "y", "z"):
-        raise unknown_name_error(f"axis for {name}: about=", task.about, ("x", "y", "z"))
-    if task.axes == SPATIAL or getattr(task, "alternate", False):
-        raise InputError(
-            f"{name}: about needs the ordinary J of rows in the axes of a frame; given: "
-            f"axes={task.axes!r}, alternate={getattr(task, 'alternate', False)}"
-        )
-    turns = [row for row in task.rows or () if row.startswith("r") and row != f"r{task.about}"]
-    if len(turns) < 2:
-        raise InputError(
-            f"{name}: about={task.about!r} needs the rows of rotation about the other two axes; "
-            f"given: {task.rows}"
-        )
-    ranged = [row for row in _read(task.tolerance) if row.startswith("r")]
-    if ranged and task.cone is not None:
-        raise InputError(
-            f"{name}: tolerance of a rotation and cone must not be given together; given: "
-            f"tolerance of {', '.join(ranged)}"
-        )
-
-
-def _turning(rows: TaskRows, about: str | None, cone: float | None) -> TaskRows:
-    """Return rows that leave the rotation about an axis of the frame free."""
-    return rows if about is None else about_axis(rows, "xyz".index(about), cone)
-
-
 def _twelve(T: Array) -> Array:
-    """Return poses (..., 4, 4) in the kernel's form (..., 12): axes x, y, z and the position."""
+    """Convert poses (..., 4, 4) to the kernel's layout (..., 12): axes x, y, z and position."""
     return T[..., :3, :].swapaxes(-1, -2).reshape(*T.shape[:-2], 12)
