@@ -3,7 +3,7 @@
     python bench/cluster.py [--poses N] [--rounds N] [--nodes N]     # needs ray
 
 Prints tables and writes them to bench/results/. Every time is that of the whole job, reading and
-writing included; a Ray cluster is started before.
+writing included; a Ray cluster is started before. Ways that are compared take turns.
 """
 
 from __future__ import annotations
@@ -80,10 +80,30 @@ def poses_in(source: Path) -> np.ndarray:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, float]:
-    """Return the wall time and the processor time of a call in this process [s]."""
-    began, before = time.perf_counter(), time.process_time()
+    """Return the wall time and the processor time of a call, here and in workers of Ray [s]."""
+    began, before = time.perf_counter(), time.process_time() + processor_time()
     call()
-    return time.perf_counter() - began, time.process_time() - before
+    wall = time.perf_counter() - began
+    return wall, time.process_time() + processor_time() - before
+
+
+def ratio(times: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> Any:
+    """Return the medians over rounds of two ways' ratios of wall and of processor time."""
+    return np.median(np.array(times) / np.array(other), axis=0)
+
+
+def start_ray(workers: int) -> None:
+    """Start a local Ray, as a job does that is given no address."""
+    import ray
+
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    ray.init(
+        address="local",
+        num_cpus=workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+    )
 
 
 # ---- overhead ------------------------------------------------------------------------------------
@@ -95,7 +115,7 @@ def overhead(source: Path, place: Path, rounds: int) -> list[str]:
 
     robot, T = sp.load(ROBOT), poses_in(source)
     stage = Solve(robot)
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    start_ray(2)
     ways: dict[str, Callable[[], Any]] = {
         "one call of `solve`, poses in memory": lambda: sp.solve(robot, T),
         "`solve_parquet` in this process": lambda: job(stage, source, place, None),
@@ -107,19 +127,21 @@ def overhead(source: Path, place: Path, rounds: int) -> list[str]:
         for name, call in ways.items():
             times[name].append(timed(call))
     ray.shutdown()
-    wall = {name: statistics.median(w for w, _ in each) for name, each in times.items()}
-    processor = {name: statistics.median(p for _, p in each) for name, each in times.items()}
-    first = next(iter(ways))
+    first = next(iter(times.values()))
     rows = ["| way | wall [s] | poses per second | wall, relative | processor time, relative |"]
     rows += ["|---|---:|---:|---:|---:|"]
-    for name in ways:
-        used = "" if "Ray" in name else f"{processor[name] / processor[first]:.3f}"
+    for name, each in times.items():
+        wall = statistics.median(seconds for seconds, _ in each)
+        relative = ratio(each, first)
         rows.append(
-            f"| {name} | {wall[name]:.2f} | {len(T) / wall[name]:,.0f} | "
-            f"{wall[name] / wall[first]:.3f} | {used} |"
+            f"| {name} | {wall:.2f} | {len(T) / wall:,.0f} | {relative[0]:.3f} | "
+            f"{relative[1]:.3f} |"
         )
     size = sum(path.stat().st_size for path in (place / "out").glob("part-*")) / len(T)
-    note = f"Medians of {rounds} interleaved rounds. On the disk a result has {size:.1f} bytes."
+    note = (
+        f"Medians of {rounds} rounds, in which the three ways take turns. On the disk a result has "
+        f"{size:.1f} bytes."
+    )
     return [*rows, "", note, ""]
 
 
@@ -140,21 +162,18 @@ def workers(source: Path, place: Path, rounds: int) -> list[str]:
     stage = Solve(sp.load(ROBOT))
     for _ in range(rounds):
         for count, each in times.items():
-            ray.init(address="local", num_cpus=count, include_dashboard=False, log_to_driver=False)
+            start_ray(count)
             warm_up(source, place, stage)
-            before = processor_time()
-            wall, _ = timed(lambda: job(stage, source, place, RayOptions()))
-            each.append((wall, processor_time() - before))
+            each.append(timed(lambda: job(stage, source, place, RayOptions())))
             ray.shutdown()
-    one, two = (min(wall for wall, _ in each) for each in times.values())
-    used = [min(seconds for _, seconds in each) for each in times.values()]
+    one, two = (np.median(each, axis=0) for each in times.values())
+    factor, used = ratio(times[1], times[2])
     return [
         "## Workers",
         "",
-        f"One worker: {one:.2f} s, two: {two:.2f} s, a factor of {one / two:.2f}; the best of "
-        f"{rounds} rounds, in which other programs took least. Processor time of all workers: "
-        f"{used[0]:.2f} s and {used[1]:.2f} s, so that two free cores would give a factor of "
-        f"{2 * used[0] / used[1]:.2f}.",
+        f"One worker: {one[0]:.2f} s, two: {two[0]:.2f} s, a factor of {factor:.2f}. Processor "
+        f"time: {one[1]:.2f} s and {two[1]:.2f} s, so that two free cores would give a factor of "
+        f"{2 * used:.2f}. Medians of {rounds} rounds, in which the two take turns.",
         "",
     ]
 
@@ -258,7 +277,9 @@ def simulated(place: Path, nodes: int) -> list[str]:
         for name, each in (("warm", 0.01), ("out", SLEEP)):
             parts = Sleeping(PER_NODE * count, each, 1000)
             shutil.rmtree(place / name, ignore_errors=True)
-            wall, used = timed(partial(run, parts, place / name, ray=RayOptions()))
+            before = time.process_time()
+            wall, _ = timed(partial(run, parts, place / name, ray=RayOptions()))
+            used = time.process_time() - before
         rows.append(
             f"| {count} | {PER_NODE * count} | {wall:.2f} | {PER_NODE * SLEEP:.2f} | "
             f"{1e3 * used / (PER_NODE * count):.2f} |"

@@ -31,7 +31,6 @@ from supple.cluster.source import Source, open_source
 from supple.errors import InputError, check_one_of, join_names, known_arguments
 from supple.ik.arguments import parse_options
 from supple.ik.driver import Driver
-from supple.ik.position import solve
 from supple.ik.problem import compile_problem
 from supple.ik.status import SolveStatus
 from supple.kinematics import Robot
@@ -110,16 +109,15 @@ class Solve:
 
         The status is an index into `STATUSES`.
         """
-        T, invalid = goals(columns, targets)
+        numbers, invalid = goals(columns, targets)
+        driver = self._driver(targets.poses)
         if self.branches is None:
-            found = self._solve(T, targets.poses)
-            rows = np.arange(len(T))
+            found = driver.solve_batch(numbers, None)
+            rows = np.arange(len(numbers))
             q, status = found.q, np.array(found.status, np.int8)
             errors = found.position_error, found.rotation_error
             effort = found.iterations, found.restarts
         else:
-            driver = self._driver(targets.poses)
-            numbers = driver.problem.targets([T], driver.options.threads)
             every, code, error, work, count = driver.solve_branches(numbers)
             there = np.arange(every.shape[1]) < np.maximum(count, 1)[:, None]
             rows = np.nonzero(there)[0]
@@ -164,19 +162,6 @@ class Solve:
 
     def _task(self, poses: bool) -> PoseTask | PositionTask:
         return PoseTask(self.placed) if poses else PositionTask(self.placed)
-
-    def _solve(self, T: Array, poses: bool) -> Any:
-        return solve(
-            self.robot,
-            T,
-            tasks=self._task(poses),
-            prefer=self.prefer,
-            position_tolerance=self.position_tolerance,
-            rotation_tolerance=self.rotation_tolerance,
-            max_seeds=self.max_seeds,
-            device=self.device,
-            threads=self.threads,
-        )
 
     def _driver(self, poses: bool) -> Driver:
         """Return the driver of `supple.solve`, after a check of the options."""

@@ -127,6 +127,8 @@ def _connected(ray: Any, options: RayOptions) -> Iterator[None]:
         yield
         return
     local = {"include_dashboard": False} if options.address is None else {}
+    # Ray's default of 15 would leave the workers the time that other programs do not take.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     address = options.address or "local"  # (None would find a cluster that runs already)
     ray.init(address=address, log_to_driver=False, logging_level="error", **local)
     try:

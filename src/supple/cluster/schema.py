@@ -149,8 +149,8 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
         InputError: Quaternions that are not of length 1, matrices that are transposed or not
             poses, or positions that are not in m.
     """
-    T, invalid = goals(columns, targets)
-    if len(T) and invalid.mean() > 0.5:
+    rows, invalid = goals(columns, targets)
+    if len(rows) and invalid.mean() > 0.5:
         if targets.matrices:
             bottom = np.reshape(columns[MATRIX], (-1, 4, 4))[:, 3, :3]
             hint = ": it is written column by column" if np.abs(bottom).max() > 1e-5 else ""
@@ -162,8 +162,7 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
             f"the columns {join_names(QUATERNION)} of {where} must be unit quaternions; given: "
             f"length {np.linalg.norm([columns[name][0] for name in QUATERNION]):.4g} in the first"
         )
-    at = T[:, :3, 3] if targets.poses else T
-    away = np.linalg.norm(at - robot.base[:3, 3], axis=1)
+    away = np.linalg.norm(rows[:, -3:] - robot.base[:3, 3], axis=1)
     away = away[np.isfinite(away)]
     size = reach(robot)
     if len(away) and np.median(away) > FAR * size:
@@ -175,30 +174,27 @@ def check_values(columns: Mapping[str, Array], targets: Targets, robot: Robot, w
 
 
 def goals(columns: Mapping[str, Array], targets: Targets) -> tuple[Array, NDArray[np.bool_]]:
-    """Return poses (N, 4, 4), or positions (N, 3), and which rows are invalid (N,).
+    """Return targets (N, 12) in the kernel's layout, and which of them are not poses (N,).
 
-    Rows that are invalid, or not finite, are NaN.
+    The layout is a rotation, column by column, and a position. Rows that are not poses, or not
+    finite, are NaN.
     """
+    rows = np.empty((len(columns[targets.columns[0]]), 12))
+    invalid = np.zeros(len(rows), bool)
     if not targets.poses:
-        at = np.stack([np.asarray(columns[name], np.float64) for name in POSITION], axis=1)
-        return at, np.zeros(len(at), bool)
-    if targets.matrices:
-        T = np.array(columns[MATRIX], np.float64).reshape(-1, 4, 4)
-    else:
-        T = np.zeros((len(columns["x"]), 4, 4))
-    invalid = np.empty(len(T), bool)
-    for first in range(0, len(T), _CHUNK):
+        rows[:, :9] = np.eye(3).ravel()
+        rows[:, 9:] = np.stack([columns[name] for name in POSITION], axis=1)
+        return rows, invalid
+    fill = _fill_from_matrices if targets.matrices else _fill_from_quaternions
+    for first in range(0, len(rows), _CHUNK):
         some = slice(first, first + _CHUNK)
-        if targets.matrices:
-            invalid[some] = _check_matrices(T[some])
-        else:
-            part = {name: columns[name][some] for name in targets.columns}
-            invalid[some] = _fill_poses(T[some], part)
-    return T, invalid
+        invalid[some] = fill(rows[some], {name: columns[name][some] for name in targets.columns})
+    return rows, invalid
 
 
-def _check_matrices(T: Array) -> NDArray[np.bool_]:
-    """Replace matrices (N, 4, 4) that are not poses by NaN; return those that are finite."""
+def _fill_from_matrices(rows: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Write matrices into poses (N, 12); return which are finite and not poses."""
+    T = np.asarray(columns[MATRIX], np.float64).reshape(-1, 4, 4)
     R = T[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
         residual = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
@@ -206,25 +202,25 @@ def _check_matrices(T: Array) -> NDArray[np.bool_]:
         last = np.abs(T[:, 3] - (0, 0, 0, 1)).max(axis=1) > 1e-5
     finite = np.isfinite(T).all(axis=(1, 2))
     invalid = finite & ((residual > POSE_TOLERANCE) | mirrored | last)
-    T[invalid | ~finite] = np.nan
+    rows[:, :9], rows[:, 9:] = np.swapaxes(R, 1, 2).reshape(-1, 9), T[:, :3, 3]
+    rows[invalid | ~finite] = np.nan
     return np.asarray(invalid)
 
 
-def _fill_poses(T: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Write positions and quaternions into poses (N, 4, 4); return which are invalid."""
+def _fill_from_quaternions(rows: Array, columns: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Write positions and quaternions into poses (N, 12); return which are invalid."""
     wxyz = np.stack([np.asarray(columns[name], np.float64) for name in QUATERNION]).T
     with np.errstate(over="ignore", invalid="ignore"):
         length = np.sqrt(np.einsum("ni,ni->n", wxyz, wxyz))
     bad = ~(np.abs(length - 1) <= POSE_TOLERANCE)  # NaN is bad as well
-    invalid = np.zeros(len(T), bool)
+    invalid = np.zeros(len(rows), bool)
     if bad.any():
         invalid = bad & np.isfinite(wxyz).all(axis=1)
         wxyz[bad] = 1, 0, 0, 0
-    from_quaternion(wxyz, T[:, :3, :3])
+    from_quaternion(wxyz, np.swapaxes(rows[:, :9].reshape(-1, 3, 3), 1, 2))
     for i, name in enumerate(POSITION):
-        T[:, i, 3] = columns[name]
-    T[:, 3, 3] = 1.0
-    T[bad] = np.nan
+        rows[:, 9 + i] = columns[name]
+    rows[bad] = np.nan
     return invalid
 
 

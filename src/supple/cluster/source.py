@@ -85,13 +85,13 @@ class Source:
     def read(self, index: int, columns: Sequence[str]) -> tuple[int, dict[str, Array]]:
         """Return the number of the first row of a part, and its columns.
 
-        The file stays open: a part that continues the one before needs no search.
+        The file stays open: a part that follows needs no search.
         """
         pa, parquet = pyarrow()
         piece = self.pieces[index]
         with self._lock:
             reader = self._open.get("reader")
-            if reader is None or reader.next != (piece.path, piece.groups[0], piece.skip):
+            if reader is None or not reader.is_near(piece):
                 reader = _Reader(piece, columns, parquet)
             self._open["reader"] = reader
             batch = reader.read(piece, pa)
@@ -103,22 +103,25 @@ class _Reader:
 
     def __init__(self, piece: Piece, columns: Sequence[str], parquet: Any) -> None:
         file = parquet.ParquetFile(piece.path, buffer_size=_BUFFER, page_checksum_verification=True)
-        groups = list(range(piece.groups[0], file.metadata.num_row_groups))
-        self._sizes = [file.metadata.row_group(g).num_rows for g in range(groups[-1] + 1)]
         self._batches = file.iter_batches(
-            batch_size=65_536, row_groups=groups, columns=list(columns), use_threads=False
+            batch_size=65_536,
+            row_groups=list(range(piece.groups[0], file.metadata.num_row_groups)),
+            columns=list(columns),
+            use_threads=False,
         )
         self._rest: list[Any] = []
-        self.next = (piece.path, piece.groups[0], 0)
-        self._take(piece.skip)
+        self._path, self._next = piece.path, piece.first - piece.skip
+
+    def is_near(self, piece: Piece) -> bool:
+        """Return whether a part is ahead, and no farther than from the beginning of its group."""
+        ahead = piece.first - self._next
+        return piece.path == self._path and 0 <= ahead <= piece.skip + piece.rows
 
     def read(self, piece: Piece, pa: Any) -> Any:
+        """Return the rows of a part that is ahead."""
+        self._take(piece.first - self._next)
         table = pa.Table.from_batches(self._take(piece.rows)).combine_chunks()
-        last = piece.groups[-1]
-        end = piece.skip + piece.rows - sum(self._sizes[g] for g in piece.groups[:-1])
-        self.next = (piece.path, last, end)
-        if end == self._sizes[last]:
-            self.next = (piece.path, last + 1, 0)
+        self._next = piece.first + piece.rows
         return table
 
     def _take(self, rows: int) -> list[Any]:
