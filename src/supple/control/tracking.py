@@ -63,7 +63,7 @@ def track(
         times: Times (K + 1,), increasing [s]. Braking is planned with the lengths of the coming
             steps; after the last one, more steps of its length are assumed.
         duration: Duration [s], if neither `times` nor arrays determine it.
-        feedforward: Whether missing velocities are the differences of the targets.
+        feedforward: Whether missing velocities are derived from the differences of the targets.
         step: As in `Servo`.
         limits: As in `Servo`.
         gain: As in `Servo`.
@@ -73,7 +73,7 @@ def track(
         qd0: Initial joint speeds (n,); zero by default.
 
     Raises:
-        InputError: references of different lengths, times that do not increase, or no reference.
+        InputError: There is no reference, references differ in length, or times do not increase.
     """
     check_robot_first(robot, "track(robot, q0, target=...)", q0)
     layout, single = compile_selected(robot, frame, tasks)

@@ -113,7 +113,7 @@ class Values:
         return word
 
     def count(self, key: str) -> int:
-        """Return a required whole number; only 19 digits are read, which is more than any limit."""
+        """Return a required whole number; only 19 digits are read, which exceed any limit."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")
@@ -218,7 +218,7 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
 
 
 MAIN = "main"
-Defaults = dict[str, dict[str, dict[str, str]]]  # attributes by class, then by element
+Defaults = dict[str, dict[str, dict[str, str]]]  # attributes by class, then by tag
 
 
 def defaults_of(sections: Iterable[Element]) -> Defaults:

@@ -1,4 +1,4 @@
-"""Masses of links, for norms and criteria that depend on them."""
+"""Masses and inertias of links."""
 
 from __future__ import annotations
 

@@ -50,7 +50,10 @@ class FixedFrame:
 
 @dataclass
 class _Slot:
-    """A joint of a chain under construction; `rest` is its body's pose in the kernel frame."""
+    """A joint of a chain under construction, in the kernel's frame, whose z is the joint axis.
+
+    `rest` is the pose of the joint's body in this frame at q = 0.
+    """
 
     parent: int
     motion: Motion
@@ -65,7 +68,7 @@ class _Slot:
     free_to_turn: bool = field(default=True)
 
     def turn(self, cosine: float, sine: float) -> None:
-        """Rotate the kernel frame about its z axis, without moving bodies and axes."""
+        """Rotate the kernel's frame about its z axis, without moving bodies and axes."""
         turn = _about_z(cosine, sine)
         self.rest = _inverse(turn) @ self.rest
         self.free_to_turn = False
@@ -157,7 +160,7 @@ def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSp
 
 
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
-    """Return the slot of a joint; turn the parent's frame if that makes the rotation a twist."""
+    """Return the slot of a joint; rotate the parent's frame if that makes the rotation a twist."""
     along_z = np.eye(4)
     along_z[:3, :3] = z_onto(joint.axis)
     before = np.eye(4) if parent == WORLD else slots[parent].rest

@@ -383,7 +383,7 @@ def task_names(tasks: Sequence[Task]) -> str:
 def selected_tasks(
     robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
 ) -> tuple[tuple[Task, ...], bool]:
-    """Return the tasks, and whether there is a single one, whose target needs no sequence.
+    """Return the tasks, and whether there is one task, whose target is not in a sequence.
 
     Args:
         robot: The robot that the tasks belong to.

@@ -33,7 +33,7 @@ def ranges_of(
     if given is None:
         return None
     if isinstance(given, tuple) and given and all(isinstance(one, tuple) for one in given):
-        given = dict(given)  # type: ignore[arg-type]  # ranges that have been read before
+        given = dict(given)  # type: ignore[arg-type]  # ranges that are already converted
     if not isinstance(given, Mapping):
         if not single:
             raise InputError(

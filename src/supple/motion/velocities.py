@@ -102,8 +102,8 @@ class Velocities:
     Attributes:
         qd: Joint velocities (..., n) [rad/s or m/s].
         lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
-        active: The limit at which each joint is (..., n): -1 for the lower, 1 for the upper, else
-            0.
+        active: The limit that acts on each joint (..., n): -1 for a lower limit, 1 for an upper,
+            else 0.
         status: `StepStatus` of each robot (...): flags, stored as int16; indexing returns a
             `StepStatus`.
     """
@@ -294,7 +294,7 @@ class OpenVelocityIk(VelocityIk):
 def raise_not_finite(
     q: FloatArray, velocity: FloatArray, qd: FloatArray | None, row: int
 ) -> NoReturn:
-    """Raise the error for one row of the flattened batch."""
+    """Raise the error for a row of the flattened batch that is not finite."""
     place = [int(i) for i in np.unravel_index(row, q.shape[:-1])] if q.ndim > 1 else ""
     given = ", ".join(
         f"{name}{place} = {short_repr(one.reshape(-1, one.shape[-1])[row].tolist())}"

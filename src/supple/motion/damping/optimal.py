@@ -19,7 +19,7 @@ from supple.motion.linearization import EPSILON, Linearization
 
 # The smallest tolerance of the root search that rounding permits.
 _MIN_TOLERANCE = 64 * EPSILON
-_MAX_ITERATIONS = 201  # ends the search in any case
+_MAX_ITERATIONS = 201  # ends the search even if rounding prevents convergence
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ q -> ∇h. The linearization must contain q. `explain` reports the leakage of v 
 
 | step | effect of the criterion on the task | continuous through singularities |
 |---|---|---|
-| `NullSpace` | none | no: a direction becomes free where rank is lost |
-| `GradientProjection` | leakage in directions with σ near λ and below | where λ² > 0 |
+| `NullSpace` | none | no: where J loses rank, the null space gains a direction |
+| `GradientProjection` | leakage in singular directions with σ ≲ λ | where λ² > 0 |
 | `WeightedCriterion`, `TotalSpeed` | leakage in the same directions | yes |
-| `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
-| `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
+| `Augmented` | tasks that conflict share the error according to their weights | where λ² > 0 |
+| `Priority` | none: tasks of lower priority do not disturb those of higher | no, as `NullSpace` |
 """
 
 from __future__ import annotations
@@ -248,9 +248,8 @@ class TotalSpeed:
                 plain = Pseudoinverse()(linearization) + _free(linearization, v)
             if np.isfinite(plain).all() and _size(plain) <= (1 - 32 * EPSILON) * self.max_speed:
                 return plain, 0.0, 0
-            # The part of v in the null space alone bounds λ² from below; above that bound
-            # everything is
-            # finite.
+            # The part of v in the null space alone bounds λ² from below; above this bound, nothing
+            # overflows.
             free = _size(_free(linearization, pull))
             floor = EPSILON**2 * _size(J.T @ e + pull)
             least = max(free, floor) / self.max_speed
