@@ -42,7 +42,7 @@ class Problem:
     frames: tuple[str, ...]
 
     def search(self) -> CompiledProblem:
-        """The problem to solve."""
+        """The compiled problem."""
         return compile_problem(self.robot, tuple(sp.PoseTask(frame) for frame in self.frames))
 
     def targets(self, count: int) -> np.ndarray:
@@ -191,7 +191,7 @@ def end_to_end(count: int) -> float:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure all problems; print the tables and write them to bench/results/."""
     if not sp.devices():
         sys.exit("no NVIDIA GPU here, or no supple[cuda]")
     device = sp.devices()[0]

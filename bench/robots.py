@@ -167,7 +167,7 @@ def pack(folder: Path, given: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure all robots; print the tables and write them to bench/results/."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--files", action="append", default=[], help="folder of robot files")

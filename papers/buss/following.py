@@ -26,10 +26,10 @@ import supple
 
 DEVIATIONS = (
     "Figures, targets and constants are those of the published program: the paper prints none.",
-    "D_max grows by how far the effector's own target ran away; the program takes another "
-    "effector's distance where there are several.",
-    "SDLS in the soft form of the program; it is not in this edition of the paper.",
-    "Judged by numbers: the paper inspected by eye for oscillation.",
+    "D_max of an end effector grows by the distance that its own target moved away; with several "
+    "end effectors, the program uses the distance of another one.",
+    "SDLS has the soft form of the program; this edition of the paper does not contain SDLS.",
+    "Oscillation is counted here; the paper judged it by eye.",
     "Times are those of a Servo called from Python on this machine, and verdicts follow from them. "
     "bench/figures.py runs the loop inside the kernel; its times are of a Neoverse-N1.",
 )
@@ -101,8 +101,8 @@ def double_y(progress: Progress, **values: Any) -> Outcome:
     title="The double Y with the 16 joints of the text",
     deviations=(
         *DEVIATIONS,
-        "The text counts 16 links and a 12 × 16 J, the program's figure has 25 joints: here one "
-        "joint for each link of the drawing, with the targets and constants of the program.",
+        "The text counts 16 links and a 12 × 16 J, but the program's figure has 25 joints. Here "
+        "each link of the drawing has one joint; targets and constants are those of the program.",
     ),
     parameters=parameters(figures.DOUBLE_Y_TEXT),
 )

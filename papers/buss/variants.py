@@ -84,10 +84,11 @@ def folded(step: Step, updates: int, *, alternate: bool) -> float:
     figure="Section 2",
     title="The target attached to the link: an alternate Jacobian",
     deviations=(
-        "The paper reports its experience, without numbers. Here the figures and targets of the "
-        "program, with methods that oscillate on them: errors are not clamped, DLS has λ = 0.3.",
-        "Jerky is the largest second difference of a joint angle, for an arm of three links that "
-        "folds back on a target passing close to its base.",
+        "The paper reports experience without numbers. Here the figures and targets of its program "
+        "are used, with methods that oscillate on them: errors are not clamped, and DLS has "
+        "λ = 0.3.",
+        "Jerkiness is measured by the largest second difference of a joint angle, for an arm of "
+        "three links that folds back on a target passing close to its base.",
     ),
     parameters=(Parameter("updates", 1000, "", "updates of the double Y that count", 99, 1000000),),
 )
@@ -185,10 +186,10 @@ def _bars(
     figure="Section 8",
     title="The Jacobian transpose with a single end effector",
     deviations=(
-        "The paper names no system: here an arm of seven joints whose hand follows a target on a "
-        "curve like those of the program, in reach, with one update for each of its moves.",
-        "Works well is taken as: closer than three moves of the target in the mean, and not more "
-        "than three times as far as DLS.",
+        "The paper names no system. Here the hand of an arm with seven joints follows a target "
+        "within reach, on a curve like those of the program, with one update for each move.",
+        '"Works well" means here: in the mean closer than three moves of the target, and at most '
+        "three times as far from the target as DLS.",
     ),
     parameters=(
         Parameter("updates", 600, "", "updates that count", 99, 1000000),

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 Mask: TypeAlias = NDArray[np.bool_]
 
 START = np.radians([5, -175, 175])  # folded: nearly singular
-WIDTH, HEIGHT = 0.7, 0.9  # [m]
-DURATION = 4.0  # [s], at constant speed
+WIDTH, HEIGHT = 0.7, 0.9  # size of the rectangle [m]
+DURATION = 4.0  # time for the rectangle, at constant speed [s]
 MAX_SPEED = 5.0  # Δ [rad/s]
 SIDES = np.array([[WIDTH, 0, 0], [0, HEIGHT, 0], [-WIDTH, 0, 0], [0, -HEIGHT, 0]])
 TASK = supple.PositionTask(rows=["x", "y"])
@@ -101,9 +101,9 @@ def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
     title="A planar arm around a rectangle: peaks of the pseudoinverse, bound by optimal damping",
     deviations=(
         SHAPE,
-        "Neither speed nor steps are given: 4 s at constant speed, 2000 steps of Euler, no "
-        "position feedback.",
-        f"Iterations are those from λ = 0, as the paper counts. {STATED}",
+        "The paper gives neither speed nor number of steps. Here the rectangle takes 4 s at "
+        "constant speed, in 2000 Euler steps without position feedback.",
+        f"Iterations are counted from λ = 0, as in the paper. {STATED}",
     ),
     parameters=(
         Parameter("max_speed", MAX_SPEED, "rad/s", "Δ, the bound on ‖q̇‖", 0),

@@ -44,7 +44,7 @@ def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.L
 
 
 def of_forms(found: dict[str, float]) -> list[tuple[str, float]]:
-    """Return the mean numbers of iterations of the forms that start cold."""
+    """Return the mean numbers of iterations of the forms that start at zero."""
     return [(form, found[form]) for form in FORMS]
 
 
