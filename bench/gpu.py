@@ -35,7 +35,7 @@ ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in
 
 @dataclass(frozen=True)
 class Problem:
-    """A robot, and the frames whose poses are given."""
+    """A robot, and the frames whose poses are the targets."""
 
     name: str
     robot: sp.Robot

@@ -21,7 +21,7 @@ import numpy as np
 import measure
 import supple as sp
 
-GATES = ((1e-4, 1e-3), (1e-6, 1e-6))  # [m], [rad]
+GATES = ((1e-4, 1e-3), (1e-6, 1e-6))  # pairs of position and rotation tolerances [m], [rad]
 SHARES = {"panda": 0.7, "ur5e": 0.15, "iiwa14": 0.15}
 BATCH = 1 << 22
 FAR = 1000  # one target in this many is moved out of reach
@@ -43,7 +43,8 @@ class SlowFK:
         link = held[tip].link if tip in held else tip
         above = {joint.child: joint for joint in parts.joints}
         order = [j.name for j in parts.joints if j.kind != "fixed" and j.mimic is None]
-        # T = A_1(q) A_2(q) ... L,  A(q) = C (1 + sin q K + (1 - cos q) K²)
+        # T = A_1(q) A_2(q) ... L,  A(q) = C (I + sin q K + (1 - cos q) K²)  by Rodrigues' formula,
+        # with C and L constant and K the cross-product matrix of the axis
         chain: list[tuple[int, Any, Any, Any]] = []
         while link in above:
             joint = above[link]

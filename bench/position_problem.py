@@ -58,7 +58,7 @@ class Problem:
     def chain(self) -> Array:
         """Return the transforms; raise if the robot is not a chain."""
         if not len(self.transforms):
-            raise NotImplementedError("one end frame only")
+            raise NotImplementedError("the library needs a chain with one end frame")
         return self.transforms
 
     def fk(self, q: Array) -> Array:

@@ -32,7 +32,7 @@ def wrong(rows: Iterable[Row], what: str) -> list[str]:
 
 
 def with_fixed_base(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows without very long sliders."""
+    """Return the rows of robots without very long prismatic joints."""
     return [row for row in rows if row.longest < LONG]
 
 

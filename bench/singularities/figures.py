@@ -32,7 +32,7 @@ ROWS = (
 
 
 def series(passage: Passage, q: Array) -> Array:
-    """Return the curves of a run (3, BINS)."""
+    """Return curves of a run (3, BINS): position error [mm], relative speed, acceleration."""
     qd = np.diff(q, axis=0) / passage.dt
     qdd = np.diff(qd, axis=0, prepend=np.zeros((1, q.shape[1]))) / passage.dt
     off = 1e3 * errors(passage, q)[1:, 0]

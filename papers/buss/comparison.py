@@ -1,4 +1,4 @@
-"""All runs of one figure: each method with the program's constants, and DLS for many dampings."""
+"""Runs of one branching figure: each method with the program's constants, DLS for many dampings."""
 
 from __future__ import annotations
 

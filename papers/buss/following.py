@@ -297,7 +297,10 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
 
 
 def _of_windows(shape: Shape, shaken: Array) -> Claim:
-    """Return the claim on oscillation at the smallest error, for many windows (count,)."""
+    """Return the claim that DLS oscillates at its smallest error, in most windows of the motion.
+
+    `shaken` (count,) is the result of `shaken_windows`.
+    """
     share = float((shaken > OFTEN).mean())
     return Claim(
         f"the same in most of {len(shaken)} windows of {shape.steps[1]} updates of the same motion",

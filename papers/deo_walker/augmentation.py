@@ -24,7 +24,7 @@ BASE = {"3 links": (30.0, 60.0), "4 links": (20.0, 50.0, 40.0)}  # angles of the
 BENDS = np.linspace(40.0, 0.0, 81)  # angles of the last joint [deg]: at 0 the two tasks conflict
 MAIN = np.array([-0.3, 0.3])  # commanded velocity of the hand [m/s]
 WANTED = 1.0  # commanded rate of the constraint [rad/s]
-SMALL = 1e-2  # w of Egeland's weights
+SMALL = 1e-2  # weight w of the constraint task, as in Egeland et al. 1991
 
 
 def planar(lengths: tuple[float, ...], q: Array) -> Array:

@@ -113,7 +113,8 @@ def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
 )
 def planar(progress: Progress, *, max_speed: float, duration: float, steps: int) -> Outcome:
     """Links of 1, 0.5 and 0.5 m start folded at [5, -175, 175]°, which is nearly singular, and go
-    once around the rectangle: with the pseudoinverse, and with the damping that just keeps Δ = 5.
+    once around the rectangle: with the pseudoinverse, and with the smallest damping that keeps
+    ‖q̇‖ <= Δ = 5 rad/s.
     """
     ways: dict[str, Step] = {
         "pseudoinverse": supple.steps.Pseudoinverse(),
@@ -196,7 +197,7 @@ class Rivals:
         rules: Number of other rules.
         below: Number of cases in which another rule keeps the bound with a smaller error.
         share: Fraction of the cases that need damping in which the other rules keep the bound.
-        closest: The smallest ratio of their error to the optimal error, where that is not zero.
+        closest: The smallest ratio of another rule's error to the optimal error.
         needed: Whether the optimal rule damps exactly where the pseudoinverse exceeds the bound.
     """
 

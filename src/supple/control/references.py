@@ -51,7 +51,7 @@ def sample(
     Args:
         layout: The tasks.
         single: Whether there is one task, whose reference is not wrapped in a sequence.
-        references: "target", "velocity" and "acceleration".
+        references: References by name: "target", "velocity" and "acceleration".
         dt: Length of a step [s].
         times: Times (K + 1,) [s] instead of dt.
         duration: Duration of the motion [s].

@@ -208,7 +208,8 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
         raise values.error('has coordinate="global", which MuJoCo does not support')
     eulerseq = values.text("eulerseq", "xyz")
     if not re.fullmatch("[xyzXYZ]{3}", eulerseq):
-        raise values.error(f"eulerseq: expected three of xyzXYZ, given {short_repr(eulerseq)}")
+        problem = f"eulerseq: expected three letters of xyzXYZ, given {short_repr(eulerseq)}"
+        raise values.error(problem)
     return Compiler(
         degrees=values.keyword("angle", ("degree", "radian"), "degree") == "degree",
         eulerseq=eulerseq,

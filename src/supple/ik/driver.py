@@ -112,8 +112,8 @@ class Driver:
     def _costs(self, q: Array, count: Any, seeds: Array | None) -> Array:
         """Return the costs (B, s) of solutions (B, s, n), infinite beyond their counts (B,).
 
-        Targets with only one solution are not evaluated, because it needs no comparison: after a
-        timeout there may be millions of them.
+        A solution without alternatives has the cost 0 and is not evaluated: after a timeout there
+        may be millions of targets with only one.
         """
         there = np.arange(q.shape[1]) < count[:, None]
         cost = np.where(there, 0.0, math.inf)

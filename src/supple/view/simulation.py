@@ -344,7 +344,7 @@ class Simulation:
             gain=given.gain,
         )
         self._servo, self._ghost = servo, ghost
-        self._is_recording = False  # rows may have changed
+        self._is_recording = False  # because all steps of a recording have the same rows
 
     def _goals(self, targets: Array) -> Any:
         return [T[:3, 3] if self._positions else T for T in targets]

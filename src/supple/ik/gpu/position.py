@@ -207,7 +207,7 @@ class GpuSolver:
             return piece.reshape(shape)
 
         effort = part("effort", np.int32, count, max_solutions, 2)
-        effort[..., 1] += 1  # seeds
+        effort[..., 1] += 1  # number of seeds: one more than the number of restarts
         found = (
             part("q", np.float64, count, max_solutions, n),
             part("outcome", np.int8, count, max_solutions),
