@@ -302,7 +302,7 @@ def of_control() -> dict[str, Measures]:
 
 
 def of_calls(T: Array) -> dict[str, Measures]:
-    """Time first calls, which build a table of seeds, and batches that time out at once."""
+    """Time first calls, which build a table of seeds, and batches with a timeout of zero."""
     robot = sp.load("panda")
     clock = Clock()
     for _ in range(3):

@@ -90,7 +90,7 @@ NAMED = {
     "mink, tuned": {"color": "#D55E00", "marker": "X", "s": 44},
     "halting": {"color": "#000000", "marker": "*", "s": 44},
 }
-ERROR, ROUGH = (3e-3, 4e2), (1e0, 3e3)  # axis limits [mm], [rad/s²]; other points at the edge
+ERROR, ROUGH = (3e-3, 4e2), (1e0, 3e3)  # axis limits [mm], [rad/s²]; points beyond are on the edge
 Point = tuple[float, float]  # acceleration, error
 
 

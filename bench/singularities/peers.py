@@ -33,7 +33,7 @@ SOLVER = "daqp"
 
 
 class Arm(NamedTuple):
-    """A robot as numbers: T of each joint in the previous one, and of the end effector.
+    """A robot as numbers: the pose of each joint in the previous one, and of the end effector.
 
     `slides` is a mask of the prismatic joints; `rows` is 6 for poses and 3 for positions.
     """

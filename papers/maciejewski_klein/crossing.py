@@ -60,7 +60,7 @@ def half_of(places: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The estimate at each interval: σ̂ (K,), and its alignment |ûᵀu_6| (K,) with the truth."""
+    """The estimate at each interval: σ̂ (K,), and the alignment |ûᵀu_6| (K,) with the exact u_6."""
 
     sigma: Array
     alignment: Array

@@ -129,8 +129,8 @@ class Measures:
 @cache
 @sixty_digits
 def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
-    """Return the singular values of a J of floats, largest first, and a bound on the error of
-    LAPACK's; sqrt(det(J Jᵀ)), and a bound on the error of the product of LAPACK's values.
+    """Return the singular values of a J of floats, largest first, and a bound on the error of those
+    that LAPACK computes; sqrt(det(J Jᵀ)), and a bound on the error of the product of LAPACK's.
     """
     J = exact(np.frombuffer(numbers).reshape(shape))
     sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])

@@ -51,7 +51,7 @@ def track(
 
     Args:
         robot: The controlled robot.
-        q0: Initial joint coordinates (n,) [rad or m]; joints outside their limits return first.
+        q0: Initial joint coordinates (n,) [rad or m]; joints outside their limits are driven back.
         target: Target of the tasks: a function of time [s], or K + 1 targets, one at each time; a
             single task also takes a constant one. Several tasks take a sequence with one target per
             task at each time.

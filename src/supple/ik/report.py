@@ -24,10 +24,10 @@ class SolveReport:
     """The diagnosis of a solution by `solve(explain=True)`; `str()` of it is a few sentences.
 
     Attributes:
-        explanation: All singular directions of the weighted J and e at the solution in words, the
-            damping there and its reason, as `supple.explain` returns them.
-        sigma_min: Smallest singular value of the weighted J there.
-        lambda2: Damping there.
+        explanation: The report of `supple.explain` at the solution: all singular directions of the
+            weighted J, the damping and its reason.
+        sigma_min: Smallest singular value of the weighted J at the solution.
+        lambda2: Damping at the solution.
         at_limit: Joints at a limit, each with "lower" or "upper".
         blocking: Joints whose limit keeps the solution from coming closer to the target: the
             gradient of the error would move them out of their range.

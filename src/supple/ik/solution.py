@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import overload
 
 
-STATUS = tuple(SolveStatus)  # indexed by value
+STATUS = tuple(SolveStatus)  # statuses, indexed by their values
 _MAX_LISTED = 20  # maximum number of solutions that `str()` lists
 
 Arrays = TypeVar("Arrays", bound="SolutionArrays")

@@ -3,7 +3,8 @@
 Each joint of a chain moves along or about the z axis of its frame. This frame may be rotated about
 z by any constant angle, a phase that is added to the joint's angle. The phase is chosen such that
 the constant rotation to the next joint is a twist about x, as in the Denavit-Hartenberg convention.
-Unlike there, origins do not move, so nearly parallel axes cause no numerical problems.
+Unlike in that convention, origins stay where they are, so nearly parallel axes cause no numerical
+problems.
 """
 
 from __future__ import annotations
@@ -179,8 +180,8 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     if parent == WORLD or not slots[parent].free_to_turn:
         return slot
 
-    # R = Rz(phi) Rx(alpha) Rz(psi): phi goes to the parent's phase, psi to that of this joint, and
-    # the twist alpha remains.
+    # R = Rz(phi) Rx(alpha) Rz(psi): phi becomes part of the parent's phase and psi of this joint's
+    # phase, and the twist alpha remains.
     x, y = slot.rotation[0, 2], -slot.rotation[1, 2]
     length = hypot(x, y)
     cosine, sine = (y / length, x / length) if length > 1e-15 else (1.0, 0.0)

@@ -17,8 +17,8 @@ def _leave() -> None:
     """Stop batches that run in daemon threads, and empty every cache.
 
     A reference cycle through `gc.callbacks`, a class of another extension or a daemon thread can
-    keep a robot alive beyond the end of the interpreter. After this call such a robot refers only
-    to plain Python objects. Objects on the stack of a daemon thread cannot be released, and are not
+    keep a robot alive beyond the end of the interpreter. After this call, all robots refer only to
+    plain Python objects. Objects on the stack of a daemon thread cannot be released, and are not
     reported as leaks.
     """
     _core.close_down(_PATIENCE)

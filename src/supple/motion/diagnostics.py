@@ -1,4 +1,4 @@
-"""Reports in words: nearly singular directions, and the effect of a step in each."""
+"""Reports as text: the singular directions of a task, and the effect of a step in each."""
 
 from __future__ import annotations
 

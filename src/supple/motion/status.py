@@ -1,4 +1,4 @@
-"""Statuses of steps: the damping and limits that acted, in words that an operator understands."""
+"""Statuses of steps: the damping and the limits that acted, as flags and as text."""
 
 from __future__ import annotations
 

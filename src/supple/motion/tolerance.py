@@ -26,7 +26,7 @@ def ranges_of(
         single: Whether one range may be given for all rows, because they share a unit.
 
     Raises:
-        UnknownNameError: The task has no such row.
+        UnknownNameError: The task has no row of a given name.
         InputError: A value is not a range, a range is empty, or one range is given for rows of
             different units.
     """

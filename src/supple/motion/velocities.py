@@ -65,7 +65,7 @@ def velocities(
         tasks = each[0] if single else each
     key: Any = (robot, tasks, step, limits, dt)
     if tasks is None or isinstance(tasks, str | Task | tuple):  # other sequences are mutable
-        # `velocity_ik` reports arguments that are not hashable.
+        # An argument that cannot be a key of the cache is checked by `velocity_ik` below.
         with suppress(TypeError, ValueError):
             prepared = _cached(*key)
     if prepared is None:

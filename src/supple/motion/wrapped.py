@@ -74,7 +74,7 @@ def minimized_norm(step: object, lin: Linearization, lambda2: float) -> Array | 
 
 
 def row_weights(step: object, counts: Sequence[int]) -> Array | None:
-    """Return the matrix (m, m) by which a step multiplies the rows of a task; None for none.
+    """Return the matrix (m, m) by which a step multiplies the rows of a task; None for no matrix.
 
     Args:
         step: The step.
@@ -107,7 +107,7 @@ def gives_up(
         J: Task Jacobians (..., m, n).
         e: Task vectors (..., m).
         dq: Steps (..., n).
-        weights: A matrix (m, m) by which the step multiplies all rows; None for none.
+        weights: A matrix (m, m) by which the step multiplies all rows; None for no matrix.
         levels: Number of rows of each task, in order of priority, if each task may use only the
             null space of the previous ones; None if all rows form one task.
         epsilon: Machine epsilon of the type in which the steps were computed.

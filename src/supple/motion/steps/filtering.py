@@ -66,8 +66,9 @@ class NumericalFilter:
             along û. With it, the arm stops at inner singularities that the default passes.
 
     References:
-        Maciejewski & Klein 1988, eqs. (27)-(35). Unlike there, z is that of the same interval, not
-        of the previous one, and z_o = z - û(ûᵀz) replaces eq. (32), whose divisor may be zero.
+        Maciejewski & Klein 1988, eqs. (27)-(35). Unlike in the paper, z is that of the same
+        interval, not of the previous one, and z_o = z - û(ûᵀz) replaces eq. (32), whose divisor may
+        be zero.
     """
 
     max_gain: float
