@@ -190,7 +190,7 @@ def run(name: str, arm: arms.Arm, options: argparse.Namespace) -> tuple[list[str
 
 
 def short(summary: list) -> list[str]:
-    """Return the summary: supple and the fastest other library that solves nearly as many."""
+    """Return the summary: supple, and the fastest other library that solves nearly all targets."""
     lines = [
         "| robot | targets | supple: success %, mean µs, p99 | fastest peer | its success %, mean "
         "| ratio of means |",

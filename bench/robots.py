@@ -120,7 +120,7 @@ def _share(one: Outcome | None) -> str:
 
 
 def report(rows: Sequence[Row], read: Sequence[Reading], packages: Iterable[str]) -> str:
-    """Return the results file."""
+    """Return the text of the results file."""
     loaded = [one for one in read if not one.error]
     total = sum(one.count for row in rows for one in row.batch.values())
     met = sum(one.converged for row in rows for one in row.batch.values())

@@ -102,7 +102,7 @@ def show(title, rows):
 
 
 def curves(title, motions):
-    """Return a figure of speeds and singular values as SVG text in an image."""
+    """Return a figure of speeds and singular values as an HTML image."""
     figure = new_figure(9, 3.2)
     left, right = figure.subplots(1, 2)
     for k, (name, motion) in enumerate(motions.items()):

@@ -82,7 +82,7 @@ def default(robot: sp.Robot, dt: float) -> Move:
 
 
 def scaled(robot: sp.Robot, dt: float) -> Move:
-    """A Servo that slows down all joints at a limit."""
+    """A Servo that slows down all joints by one factor where a limit acts."""
     servo = sp.Servo(robot, dt=dt)
     return sp.Servo(robot, dt=dt, limits=replace(servo.limits, mode="scale"))
 

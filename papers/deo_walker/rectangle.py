@@ -56,7 +56,7 @@ def times_of_corners(duration: float = DURATION) -> Array:
 
 
 def around(step: Step, steps: int, gain: float, duration: float = DURATION) -> supple.Trajectory:
-    """Return the motion around the rectangle at constant speed."""
+    """Return the motion around the rectangle in `steps` Euler steps, at constant speed."""
     robot = supple.load("planar3")
     t, turns = np.linspace(0, duration, steps + 1), times_of_corners(duration)
     path = np.stack([np.interp(t, turns, along) for along in corners(robot).T], axis=1)

@@ -295,7 +295,9 @@ def _features(
     path: Array,
     max_gain: float,
 ) -> tuple[Claim, ...]:
-    """Return the claims about the shape of Fig. 3: B, C, the dip, the notch, the overshoot."""
+    """Return the claims about features of Fig. 3: corners B and C, the dip, the notch and the
+    overshoot.
+    """
     e = {name: error(each) for name, each in moved.items() if name != "pseudoinverse"}
     damped = [e[name] for name in ("constant", "variable", "filtered_as_printed")]
     tops = [np.argmax(x) for x in damped]
