@@ -79,7 +79,7 @@ def next_pose(twist: Array, pose: Array, dt: float) -> Array:
 
 
 def asked(T: Array, twist: Array, pose: Array) -> Array:
-    """Return the command twist + GAIN (pose - T) (6,) of a Servo, for rotations below half a turn."""
+    """Return the command twist + GAIN (pose - T) (6,) of a Servo; rotations below half a turn."""
     R = pose[:3, :3] @ T[:3, :3].T
     w = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]) / 2
     sine = float(np.linalg.norm(w))

@@ -51,7 +51,8 @@ class Controller:
     """A step, prepared for a control loop.
 
     Attributes:
-        mode: The combination of tasks and steps in the loop.
+        mode: The kernel's form of the step: one step, priorities, a criterion, a filter, or
+            estimated singular values.
         steps: The kernel's step, or one for each task.
         secondary: The kernel's form of a step with a secondary velocity.
         filter: The kernel's form of a numerical filter.
@@ -82,7 +83,7 @@ def make_controller(step: AnyStep, layout: CompiledTasks) -> Controller:
             return Controller(python_step=PythonStep(step, layout))
         return Controller(ControlMode.FILTERED, filter=step.kernel)
     try:
-        if isinstance(step, Augmented):  # matrices or functions
+        if isinstance(step, Augmented):  # with weights that are matrices or functions
             return Controller(python_step=PythonStep(step, layout))
         controller = _in_kernel(step, layout)
     except InputError:  # the step, or a rule inside it, is the user's own

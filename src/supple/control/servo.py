@@ -1,4 +1,4 @@
-"""One step of a control loop: the next joint coordinates, in microseconds."""
+"""`Servo`: a controller that computes one step of a control loop per call."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Servo(_core.Servo):
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that copies recompute
 
     def _default_step(self) -> AnyStep:
-        """Return the step for the mode and order."""
+        """Return the default step for the mode of the limits and the order."""
         if self._folds:
             return DLS(ErrorDamped(DAMPING))
         if self.limits.mode != "exact" and self._order == 1:
@@ -340,7 +340,7 @@ class Servo(_core.Servo):
         return gives_up(J, e, dq, weights=weights, levels=levels)
 
     def _factor(self, linearization: Linearization) -> float | None:
-        """Return the factor by which mode "scale" slowed all joints; None if none is known."""
+        """Return the factor by which mode "scale" slowed all joints; None if it is unknown."""
         if self.limits.mode == "exact" or not self._held:
             return None
         step = unlimited_step(self.step, linearization, self._chosen)

@@ -102,7 +102,7 @@ def track(
 
 
 def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
-    """Step a servo through its commands."""
+    """Return the motion of a servo that starts at q0 (n,) and follows commands."""
     t, targets, velocities, accelerations = commands
     steps, n, layout = len(t) - 1, servo.robot.dof, servo._layout
     q = np.empty((steps + 1, n))

@@ -28,7 +28,7 @@ class Trajectory:
     Attributes:
         t: Times (K + 1,) [s].
         q: Joint coordinates (K + 1, n) [rad or m].
-        qd: Joint speeds (K, n) between them [rad/s or m/s].
+        qd: Joint speeds of each step (K, n) [rad/s or m/s].
         lambda2: Damping of each step (K,).
         sigma_min: Smallest singular value of the weighted J at each step (K,).
         command: Command of each row (K, m): velocities, or accelerations if `order` is 2.
@@ -119,9 +119,9 @@ class Trajectory:
         return trajectory_figure(self, title=title)
 
     def animate(self, robot: Robot | None = None) -> Any:
-        """Return an animation of the robot: a notebook shows it, `save("motion.html")` writes it.
+        """Return an animation: notebooks display it, and `save("motion.html")` writes it to a file.
 
-        `save` also writes a GIF. In HTML the view turns by dragging.
+        `save` also writes GIF files. In HTML, dragging rotates the view.
 
         Args:
             robot: The robot, for a motion that was loaded without one; by default `self.robot`.

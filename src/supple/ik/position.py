@@ -47,7 +47,7 @@ def _solver_of(robot: Robot, tasks: Any, damping: Any) -> Any:
 def _fast_path(function: Function) -> Function:
     """Return the function with a fast path in C++, for one target and common arguments.
 
-    A solve takes about a microsecond, less than parsing its arguments in Python. The fast path
+    Parsing the arguments in Python would take about as long as the solve itself. The fast path
     neither checks for signals nor releases the GIL.
     """
     whole = known_arguments(**HINTS)(function)

@@ -180,8 +180,8 @@ class Transpose(BatchStep):
 class Pseudoinverse(BatchStep):
     """The shortest q̇ that minimizes ‖J q̇ - e‖:  q̇ = J⁺ e.
 
-    Unlike the other steps, it is unbounded near singularities. Singular values that are zero to
-    working precision are omitted.
+    The step is unbounded near singularities. Singular values that are zero to working precision are
+    omitted.
 
     References:
         Buss 2009, section 4.
