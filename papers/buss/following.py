@@ -215,35 +215,35 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
             f"total error {poor.total_error:.4g} m, the largest of the five; "
             f"{poor.oscillation:.0%} of its moves reverse",
             poor.total_error > max(others) and poor.oscillation > OFTEN,
-            "its length fits one direction; the others are overshot in every update",
+            "its factor α fits one direction; in the others every update overshoots",
         ),
         Claim(
             "the pseudoinverse works very poorly whenever targets are out of reach (judged by "
             "oscillation)",
             (
                 f"while some target is out of reach more than {most:.0%} of its moves reverse, "
-                f"else less than {RARE:.1%}, and with DLS always so"
+                f"otherwise less than {RARE:.1%}, as with DLS at all times"
                 if shakes
                 else f"{beyond:.1%} of its moves reverse while targets are out of reach"
             )
             + f"; its total error is {error}",
             shakes,
-            "stretched out, a direction is nearly singular, and there the pseudoinverse goes "
-            "farthest. By the sum of distances alone, in reach and out of it, it would not be poor",
+            "in the stretched figure one direction is nearly singular, and the pseudoinverse moves "
+            "farthest along it. By the sum of distances alone, it would not be poor",
         ),
         Claim(
             "it is not recommended unless joint angles are severely clamped",
-            f"uncapped its total error is {'more' if wild else 'less'} than 3 times that with "
-            "angles cut to 5°",
+            f"without the clamp its total error is {'more' if wild else 'less'} than 3 times that "
+            "with angles clamped to 5°",
             wild,
-            "uncapped, joints turn by many radians in one update",
+            "without the clamp, joints turn by many radians in one update",
         ),
         Claim(
             "damped least squares works substantially better than the transpose",
             f"total error {good.total_error:.4g} m, {good.total_error / poor.total_error:.0%} of "
             f"the transpose's; {good.oscillation:.1%} of its moves reverse",
             good.total_error < 0.9 * poor.total_error and good.oscillation < RARE,
-            "much of what is left is out of reach for every method",
+            "much of the remaining error is due to targets that no method can reach",
         ),
     )
 
@@ -270,7 +270,7 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
     plain, clamped = calm(found.plain), calm(found.clamped)
     best, best_clamped = found.plain[plain].total_error, found.clamped[clamped].total_error
     as_set = [found.methods[name].total_error for name in ("dls_clamped", "dls")]
-    why = "a figure does not stretch out toward what it cannot reach"
+    why = "the figure does not stretch out toward targets out of reach"
     if found.shape.lambdas[0] == found.shape.lambdas[1]:
         why += f"; the program has one λ for this figure, {found.shape.lambdas[0]}"
     return (
@@ -281,14 +281,14 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
             shakes,
             "so the damping should be raised until oscillation is rare"
             if shakes
-            else "oscillation costs more than damping here: the error is least at its edge. It is "
-            "a matter of the window: over "
+            else "here oscillation adds more error than damping: the error is least where "
+            "oscillation begins. The result depends on the window: over "
             + ", ".join(f"{n} updates {share:.0%}" for n, share in by_window.items()),
         ),
         Claim(
             "clamped errors (DLS') allow a lower damping, which follows more closely",
-            f"calm down to λ = {clamped:g} ({best_clamped:.4g} m) instead of {plain:g} "
-            f"({best:.4g} m); with the program's constants {as_set[0]:.4g} against "
+            f"oscillation is rare down to λ = {clamped:g} ({best_clamped:.4g} m) instead of "
+            f"{plain:g} ({best:.4g} m); with the program's constants {as_set[0]:.4g} against "
             f"{as_set[1]:.4g} m",
             clamped < plain and best_clamped < best,
             why,
@@ -307,7 +307,7 @@ def _of_windows(shape: Shape, shaken: Array) -> Claim:
         f"in {share:.0%} of them more than {OFTEN:.0%} of the moves reverse where the error is "
         f"least, {np.median(shaken):.0%} in the median",
         share > 0.5,
-        "the motion goes on with the targets' sines; the first windows are calmer than most",
+        "the windows are successive parts of one motion; the first ones oscillate less than most",
     )
 
 

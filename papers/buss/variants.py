@@ -146,7 +146,7 @@ def alternate(progress: Progress, *, updates: int) -> Outcome:
             + ", ".join(f"{NAMES[n]} {a:.3f} → {b:.3f} rad" for n, (a, b) in jerk.items()),
             any(b > 1.5 * a for a, b in jerk.values()),
             "close to a joint's axis the target has a short lever, and its Jacobian a small "
-            "column; damped methods hardly notice",
+            "column; damped methods are hardly affected",
         ),
     )
     columns: dict[str, Array] = {"update": np.arange(float(updates))}
@@ -232,14 +232,14 @@ def single(progress: Progress, *, updates: int, damping: float) -> Outcome:
             f"{1000 * move:.1f} mm in an update; DLS {1000 * mean['dls']:.1f} mm; "
             f"{runs['transpose'].oscillation:.1%} of its moves reverse",
             good,
-            "it follows as closely as the target moves in two updates; but one factor α does not "
-            "fit all rows, and it zigzags",
+            "the distance is less than two moves of the target; but one factor α does not fit all "
+            "rows, and the hand zigzags",
         ),
         Claim(
             "it performs poorly with several",
-            f"on the Y {float(two.distance.mean()) / usual:.0f} moves of a target from it in the "
-            f"mean, {two.oscillation:.0%} of its moves reverse; here "
-            f"{mean['transpose'] / move:.1f} moves",
+            f"the mean distance is {float(two.distance.mean()) / usual:.0f} moves of a target on "
+            f"the Y, where {two.oscillation:.0%} of the moves reverse; with a single end effector "
+            f"it is {mean['transpose'] / move:.1f} moves",
             float(two.distance.mean()) / usual > 5 * mean["transpose"] / move,
             "one α cannot fit the rows of several end effectors, some of them out of reach",
         ),

@@ -229,7 +229,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
             "the norm decreases monotonically with the damping factor (Fig. 2)",
             f"from {phis[0]:.1f} rad/s at λ = 0 to {phis[-1]:.2f} at λ = 1, in every step",
             bool((np.diff(phis) < 0).all()),
-            "each term of (15) does",
+            "each term of (15) decreases",
         ),
         Claim(
             "φ(λ) is approximately a/(b + λ), so that 1/φ is almost linear",

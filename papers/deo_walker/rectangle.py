@@ -159,7 +159,7 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
             "with the optimal damping the norm is contained below Δ = 5 throughout",
             f"at most {under(speed(optimal), max_speed)}",
             bool(speed(optimal).max() <= max_speed),
-            "the search ends under the bound, never on it",
+            "the search ends slightly below the bound",
         ),
         Claim(
             "2 iterations of (18) on an average",
@@ -173,7 +173,7 @@ def planar(progress: Progress, *, max_speed: float, duration: float, steps: int)
             f"{1e3 * deviation(optimal).max():.1f} mm off, against "
             f"{1e3 * deviation(plain).max():.1f} mm",
             bool(deviation(optimal).max() > deviation(plain).max()),
-            "the error of the first steps remains: nothing feeds it back",
+            "the error of the first steps remains, because there is no position feedback",
         ),
     )
     columns: dict[str, Array] = {"time": plain.t[:-1]}

@@ -195,10 +195,10 @@ class TotalSpeed:
         q̇ = (JᵀJ + λ² I)⁻¹ (Jᵀe + α1² v) = J*e + α1²/λ² (I - J*J) v
 
     λ² = α1² if that obeys the bound, else the root of ‖q̇‖ = max_speed above it. The norm
-    ‖q̇‖² = Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴ decreases as λ² grows; γ = Uᵀe, and b and b_0 are
-    the components of v inside and outside the row space of J. The problem is strictly convex: q̇ is
-    continuous in J, e and v everywhere. The criterion leaks into the task (`null_space_leakage`),
-    less for smaller α1.
+    ‖q̇‖² = Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴ decreases as λ² grows; γ = Uᵀe, and b and b_0
+    are the components of v inside and outside the row space of J. The problem is strictly convex:
+    q̇ is continuous in J, e and v everywhere. The criterion leaks into the task
+    (`null_space_leakage`), less for smaller α1.
 
     `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if it
     obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound, but
