@@ -168,7 +168,7 @@ def _check(step: object, kernels: Sequence[StepSpec], counts: Sequence[int], n: 
     """Raise InputError if steps or weights are for other tasks or another robot."""
     if len(kernels) != len(counts):
         given = f"{len(kernels)} steps for {len(counts)} tasks"
-        raise InputError(f"Priority: steps must be one for each task, or one; given: {given}")
+        raise InputError(f"Priority: steps must be one step, or one per task; given: {given}")
     for kernel, rows in zip(kernels, counts, strict=True):
         sizes = {"task_scale": rows, "joint_scale": n, "direction": rows}
         for name, size in sizes.items():
