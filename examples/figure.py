@@ -11,7 +11,7 @@ import numpy as np
 
 import supple as sp
 
-DT, FRAMES = 1 / 60, 600  # [s]
+DT, FRAMES = 1 / 60, 600  # duration of a frame [s], number of frames
 CENTER = np.array([[2, 0.5, 0.3], [0.5, 0.4, -0.2], [-0.5, 0.6, 0.3], [-1.6, 0.3, -0.2]])
 SIZE = np.array([[3, 0.4, 1.4], [0.8, 0.6, 2], [1.6, 0.4, 1], [1.6, 0.6, 0.6]])
 RATE = np.array([[3, 7, 5], [4, 4, 3], [6, 7, 8], [4, 4, 3]]) / 6  # [rad/s]

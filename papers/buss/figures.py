@@ -1,4 +1,4 @@
-"""The figures of Buss's program: targets, constants, methods and measures."""
+"""The branching figures of Buss's program: targets, constants, methods and measures."""
 
 from __future__ import annotations
 

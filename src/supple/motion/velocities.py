@@ -334,7 +334,7 @@ def velocity_ik(
         )
     if dt is None:
         raise InputError("limits need dt, the length of a step [s]; given: none")
-    bound = min(bounds.max_norm, guaranteed_norm(kernel))  # limits must not break the guarantee
+    bound = min(bounds.max_norm, guaranteed_norm(kernel))  # the step's own bound also holds
     return _made(layout, single, kernel, bounds, bound, number(dt, "dt", above=0))
 
 
