@@ -144,7 +144,7 @@ class Estimated:
 
 @dataclass
 class Literal:
-    """Section V as printed: all quantities except the solve for û' are one interval old. m <= n."""
+    """Section V as printed, for m <= n: the damping uses quantities of the previous interval."""
 
     u: Array
     sigma2: float

@@ -79,8 +79,8 @@ class Optimal(KernelRule):
             linearization: The linearization to damp.
             start: Initial value of lambda2; a lower bound of the root if None.
             tolerance: Relative distance by which ‖q̇‖ may be below the bound.
-            from_zero: Whether to start at zero, as in the paper, instead of at the lower bound.
-                `newton` always starts there.
+            from_zero: Whether to start near zero, as in the paper, instead of at the lower bound,
+                if no `start` is given. With `newton=True` the search always starts near zero.
         """
         if start is not None:
             start = number(start, "Optimal: start", least=0.0)
