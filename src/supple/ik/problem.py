@@ -207,7 +207,7 @@ def _compiled(
     robot: Robot, tasks: tuple[Task, ...], damping: KernelRule | None, max_step: float | None
 ) -> CompiledProblem:
     if any(isinstance(task, OpenTask) for task in tasks):
-        raise InputError("the kernel cannot evaluate an OpenTask; given: one")
+        raise InputError("tasks must not include an OpenTask, which the kernel cannot evaluate")
     met = [i for i, task in enumerate(tasks) if not isinstance(task, PostureTask)]
     if not met:
         raise InputError("tasks must not all be PostureTask; given: no other task")
