@@ -49,7 +49,7 @@ def read_robot(text: str, tips: tuple[str, ...] = (), fixed: tuple[str, ...] = (
         reader = sp.urdf if suffix == ".urdf" or (suffix == ".xml" and _is_urdf(path)) else sp.mjcf
         return reader(text, fixed=fixed, tips=chosen)
     if fixed:
-        raise click.UsageError("--fixed welds joints of a file; a built-in robot has none to weld")
+        raise click.UsageError(f"--fixed is for URDF and MJCF files; given: the robot {text!r}")
     return sp.load(text, tips=chosen)
 
 

@@ -186,7 +186,9 @@ def trajectory_animation(motion: Any, robot: Any) -> Animation:
         InputError: `robot` is None, as for a motion loaded from a file.
     """
     if robot is None:
-        raise InputError("animate needs the robot of a motion from a file; given: robot=None")
+        raise InputError(
+            "animate needs the robot if the motion was loaded from a file; given: none"
+        )
     figures.configurations(robot, motion.q[:1])
     speeds = np.linalg.norm(motion.qd, axis=1)
     speeds = np.concatenate([speeds[:1], speeds])
