@@ -29,8 +29,8 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
     meters compare with radians: a rotation row with the weight L² counts like a lever of length L.
 
     The step is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ. The rule receives
-    the scaled problem, so its bounds on gains and speeds hold for C₂ᵀq̇.
-    Where λ² = 0, the step is the least-squares solution that is shortest in the norm of W₂.
+    the scaled problem, so its bounds on gains and speeds hold for C₂ᵀq̇. Where λ² = 0, the step is
+    the least-squares solution that is shortest in the norm of W₂.
 
     Attributes:
         rule: The damping rule.
