@@ -3,7 +3,7 @@
 // Accuracy in units in the last place, measured against quadruple precision by tests/kernel:
 //
 //     sincos   1.6 ulp in double, 2.5 in float for |x| up to Elementary::reach (1.5 and 1.6 within
-//              one turn); beyond, the function of the C library, lane by lane. sin(-0) is +0
+//              one turn); for larger |x|, the C library computes each number. sin(-0) is +0
 //     atan2    2.1 ulp; signs of zeros and infinities as in C
 //
 // On CUDA both are the functions of the toolkit (up to 3 ulp according to its manual), except for
