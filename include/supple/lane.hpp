@@ -72,8 +72,7 @@ struct Number<double> {
   static constexpr double huge = 0x1p1023;
   static constexpr double round_magic =
       0x1.8p52;  // x + magic - magic rounds |x| < 2^51 to an integer
-  static constexpr double scale_target =
-      0x1p500;  // the sum of 2^16 squares of 2^501 does not overflow
+  static constexpr double scale_target = 0x1p500;  // a sum of 2^16 squares of 2^501 is finite
   static constexpr Bits sign = 0x8000000000000000ull;
   static constexpr Bits exponent = 0x7ff0000000000000ull;
 };

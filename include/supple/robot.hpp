@@ -59,8 +59,8 @@ struct Chain {
   int joints, frames;
   bool mimics;   // whether some coordinate moves several joints of the chain
   bool phases;   // whether some joint has a phase other than zero
-  bool lengths;  // whether some joint is prismatic or scaled, so that its displacement may be too
-                 // large
+  bool lengths;  // whether some joint slides, or has a scale or an offset: its displacement may
+                 // then leave the valid range although q is finite
   const Joint<T>* joint;
   const Frame<T>* frame;
   const Support* support;
