@@ -202,12 +202,10 @@ void bind_solver(nb::module_& m) {
       .def("operations", &PySolver::operations,
            nb::sig("def operations(self) -> tuple[int, int, int, int]"),
            "Multiplications, additions, others and depth of an iteration: operation_count.hpp.")
-      .def(
-          "set_subproblems", &PySolver::set_subproblems, "subproblems"_a,
-          nb::sig("def set_subproblems(self, subproblems: list[tuple[Solver, list[int], "
-                  "list[int]]]) -> None"),
-          "Set the subproblems: for each, its solver and the indices of its coordinates and target "
-          "values.")
+      .def("set_subproblems", &PySolver::set_subproblems, "subproblems"_a,
+           nb::sig("def set_subproblems(self, subproblems: list[tuple[Solver, list[int], "
+                   "list[int]]]) -> None"),
+           "Set the subproblems: solver, indices of its coordinates and of its target values.")
       .def_prop_ro("seeds", &PySolver::seeds, "Size of the table of seeds: 0 until it is complete.")
       .def("constants", &PySolver::constants,
            "Return C++ source that defines the problem as constants, RobotConstants<T> and "
