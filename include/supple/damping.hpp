@@ -10,22 +10,23 @@
 // No inline namespace: plain data has the same layout on every instruction set.
 namespace supple {
 
+// The rules. The comments list the parameters, in the order of `Damping::p`.
 enum class Rule : int {
-  constant,             // λ0²
-  manipulability,       // λ0², w_t
-  manipulability_rate,  // λ0², ratio_t, λ1², w_t
-  error,                // λ0²
-  speed_bound,          // θ̇max
-  tracking_bound,       // ΔR
-  condition_bound,      // κ
-  region,               // λmax², ε
-  mayorga_condition,    // λ0², κ, λmax²
-  mayorga_rank,         // λ0², λmax²
-  optimal,              // Δ
-  optimal_newton,       // Δ
-  curvature,            // c
-  error_norm,           // c
-  residual_optimal,     // ε
+  constant,             // λ²
+  manipulability,       // largest λ², threshold of the manipulability w
+  manipulability_rate,  // largest λ², ratio of w; largest λ² and threshold of `manipulability`
+  error,                // λ²/‖e‖²
+  speed_bound,          // bound on the gain σ/(σ² + λ²)
+  tracking_bound,       // bound on the relative tracking error
+  condition_bound,      // bound on the condition number of the damped matrix
+  region,               // largest λ², size of the singular region
+  mayorga_condition,    // λ0², bound on the condition number, largest λ²
+  mayorga_rank,         // λ0², largest λ²
+  optimal,              // bound on ‖q̇‖
+  optimal_newton,       // bound on ‖q̇‖
+  curvature,            // c in λ² = c ‖e‖ - σ²
+  error_norm,           // λ²/‖e‖
+  residual_optimal,     // bound on the relative residual
 };
 
 template <class T>
@@ -47,7 +48,7 @@ struct Spectrum {
   const L* gamma;          // (count,): uᵢᵀe
   L error2;                // ‖e‖²
   L before;                // manipulability at the previous step; negative if there was none
-  L change;                // Frobenius norm of the change of J since then; zero if there was none
+  L change;                // Frobenius norm of J - previous J; zero if there was none
   bool redundant = false;  // whether J has more columns than rows, so that JᵀJ is singular
 };
 

@@ -426,7 +426,7 @@ struct PackOf<T, W, false> {
 template <class T, int W>
 using Pack = typename PackOf<T, W>::Type;
 
-// A pack for the joints of a single configuration, such as their sines.
+// A pack that holds one number for each of several joints of a single configuration.
 template <class T>
 using Unrolled = Pack<T, 8>;
 

@@ -30,8 +30,8 @@ inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * N
 // length dt [s], given its position, its speed and the change of its speed in the last step. From
 // each of these speeds the joint can stop inside its range by the law of stopping.hpp without
 // exceeding any limit, so the next step has admissible speeds as well. A joint outside its range
-// returns as fast as its limits allow. Returns the lanes where such speeds exist; on the others the
-// jerk limit must be exceeded.
+// returns as fast as its limits allow. Returns the lanes where such speeds exist; on other lanes
+// the jerk limit must be exceeded.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, const L& q,
                                                   const L& speed, const L& change, const L& dt,

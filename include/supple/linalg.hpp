@@ -199,7 +199,7 @@ SUPPLE_FN void tridiagonal(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT d,
       sum = fma(v[i], v[i], sum);
     }
     off2[k] = sum;
-    // H = I - tau v vT reflects the column below the diagonal to (-+norm, 0, ...).
+    // H = I - tau v vT reflects the column below the diagonal to (∓norm, 0, ...).
     const L norm = sqrt(sum);
     const mask_t<L> reflect = sum >= L(Number<scalar_t<L>>::tiny);
     const L head = norm + abs(v[k + 1]);

@@ -163,7 +163,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
     }
   }
-  if (kept) {  // of all rows, since others may take part in the next step
+  if (kept) {  // for all rows, because others may take part in the next step
     for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
   }
   // Report as the command of a row: its resulting velocity if it does not take part, else the value

@@ -1,4 +1,4 @@
-// The robot as the kernel sees it: a flat kinematic tree in plain data.
+// The robot in the form that the kernel reads: a kinematic tree in flat arrays of plain data.
 //
 // A `Chain` is the part of a robot that moves a chosen set of frames: its joints, parents first,
 // and the frames. Fixed joints are merged into the constant poses between the others. Every joint

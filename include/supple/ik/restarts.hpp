@@ -50,7 +50,7 @@ inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates 
 inline constexpr double overhang = 0.3;
 
 // Constants of the search for a solution near an initial guess q0.
-inline constexpr double seed_scatter = 0.6;  // distance of further seeds from q0 [rad or m]
+inline constexpr double seed_scatter = 0.6;  // largest distance of further seeds from q0 [rad or m]
 inline constexpr double near_q0 = 0.5;       // a solution this close to q0 is accepted [rad or m]
 inline constexpr int max_compared = 8;       // else the nearest of this many solutions is chosen
 inline constexpr double near_miss = 1e-4;    // ‖e‖² below which Newton's method continues from q0

@@ -240,7 +240,7 @@ struct ServoSpec {
   SecondarySpec secondary = {};      // for the mode `secondary`
   FilterSpec filter = {};            // for the mode `filtered`
   LimitsSpec limits = {};
-  bool second_order = false;            // resolved acceleration
+  bool second_order = false;            // whether accelerations are resolved, not velocities
   double dt = 0;                        // [s]
   double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
   double rate_gain = 0, rest_gain = 0;  // [1/s], of second order

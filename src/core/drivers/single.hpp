@@ -38,7 +38,7 @@ class SingleSolver {
     for (int i = 0; i < lanes; ++i) {
       workspace_.lane[i] = {-1, 0, 0, 0, 0, false};
       set_target(request_, workspace_.search, i, problem_);
-      if (next_start_ >= request_.max_starts) continue;  // an idle lane is never started
+      if (next_start_ >= request_.max_starts) continue;  // the lane stays idle
       workspace_.lane[i] = {problem_, next_start_++, 0, 0, 0, false};
       start_lane(request_, workspace_, i, workspace_.seeds[0]);
       ++running;

@@ -87,7 +87,7 @@ struct Workspace {
   FailedStarts failures[lanes];
   LaneState lane[lanes];
   float* gathered_q;           // (n,): q of one lane
-  float* direction;            // (rows + targets,)
+  float* direction;            // (rows + targets,): for `unreachable_fraction`
   double* posture_work;        // (5 n,): for `approach_posture`
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
   PolishLanes* polish_work;    // the same for PolishLanes

@@ -211,7 +211,7 @@ struct SolveRequest {
   Outcome* outcome;      // (count, max_solutions)
   double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
   int* effort;           // (count, max_solutions, 2): iterations, starts
-  int* found;            // (count,): number of solutions, at least 1
+  int* found;            // (count,): number of results, at least 1
   // (count, 4), if `single`: number of starts, number of failed starts, and position and rotation
   // error of the best failed start; null if not needed.
   double* failed;

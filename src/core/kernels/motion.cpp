@@ -198,7 +198,7 @@ mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t
     if (request.bias_jerk)
       write_bias_jerk(chain, request, frame, space, pose.p, in, space.bias_jerk + 6 * i);
   }
-  if (request.qd) {  // squares of speeds may overflow
+  if (request.qd) {  // results are quadratic in the speeds and may overflow
     const L* bias = request.bias_jerk ? space.bias_jerk : space.bias_acceleration;
     for (int k = 0; k < 6 * f; ++k) valid = valid & finite(bias[k]);
     if (!all(valid)) return valid;
