@@ -85,7 +85,8 @@ SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   c = cosine;
 }
 
-// The same as `sincos_by_polynomials` on a CPU; on CUDA the toolkit's own functions.
+// s = sin x, c = cos x for |x| <= Elementary::reach: by polynomials on a CPU, by the toolkit's own
+// functions on CUDA.
 template <class L>
 SUPPLE_INLINE void sincos_in_range(const L& x, L& s, L& c) {
   if constexpr (native_elementary) {

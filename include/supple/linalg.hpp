@@ -50,7 +50,7 @@ SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT
   }
 }
 
-// The same for a size known at compile time.
+// `gram` for sizes known at compile time.
 template <class L, int M, int N>
 SUPPLE_FN void gram(Fixed<M>, Fixed<N>, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
   SUPPLE_UNROLL_HOST for (int i = 0; i < M; ++i) {
@@ -135,8 +135,8 @@ SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert
   SUPPLE_UNROLL_HOST for (int k = 0; k < n; ++k) {
     const L inverse = inverse_of(k, a[k * n + k]);
     a[k * n + k] = inverse;
-    SUPPLE_UNROLL_HOST for (int i = k + 1; i < n;
-                            ++i) {  // a column of L, above the diagonal of L D
+    // Column k of L replaces that of L D below the diagonal; that of L D is kept above it.
+    SUPPLE_UNROLL_HOST for (int i = k + 1; i < n; ++i) {
       a[k * n + i] = a[i * n + k];
       a[i * n + k] = a[i * n + k] * inverse;
     }

@@ -18,7 +18,7 @@ enum class Secondary : int {
   null_space,            // any step, plus v projected into the null space of J
   projection,            // J*e + (I - J*J) v, damped by the step's rule
   weighted_projection,   // J*e + α1²/λ² (I - J*J) v, damped by the step's rule and at least by α1²
-  total_speed,           // the same, but with the smallest λ² >= α1² such that ‖q̇‖ <= max_speed
+  total_speed,           // weighted_projection; the smallest λ² >= α1² with ‖q̇‖ <= max_speed
   total_speed_switched,  // null_space if ‖q̇‖ <= max_speed, else the λ² > 0 where ‖q̇‖ = max_speed
 };
 

@@ -121,7 +121,7 @@ SUPPLE_INLINE Vec3<L> in_task_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.moved || at.turned ? into(at.axes, v) : v;
 }
 
-// The same for rotations, whose rows may be in other axes.
+// Converts an angular velocity or rotation vector from world axes to the axes of rotation rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> in_turn_axes(const TaskPoses<L>& at, const Vec3<L>& w) {
   return at.pointed ? into(at.frame.R, w) : in_task_axes(at, w);

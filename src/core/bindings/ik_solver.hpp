@@ -90,7 +90,7 @@ struct Bounds {
   long long deadline = 0;
 };
 
-// Targets, initial guesses and results of one subproblem, for some of the problems.
+// Targets, initial guesses and results of one subproblem, for a chunk of problems.
 struct SubproblemArrays {
   Doubles target, q0, q, error, failed;
   std::vector<Outcome> outcome;

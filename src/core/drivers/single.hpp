@@ -262,8 +262,8 @@ class SingleSolver {
   int found_ = 0, next_start_ = 0, iterations_ = 0;
   double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
   float close_cost_ = 0.02f;       // ‖e‖² below which a lane is completed in double precision
-  int failed_ = 0;                 // number of failed starts; below, the errors of the best one
-  double failed_cost_ = 3e300, failed_error_[2] = {};
+  int failed_ = 0;                 // number of failed starts
+  double failed_cost_ = 3e300, failed_error_[2] = {};  // of the best failed start
 };
 
 // Not inlined: the functions that it calls then have one caller only, and are inlined into it.

@@ -90,8 +90,8 @@ struct Workspace {
   float* direction;            // (rows + targets,): for `unreachable_fraction`
   double* posture_work;        // (5 n,): for `approach_posture`
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
-  PolishLanes* polish_work;    // the same for PolishLanes
-  double* single_work;         // the same for one configuration
+  PolishLanes* polish_work;    // for a `Minimization` of `polish`
+  double* single_work;         // for a `Minimization` of `single`
   Workspace* hard;  // workspace for problems of a batch that are solved like single ones, else null
 
   // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.

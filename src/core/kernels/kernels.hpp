@@ -89,7 +89,7 @@ struct LimitRequest {
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
-  int tasks, rows, targets, velocities;  // number of tasks, and totals over all tasks
+  int tasks, rows, targets, velocities;  // number of tasks, and of their rows and values
   const Task<T>* task;
   const T* q;            // (count, coordinates)
   const T* target;       // (count, targets), for e; null if not given
