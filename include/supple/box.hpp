@@ -65,8 +65,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // Here z is the residual of the task, λ² times the z above, because dividing by λ² = 0 is not
-    // possible without damping. `scale` includes this factor in the multipliers.
+    // Here z is the residual of the task, λ² times the z above: λ² may be zero, so nothing is
+    // divided by it. `scale` takes the factor into account in the multipliers.
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {

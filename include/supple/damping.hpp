@@ -14,14 +14,14 @@ namespace supple {
 enum class Rule : int {
   constant,             // λ²
   manipulability,       // largest λ², threshold of the manipulability w
-  manipulability_rate,  // largest λ², ratio of w; largest λ² and threshold of `manipulability`
+  manipulability_rate,  // largest λ², ratio of w to its previous value; then as `manipulability`
   error,                // λ²/‖e‖²
   speed_bound,          // bound on the gain σ/(σ² + λ²)
   tracking_bound,       // bound on the relative tracking error
   condition_bound,      // bound on the condition number of the damped matrix
   region,               // largest λ², size of the singular region
-  mayorga_condition,    // λ0², bound on the condition number, largest λ²
-  mayorga_rank,         // λ0², largest λ²
+  mayorga_condition,    // factor of the formula, bound on the condition number, largest λ²
+  mayorga_rank,         // factor of the formula, largest λ²
   optimal,              // bound on ‖q̇‖
   optimal_newton,       // bound on ‖q̇‖
   curvature,            // c in λ² = c ‖e‖ - σ²

@@ -238,7 +238,8 @@ SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along,
   if (how.printed) return;
   for (int d = 0; d < count; ++d) {
     const L inverse = L(1) / select(w[d] > L(0), w[d], L(1));
-    L part(0);  // squared component of e along this direction and those that are as weak
+    // Squared component of e along this and weaker directions; stronger ones count by w[j]/w[d].
+    L part(0);
     for (int j = 0; j < count; ++j) {
       part = fma(select(w[d] > w[j], w[j] * inverse, L(1)) * along[j], along[j], part);
     }
@@ -316,7 +317,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   filtered_solve(p, count, x, m, alpha2, p.blur, e, z, A, rest);
   transpose_times(k, n, p.J, z, dq);
 
-  // σ_o from the components of e and z orthogonal to the directions.
+  // σ_o from e_o and z_o, the components of e and z orthogonal to the directions.
   L *e_o = rest, *z_o = rest + k;
   for (int i = 0; i < k; ++i) e_o[i] = e[i], z_o[i] = z[i];
   remove_components(k, count, x, m, e_o);
@@ -325,7 +326,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   const mask_t<L> beside = (e_across2 > L(square(64 * Number<T>::epsilon))) & (z_across2 > L(0));
   const L across2 = max(sqrt(e_across2 / select(beside, z_across2, L(1))) - p.blur, p.blur);
   L gain2 = dot(n, dq, dq);
-  if (how.printed) {  // ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o², without damping
+  if (how.printed) {  // 1/σ_eff² as in the paper: ‖e_s‖²/σ_m² + ‖e_o‖²/σ_o²
     gain2 = square(along[0]) / max(sigma2, p.blur) + select(beside, e_across2 / across2, L(0));
   }
   const mask_t<L> moves = (gain2 > L(0)) & !still;

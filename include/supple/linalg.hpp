@@ -438,8 +438,8 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   const mask_t<L> skew = abs(xy) > L(tolerance) * sqrt(xx) * sqrt(yy);
   const mask_t<L> turn = skew | (yy > xx);
   if (!any(turn)) return turn;
-  // The smaller root of tan(2 angle) = 2 xy / (xx - yy). Both numbers are divided by the larger
-  // one, so that no square leaves the number range.
+  // The smaller root of tan(2 angle) = 2 xy / (xx - yy). Numerator and denominator are divided by
+  // the larger of them, so that no square leaves the number range.
   const L half = (xx - yy) * L(T(0.5));
   const L big = max(abs(half), abs(xy));
   const L safe = select(big > L(0), big, L(1));

@@ -64,7 +64,7 @@ struct Decomposition {
   const L* beta;       // (count,): component of v along vᵢ; zero where sigma is zero
   const L* free;       // (n,): the component of v in the null space
   L size;              // ‖free‖
-  L* c;                // (count,), the result
+  L* c;                // (count,): the coefficients cᵢ, the result
   L *sigmas, *gammas;  // (count + 1,), scratch memory
 };
 
@@ -240,7 +240,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       project_out(count, n, taken, row);
       const L size = length(n, row);
-      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise zero or only rounding errors
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise only rounding errors
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;

@@ -57,10 +57,10 @@ template <class T>
 struct Chain {
   int coordinates;  // length of q
   int joints, frames;
-  bool mimics;   // whether some coordinate moves several joints of the chain
-  bool phases;   // whether some joint has a phase other than zero
-  bool lengths;  // whether some joint slides, or has a scale or an offset: its displacement may
-                 // then leave the valid range although q is finite
+  bool mimics;  // whether some coordinate moves several joints of the chain
+  bool phases;  // whether some joint has a phase other than zero
+  // Whether displacements need a check: some joint slides, or has a scale or an offset.
+  bool lengths;
   const Joint<T>* joint;
   const Frame<T>* frame;
   const Support* support;

@@ -44,8 +44,9 @@ struct Task {
   const T* posture_weight;
   // Whether J is that of a point at the target's position, attached to the frame's link.
   bool alternate = false;
-  // The frame may turn freely about one of its own axes x, y, z (0, 1, 2), or about none (-1). The
-  // rotation rows are then those about the other two axes of the frame, or the tilt.
+  // The axis of the frame about which it may turn freely (0, 1, 2 for x, y, z), or -1 for none.
+  // With such an axis, the rotation rows are those about the other two axes of the frame, or the
+  // tilt.
   int about = -1;
   // The allowed range of each row of e, before weighting; zero if a row has none. For a posture:
   // (rows,).
@@ -209,7 +210,7 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     point = {select(given, there.x, point.x), select(given, there.y, point.y),
              select(given, there.z, point.z)};
   }
-  if (!at.moved && !at.turned && !at.pointed && !has_tilt(task)) {  // the axes of the world
+  if (!at.moved && !at.turned && !at.pointed && !has_tilt(task)) {  // rows in world axes
     const Frame<T>& frame = chain.frame[task.frame];
     return jacobian(chain, frame, joint_poses, point, [&](int column, const Twist<L>& twist, bool) {
       const auto& [v, w] = twist;

@@ -18,7 +18,7 @@ struct SolutionArrays {
   Outcome* outcome;  // (problems, capacity)
   double* error;     // (problems, capacity, 2): position [m], rotation [rad]
   int* effort;       // (problems, capacity, 2): iterations, starts
-  int* found;        // (problems,): number of solutions; null if there is only one
+  int* found;        // (problems,): number of solutions; null if not needed
 };
 
 }  // namespace supple
@@ -51,8 +51,8 @@ SUPPLE_FN void record(const SolutionArrays& to, int n, Index problem, int number
   if (to.found) to.found[problem] = number + 1;
 }
 
-// Writes the result of a problem that was not solved: q(j) is any configuration, and its errors are
-// infinite.
+// Writes the result of a problem that was not solved: q(j) gives a substitute for the solution,
+// whose errors are infinite.
 template <class Index, class Coordinate>
 SUPPLE_FN void record_skipped(const SolutionArrays& to, int n, Index problem, Coordinate&& q,
                               Outcome outcome) {

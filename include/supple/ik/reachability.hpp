@@ -20,8 +20,9 @@ inline constexpr int climb_iterations = 8;
 // A target is unreachable if the lower bound is at least `separation_threshold` times the error of
 // the closest pose, and at least `min_separation` in units of newton_gain (about a millimeter).
 inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
-// It is then reported at once if the bound is within `closest_tolerance` of the error, in units of
-// newton_gain, and otherwise after `starts_before_verdict` starts.
+// An unreachable target is reported at once if the lower bound is within `closest_tolerance` of the
+// error of the closest pose, in units of newton_gain, and otherwise after `starts_before_verdict`
+// starts.
 inline constexpr float closest_tolerance = 1e-3f;
 inline constexpr int starts_before_verdict = 64;
 // The motion along e may end at a local optimum if the farthest pose has most joints at their

@@ -52,7 +52,7 @@ inline constexpr double overhang = 0.3;
 // Constants of the search for a solution near an initial guess q0.
 inline constexpr double seed_scatter = 0.6;  // largest distance of further seeds from q0 [rad or m]
 inline constexpr double near_q0 = 0.5;       // a solution this close to q0 is accepted [rad or m]
-inline constexpr int max_compared = 8;       // else the nearest of this many solutions is chosen
+inline constexpr int max_compared = 8;       // number of solutions of which the nearest is chosen
 inline constexpr double near_miss = 1e-4;    // ‖e‖² below which Newton's method continues from q0
 inline constexpr double distinct = 1e-2;     // least difference between solutions [rad or m]
 
@@ -64,7 +64,7 @@ inline constexpr double min_first_gain = 0.05;     // smallest gain of the first
 inline constexpr double min_posture_gain = 1e-4;   // smallest gain of any trial
 inline constexpr double posture_tolerance = 1e-4;  // fraction of the gradient that may remain
 inline constexpr double at_limit = 1e-9;  // distance below which a joint is at a limit [rad or m]
-inline constexpr int posture_rounds = 3;  // rounds with a 2π wrap between them
+inline constexpr int posture_rounds = 3;  // largest number of rounds, with 2π wraps after each
 
 // To avoid jumps along a path, the closest pose found from q0 is preferred if its cost is at most
 // this multiple of the smallest cost; `own_cost_near` applies if it is near q0.

@@ -53,7 +53,7 @@ std::string of(const Measure&);
 std::string of(const JointLimit<double>&);
 std::string of(const Step<double>&);
 
-// {a, b, c}
+// Returns the source text "{a, b, c}".
 template <class... X>
 std::string braces(const X&... x) {
   std::string list;

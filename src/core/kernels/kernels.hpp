@@ -41,7 +41,7 @@ struct Request {
   int row_count;
 };
 
-// A damping rule on `count` spectra of `values` singular values each. Arrays are C-ordered.
+// A damping rule on `count` Jacobians with `values` singular values each. Arrays are C-ordered.
 template <class T>
 struct DampingRequest {
   std::ptrdiff_t count;
