@@ -19,8 +19,8 @@ struct Elementary;
 
 template <>
 struct Elementary<double> {
-  static constexpr double reach =
-      200000.0;  // |k| < 2^17 in x = k pi/2 + r: k times a part of pi/2 is exact
+  // |k| < 2^17 in x = k pi/2 + r, so that k times each part of pi/2 is exact.
+  static constexpr double reach = 200000.0;
   static constexpr double two_over_pi = 0x1.45f306dc9c883p-1;
   static constexpr double half_pi[3] = {0x1.921fb54440000p+0, 0x1.68c234c4c0000p-39,
                                         0x1.98a2e03707345p-77};

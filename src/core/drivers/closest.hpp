@@ -220,7 +220,7 @@ bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::
   const bool promising = converge_to_minimum(request, workspace, problem, failures);
   const float newton_gain = request.search->newton_gain;
   last = last || exhausted(request.budget, starts, failures.cost[0], newton_gain);
-  float bound = 0;  // lower bound on the error of any pose, if a plane separates the target
+  float bound = 0;  // lower bound on the error of any pose; 0 if none is known
   if (!promising && !last) {
     const float part = unreachable_fraction(request, workspace, problem, failures, starts);
     const float left = std::sqrt(failures.cost[0]);

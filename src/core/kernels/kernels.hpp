@@ -183,7 +183,7 @@ struct Table {
   // of the target in each direction (6 tasks, padded), and the target that the seed reaches
   // (targets,).
   const float* record;
-  const float* scale;   // (targets,)
+  const float* scale;   // (targets,): factors of the values of a target
   const float* limits;  // (3, padded): limits, lower and upper; largest first step of each joint
 };
 
