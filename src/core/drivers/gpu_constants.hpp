@@ -1,6 +1,6 @@
-// Writes a robot, its tasks, a step and limits as C++ source. The GPU's compiler, which runs when
-// they are known, then treats them as constants (src/supple/gpu/source.py). Numbers are written in
-// hexadecimal, so that no bit is lost in either precision.
+// Writes a robot, its tasks, a step and limits as C++ source, which is compiled for the GPU at run
+// time with them as constants (src/supple/gpu/source.py). Numbers are written in hexadecimal, so
+// that no bit is lost in either precision.
 #pragma once
 
 #include <algorithm>
