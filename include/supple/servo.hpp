@@ -88,6 +88,8 @@ struct ServoState {
   const L* metric = nullptr;
   L* direction = nullptr;   // (rows,): of the motion, if the direction is kept
   L* exact_J = nullptr;     // (rows, n): J while state.J is its correction at a fold
+  L* exact_e = nullptr;     // (rows,): likewise for state.e
+  L* stopped = nullptr;     // (n,): the side, -1 or 1, of the position limit where a joint stays
   L* offset = nullptr;      // (rows,): from the targets, weighted; null if folds are not corrected
   const L* held = nullptr;  // (rows of all tasks,): see StepRows
   bool scattered = false;   // the direction could not be kept
@@ -260,17 +262,65 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T*
   return min(max(part, T(0)), T(1));
 }
 
+// Whether a joint is at the end of its range: 1 at the upper limit, -1 at the lower one, else 0.
+template <class T>
+SUPPLE_FN T end_of_range(const JointLimit<T>& limit, T q) {
+  const T tolerance = T(64) * Number<T>::epsilon * max(abs(q), T(1));
+  if (q >= limit.upper - tolerance) return T(1);
+  return q <= limit.lower + tolerance ? T(-1) : T(0);
+}
+
+// Updates state.stopped: joints at the ends of their ranges that the step pushes against them. If
+// `releases`, joints that would reduce the error by leaving are no longer stopped. Returns whether
+// something changed.
+template <class T>
+SUPPLE_FN bool update_stopped(const Servo<T>& servo, ServoState<T>& state, bool releases) {
+  const int m = servo.rows, n = servo.chain.coordinates;
+  const bool corrected = state.beyond >= 0;
+  bool changed = false;
+  for (int j = 0; j < n; ++j) {
+    T& stopped = state.stopped[j];
+    const T before = stopped;
+    if (before == 0 || !corrected) {
+      const T end = end_of_range(servo.limit[j], state.q[j]);
+      stopped = end * state.dq[j] > 0 ? end : T(0);
+    } else if (releases) {
+      T gain(0);
+      for (int i = 0; i < m; ++i) {
+        const T left = state.exact_e[i] - dot(n, state.exact_J + i * n, state.dq);
+        gain = fma(state.exact_J[i * n + j], left, gain);
+      }
+      if (before * gain < 0) stopped = T(0);
+    }
+    changed = changed || stopped != before;
+  }
+  return changed;
+}
+
+// How often the joints that are stopped are determined in a step.
+inline constexpr int stopping_rounds = 3;
+
 // The default step: damped toward a singularity, exact elsewhere.
 template <class T>
 SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
   for (int i = 0; i < m * n; ++i) state.exact_J[i] = state.J[i];
-  const Fold<T> fold = correct_folds(rows_of(servo, state), servo.limit, servo.dt, servo.curvature,
-                                     state.q, state.offset, state.J, state.e, scratch);
-  state.beyond = fold.beyond;
-  Step<T> how = *servo.step;
-  how.damping.p[0] *= fold.depth;
-  state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
+  for (int i = 0; i < m; ++i) state.exact_e[i] = state.e[i];
+  for (int j = 0; j < n; ++j) {
+    if (state.stopped[j] != end_of_range(servo.limit[j], state.q[j])) state.stopped[j] = T(0);
+  }
+  for (int round = 0; round < stopping_rounds; ++round) {
+    for (int i = 0; round > 0 && i < m * n; ++i) state.J[i] = state.exact_J[i];
+    for (int i = 0; round > 0 && i < m; ++i) state.e[i] = state.exact_e[i];
+    const Fold<T> fold =
+        correct_folds(rows_of(servo, state), servo.limit, servo.dt, servo.curvature, state.q,
+                      state.offset, state.stopped, state.J, state.e, scratch);
+    state.beyond = fold.beyond;
+    Step<T> how = *servo.step;
+    how.damping.p[0] *= fold.depth;
+    state.lambda2 = step(how, m, n, state.J, state.e, T(-1), T(0), state.dq, scratch);
+    if (!update_stopped(servo, state, round == 0) || fold.beyond < 0) break;
+  }
   state.held_lambda2 = servo.step->damping.p[0] * dot(m, state.e, state.e);
 }
 
@@ -480,6 +530,14 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   state.damping_applied = select(fits, state.damping_applied, damping_applied);
 }
 
+// Reports stopped joints as held at their limits.
+template <class T>
+SUPPLE_FN void mark_stopped(int n, ServoState<T>& state) {
+  for (int j = 0; j < n; ++j) {
+    if (state.active_set[j] == 0) state.active_set[j] = state.stopped[j];
+  }
+}
+
 // The same for the default step, which is x0 (n) before limits. If joints are held at limits, the
 // problem of the other joints may be singular by itself, and is damped as well. A first solution,
 // with the damping of an exact singularity, shows which joints are held. The second one has the
@@ -494,6 +552,7 @@ SUPPLE_FN void fit_damped(const Servo<T>& servo, M m, N n, ServoState<T>& state,
     changed = changed || x[j] != x0[j];
   }
   if (!held && !changed) return;
+  if (state.beyond >= 0) mark_stopped(n, state);
   const T least = damped_range<T> * servo.curvature * length(m, state.e);
   const T most = state.held_lambda2;
   const T depth = free_depth(m, n, state.J, state.active_set, least, scratch);
@@ -647,6 +706,7 @@ SUPPLE_FN void advance(const Servo<T>& servo, ServoState<T>& state, T* scratch) 
   const bool kept = keeps && keep_direction(servo, m, n, state, low, high, x, rest);
   if (!kept && state.held_lambda2 >= 0) {
     fit_damped(servo, m, n, state, low, high, x0, x, rest);
+    if (state.beyond >= 0) mark_stopped(n, state);
   } else if (!kept) {
     fit_in_box(servo, m, n, state, low, high, x, rest);
   }

@@ -79,7 +79,7 @@ class PyServo {
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
-    const int exact = spec.curvature > 0 ? m * n : 0, offset = spec.curvature > 0 ? m : 0;
+    const int exact = spec.curvature > 0 ? m * n + m + n : 0, offset = spec.curvature > 0 ? m : 0;
     record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
     const int metric = servo_.in_python ? n * n : 0;
     const bool ranged = std::any_of(servo_.task, servo_.task + servo_.tasks,
@@ -117,7 +117,11 @@ class PyServo {
       record->before = take(n);
       record->change_before = take(n);
       record->from = take(n);
-      record->state.exact_J = take(exact);
+      if (exact > 0) {
+        record->state.exact_J = take(m * n);
+        record->state.exact_e = take(m);
+        record->state.stopped = take(n);
+      }
     }
     target_ = take(targets_);
     velocity_ = take(velocities_);
@@ -185,6 +189,7 @@ class PyServo {
       last_->before[j] = state.qd[j];
       last_->change_before[j] = 0;
       state.active_set[j] = state.dq[j] = state.change[j] = 0;
+      if (state.stopped) state.stopped[j] = 0;
     }
     std::fill_n(state.direction, servo_.rows, 0.0);
     state.scattered = false;
@@ -404,6 +409,7 @@ class PyServo {
       next_->from[j] = state.q[j];
     }
     std::copy_n(last.direction, m, state.direction);
+    if (last.stopped) std::copy_n(last.stopped, n, state.stopped);
     state.sigma = last.sigma;
     state.estimate = last.estimate;
     state.lambda2 = last.lambda2;
