@@ -113,6 +113,7 @@ class PySolver {
 
   int coordinates() const { return fine_.ik.chain.coordinates; }
   int targets() const { return fine_.ik.targets; }
+  const OwnedProblem<double>& fine() const { return fine_; }
 
   // Writes the numbers of a target: an array for one task, a list or tuple of arrays for several.
   // Returns false if the conversion needs Python.

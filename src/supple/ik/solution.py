@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 
 STATUS = tuple(SolveStatus)  # by value
 _MAX_LISTED = 20  # solutions in words
+_PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "restarts")
 
 Arrays = TypeVar("Arrays", bound="SolutionArrays")
+
+
+def _no_joints() -> NDArray[np.bool_]:
+    return np.empty((0, 0), dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -159,7 +164,7 @@ class SolutionArrays:
             )
         if not integers or len(each) < len(self.shape):
             parts: Any = (np.array(part[index]) for part in self._parts())
-            return type(self)(*parts, robot=self.robot)
+            return replace(self, **dict(zip(_PARTS, parts, strict=True)))
         q, status, position, rotation, iterations, restarts = (x[each] for x in self._parts())
         return Solution(
             q.copy(),
@@ -201,14 +206,7 @@ class SolutionArrays:
         return f"<{type(self).__name__} {self.shape}: {converged} of {self.size} converged>"
 
     def _parts(self) -> tuple[Any, ...]:
-        return (
-            self.q,
-            self.status,
-            self.position_error,
-            self.rotation_error,
-            self.iterations,
-            self.restarts,
-        )
+        return tuple(getattr(self, name) for name in _PARTS)
 
 
 class BatchSolution(SolutionArrays):
@@ -237,13 +235,17 @@ class BatchSolution(SolutionArrays):
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Solutions(SolutionArrays):
     """Several solutions of one target, the best first; `str()` of it lists them.
 
     They are ordered by the preference of `solve`: the nearest to q0 first if there is one. Without
     q0 and `prefer`, the one farthest from joint limits is first. `found[0]` is the best `Solution`,
-    and iteration yields each. If the target is unreachable there is one, the closest pose found.
-    Every index returns a copy.
+    and iteration yields each. If the target is unreachable there is one, the closest pose found;
+    with solutions="all" there is none. Every index returns a copy.
+
+    At a singular target, solutions form a continuum: some joints can move while the frame stays.
+    `free` says which, and with solutions="all" the continuum is sampled.
 
     Attributes:
         q: Joint coordinates (s, n) [rad or m], inside the limits.
@@ -252,17 +254,152 @@ class Solutions(SolutionArrays):
         rotation_error: Largest rotation error of all tasks (s,) [rad].
         iterations: Iterations of the search until each was found (s,).
         restarts: Seeds after the first until each was found (s,).
+        free: Joints (s, n) that can move while the frame stays at its target, by solutions="all";
+            false at an isolated solution.
+        complete: Whether these are all solutions of the target inside the limits.
+        reason: Why there may be more; empty if they are complete.
         robot: The solved robot.
     """
+
+    free: NDArray[np.bool_] = field(default_factory=_no_joints, kw_only=True)
+    complete: bool = field(default=False, kw_only=True)
+    reason: str = field(default="only some were searched", kw_only=True)
+
+    def __getitem__(self, index: Any) -> Any:
+        part = super().__getitem__(index)
+        if isinstance(part, Solution):
+            return part
+        each = index if isinstance(index, tuple) else (index,)
+        free = np.array(self.free[each]) if len(self.free) else self.free
+        return replace(part, free=free, complete=False, reason="a part of them was selected")
 
     def __str__(self) -> str:
         count = self.status.count(SolveStatus.CONVERGED)
         if not count:
             return f"no solution; {self[0]}" if len(self) else "no solution"
-        lines = [f"{count} solution{'s' * (count != 1)} of one target, the best first"]
+        every = "all " * (self.complete and count > 1)
+        lines = [f"{every}{count} solution{'s' * (count != 1)} of one target, the best first"]
         lines += [f"  {self[i]}" for i in range(min(len(self), _MAX_LISTED))]
         more = len(self) - _MAX_LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BatchSolutions:
+    """All solutions of each target of a batch, one after the other.
+
+    `found[3]` is the `Solutions` of target 3, iteration yields each, and `str()` is a summary. A
+    batch with several axes is indexed by one integer per axis.
+
+    Attributes:
+        q: Joint coordinates (s, n) of all solutions of all targets [rad or m], those of the first
+            target first, each target's best first.
+        position_error: Position error of each solution (s,) [m].
+        rotation_error: Rotation error of each solution (s,) [rad].
+        free: Joints (s, n) that can move while the frame stays at its target; false at an isolated
+            solution.
+        count: Number of solutions of each target (...).
+        complete: Whether these are all solutions of each target (...).
+        reason: Why there may be more of a target that is not complete.
+        robot: The solved robot.
+    """
+
+    q: Array
+    position_error: Array
+    rotation_error: Array
+    free: NDArray[np.bool_]
+    count: NDArray[np.int32]
+    complete: NDArray[np.bool_]
+    reason: str
+    robot: Robot
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes."""
+        return self.count.shape
+
+    @property
+    def size(self) -> int:
+        """The number of targets."""
+        return self.count.size
+
+    @property
+    def target(self) -> NDArray[np.intp]:
+        """The flat index (s,) of the target of each solution."""
+        return np.repeat(np.arange(self.size), self.count.ravel())
+
+    def padded(self) -> Array:
+        """Return the solutions of each target (..., k, n) [rad or m], filled up with NaN."""
+        flat = self.count.ravel()
+        made = np.full((self.size, int(flat.max(initial=0)), self.q.shape[1]), np.nan)
+        made[np.arange(made.shape[1]) < flat[:, None]] = self.q
+        return made.reshape(*self.shape, *made.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def __iter__(self) -> Iterator[Solutions]:
+        return (self[i] for i in np.ndindex(self.shape))
+
+    def __getitem__(self, index: int | tuple[int, ...]) -> Solutions:
+        each = index if isinstance(index, tuple) else (index,)
+        if len(each) != len(self.shape) or not all(isinstance(i, int | np.integer) for i in each):
+            raise IndexError(
+                f"an index must be one integer for each of the batch axes {self.shape}; "
+                f"given: {short_repr(index)}"
+            )
+        flat = int(np.arange(self.size).reshape(self.shape)[each])
+        begin = int(self.count.ravel()[:flat].sum())
+        part = slice(begin, begin + int(self.count[each]))
+        return all_of_one(
+            self.q[part].copy(),
+            self.position_error[part].copy(),
+            self.rotation_error[part].copy(),
+            self.free[part].copy(),
+            bool(self.complete[each]),
+            self.reason,
+            self.robot,
+        )
+
+    def __repr__(self) -> str:
+        return f"<BatchSolutions {self.shape}: {len(self.q)} solutions>"
+
+    def __str__(self) -> str:
+        count, complete = self.count.ravel(), int(self.complete.sum())
+        lines = [f"{len(self.q)} solutions of {self.size} targets, {complete} of them complete"]
+        numbers, targets = np.unique(count, return_counts=True)
+        lines += [f"  {t:>6} with {n}" for n, t in zip(numbers, targets, strict=True)]
+        return "\n".join(lines)
+
+
+def all_of_one(
+    q: Array,
+    position_error: Array,
+    rotation_error: Array,
+    free: NDArray[np.bool_],
+    complete: bool,
+    reason: str,
+    robot: Robot,
+) -> Solutions:
+    """Return all solutions (s, n) of one target, which have converged without iterations.
+
+    The constructor of the dataclass would take as long as the solutions themselves.
+    """
+    none = np.zeros(len(q), dtype=np.int32)
+    made = object.__new__(Solutions)
+    made.__dict__.update(
+        q=q,
+        status=StatusArray.of(SolveStatus, np.zeros(len(q), dtype=np.int8)),
+        position_error=position_error,
+        rotation_error=rotation_error,
+        iterations=none,
+        restarts=none,
+        free=free,
+        complete=complete,
+        reason="" if complete else reason,
+        robot=robot,
+    )
+    return made
 
 
 def _robot_of(solution: Solution | SolutionArrays) -> Robot:
