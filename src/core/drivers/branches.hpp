@@ -35,6 +35,13 @@ struct Branches {
   std::vector<int> count;            // of each target
   std::vector<signed char> certain;  // for each target: whether these are all solutions
 
+  void clear() {
+    q.clear();
+    error.clear();
+    sampled.clear();
+    count.clear();
+    certain.clear();
+  }
   void append(const Branches& more) {
     q.insert(q.end(), more.q.begin(), more.q.end());
     error.insert(error.end(), more.error.begin(), more.error.end());
@@ -54,116 +61,140 @@ inline constexpr double branch_distinct = 1e-5;
 // A seed that moves farther than this [rad] may have lost its solution to that of another seed.
 inline constexpr double branch_far = 0.1;
 
-// Solves targets one by one, with memory that is reused.
-class BranchSolver {
+// Polishes and verifies the candidates of a target, with memory that is reused. Candidates are
+// verified several at a time, each on a lane; those that need iterations are polished alone.
+class BranchPolisher {
  public:
-  BranchSolver(const ArmOfRobot& arm, const IkProblem<double>& ik, const BranchOptions& options)
-      : arm_(arm), ik_(ik), options_(options), n_(ik.chain.coordinates) {
-    const std::size_t n = std::size_t(n_), m = std::size_t(ik.rows);
-    memory_.resize(2 * n + std::size_t(ik.targets) + 2 * m * n + m +
-                   std::size_t(iterate_scratch(ik)));
-    double* next = memory_.data();
-    const auto take = [&](std::size_t count) {
-      double* const taken = next;
-      next += count;
-      return taken;
-    };
-    at_.q = take(n);
-    seed_ = take(n);
-    at_.target = take(std::size_t(ik.targets));
-    at_.J = take(m * n);
-    at_.J_before = take(m * n);
-    at_.e = take(m);
-    at_.work = take(std::size_t(iterate_scratch(ik)));
-    at_.before = -1;
+  // The arm's joints have the given coordinates in q. With `slack` zero, candidates are exact.
+  BranchPolisher(const IkProblem<double>& ik, const int* coordinate, double slack,
+                 const BranchOptions& options)
+      : ik_(ik), slack_(slack), options_(options), n_(ik.chain.coordinates) {
+    std::copy_n(coordinate, 6, coordinate_);
+    const std::size_t n = std::size_t(n_);
+    memory_.resize(size_of_state() + n);
+    seed_ = memory_.data() + size_of_state();
+    at_ = state(memory_.data());
+    wide_memory_.resize(size_of_state());
+    wide_ = state(wide_memory_.data());
+    std::fill(wide_memory_.begin(), wide_memory_.end(), Lanes(0));
   }
 
-  // Appends all solutions of a target, given by its twelve numbers, to `to`. Joints that are not in
-  // the arm stay at q0; without it as near to zero as their limits allow.
-  void solve(const double* target, const double* q0, Branches& to) {
-    const std::size_t before = to.q.size() / std::size_t(n_);
-    std::copy_n(target, 12, at_.target);
+  // Begins a target, given by its twelve numbers, whose solutions are appended to `to`. Joints that
+  // are not in the arm stay at q0; without it as near to zero as their limits allow.
+  void begin(const double* target, const double* q0, Branches& to) {
+    to_ = &to;
+    first_ = to.sampled.size();
+    waiting_ = 0;
+    certain_ = true;
+    for (int i = 0; i < 12; ++i) wide_.target[i] = Lanes(at_.target[i] = target[i]);
     for (int j = 0; j < n_; ++j) {
       const double middle = 0.5 * (ik_.lower[j] + ik_.upper[j]);
-      // the middle of a range that has one, else zero
-      const double rest =
-          std::isfinite(middle) ? middle : std::clamp(0.0, ik_.lower[j], ik_.upper[j]);
-      seed_[j] = q0 ? q0[j] : rest;
-      at_.q[j] = std::clamp(q0 ? q0[j] : 0.0, ik_.lower[j], ik_.upper[j]);
+      const double zero = std::clamp(0.0, ik_.lower[j], ik_.upper[j]);
+      at_.q[j] = q0 ? std::clamp(q0[j], ik_.lower[j], ik_.upper[j]) : zero;
+      seed_[j] = q0 || !std::isfinite(middle) ? at_.q[j] : middle;
+      wide_.q[j] = Lanes(at_.q[j]);
     }
-    bool certain = true;
-    const bool exact = arm_.form.slack == 0;
-    // X = T M⁻¹, the displacement from the pose at q = 0
-    const auto column = [&](int i) {
-      return Vec3<double>{target[3 * i], target[3 * i + 1], target[3 * i + 2]};
-    };
-    const Rotation<double> R{column(0), column(1), column(2)};
-    Pose<double> X;
-    X.R = times_transpose(R, arm_.home.R);
-    X.p = column(3) - X.R * arm_.home.p;
-    closed_form_candidates(arm_.form, X, [&](const Candidate<double>& candidate) {
-      double start[6];
-      angles_of(candidate, start);
-      bool inside = true;
-      for (int i = 0; i < 6; ++i) inside = inside && place(arm_.coordinate[i], start[i]);
-      if (!exact && (candidate.mark.critical || candidate.mark.sampled)) certain = false;
-      if (!inside) return;
-      if (!polish()) {
-        certain = certain && exact;
-        return;
-      }
-      if (!exact) {
-        double moved = 0;
-        for (int i = 0; i < 6; ++i) {
-          moved = std::max(moved, std::abs(turned(at_.q[arm_.coordinate[i]] - start[i])));
-        }
-        if (moved > branch_far) certain = false;
-      }
-      if (is_known(to, before)) {
-        certain = certain && exact;
-        return;
-      }
-      append(to, candidate.mark.sampled);
-    });
-    if (options_.wraps) append_wraps(to, before);
-    sort(to, before, options_.nearest ? q0 : nullptr);
-    to.count.push_back(int(to.q.size() / std::size_t(n_) - before));
-    to.certain.push_back(certain);
+  }
+
+  // Takes a candidate.
+  void offer(const Turn<double>* turn, const Mark& mark) {
+    for (int i = 0; i < 6; ++i) {
+      set(cosine_[i], waiting_, turn[i].c);
+      set(sine_[i], waiting_, turn[i].s);
+    }
+    mark_[waiting_] = mark;
+    if (!exact() && (mark.critical || mark.sampled)) certain_ = false;
+    if (++waiting_ == width<Lanes>) verify();
+  }
+
+  // Ends a target; the nearest to q0 come first, or without it those far from joint limits.
+  void end(const double* q0) {
+    if (waiting_) verify();
+    if (options_.wraps) append_wraps(*to_, first_);
+    sort(*to_, first_, options_.nearest ? q0 : nullptr);
+    to_->count.push_back(int(to_->sampled.size() - first_));
+    to_->certain.push_back(certain_);
   }
 
  private:
+  using Lanes = Unrolled<double>;
   static constexpr double full_turn = 6.283185307179586476925286766559;
 
-  // The angles of a candidate; several share a pack, which is faster.
-  static void angles_of(const Candidate<double>& candidate, double* angle) {
-    using L = Unrolled<double>;
-    constexpr int W = width<L>;
-    for (int first = 0; first < 6; first += W) {
-      L s(0), c(1);
-      const int count = std::min(W, 6 - first);
-      for (int i = 0; i < count; ++i) {
-        set(s, i, candidate.turn[first + i].s);
-        set(c, i, candidate.turn[first + i].c);
-      }
-      const L angles = atan2(s, c);
-      for (int i = 0; i < count; ++i) angle[first + i] = get(angles, i);
-    }
+  bool exact() const { return slack_ == 0; }
+
+  // Numbers of a state of one lane.
+  std::size_t size_of_state() const {
+    const std::size_t n = std::size_t(n_), m = std::size_t(ik_.rows);
+    return n + std::size_t(ik_.targets) + 2 * m * n + m + std::size_t(iterate_scratch(ik_));
+  }
+  template <class L>
+  IterateState<L> state(L* memory) const {
+    const int n = n_, m = ik_.rows;
+    IterateState<L> made{};
+    made.q = memory;
+    made.target = made.q + n;
+    made.J = made.target + ik_.targets;
+    made.J_before = made.J + m * n;
+    made.e = made.J_before + m * n;
+    made.work = made.e + m;
+    made.before = L(-1);
+    return made;
   }
 
+  // The difference of two angles, in half a turn either way.
   static double turned(double x) { return x - full_turn * std::nearbyint(x / full_turn); }
 
-  // Sets coordinate j to an angle inside its limits, up to full turns: the one nearest to its seed.
-  // Returns false if there is none.
-  bool place(int j, double angle) {
+  // Verifies the candidates that wait.
+  void verify() {
+    mask_t<Lanes> inside = Lanes(0) == Lanes(0);
+    Lanes start[6];
+    for (int i = 0; i < 6; ++i) {
+      start[i] = atan2(sine_[i], cosine_[i]);
+      wide_.q[coordinate_[i]] = placed(coordinate_[i], start[i], inside);
+    }
+    evaluate_error(ik_, wide_);
+    for (int k = 0; k < waiting_; ++k) {
+      if (!get(inside, k)) continue;
+      for (int i = 0; i < 6; ++i) at_.q[coordinate_[i]] = get(wide_.q[coordinate_[i]], k);
+      at_.position = get(wide_.position, k);
+      at_.rotation = get(wide_.rotation, k);
+      if (!is_fine()) {
+        if (!polish()) {
+          certain_ = certain_ && exact();
+          continue;
+        }
+        for (int i = 0; i < 6 && !exact(); ++i) {
+          const double moved = turned(at_.q[coordinate_[i]] - get(start[i], k));
+          if (std::abs(moved) > branch_far) certain_ = false;
+        }
+      }
+      if (is_known(*to_, first_)) {
+        certain_ = certain_ && exact();
+      } else {
+        append(*to_, mark_[k].sampled);
+      }
+    }
+    waiting_ = 0;
+  }
+
+  // Angles of coordinate j inside its limits, up to full turns: those nearest to its seed. Lanes on
+  // which there is none are not `inside`.
+  Lanes placed(int j, const Lanes& angle, mask_t<Lanes>& inside) const {
     // A nominal arm may be outside where the real one is just inside.
-    const double over = 1e-9 + 10 * arm_.form.slack;
-    const double lower = ik_.lower[j], upper = ik_.upper[j];
-    double q = angle + full_turn * std::nearbyint((seed_[j] - angle) / full_turn);
-    if (q < lower - over) q += full_turn * std::ceil((lower - over - q) / full_turn);
-    if (q > upper + over) q -= full_turn * std::ceil((q - upper - over) / full_turn);
-    if (q < lower - over) return false;
-    at_.q[j] = std::clamp(q, lower, upper);
-    return true;
+    const double over = 1e-9 + 10 * slack_, lower = ik_.lower[j], upper = ik_.upper[j];
+    const Lanes turns = (Lanes(seed_[j]) - angle) * Lanes(1 / full_turn);
+    const Lanes magic(Number<double>::round_magic);
+    Lanes q = angle + ((turns + magic) - magic) * Lanes(full_turn);
+    const mask_t<Lanes> low = q<Lanes(lower - over), high = q> Lanes(upper + over);
+    if (any(low | high)) {  // (the seed is inside: the next turn towards it may be)
+      q = select(low, q + Lanes(full_turn), select(high, q - Lanes(full_turn), q));
+      inside = inside & (q >= Lanes(lower - over)) & (q <= Lanes(upper + over));
+    }
+    return min(max(q, Lanes(lower)), Lanes(upper));
+  }
+
+  bool is_fine() const {
+    return at_.position <= branch_position && at_.rotation <= branch_rotation;
   }
 
   // Polishes the configuration; returns whether it is a solution.
@@ -171,7 +202,7 @@ class BranchSolver {
     double before = Number<double>::huge;
     for (int i = 0; i < branch_iterations; ++i) {
       evaluate_error(ik_, at_);
-      if (at_.position <= branch_position && at_.rotation <= branch_rotation) return true;
+      if (is_fine()) return true;
       if (at_.cost > 0.25 * before && converged(ik_, at_)) return true;
       before = at_.cost;
       evaluate_jacobian(ik_, at_);
@@ -185,7 +216,7 @@ class BranchSolver {
     for (std::size_t s = first * std::size_t(n_); s < to.q.size(); s += std::size_t(n_)) {
       bool same = true;
       for (int i = 0; i < 6 && same; ++i) {
-        const int j = arm_.coordinate[i];
+        const int j = coordinate_[i];
         same = std::abs(turned(to.q[s + std::size_t(j)] - at_.q[j])) <= branch_distinct;
       }
       if (same) return true;
@@ -204,7 +235,7 @@ class BranchSolver {
   void append_wraps(Branches& to, std::size_t first) {
     const std::size_t n = std::size_t(n_);
     for (int i = 0; i < 6; ++i) {
-      const std::size_t j = std::size_t(arm_.coordinate[i]), last = to.sampled.size();
+      const std::size_t j = std::size_t(coordinate_[i]), last = to.sampled.size();
       const double lower = ik_.lower[j], upper = ik_.upper[j];
       if (!(upper - lower < 1e3)) continue;  // a joint without limits has infinitely many
       for (std::size_t s = first; s < last; ++s) {
@@ -263,15 +294,54 @@ class BranchSolver {
     reorder(to.sampled, 1);
   }
 
-  const ArmOfRobot& arm_;
-  const IkProblem<double>& ik_;
-  BranchOptions options_;
-  int n_;
+  const IkProblem<double> ik_;
+  const double slack_;
+  const BranchOptions options_;
+  const int n_;
+  int coordinate_[6];
   std::vector<double> memory_;
-  double* seed_;
+  std::vector<Lanes> wide_memory_;
+  double* seed_;             // (n,): full turns are chosen nearest to it
+  IterateState<double> at_;  // one candidate
+  IterateState<Lanes> wide_;
+  // the target and the candidates that wait
+  Branches* to_ = nullptr;
+  std::size_t first_ = 0;
+  bool certain_ = true;
+  int waiting_ = 0;
+  Lanes cosine_[6], sine_[6];
+  Mark mark_[width<Lanes>];
+  // for sorting
   std::vector<std::pair<double, std::size_t>> order_;
   std::vector<double> sorted_;
-  IterateState<double> at_{};
+};
+
+// Solves targets of an arm one by one, with memory that is reused.
+class BranchSolver {
+ public:
+  BranchSolver(const ArmOfRobot& arm, const IkProblem<double>& ik, const BranchOptions& options)
+      : arm_(arm), polisher_(ik, arm.coordinate, arm.form.slack, options) {}
+
+  // Appends all solutions of a target, given by its twelve numbers, to `to`.
+  void solve(const double* target, const double* q0, Branches& to) {
+    polisher_.begin(target, q0, to);
+    // X = T M⁻¹, the displacement from the pose at q = 0
+    const auto column = [&](int i) {
+      return Vec3<double>{target[3 * i], target[3 * i + 1], target[3 * i + 2]};
+    };
+    const Rotation<double> R{column(0), column(1), column(2)};
+    Pose<double> X;
+    X.R = times_transpose(R, arm_.home.R);
+    X.p = column(3) - X.R * arm_.home.p;
+    closed_form_candidates(arm_.form, X, [&](const Candidate<double>& candidate) {
+      polisher_.offer(candidate.turn, candidate.mark);
+    });
+    polisher_.end(q0);
+  }
+
+ private:
+  const ArmOfRobot arm_;
+  BranchPolisher polisher_;
 };
 
 }  // namespace supple

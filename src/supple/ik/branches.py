@@ -1,14 +1,14 @@
-"""All solutions of poses: in closed form where the arm has one, otherwise by a search.
+"""All solutions of poses: in closed form or by eigenvalues, for other robots by a search.
 
-The closed form is in include/supple/ik/closed_form.hpp, verification and limits in
-src/core/drivers/branches.hpp.
+The closed form is in include/supple/ik/closed_form.hpp, that of arms of any geometry in general.py;
+verification and limits are in src/core/drivers/branches.hpp.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from supple import _core
 from supple.errors import InputError, short_repr
 from supple.ik.arguments import SolveOptions, per_task, seeds_of
 from supple.ik.driver import Driver
+from supple.ik.general import GeneralArm, general_arms, general_candidates
 from supple.ik.preference import costs
 from supple.ik.problem import CompiledProblem, compile_problem
 from supple.ik.solution import BatchSolutions, Solutions, all_of_one
@@ -36,37 +37,80 @@ _EDGE = (
     "arm, where solutions may appear or vanish"
 )
 
+_MULTIPLE = (
+    "solutions nearly coincide, or the target is singular: eigenvalues are not separate enough"
+)
+
 
 @dataclass(frozen=True)
-class Arm:
+class ClosedFormArm:
     """A frame whose pose has a closed form."""
 
     frame: str
     kernel: _core.Branches
 
+    def solve(
+        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
+    ) -> Any:
+        """Return the solutions of targets (B, 12) as `_core.Branches.solve` does."""
+        return self.kernel.solve(targets, seeds, spec)
+
+
+@dataclass(frozen=True)
+class AnyArm:
+    """A frame that is moved by six revolute joints."""
+
+    frame: str
+    coordinates: list[int]
+    numberings: tuple[GeneralArm, ...]
+
+    def solve(
+        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
+    ) -> Any:
+        """Return the solutions of targets (B, 12) as `_core.Branches.solve` does."""
+        poses = np.zeros((len(targets), 4, 4))
+        poses[:, :3] = targets.reshape(-1, 4, 3).swapaxes(-1, -2)
+        poses[:, 3, 3] = 1.0
+        finite = np.isfinite(targets).all(axis=1)
+        poses[~finite] = np.eye(4)
+        q, count, complete = general_candidates(self.numberings, poses)
+        *found, _ = _core.polish_seeds(
+            problem.kernel, self.coordinates, targets, seeds, q, count.tolist(), spec
+        )
+        return *found, complete & finite
+
+
+Arm: TypeAlias = ClosedFormArm | AnyArm
+
 
 @lru_cache(maxsize=64)
-def closed_form_arm(problem: CompiledProblem) -> Arm | str:
-    """Return the arm of a problem with a closed form, or the reason why there is none."""
+def arm_of(problem: CompiledProblem) -> Arm | str:
+    """Return the arm of a problem all of whose solutions are computed, or why there is none."""
     robot, tasks = problem.layout.robot, problem.layout.tasks
     if len(tasks) != 1 or not _is_whole_pose(tasks[0]):
-        return "only the pose of one frame in the world has a closed form"
+        return "only the pose of one frame in the world has finitely many solutions"
     frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
     structure = robot._structure(frame)
-    if structure.form is None:
+    coordinates = [robot.joint_names.index(name) for name in structure.joints]
+    if not structure.six_revolute:
         return structure.reason
+    if structure.form is None:
+        numberings = general_arms(robot, frame)
+        if not numberings:
+            return f"{structure.reason}, and the equations are degenerate"
+        return AnyArm(frame, coordinates, numberings)
     home = robot.fk(np.zeros(robot.dof), frame)
     spec = _core.ArmSpec(
         parallel=structure.form == "parallel",
         first=structure.first,
-        coordinates=[robot.joint_names.index(name) for name in structure.joints],
+        coordinates=coordinates,
         axes=structure.nominal_axes.ravel().tolist(),
         points=structure.nominal_points.ravel().tolist(),
         home=home[:3].T.ravel().tolist(),
         length=structure.length,
         slack=_slack(structure),
     )
-    return Arm(frame, _core.Branches(solver=problem.kernel, arm=spec))
+    return ClosedFormArm(frame, _core.Branches(solver=problem.kernel, arm=spec))
 
 
 def _slack(structure: Structure) -> float:
@@ -105,7 +149,7 @@ def solve_all(
     robot = problem.layout.robot
     targets = problem.targets(per_task(target, single, problem.layout.tasks), options.threads)
     seeds = seeds_of(q0, robot, targets.shape[:-1])
-    arm = closed_form_arm(problem)
+    arm = arm_of(problem)
     if isinstance(arm, str):
         return _searched(problem, targets, seeds, replace(options, solutions=MOST), arm)
     batch = targets.shape[:-1]
@@ -119,21 +163,22 @@ def solve_all(
         nearest=options.prefer == "nearest",
         threads=options.threads,
     )
-    q, position, rotation, sampled, count, certain = arm.kernel.solve(
-        targets.reshape(-1, 12), seeds, spec
+    q, position, rotation, sampled, count, certain = arm.solve(
+        problem, targets.reshape(-1, 12), seeds, spec
     )
+    reason = _EDGE if isinstance(arm, ClosedFormArm) else _MULTIPLE
     if not isinstance(options.prefer, str) or options.prefer == "manipulability":
         of = np.repeat(np.arange(len(count)), count)
         own = seeds if seeds is None or seeds.ndim == 1 else seeds[of]
         order = np.lexsort((costs(options.prefer, problem, q, own), of))
-        q, position, rotation, sampled = (x[order] for x in (q, position, rotation, sampled))
+        q, position, rotation, sampled = q[order], position[order], rotation[order], sampled[order]
     free = np.zeros(q.shape, dtype=np.bool_)
     if sampled.any():
         free[sampled] = free_joints(robot.jacobian(q[sampled], arm.frame))
     if not batch:
-        return all_of_one(q, position, rotation, free, bool(certain[0]), _EDGE, robot)
+        return all_of_one(q, position, rotation, free, bool(certain[0]), reason, robot)
     complete, found = certain.reshape(batch), count.reshape(batch)
-    return BatchSolutions(q, position, rotation, free, found, complete, _EDGE, robot)
+    return BatchSolutions(q, position, rotation, free, found, complete, reason, robot)
 
 
 def solve_pose(robot: Robot, target: object) -> Solutions | None:
@@ -151,9 +196,9 @@ def solve_pose(robot: Robot, target: object) -> Solutions | None:
 
 
 @lru_cache(maxsize=64)
-def _default_arm(robot: Robot) -> Arm | None:
-    arm = closed_form_arm(compile_problem(robot, None))
-    return arm if isinstance(arm, Arm) else None
+def _default_arm(robot: Robot) -> ClosedFormArm | None:
+    arm = arm_of(compile_problem(robot, None))
+    return arm if isinstance(arm, ClosedFormArm) else None
 
 
 @lru_cache(maxsize=1)
@@ -168,7 +213,7 @@ def _default_spec() -> _core.BranchSpec:
     )
 
 
-def free_joints(jacobians: Array) -> NDArray[np.bool_]:
+def free_joints(jacobians: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Return which joints (..., n) move while the frame stays, to first order."""
     *batch, _, n = jacobians.shape
     _, sigma, Vt = np.linalg.svd(jacobians)
@@ -193,7 +238,8 @@ def _searched(
         assert isinstance(found, Solutions)
         converged = found[found.success]
         J = problem.layout.jacobian(converged.q)[..., : problem.primary, :]
-        return replace(converged, free=free_joints(J), reason=reason)
+        made: Solutions = replace(converged, free=free_joints(J), reason=reason)
+        return made
 
     if not batch:
         return one(targets, seeds)

@@ -187,10 +187,10 @@ def solve(
             minimise: the best of up to 8 solutions.
         solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
             `prefer`. With "fast" they are the first that are found, in the order of "limits". "all"
-            gives every solution of one pose or of a batch, on the CPU: in closed form for arms of
-            6 joints of which three consecutive axes intersect or are parallel
-            (`robot.structure`), verified like all others. `Solutions.complete` says whether these
-            are all; other robots are searched, and may have more.
+            gives every solution of one pose or of a batch, on the CPU, for arms of 6 revolute
+            joints: in closed form if three consecutive axes intersect or are parallel
+            (`robot.structure`), otherwise by eigenvalues; verified like all others.
+            `Solutions.complete` says whether these are all. Other robots are searched.
         wraps: Whether `solutions="all"` includes solutions that differ by full turns of a joint;
             otherwise each is the one nearest to q0 or to the middle of the joint's range.
         position_tolerance: Position tolerance of each task [m].
@@ -243,7 +243,7 @@ def solve(
         began=began,
         seeded=q0 is not None,
         prefer=prefer,
-        solutions=None if every else solutions,
+        solutions=None if isinstance(solutions, str) else solutions,
         position_tolerance=position_tolerance,
         rotation_tolerance=rotation_tolerance,
         timeout=timeout,

@@ -41,6 +41,7 @@ class Structure:
             is that of three parallel ones, None if there is no closed form.
         first: Index of the first of these three joints; -1 without a closed form.
         reason: Why there is no closed form; empty if there is one.
+        six_revolute: Whether these are six revolute joints that move independently.
         nominal_axes: Directions (k, 3) of axes with exact relations, unit vectors.
         nominal_points: Points (k, 3) on axes with exact relations [m].
         misalignment: Largest distance between a nominal axis and that of the file [m].
@@ -55,6 +56,7 @@ class Structure:
     form: Form | None
     first: int
     reason: str
+    six_revolute: bool
     nominal_axes: Matrix
     nominal_points: Matrix
     misalignment: float
@@ -99,6 +101,7 @@ def structure_of(robot: Robot, frame: str) -> Structure:
     axes, points = _lines(chain)
     length = _length(points, robot, frame)
     reason = _unsuitable(chain)
+    six_revolute = not reason
     pairs = [_relation(axes, points, i, length) for i in range(len(chain) - 1)]
     form, first = (None, -1) if reason else _closed_form(axes, points, pairs, length)
     if not reason and form is None:
@@ -112,6 +115,7 @@ def structure_of(robot: Robot, frame: str) -> Structure:
         form=form,
         first=first,
         reason=reason,
+        six_revolute=six_revolute,
         nominal_axes=new_axes,
         nominal_points=new_points,
         misalignment=float(
