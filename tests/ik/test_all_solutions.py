@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tests.conftest import RobotFiles
 
 import supple as sp
+from supple.describe.joint import Joint
 from supple.ik.solution import BatchSolutions, Solutions
 
 Array = NDArray[np.float64]
@@ -333,29 +334,61 @@ def test_selected_solutions_are_not_complete() -> None:
     assert isinstance(part, Solutions)
     assert not part.complete
     assert part.free.shape == part.q.shape
+    assert len(part.sampled) == len(part)
 
 
 def test_other_joints_stay_at_the_seed() -> None:
     """A robot with more joints than the arm: the others keep their positions."""
-    arm = sp.load("ur5e")
-    rail = sp.load("puma560_rail")
-    assert sp.solve(arm, arm.fk(np.ones(6)), solutions="all").complete
-    found = sp.solve(rail, rail.fk(rail.random(seed=13)), solutions="all")
-    assert not found.complete
-    assert "prismatic" in found.reason
+    arm = sp.load("ur5e").description
+    finger = Joint("finger", "prismatic", arm.links[3], "pad", lower=0.0, upper=0.1)
+    robot = sp.Robot(replace(arm, joints=(*arm.joints, finger), tips=arm.leaves))
+    assert robot.dof == 7
+    q = robot.random(seed=13)
+    others = [j for j, name in enumerate(robot.joint_names) if name == "finger"]
+    found = sp.solve(robot, robot.fk(q), q0=q, solutions="all")
+    assert found.complete
+    np.testing.assert_array_equal(found.q[:, others], np.broadcast_to(q[others], (8, len(others))))
+    assert np.abs(found.q[0] - q).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "puma560_rail"])
+def test_redundant_arms_are_solved_over_a_grid(name: str) -> None:
+    """Solutions are those of the arm with a joint fixed at each value; all joints may be free."""
+    robot = sp.load(name)
+    T = robot.fk(robot.random(30, seed=14))
+    found = sp.solve(robot, T, solutions="all")
+    assert not found.complete.any()
+    assert (found.count > 0).all()
+    assert found.count.mean() > 20
+    assert found.sampled.all()
+    joint = robot.joint_names.index(found.reason.split()[-1])
+    for target, solutions in zip(T, found, strict=True):
+        check_solutions(robot, target, solutions, 1e-6)
+    for target, solutions in zip(T[:3], found, strict=False):
+        for value in np.unique(np.round(solutions.q[:, joint], 6))[:5]:
+            part = np.abs(solutions.q[:, joint] - value) < 1e-5
+            frozen = robot.freeze({robot.joint_names[joint]: float(solutions.q[part][0, joint])})
+            assert len(sp.solve(frozen, target, solutions="all")) == part.sum()
+    one = sp.solve(robot, T[0], solutions="all")
+    np.testing.assert_array_equal(one.q, found[0].q)
+
+
+def test_free_joints_of_redundant_arms() -> None:
+    """An elbow with a spherical shoulder and wrist turns on a circle, its own angle fixed."""
+    for name, still in (("iiwa14", [3]), ("panda", [])):
+        robot = sp.load(name)
+        found = sp.solve(robot, robot.fk(robot.random(seed=15)), solutions="all")
+        moves = ~np.isin(np.arange(7), still)
+        assert (found.free == moves).all(axis=1).mean() > 0.9
 
 
 def test_other_robots_are_searched() -> None:
-    robot = sp.load("panda")
-    q = robot.random(2, seed=14)
-    found = sp.solve(robot, robot.fk(q), solutions="all")
+    robot = sp.load("youbot")
+    found = sp.solve(robot, robot.fk(robot.random(2, seed=16)), solutions="all")
     assert not found.complete.any()
-    assert "7 joints" in found.reason
+    assert "the arm has 5 joints" in found.reason
+    assert "search" in found.reason
     assert (found.count > 0).all()
-    one = sp.solve(robot, robot.fk(q[0]), solutions="all")
-    assert "search" in one.reason
-    check_solutions(robot, robot.fk(q[0]), one, 1e-5)
-    assert one.free.all(axis=1).any()  # self-motion of a redundant arm
 
 
 def test_only_poses_have_a_closed_form() -> None:
@@ -364,6 +397,8 @@ def test_only_poses_have_a_closed_form() -> None:
     found = sp.solve(robot, [0.4, 0.2, 0.3], tasks=tasks, solutions="all")
     assert not found.complete
     assert "pose of one frame" in found.reason
+    with pytest.raises(sp.errors.InputError, match="free is for poses"):
+        _ = found.free
 
 
 def misaligned(name: str, seed: int) -> sp.Robot:

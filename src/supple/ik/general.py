@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.kinematics import Robot
+from supple.kinematics.arrays import FloatArray
 from supple.kinematics.structure import Structure
 from supple.motion.linearization import Array
 
@@ -76,7 +77,7 @@ class GeneralArm:
     home: Array
 
     @staticmethod
-    def of(structure: Structure, home: Array, start: int) -> GeneralArm:
+    def of(structure: Structure, home: FloatArray, start: int) -> GeneralArm:
         """Return the arm with the axes of a file, numbered from joint `start` on."""
         center = structure.points.mean(axis=0)
         length = 0.5 * structure.length
@@ -84,15 +85,16 @@ class GeneralArm:
         axes, points = structure.axes[order], (structure.points[order] - center) / length
         K = np.array([_rotation(h, p) for h, p in zip(axes, points, strict=True)])
         line = _line(points[5], axes[5])
-        return GeneralArm(K, line, axes, start, center, length, np.linalg.inv(home))
+        inverse = np.linalg.inv(np.asarray(home, dtype=np.float64))
+        return GeneralArm(K, line, axes, start, center, length, inverse)
 
-    def displacements(self, poses: Array) -> tuple[Array, Array]:
+    def displacements(self, poses: FloatArray) -> tuple[Array, Array]:
         """Return rotations (B, 3, 3) and translations (B, 3) from the pose at q = 0, in units."""
-        X = poses @ self.home
+        X = np.asarray(poses, dtype=np.float64) @ self.home
         R = X[:, :3, :3]
         return R, (X[:, :3, 3] + R @ self.center - self.center) / self.length
 
-    def candidates(self, poses: Array) -> tuple[Array, NDArray[np.int32], NDArray[np.bool_]]:
+    def candidates(self, poses: FloatArray) -> tuple[Array, NDArray[np.int32], NDArray[np.bool_]]:
         """Return candidates for poses (B, 4, 4), one after the other.
 
         Returns:
@@ -300,10 +302,10 @@ def _eigen(
     powers = equations @ bases[2]
     powers = (powers.swapaxes(-1, -2) @ bases[1]).swapaxes(-1, -2)
     powers = np.einsum("bexjk,xi->biejk", powers, bases[0])
-    A = np.zeros((batch, 3, 12, 4, 3))
-    A[:, :, :6, :3] = powers
-    A[:, :, 6:, 1:] = powers  # times tan(q4/2)
-    A = A.reshape(batch, 3, 12, 12)
+    stacked = np.zeros((batch, 3, 12, 4, 3))
+    stacked[:, :, :6, :3] = powers
+    stacked[:, :, 6:, 1:] = powers  # times tan(q4/2)
+    A = stacked.reshape(batch, 3, 12, 12)
     C = np.zeros((batch, 24, 24))
     C[:, :12, 12:] = np.eye(12)
     C[:, 12:] = -_solved(A[:, 2], np.concatenate([A[:, 0], A[:, 1]], axis=-1))

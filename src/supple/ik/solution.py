@@ -27,8 +27,8 @@ _PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "rest
 Arrays = TypeVar("Arrays", bound="SolutionArrays")
 
 
-def _no_joints() -> NDArray[np.bool_]:
-    return np.empty((0, 0), dtype=np.bool_)
+def _none_sampled() -> NDArray[np.bool_]:
+    return np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -244,8 +244,8 @@ class Solutions(SolutionArrays):
     and iteration yields each. If the target is unreachable there is one, the closest pose found;
     with solutions="all" there is none. Every index returns a copy.
 
-    At a singular target, solutions form a continuum: some joints can move while the frame stays.
-    `free` says which, and with solutions="all" the continuum is sampled.
+    At a singular target, and for a redundant robot, solutions form a continuum: some joints can
+    move while the frame stays. With solutions="all" the continuum is sampled.
 
     Attributes:
         q: Joint coordinates (s, n) [rad or m], inside the limits.
@@ -254,24 +254,29 @@ class Solutions(SolutionArrays):
         rotation_error: Largest rotation error of all tasks (s,) [rad].
         iterations: Iterations of the search until each was found (s,).
         restarts: Seeds after the first until each was found (s,).
-        free: Joints (s, n) that can move while the frame stays at its target, by solutions="all";
-            false at an isolated solution.
+        sampled: Whether each is one of a continuum (s,); empty without solutions="all".
         complete: Whether these are all solutions of the target inside the limits.
         reason: Why there may be more; empty if they are complete.
         robot: The solved robot.
     """
 
-    free: NDArray[np.bool_] = field(default_factory=_no_joints, kw_only=True)
+    sampled: NDArray[np.bool_] = field(default_factory=_none_sampled, kw_only=True)
     complete: bool = field(default=False, kw_only=True)
     reason: str = field(default="only some were searched", kw_only=True)
+    frame: str | None = field(default=None, kw_only=True)
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
+        return _free(self.robot, self.frame, self.q, self.sampled)
 
     def __getitem__(self, index: Any) -> Any:
         part = super().__getitem__(index)
         if isinstance(part, Solution):
             return part
         each = index if isinstance(index, tuple) else (index,)
-        free = np.array(self.free[each]) if len(self.free) else self.free
-        return replace(part, free=free, complete=False, reason="a part of them was selected")
+        sampled = np.array(self.sampled[each]) if len(self.sampled) else self.sampled
+        return replace(part, sampled=sampled, complete=False, reason="a part of them was selected")
 
     def __str__(self) -> str:
         count = self.status.count(SolveStatus.CONVERGED)
@@ -296,22 +301,28 @@ class BatchSolutions:
             target first, each target's best first.
         position_error: Position error of each solution (s,) [m].
         rotation_error: Rotation error of each solution (s,) [rad].
-        free: Joints (s, n) that can move while the frame stays at its target; false at an isolated
-            solution.
+        sampled: Whether each solution is one of a continuum (s,).
         count: Number of solutions of each target (...).
         complete: Whether these are all solutions of each target (...).
         reason: Why there may be more of a target that is not complete.
         robot: The solved robot.
+        frame: Name of the frame whose poses are the targets; None for other tasks.
     """
 
     q: Array
     position_error: Array
     rotation_error: Array
-    free: NDArray[np.bool_]
+    sampled: NDArray[np.bool_]
     count: NDArray[np.int32]
     complete: NDArray[np.bool_]
     reason: str
     robot: Robot
+    frame: str | None
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
+        return _free(self.robot, self.frame, self.q, self.sampled)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -355,10 +366,11 @@ class BatchSolutions:
             self.q[part].copy(),
             self.position_error[part].copy(),
             self.rotation_error[part].copy(),
-            self.free[part].copy(),
+            self.sampled[part].copy(),
             bool(self.complete[each]),
             self.reason,
             self.robot,
+            self.frame,
         )
 
     def __repr__(self) -> str:
@@ -376,10 +388,11 @@ def all_of_one(
     q: Array,
     position_error: Array,
     rotation_error: Array,
-    free: NDArray[np.bool_],
+    sampled: NDArray[np.bool_],
     complete: bool,
     reason: str,
     robot: Robot,
+    frame: str | None,
 ) -> Solutions:
     """Return all solutions (s, n) of one target, which have converged without iterations.
 
@@ -394,12 +407,29 @@ def all_of_one(
         rotation_error=rotation_error,
         iterations=none,
         restarts=none,
-        free=free,
+        sampled=sampled,
         complete=complete,
         reason="" if complete else reason,
         robot=robot,
+        frame=frame,
     )
     return made
+
+
+def _free(
+    robot: Robot | None, frame: str | None, q: Array, sampled: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which joints (s, n) move while a frame stays, to first order: the null space of J."""
+    if robot is None or frame is None or len(sampled) != len(q):
+        raise InputError('free is for poses by solutions="all"; given: other solutions')
+    free = np.zeros(q.shape, dtype=np.bool_)
+    if sampled.any():
+        J = robot.jacobian(q[sampled], frame)
+        _, sigma, Vt = np.linalg.svd(J)
+        still = np.ones(Vt.shape[:-1], dtype=np.bool_)
+        still[:, : sigma.shape[-1]] = sigma <= 1e-6 * sigma[:, :1]
+        free[sampled] = ((np.abs(Vt) > 1e-6) & still[..., None]).any(axis=-2)
+    return free
 
 
 def _robot_of(solution: Solution | SolutionArrays) -> Robot:
