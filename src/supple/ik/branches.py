@@ -73,7 +73,8 @@ def solve_all(
         q, position, rotation, sampled = q[order], position[order], rotation[order], sampled[order]
     if not batch:
         complete = bool(certain[0])
-        return all_of_one(q, position, rotation, sampled, complete, arm.reason, robot, arm.frame)
+        made = all_of_one(q, position, rotation, complete, arm.reason, robot, arm.frame)
+        return replace(made, sampled=sampled)
     return BatchSolutions(
         q,
         position,
@@ -97,8 +98,7 @@ def solve_pose(robot: Robot, target: object) -> Solutions | None:
     if arm is None or found is None:
         return None
     q, position, rotation, certain = found
-    sampled = np.zeros(len(q), dtype=np.bool_)
-    return all_of_one(q, position, rotation, sampled, certain, arm.reason, robot, arm.frame)
+    return all_of_one(q, position, rotation, certain, arm.reason, robot, arm.frame)
 
 
 @lru_cache(maxsize=64)

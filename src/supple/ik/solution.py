@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STATUS = tuple(SolveStatus)  # by value
 _MAX_LISTED = 20  # solutions in words
+_LATER = {"status": np.int8, "iterations": np.int32, "restarts": np.int32, "sampled": np.bool_}
 _PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "restarts")
 
 Arrays = TypeVar("Arrays", bound="SolutionArrays")
@@ -270,6 +271,17 @@ class Solutions(SolutionArrays):
         """Joints (s, n) that can move while the frame stays; none at an isolated solution."""
         return _free(self.robot, self.frame, self.q, self.sampled)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make a field that `all_of_one` leaves out."""
+            if name not in _LATER:
+                raise AttributeError(f"Solutions has no attribute {name!r}")
+            value = np.zeros(len(self.q), dtype=_LATER[name])
+            if name == "status":
+                value = StatusArray.of(SolveStatus, value)
+            return self.__dict__.setdefault(name, value)
+
     def __getitem__(self, index: Any) -> Any:
         part = super().__getitem__(index)
         if isinstance(part, Solution):
@@ -362,16 +374,16 @@ class BatchSolutions:
         flat = int(np.arange(self.size).reshape(self.shape)[each])
         begin = int(self.count.ravel()[:flat].sum())
         part = slice(begin, begin + int(self.count[each]))
-        return all_of_one(
+        made = all_of_one(
             self.q[part].copy(),
             self.position_error[part].copy(),
             self.rotation_error[part].copy(),
-            self.sampled[part].copy(),
             bool(self.complete[each]),
             self.reason,
             self.robot,
             self.frame,
         )
+        return replace(made, sampled=self.sampled[part].copy())
 
     def __repr__(self) -> str:
         return f"<BatchSolutions {self.shape}: {len(self.q)} solutions>"
@@ -388,31 +400,25 @@ def all_of_one(
     q: Array,
     position_error: Array,
     rotation_error: Array,
-    sampled: NDArray[np.bool_],
     complete: bool,
     reason: str,
     robot: Robot,
     frame: str | None,
 ) -> Solutions:
-    """Return all solutions (s, n) of one target, which have converged without iterations.
+    """Return all solutions (s, n) of one target, which are isolated and have converged at once.
 
-    The constructor of the dataclass would take as long as the solutions themselves.
+    The constructor would take longer than the solutions themselves. The other fields are made where
+    they are read.
     """
-    none = np.zeros(len(q), dtype=np.int32)
     made = object.__new__(Solutions)
-    made.__dict__.update(
-        q=q,
-        status=StatusArray.of(SolveStatus, np.zeros(len(q), dtype=np.int8)),
-        position_error=position_error,
-        rotation_error=rotation_error,
-        iterations=none,
-        restarts=none,
-        sampled=sampled,
-        complete=complete,
-        reason="" if complete else reason,
-        robot=robot,
-        frame=frame,
-    )
+    fields = made.__dict__
+    fields["q"] = q
+    fields["position_error"] = position_error
+    fields["rotation_error"] = rotation_error
+    fields["complete"] = complete
+    fields["reason"] = "" if complete else reason
+    fields["robot"] = robot
+    fields["frame"] = frame
     return made
 
 
