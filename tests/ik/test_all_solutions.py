@@ -92,6 +92,17 @@ def test_solutions_of_random_arms(form: str, first: int) -> None:
         check_round_trip(robot, robot.random(100, seed=seed))
 
 
+def test_solutions_of_opposite_parallel_axes() -> None:
+    """Parallel axes may point in opposite directions."""
+    rng = np.random.default_rng(1)
+    for twists in ((np.pi, 0.0), (0.0, np.pi), (np.pi, np.pi)):
+        table = rng.uniform([-0.5, -2.5, -0.5, -3], [0.5, 2.5, 0.5, 3], (6, 4))
+        table[1:3, 1] = twists
+        robot = sp.dh(table)
+        assert (robot.structure.form, robot.structure.first) == ("parallel", 1)
+        check_round_trip(robot, robot.random(100, seed=1))
+
+
 def test_a_tool_and_a_base_change_nothing() -> None:
     robot = sp.load("ur5e").with_tool(sp.pose([0.1, -0.05, 0.2], rpy=[0.3, 0.2, 0.1]))
     robot = robot.with_base(sp.pose([1.0, 2.0, 0.5], rpy=[0.3, -0.2, 1.1]))

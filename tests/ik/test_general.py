@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.conftest import RobotFiles
 
 import supple as sp
-from supple.ik.general import GeneralArm, _line, _motion, _rotation, general_arms
+from supple.ik.general import _ZEROS, GeneralArm, _line, _motion, _rotation, general_arms
 
 Array = NDArray[np.float64]
 DATA = "ManipulaPy_data"
@@ -101,6 +101,19 @@ def test_arms_of_any_geometry(seed: int) -> None:
 def test_robot_files(file: str, robot_files: RobotFiles) -> None:
     robot = sp.urdf(robot_files("ManipulaPy", file))
     check_complete(robot, robot.random(300, seed=1), 0.97)
+
+
+def test_infinite_tangents() -> None:
+    """Half a turn from the zero of the hidden angle, other zeros are taken."""
+    robot = any_arm(0)
+    arm = general_arms(robot, robot.tips[0])[0]
+    q = robot.random(20, seed=4)
+    q[:, (arm.start + 2) % 6] = _ZEROS[0][0] + np.pi
+    candidates, count, complete = arm.candidates(robot.fk(q))
+    assert complete.mean() > 0.9
+    ends = np.cumsum(count)
+    for i in np.nonzero(complete)[0]:
+        assert contains(candidates[ends[i] - count[i] : ends[i]], q[i], 1e-6)
 
 
 def test_a_long_search_finds_no_others() -> None:

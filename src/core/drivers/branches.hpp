@@ -1,6 +1,5 @@
 // All solutions of a pose of a 6-joint arm: candidates in closed form, polished and verified by
 // damped least squares in double precision, inside the joint limits.
-// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include <algorithm>

@@ -61,7 +61,7 @@ class GeneralArm:
     Attributes:
         K: Matrices (6, 3, 15, 15) of each rotation: K[0] + cos(q) K[1] + sin(q) K[2].
         line: Line (15,) of the last joint.
-        axes: Directions (6, 3) of the axes.
+        turns: Matrices (6, 3, 3) of the cross products with the directions of the axes.
         start: Number of the first joint of the loop.
         center: Point [m] in the middle of the arm, the origin of lines.
         length: Length of the arm [m], the unit of lines.
@@ -70,7 +70,7 @@ class GeneralArm:
 
     K: Array
     line: Array
-    axes: Array
+    turns: Array
     start: int
     center: Array
     length: float
@@ -86,7 +86,8 @@ class GeneralArm:
         K = np.array([_rotation(h, p) for h, p in zip(axes, points, strict=True)])
         line = _line(points[5], axes[5])
         inverse = np.linalg.inv(np.asarray(home, dtype=np.float64))
-        return GeneralArm(K, line, axes, start, center, length, inverse)
+        turns = np.cross(axes[:, None], np.eye(3)).swapaxes(-1, -2)
+        return GeneralArm(K, line, turns, start, center, length, inverse)
 
     def displacements(self, poses: FloatArray) -> tuple[Array, Array]:
         """Return rotations (B, 3, 3) and translations (B, 3) from the pose at q = 0, in units."""
@@ -131,27 +132,19 @@ class GeneralArm:
         K, gap = self.K, 6 - self.start  # X⁻¹ follows rotation number `gap`
         K_inverse = K[:2] * np.array([1.0, 1.0, -1.0])[:, None, None]
         back = R.swapaxes(-1, -2)
-        X = _motion(R, t)
-        X_inverse = _motion(back, -np.einsum("bij,bj->bi", back, t))
-        batch = len(R)
-        side = np.broadcast_to(self.line, (batch, 15))
-        if gap == 6:
-            side = np.einsum("bij,bj->bi", X, side)
+        on_left = gap in (3, 4, 5)
+        X = _motion(back, -np.einsum("bij,bj->bi", back, t)) if on_left else _motion(R, t)
+        line = np.broadcast_to(self.line, (len(R), 15))
+        side = np.einsum("bij,bj->bi", X, line) if gap == 6 else line
         side = np.einsum("uij,bj->biu", K_inverse[0], side)
-        if gap == 1:
-            side = np.einsum("bij,bju->biu", X, side)
+        side = np.einsum("bij,bju->biu", X, side) if gap == 1 else side
         side = np.einsum("vij,bju->biuv", K_inverse[1], side)
-        if gap == 2:
-            side = np.einsum("bij,bjuv->biuv", X, side)
-        other = np.broadcast_to(self.line, (batch, 15))
-        if gap == 5:
-            other = np.einsum("bij,bj->bi", X_inverse, other)
+        side = np.einsum("bij,bjuv->biuv", X, side) if gap == 2 else side
+        other = np.einsum("bij,bj->bi", X, line) if gap == 5 else line
         other = np.einsum("zij,bj->biz", K[4], other)
-        if gap == 4:
-            other = np.einsum("bij,bjz->biz", X_inverse, other)
+        other = np.einsum("bij,bjz->biz", X, other) if gap == 4 else other
         other = np.einsum("yij,bjz->biyz", K[3], other)
-        if gap == 3:
-            other = np.einsum("bij,bjyz->biyz", X_inverse, other)
+        other = np.einsum("bij,bjyz->biyz", X, other) if gap == 3 else other
         return np.einsum("xij,bjyz->bixyz", K[2], other), side
 
     def _last(self, R: Array, q: Array) -> Array:
@@ -159,15 +152,15 @@ class GeneralArm:
 
         The other rotations and X, undone, turn a vector across axis 6.
         """
-        h, gap = self.axes[5], 6 - self.start
-        across = np.cross(h, np.eye(3)[np.argmin(np.abs(h))])
+        turns, gap = self.turns[5], 6 - self.start
+        across = turns[:, np.argmax(np.abs(turns).sum(axis=0))]
         turned = np.broadcast_to(across, (len(q), 3))
         for i in range(6):
             if gap == (i or 6):
                 turned = np.einsum("kij,kj->ki", R, turned)
             if i < 5:
-                turned = _turned(turned, self.axes[i], -q[:, i])
-        return np.asarray(np.arctan2(turned @ np.cross(h, across), turned @ across))
+                turned = _turned(turned, self.turns[i], -q[:, i])
+        return np.asarray(np.arctan2(turned @ (turns @ across), turned @ across))
 
 
 @lru_cache(maxsize=64)
@@ -254,10 +247,11 @@ def _rotation(h: Array, p: Array) -> Array:
     return np.asarray(there @ K @ back)
 
 
-def _turned(v: Array, h: Array, angle: Array) -> Array:
-    """Return vectors (K, 3) rotated about a unit vector by angles (K,)."""
+def _turned(v: Array, turn: Array, angle: Array) -> Array:
+    """Return vectors (K, 3) rotated by angles (K,) about the axis of a cross product (3, 3)."""
     c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
-    return np.asarray(c * v + s * np.cross(h, v) + (1 - c) * (v @ h)[:, None] * h)
+    side = v @ turn.T
+    return np.asarray(v + s * side + (1 - c) * (side @ turn.T))
 
 
 def _eliminated(left: Array, right: Array) -> tuple[Array, Array, Array]:
