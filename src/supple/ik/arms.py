@@ -32,26 +32,6 @@ Found: TypeAlias = tuple[
 
 
 @dataclass(frozen=True)
-class ClosedFormArm:
-    """Six revolute joints of which three consecutive ones intersect or are parallel."""
-
-    reason: ClassVar[str] = (
-        "the axes of the file are misaligned, and the target is near a singular pose of the "
-        "aligned arm, where solutions may appear or vanish"
-    )
-    ordered: ClassVar[bool] = True
-
-    frame: str
-    kernel: _core.Branches
-
-    def solve(
-        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
-    ) -> Found:
-        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
-        return self.kernel.solve(targets, seeds, spec)
-
-
-@dataclass(frozen=True)
 class AnyArm:
     """Six revolute joints."""
 
@@ -78,6 +58,52 @@ class AnyArm:
             problem.kernel, self.coordinates, targets, seeds, q, count.tolist(), spec
         )
         return *found, complete & finite  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class ClosedFormArm:
+    """Six revolute joints of which three consecutive ones intersect or are parallel.
+
+    Where the axes of the file are misaligned and the closed form is not certain, eigenvalues
+    decide.
+    """
+
+    reason: ClassVar[str] = (
+        "the axes of the file are misaligned, and the target is near a singular pose of the "
+        "aligned arm, where solutions may appear or vanish"
+    )
+    ordered: ClassVar[bool] = True
+
+    frame: str
+    kernel: _core.Branches
+    misaligned: AnyArm | None = None
+
+    def solve(
+        self, problem: CompiledProblem, targets: Array, seeds: Array | None, spec: Any
+    ) -> Found:
+        """Return the solutions of targets (B, 12) near seeds (n,) or (B, n)."""
+        found = self.kernel.solve(targets, seeds, spec)
+        again = ~found[5] & np.isfinite(targets).all(axis=1)
+        if self.misaligned is None or not again.any():
+            return found
+        own = seeds if seeds is None or seeds.ndim == 1 else seeds[again]
+        return _replaced(found, again, self.misaligned.solve(problem, targets[again], own, spec))
+
+
+def _replaced(found: Found, again: NDArray[np.bool_], more: Found) -> Found:
+    """Return solutions with those of some targets replaced, where the new ones are certain."""
+    better = np.zeros_like(again)
+    better[np.nonzero(again)[0][more[5]]] = True
+    of = np.repeat(np.arange(len(again)), found[4])
+    of_more = np.repeat(np.nonzero(again)[0], more[4])
+    keep, take = ~better[of], better[of_more]
+    order = np.argsort(np.concatenate([of[keep], of_more[take]]), kind="stable")
+    q, position, rotation, sampled = (
+        np.concatenate([found[i][keep], more[i][take]])[order] for i in range(4)
+    )
+    count = found[4].copy()
+    count[again] = np.where(more[5], more[4], count[again])
+    return q, position, rotation, sampled, count, found[5] | better  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -127,13 +153,15 @@ def arm_of(problem: CompiledProblem) -> Arm | str:
         return "only solutions of the pose of one frame are computed"
     frame = tasks[0].frame or robot.tips[0]  # type: ignore[attr-defined]
     structure = robot._structure(frame)
-    if structure.form is not None:
-        return ClosedFormArm(frame, _kernel(problem, robot, frame))
-    if structure.six_revolute:
+    general = None
+    if structure.six_revolute and not (structure.form and structure.exact):
         numberings = general_arms(robot, frame)
         if numberings:
-            return AnyArm(frame, _coordinates(robot, structure), numberings)
-        return f"{structure.reason}, and the equations are degenerate"
+            general = AnyArm(frame, _coordinates(robot, structure), numberings)
+    if structure.form is not None:
+        return ClosedFormArm(frame, _kernel(problem, robot, frame), general)
+    if structure.six_revolute:
+        return general or f"{structure.reason}, and the equations are degenerate"
     redundant = _redundant_arm(problem, frame)
     return structure.reason if redundant is None else redundant
 

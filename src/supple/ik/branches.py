@@ -91,13 +91,16 @@ def solve_all(
 def solve_pose(robot: Robot, target: object) -> Solutions | None:
     """Return all solutions of one pose of the end effector: a fast path of `solve_all`.
 
-    None if the target needs to be checked, or if there is no closed form or a continuum.
+    None if the target needs to be checked, if there is no closed form, or a continuum, or if a
+    misaligned arm needs more than the closed form.
     """
     arm = _default_arm(robot)
     found = None if arm is None else arm.kernel.solve_pose(target, _default_spec())
     if arm is None or found is None:
         return None
     q, position, rotation, certain = found
+    if arm.misaligned is not None and not certain:
+        return None
     return all_of_one(q, position, rotation, certain, arm.reason, robot, arm.frame)
 
 
