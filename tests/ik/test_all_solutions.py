@@ -280,14 +280,13 @@ ANGLES = [a * (np.pi / 2 - 0.9) * 2 + b for a in (1, -1) for b in (0, np.pi / 2,
 def test_a_stretched_arm_is_isolated(name: str) -> None:
     """At the edge of reach two solutions are one, and no joint moves freely."""
     robot = sp.load(name).with_limits(lower=np.full(6, -4.0), upper=np.full(6, 4.0))
-    q = np.array([0.3, -1.2, 0.0, 0.4, 0.8, -0.9])
-    if name == "puma560":
-        q[2] = np.arctan2(0.0203, 0.4318) - np.pi / 2
-    assert robot.singular_values(q)[-1] < 1e-4
-    found = sp.solve(robot, robot.fk(q), solutions="all")
-    assert contains(found.q, q, 1e-3)
-    assert not found.free.any()
-    assert found.complete
+    q = robot.random(50, seed=17)
+    q[:, 2] = 0.0 if name == "ur5e" else np.arctan2(0.0203, 0.4318) + np.pi / 2
+    assert (robot.singular_values(q)[:, -1] < 1e-4).all()
+    for one, found in zip(q, sp.solve(robot, robot.fk(q), solutions="all"), strict=True):
+        assert contains(found.q, one, 1e-3)
+        assert not found.free.any()
+        assert found.complete
 
 
 @pytest.mark.parametrize("name", ["ur5e", "puma560"])
