@@ -103,7 +103,7 @@ def _replaced(found: Found, again: NDArray[np.bool_], more: Found) -> Found:
     )
     count = found[4].copy()
     count[again] = np.where(more[5], more[4], count[again])
-    return q, position, rotation, sampled, count, found[5] | better  # type: ignore[return-value]
+    return q, position, rotation, sampled, count, found[5] | better
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class RedundantArm:
         q, position, rotation = (
             np.concatenate([part[i] for part in parts])[order] for i in range(3)
         )
-        count = np.sum([part[4] for part in parts], axis=0, dtype=np.int32)
+        count = np.asarray(np.sum([part[4] for part in parts], axis=0), dtype=np.int32)
         every = np.ones(len(q), dtype=np.bool_)
         return q, position, rotation, every, count, np.zeros(len(targets), dtype=np.bool_)
 
@@ -206,7 +206,7 @@ def _redundant_arm(problem: CompiledProblem, frame: str) -> RedundantArm | None:
     if len(set(joints)) != 7 or len(joints) != 7:
         return None
     poses = robot.fk(robot.random(_TRIALS, seed=0), frame)
-    targets = np.ascontiguousarray(poses[:, :3].swapaxes(-1, -2).reshape(-1, 12))
+    targets = np.array(poses[:, :3].swapaxes(-1, -2).reshape(-1, 12), dtype=np.float64)
     spec = _core.BranchSpec(
         position_tolerance=1e-6,
         rotation_tolerance=1e-6,

@@ -154,9 +154,9 @@ def _searched(
     """Return the solutions that a search finds."""
     driver, reason = Driver(problem, options), f"{why}; {_SEEDS}"
     batch, robot = targets.shape[:-1], problem.layout.robot
-    task = problem.layout.tasks[0]
-    is_pose = len(problem.layout.tasks) == 1 and isinstance(task, PoseTask)
-    frame = (task.frame or robot.tips[0]) if is_pose else None
+    task, frame = problem.layout.tasks[0], None
+    if len(problem.layout.tasks) == 1 and isinstance(task, PoseTask):
+        frame = task.frame or robot.tips[0]
 
     def one(target: Array, seed: Array | None) -> Solutions:
         found = driver.solve_single(target, seed)
