@@ -13,7 +13,7 @@ from supple import errors
 from supple.describe import builtin_names
 from supple.view.methods import method, method_names, numbers_of
 from supple.view.panel import EXPORTS, exported
-from supple.view.posture import comfortable, controlled_rows
+from supple.view.posture import comfortable, controlled_rows, up_axis
 from supple.view.simulation import DT, MODES, Settings, Simulation
 
 
@@ -40,6 +40,21 @@ def test_a_robot_starts_inside_its_limits_and_rests(name: str) -> None:
     np.testing.assert_allclose(simulation.q, q, atol=1e-9)
     assert measured.position_error < 1e-9
     assert measured.sigma_min > 1e-3
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560", "youbot"])
+def test_an_arm_starts_above_its_base_and_stretched_out(name: str) -> None:
+    """No link is below the base, and the tool is farther from the base than the elbow."""
+    robot = sp.load(name)
+    places = robot.fk(comfortable(robot), robot.description.links)[:, :3, 3]
+    assert places[:, 2].min() >= min(robot.base[2, 3], places[0, 2]) - 1e-9
+    tool = robot.fk(comfortable(robot))[:3, 3]
+    assert np.linalg.norm(tool - places[0]) > 0.2 * np.ptp(robot.fk(robot.random(99))[:, :3, 3])
+
+
+@pytest.mark.parametrize(("name", "axis"), [("panda", 2), ("youbot", 2), ("double_y", 1), ("y", 1)])
+def test_figures_of_the_plane_stand_upright(name: str, axis: int) -> None:
+    assert up_axis(sp.load(name)) == axis
 
 
 @pytest.mark.parametrize("name", method_names())

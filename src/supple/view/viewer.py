@@ -20,6 +20,7 @@ from supple.view.bodies import solids_of, trimesh_module
 from supple.view.file_bodies import solids_in
 from supple.view.panel import Panel
 from supple.view.plots import Plots
+from supple.view.posture import up_axis
 from supple.view.scene import Ellipsoid, Figure, Gizmos
 from supple.view.simulation import DT, Simulation
 
@@ -156,31 +157,39 @@ class Viewer:
         """Set up the floor, the light, the camera and the title."""
         server, size = self._server, shape.size
         robot = self.simulation.robot
-        server.scene.set_up_direction("+z")
+        up = up_axis(robot)
+        server.scene.set_up_direction("+y" if up == 1 and not shape.flat else "+z")
         server.gui.configure_theme(
             show_logo=False, show_share_button=False, brand_color=palette.rgb(palette.BLUE)
         )
         server.gui.set_panel_label(f"supple · {robot.name}")
-        floor = float(robot.base[2, 3]) - (0.02 * size if shape.flat else 0.0)
+        arm = shape.poses(robot, self.start)[:, :3, 3]
+        floor = robot.base[:3, 3].copy()
+        if shape.flat:
+            floor[2] -= 0.02 * size
+        elif up == 1:
+            floor[1] = arm[:, 1].min()
         server.scene.add_grid(
             "/floor",
             width=6 * size,
             height=6 * size,
-            position=(float(robot.base[0, 3]), float(robot.base[1, 3]), floor),
+            plane="xz" if up == 1 and not shape.flat else "xy",
+            position=tuple(map(float, floor)),
             cell_size=size / 4,
             section_size=size,
             cell_color=(222, 226, 230),
             section_color=(190, 196, 202),
         )
-        way = np.array([0.05, -0.15, 1.0]) if shape.flat else np.array([0.6, -0.7, 0.33])
+        way = np.array([0.05, -0.15, 1.0] if shape.flat else [0.6, -0.7, 0.33])
+        if up == 1 and not shape.flat:
+            way = np.array([0.4, 0.25, 1.0])
         away = 1.2 * size / np.tan(_FIELD / 2)
         camera = server.initial_camera
         camera.fov = _FIELD
-        arm = shape.poses(robot, self.start)[:, :3, 3]
         middle = 0.5 * shape.center + 0.25 * (arm.min(axis=0) + arm.max(axis=0))
         camera.position = tuple(map(float, middle + away * way / np.linalg.norm(way)))
         camera.look_at = tuple(map(float, middle))
-        camera.up = (0.0, 0.0, 1.0) if not shape.flat else (0.0, 1.0, 0.0)
+        camera.up = (0.0, 1.0, 0.0) if up == 1 else (0.0, 0.0, 1.0)
 
     def _plot_panel(self, robot: sp.Robot) -> Plots:
         panel = self._server.gui.add_panel()
