@@ -4,6 +4,7 @@
 // taken only if a stop along d that keeps all limits is known to follow it, by simulation. If there
 // is no such step, the stop known from the step before continues, along its own direction. Limits
 // and direction therefore hold in every step, whatever the command does.
+// Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
 #include "supple/limits.hpp"
