@@ -19,6 +19,7 @@ from supple.cli.console import (
     written,
 )
 from supple.cli.robots import configuration, table_path, targets_in, tasks_for, with_robot
+from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method, method_names
 
@@ -96,8 +97,13 @@ def track(
             raise InputError(f"the first pose of {file} is not met: {found}; --q0 gives a start")
         start = found.q
     rows = None if is_pose else ("x", "y", "z")
-    limits: dict[str, Any] = {"max_speed": max_speed, "max_acceleration": max_acceleration}
-    bounds = sp.Limits.for_robot(robot, **limits, max_norm=np.inf if max_norm is None else max_norm)
+    bounds = sp.Limits.for_robot(
+        robot,
+        max_speed=max_speed,
+        max_acceleration=max_acceleration,
+        max_norm=np.inf if max_norm is None else max_norm,
+        acceleration_time=ACCELERATION_TIME,
+    )
     step = method(name, robot, dt=dt, frames=[task.frame], rows=rows)
     motion = sp.track(robot, start, tasks=task, step=step, limits=bounds, **reference)
     _write(motion, out, plot, animate)

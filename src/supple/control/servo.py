@@ -113,11 +113,14 @@ class Servo(_core.Servo):
             tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             dt: Length of a step [s], at most 5.
-            step: A step or a callable; by default DLS with `damping.Curvature` for the frames that
-                the tasks move, which is exact away from singularities and does not overshoot there.
-            limits: Limits of the joints; by default the robot's own positions and speeds. The norm
-                of all speeds is unbounded unless `max_norm` is given.
-            gain: Gain of the error to the target; by default 10/s, or 100/s² with order=2.
+            step: A step or a callable; by default DLS with little damping and a second-order
+                correction at the end of the reach, so that the arm stops in front of a target out
+                of reach and leaves a stretched pose at once.
+            limits: Limits of the joints; by default the robot's own positions and speeds, with
+                accelerations derived from the speeds (docs/servo.md). The norm of all speeds is
+                unbounded unless `max_norm` is given.
+            gain: Gain of the error to the target; by default 30/s, or less if the joints need more
+                time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
             rate_gain: Gain of the velocity error with order=2 [1/s]; by default 2 sqrt(gain).
             rest_gain: Decay rate of null-space motion with order=2 [1/s]; by default rate_gain.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import supple as sp
+from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method
 from supple.view.posture import comfortable, controlled_rows
@@ -40,7 +41,7 @@ class Settings:
         gain: Gain of the error [1/s].
         limited: Whether the limits of the joints act.
         speed_factor: Fraction of the speed limits, above 0 and at most 1.
-        max_acceleration: Acceleration limit of every joint [rad/s² or m/s²]; 0 for none.
+        max_acceleration: Acceleration limit of every joint [rad/s² or m/s²]; 0 for the default.
         max_norm: Bound on the norm of all joint speeds; 0 for none.
         mode: Mode of the limits, one of `MODES`.
     """
@@ -325,7 +326,8 @@ class Simulation:
             limits = sp.Limits.for_robot(
                 robot,
                 speed_factor=given.speed_factor,
-                max_acceleration=given.max_acceleration or math.inf,
+                max_acceleration=given.max_acceleration or None,
+                acceleration_time=ACCELERATION_TIME,
                 max_norm=given.max_norm or math.inf,
                 mode=given.mode,  # type: ignore[arg-type]
             )
