@@ -26,7 +26,7 @@ NUMPY = "NumPy, SVD and Newton on arrays"
 
 
 def with_numpy(J: np.ndarray, e: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return q̇ and λ² by one batched SVD, then reciprocal Newton where the bound is exceeded."""
+    """Return q̇ and λ² by a batched SVD, and Newton's method on 1/‖q̇‖ where ‖q̇‖ > bound."""
     U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
     gamma = (e[:, None, :] @ U)[:, 0]
     weight, sigma2 = sigma * gamma, sigma * sigma

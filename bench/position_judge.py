@@ -16,7 +16,7 @@ CLOSE = (1e-3, 1e-2)  # tolerance for the closest pose [m], [rad]
 
 
 class Judge:
-    """Pinocchio's forward kinematics of the file, and the limits."""
+    """A check of solutions by Pinocchio's forward kinematics of the URDF and by joint limits."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

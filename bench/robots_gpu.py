@@ -61,7 +61,7 @@ Work = tuple[str, Path | str, End, float | None]  # file, its path or text, rang
 
 
 def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[Row]:
-    """Solve the targets of end effectors on a GPU, while code of the next robots compiles."""
+    """Solve the targets of each end effector on a GPU while code for the next ones compiles."""
     _, info = runtime.device_named(device)
     with ThreadPoolExecutor() as pool:
         ahead = [

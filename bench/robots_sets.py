@@ -63,7 +63,7 @@ def _corners(end: End, rng: np.random.Generator, count: int) -> Array:
 
 
 def _jacobian(end: End, q: Array) -> Array:
-    """Return the rows (N, m, n) that the tasks of an end use."""
+    """Return the rows of J (N, m, n) that the tasks of an end effector use."""
     T, J = end.robot.fk_jacobian(q, end.frame)
     J = J[:, :, sorted(set(ancestors(end.robot, end.frame).values()))]
     if end.kind == "pose":

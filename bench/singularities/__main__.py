@@ -76,7 +76,7 @@ def through(name: str, kind: str, beginning: str = "") -> Runs:
 
 
 def through_more(name: str, kind: str) -> dict[str, Measures]:
-    """Run some methods in a passage of a robot from a file."""
+    """Run the methods in `SOME` through one passage, with a robot that is read from a file."""
     here, found = passage(name, kind), {}
     for method in METHODS:
         if method.name in SOME and (here.rows == 6 or method.position):

@@ -21,7 +21,7 @@ from .passages import Passage
 from .singular import Array, difference
 
 Move = Callable[[Array, Array, Array], Array]
-GAIN = 10.0  # gain of the pose error [1/s], the default of a Servo
+GAIN = 10.0  # gain of the pose error [1/s]
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T*
   const T size = sqrt(dot(n, x, x));
   Factors<T> found{T(0), size > 0 ? bound * just_below<T> / size : Number<T>::huge};
   for (int j = 0; j < n; ++j) {
-    // A joint that a step of rounding size would move is as good as at rest.
+    // A joint whose share of x is no more than a rounding error counts as at rest.
     const bool rests = abs(x[j]) <= Number<T>::epsilon * size;
     if (rests) {
       if (low[j] > 0 || high[j] < 0) found.most = T(-1);
@@ -87,8 +87,8 @@ SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* sc
   return rest <= square(T(same_direction<T>)) * dot(m, d, d);
 }
 
-// Narrows the box of a joint so that its speed does not pass `goal`, as `narrow_to` does, but lets
-// it turn away from it, which the direction of the others may require.
+// Narrows the box of a joint so that its speed does not pass `goal`, as `narrow_to` does. Unlike
+// there, the speed may turn away from `goal`: the common direction of all joints may require it.
 template <class L>
 SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L& high) {
   const L part = largest_change(abs(goal - speed), ramp), lowest = low, highest = high;
@@ -153,8 +153,8 @@ SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T
   return false;
 }
 
-// Writes s along (n), clamped to a box that it leaves by no more than rounding, to x (n); if
-// `limited`, active_set (n) marks the joints at an end of the box.
+// Writes the product of s and `along` (n) to x (n), clamped to a box that it leaves by no more than
+// rounding. If `limited`, active_set (n) marks the joints at an end of the box.
 template <class T>
 SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* along, bool limited,
                           T* x, T* active_set) {
@@ -169,9 +169,10 @@ SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* alon
 // How many slower steps are tried before the motion brakes.
 inline constexpr int slower_tries = 3;
 
-// The fastest step s x, s <= goal where that is possible, from which the joints stop along
-// J x = d (m): s, or negative if there is none. q, v and c (n) are the positions, speeds and
-// changes before the step, and the box is that of the step.
+// The factor s of a step s x from which the joints can stop along J x = d (m), or a negative number
+// if none is found: 1 if possible, else the largest of a few slower ones. It is above 1 only if the
+// box requires it. q and v (n) are the positions and speeds before the step; the box, low and high
+// (n), is that of the step.
 template <class T>
 SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const T* low,
                              const T* high, const T* q, const T* v, T* scratch) {

@@ -5,10 +5,10 @@
 //
 //   E = σ c + ½ h c²,    h = dt u·J̇(v)v,
 //
-// and the fold, where that is largest, is at the distance σ/|h| dt from the joints. J alone
-// overestimates the motion towards a fold and underestimates the motion away from it, from which it
-// does not start at all at σ = 0. Both are corrected by the secant of the parabola: J moves by g
-// instead of σ per unit of c, where g c = E.
+// and the fold, where that is largest, is at the distance (σ/|h|) dt along v. J alone overestimates
+// the motion towards a fold and underestimates the motion away from it; at σ = 0 a step by J alone
+// does not leave the fold at all. The secant of the parabola corrects both: σ is replaced in J by
+// the slope g with g c = E. Below, κ is the largest curvature of the robot and e the command.
 // Tuned constants and what chose them: docs/constants.md.
 #pragma once
 
@@ -23,8 +23,8 @@ namespace supple::inline SUPPLE_ISA {
 template <class T>
 inline constexpr T fold_range = T(20);
 
-// Curvature that changes the step along u by less than half of this is ignored as well: it is of
-// the order of what other motion contributes, which may cancel it.
+// Curvature that changes the step along u by less than half of this is ignored as well: motion
+// along other directions has effects of the same order, which may cancel it.
 template <class T>
 inline constexpr T fold_least = T(0.01);
 
@@ -33,7 +33,8 @@ inline constexpr T fold_least = T(0.01);
 template <class T>
 inline constexpr T damped_range = T(2);
 
-// Joints with a smaller part in a direction do not stop it, and do not choose its side.
+// Joints whose entry of v is smaller than this are ignored: they neither limit the speed along v
+// nor affect which side of a fold is chosen.
 template <class T>
 inline constexpr T fold_part = T(0.1);
 
@@ -74,7 +75,7 @@ SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
 }
 
 // How near to a singularity J is, if σ is its smallest singular value: from 0 where damping begins,
-// σ² = `least`, to 1.
+// at σ² = `least`, to 1 at σ = 0.
 template <class T>
 SUPPLE_FN T depth_of(T sigma, T least) {
   return max(T(1) - sigma * sigma / least, T(0));
@@ -83,8 +84,8 @@ SUPPLE_FN T depth_of(T sigma, T least) {
 // Lanes of scratch memory that `free_depth` needs.
 SUPPLE_FN constexpr int free_depth_scratch(int m, int n) { return 2 * m * n + m + n; }
 
-// How near to a singularity the joints are that are not held by limits: those of J (m x n) with
-// active_set (n) zero. Zero if no joint is held.
+// The depth, as `depth_of` defines it, of the problem of the free joints alone: of the columns of
+// J (m x n) whose entry of active_set (n) is zero. Zero if no joint is held, or all are.
 template <class T>
 SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T* scratch) {
   int free = 0;
@@ -127,14 +128,15 @@ SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room
   return fastest;
 }
 
-// Reduces e (m) as Newton's method does for targets beyond folds. A target at the distance b beyond
-// a fold u turns away from an arm of length r by its distance r + b: along a direction with the
-// singular vectors u', v' and the singular value σ, the gradient of the error changes by
-// σ² - b u·J̇(v')v' = r² + r b per joint motion instead of σ². Otherwise an arm would swing past a
-// target far out of its reach.
+// Reduces e (m) as Newton's method does for targets beyond folds, so that an arm does not swing
+// past the direction of a target far out of its reach. Let the target be at the distance b beyond a
+// fold with the direction u, and take another direction with the singular vectors u', v' and the
+// singular value σ. Per unit of motion along v', the gradient of ½‖error‖² changes by
+// σ² - b u·J̇(v')v' instead of σ²: for an arm of length r that turns about its base, by r² + r b
+// instead of r².
 //
-// `beyond` (m) is the sum of b u; `stiffness` (count) has σ² of each direction or, for a direction
-// towards a fold, minus its own part of the sum, which already bounds its step.
+// `beyond` (m) is the sum of b u over all folds. `stiffness` (count) is σ² for each direction; for
+// a direction whose step a fold already bounds, it is minus the contribution of that fold.
 template <class T>
 SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_poses, int count,
                                  const T* u, const T* v, const T* beyond, const T* stiffness, T* e,
@@ -151,10 +153,10 @@ SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_pos
   }
 }
 
-// Corrects J (m x n) and e (m) for the folds nearby: J becomes the secant along weak
-// directions, and e loses the part beyond a fold at which the joints could not stop. `curvature` is
-// κ dt, where κ is the largest curvature of the robot; `offset` (m) is the part of the error that
-// the feedback of e sees.
+// Corrects J (m x n) and e (m) for the folds nearby: along weak directions J gets the slope of the
+// secant, and e loses the part for which the joints would be too fast to stop at the fold.
+// `curvature` is κ dt; `offset` (m) is the error to the targets, from which the feedback in e was
+// computed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
                                              T dt, T curvature, const T* q, const T* offset, T* J,

@@ -20,9 +20,9 @@ struct JointLimit {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Tolerance on the position at which a braking joint passes its limit by rounding, relative to its
-// position: in double the accumulated error of some thousand steps of a control loop, where
-// `advance` puts the joint back at the limit; in float that of one step.
+// By how much a braking joint may appear to pass its position limit because of rounding, relative
+// to its position. In double this is the accumulated error of some thousand steps of a control
+// loop, in which `advance` puts the joint back at the limit; in float it is that of one step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
@@ -109,8 +109,8 @@ SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L
   high = last;
 }
 
-// The speeds at which a joint can stop inside its range, whatever its speed is: its limits of
-// position and speed, and braking by its acceleration limit.
+// The speeds from which a joint can stop inside its range, whatever its current speed is: they
+// follow from its limits of position and speed, and from braking at its acceleration limit.
 template <class L, class T>
 SUPPLE_FN void speed_box(const JointLimit<T>& limit, const L& q, const L& dt, L& low, L& high) {
   const bool brakes = limit.acceleration < Number<T>::huge;

@@ -79,7 +79,7 @@ struct ServoState {
   L* u;               // (max_directions, rows): directions of the task that are remembered
   L sigma;            // estimate of the smallest singular value, negative before the first step
   L lambda2;          // damping of the step
-  L damping_applied;  // damping inside the limits
+  L damping_applied;  // damping of the step after limits
   L limited;          // 1 if limits changed the step, else 0
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // J_before is valid
@@ -480,9 +480,10 @@ SUPPLE_FN void fit_in_box(const Servo<T>& servo, M m, N n, ServoState<L>& state,
   state.damping_applied = select(fits, state.damping_applied, damping_applied);
 }
 
-// The same for the default step, x0 (n) before limits: with joints held at limits the problem of
-// the others may be singular by itself. It is damped like that of all joints: first as at a
-// singularity, which shows the joints that are held, then according to the depth of the rest.
+// The same for the default step, which is x0 (n) before limits. If joints are held at limits, the
+// problem of the other joints may be singular by itself, and is damped as well. A first solution,
+// with the damping of an exact singularity, shows which joints are held. The second one has the
+// damping for the depth of the problem of the others (`free_depth`).
 template <class T, class M, class N>
 SUPPLE_FN void fit_damped(const Servo<T>& servo, M m, N n, ServoState<T>& state, const T* low,
                           const T* high, const T* x0, T* x, T* scratch) {
@@ -589,13 +590,13 @@ SUPPLE_FN void all_boxes(const Servo<T>& servo, N n, const ServoState<L>& state,
     const L near = max(low[j], min(high[j], L(0)));
     nearest = fma(near, near, nearest);
   }
-  // Joints that must return from outside their limits may not make the whole step too fast.
+  // Joints that return from outside their limits must not push ‖q̇‖ above its bound.
   const L most = L(servo.bound) * L(just_below<T>);
   const mask_t<L> exceeds = nearest > most * most;
   if (any(exceeds)) slow_return(servo, n, state, most, exceeds, low, high);
 }
 
-// Moves the joints at the speeds x (n), which x0 (n) would be without limits.
+// Moves the joints at the speeds x (n); x0 (n) are the speeds of the step before limits.
 template <class L, class T, class N>
 SUPPLE_FN void move_joints(const Servo<T>& servo, N n, ServoState<L>& state, const L* x,
                            const L* x0) {

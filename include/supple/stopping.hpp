@@ -31,9 +31,9 @@ SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& spa
 }
 
 // The same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
-// after this one, and the last of them repeats. A step of length h allows a speed that is higher by
-// a h, and costs a h times the time until that step begins. Speeds above `max_speed` are not
-// distinguished.
+// after this one, and the last of them repeats. Each further step of braking, of length h, allows a
+// speed that is higher by a h, and takes up as much of the room as this additional speed covers
+// until that step begins. A result above `max_speed` is not exact.
 template <class L, class T>
 SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
                           int count, const L& max_speed, L& span) {
@@ -85,7 +85,8 @@ SUPPLE_INLINE L stopping_change(const L& speed, const L& change, const L& ramp, 
 // is the number of steps that this takes.
 //
 // The phases are changes that fall by `ramp`, changes of -most, and changes that shrink to zero. A
-// joint whose change is too negative already passes zero speed, with changes that grow by `ramp`.
+// joint whose change is already too negative for this passes zero speed: its changes rise by `ramp`
+// from the beginning.
 template <class L>
 SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L& most, L& steps) {
   using T = scalar_t<L>;
@@ -126,9 +127,10 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   return select(ahead, max(falling + level + shrinking, zero), select(speed > zero, passing, zero));
 }
 
-// The largest next change of a joint that can still stop under the law: within `room` [of dt], and
-// never faster than `max_speed`. `valid` is cleared where even the law itself does not achieve
-// this. Positions have the rounding error `noise` [of dt] per step. A margin for the rounding
+// The largest next change after which a joint can still stop under the law, within `room` and never
+// faster than `max_speed`. `valid` is cleared where even the law itself does not achieve this.
+// `noise` is the rounding error of a position in one step; `room` and `noise` are distances divided
+// by dt. A margin for the rounding
 // errors of all steps until rest is kept free, and used up on the way.
 template <class L>
 SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, const L& most,

@@ -94,7 +94,7 @@ def transpose(A: Rows) -> list[Vector]:
 
 
 def values(numbers: Sequence[Vector]) -> Array:
-    """Return counting numbers as an array."""
+    """Return the values of rows of `Counted` numbers as an array."""
     return np.array([[x.value for x in row] for row in numbers])
 
 
@@ -138,7 +138,7 @@ class Arm:
 
     @classmethod
     def random(cls, rng: np.random.Generator, kinds: str, right_angles: bool = True) -> Arm:
-        """Return a random arm in which only the sines or cosines of right angles are zero."""
+        """Return a random arm; its only known zeros are the cosines of right-angled twists."""
         n = len(kinds)
         turned, _ = np.linalg.qr(rng.normal(size=(3, 3)))
         tool = np.eye(4)

@@ -56,8 +56,8 @@ def normal_equations(J: Array, alpha: float, cost: Cost) -> Array:
 def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, NDArray[np.integer[Any]]]:
     """Return R (n, n) of a QR factorization of [Ĵ; αI] with column pivoting, and the order.
 
-    Row k of αI is the pivot row of step k: until then its other entries are zero, so a reflection
-    has only seven entries, and αI need not be stored.
+    Row k of αI is the pivot row of step k. Until then α is its only nonzero entry, so the vector of
+    a reflection has only m + 1 nonzero entries (seven for m = 6), and αI need not be stored.
     """
     m, n = J.shape
     J, order = J.copy(), np.arange(n)

@@ -222,7 +222,7 @@ class PyServo {
   bool scattered() const { return last_->state.scattered; }
   double halting() const { return last_->state.halting; }
 
-  // The part of the command (m,) that damping takes although joints could perform it.
+  // The part of the command (m,) that is lost to damping although the joints could perform it.
   nb::object lost() const {
     const nb::object made = copy(last_->state.e, {servo_.rows});
     lost_part(data_of<double>(made));

@@ -93,8 +93,9 @@ def limits_for(limits: object, robot: Robot) -> Limits:
 def default_gain(limits: Limits, dt: float) -> float:
     """Return the default gain of the error to a target [1/s].
 
-    At most the gain with which a joint that approaches its target at full speed can still brake:
-    it begins at the distance v/gain and needs v (v/a + a/j)/2, where j is the jerk.
+    It is at most 1/dt, which reaches the target in one step, and at most the gain with which a
+    joint that approaches its target at full speed v can still brake: braking begins at the distance
+    v/gain and needs v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk.
     """
     with np.errstate(invalid="ignore"):  # inf/inf: neither speed nor acceleration is limited
         times = limits.max_speed / limits.max_acceleration

@@ -115,7 +115,8 @@ class Servo(_core.Servo):
             dt: Length of a step [s], at most 5.
             step: A step or a callable; by default DLS with little damping and a second-order
                 correction at the end of the reach, so that the arm stops in front of a target out
-                of reach and leaves a stretched pose at once.
+                of reach and leaves a stretched pose at once. The modes "scale" and "halt" use
+                `Pseudoinverse` instead; order=2 and open tasks use the rule `Curvature`.
             limits: Limits of the joints; by default the robot's own positions and speeds, with
                 accelerations derived from the speeds (docs/servo.md). The norm of all speeds is
                 unbounded unless `max_norm` is given.
@@ -250,9 +251,9 @@ class Servo(_core.Servo):
 
     @property
     def active(self) -> NDArray[np.int8]:
-        """The end of its limits at which each joint is (n,): -1, 0 or 1.
+        """Each joint (n,): -1 at a lower limit, 1 at an upper limit, 0 if no limit acts.
 
-        The limit of position, speed or acceleration, whichever acts; `status` and `explain` tell.
+        `status` and `explain` tell which one it is: of position, speed, acceleration or jerk.
         """
         return self._side.astype(np.int8)
 
@@ -334,7 +335,7 @@ class Servo(_core.Servo):
         return gives_up(J, e, dq, weights=weights, levels=levels)
 
     def _factor(self, linearization: Linearization) -> float | None:
-        """Return the factor by which mode "scale" slowed all joints, if it did and it is known."""
+        """Return the factor by which mode "scale" slowed all joints; None if none is known."""
         if self.limits.mode == "exact" or not self._held:
             return None
         step = unlimited_step(self.step, linearization, self._chosen)

@@ -60,8 +60,8 @@ def track(
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
         dt: Length of a step [s], if `times` is not given.
-        times: Times (K + 1,), increasing [s]. Joints brake for the steps ahead; after the last
-            one, for steps of its length.
+        times: Times (K + 1,), increasing [s]. Braking is planned with the lengths of the coming
+            steps; after the last one, more steps of its length are assumed.
         duration: Duration [s], if neither `times` nor arrays determine it.
         feedforward: Whether missing velocities are the differences of the targets.
         step: As in `Servo`.

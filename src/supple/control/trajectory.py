@@ -83,8 +83,9 @@ class Trajectory:
         All arrays and names are kept exactly; the robot is not written.
 
         Args:
-            path: A file that ends in .npz, .csv or .parquet. Tables have one row for each time;
-                the cells of what steps have, such as "qd:joint", are empty in the first.
+            path: A file that ends in .npz, .csv or .parquet. Tables have one row for each of the
+                K + 1 times. In the first row, columns with one value per step, such as "qd:joint",
+                are empty.
 
         Raises:
             InputError: Another suffix.

@@ -157,7 +157,8 @@ def _pitches(given: npt.ArrayLike | None, kinds: Sequence[Kind]) -> Array:
     """Return the pitch (n,) [m/rad] of each joint, zero unless it is a screw."""
     n, screws = len(kinds), np.array([kind == "screw" for kind in kinds])
     if given is None and screws.any():
-        problem = f"expected a number or {n}, as joint {int(screws.argmax()) + 1} is a screw joint"
+        screw = int(screws.argmax()) + 1
+        problem = f"expected one number or {n} numbers, as joint {screw} is a screw joint"
         raise DescriptionError(f"pitch: {problem}, given none.")
     pitches = _numbers("pitch", given, 0.0, (), (n,))
     return np.where(screws, pitches, 0.0) if pitches.ndim == 0 else pitches

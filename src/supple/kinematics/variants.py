@@ -96,8 +96,8 @@ def with_tool(
     if not replaced:
         raise InputError(
             f"parent must be on the same rigid body as one of the end effectors, "
-            f"{join_names(self.tips)}, which the tool replaces (with_frame and with_tips add "
-            f"one); given: {short_repr(parent)}"
+            f"{join_names(self.tips)}, which the tool replaces (to add an end effector instead, "
+            f"use with_frame and with_tips); given: {short_repr(parent)}"
         )
     tips = dict.fromkeys(name if tip in replaced else tip for tip in self.tips)
     return self._changed(replace(mounted.description, tips=tuple(tips)))

@@ -343,7 +343,8 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         raise InputError("at least one linearization is needed; given: none")
     columns = {part.J.shape[1] for part in parts}
     if len(columns) > 1:
-        raise InputError(f"every J must have the same columns; given: {sorted(columns)}")
+        counts = sorted(columns)
+        raise InputError(f"every J must have the same number of columns; given: {counts}")
     before = [part.before for part in parts if part.before is not None]
     named = all(part.rows for part in parts)
     bias = (part.bias_acceleration for part in parts)

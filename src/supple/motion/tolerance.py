@@ -68,7 +68,7 @@ def _ends(given: object, name: str) -> tuple[float, float]:
 
 
 def is_free(ends: tuple[float, float]) -> bool:
-    """Return whether a range has no end."""
+    """Return whether a range is unbounded on both sides."""
     return ends == (-math.inf, math.inf)
 
 

@@ -112,7 +112,7 @@ def _drum(trimesh: Any, at: Array, axis: Array, radius: float, height: float) ->
 
 
 def _along(origin: Array, direction: Array) -> Array:
-    """Return the pose (4, 4) at an origin whose z axis has a direction."""
+    """Return a pose (4, 4) with a given origin and a given direction of its z axis."""
     size = np.linalg.norm(direction)
     z = direction / size if size > 0 else np.array([0.0, 0.0, 1.0])
     x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)

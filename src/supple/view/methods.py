@@ -64,7 +64,7 @@ def method(
 
 
 def numbers_of(method: Any) -> dict[str, float]:
-    """Return the numeric parameters of a rule or a step with their values; none of None."""
+    """Return the numeric parameters of a rule or step with their values; {} for None."""
     if method is None:
         return {}
     rule: Any = method.rule if isinstance(method, sp.DLS) else method

@@ -48,7 +48,7 @@ class ConditionBound(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ConditionBound:
-        """Set the bound to the 90 % quantile of the condition number of J Jᵀ.
+        """Set the bound to about the 90 % quantile of the condition number of J Jᵀ.
 
         λ² of a redundant arm is then about the square of the 10 % quantile of its σ_min.
         """

@@ -287,5 +287,6 @@ def _levels(
         one.single()
     columns = {x.J.shape[1] for x in linearizations}
     if len(columns) > 1:
-        raise InputError(f"{name}: every J must have the same columns; given: {sorted(columns)}")
+        counts = sorted(columns)
+        raise InputError(f"{name}: every J must have the same number of columns; given: {counts}")
     return linearizations

@@ -79,7 +79,7 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
         return _root(self.task_weight, "task_weight", rows).T
 
     def norm(self, linearization: Linearization, lambda2: float) -> Array:
-        """Return the rows [C₁ᵀJ; λ C₂ᵀ] (m + n, n), whose norm the step minimizes.
+        """Return A = [C₁ᵀJ; λ C₂ᵀ] (m + n, n): the step minimizes ‖A q̇ - [C₁ᵀe; 0]‖.
 
         λ² is at least RIDGE ‖J‖², so that the minimizer is unique.
         """

@@ -153,7 +153,7 @@ class _TurningTask(_FrameTask):
             raise unknown_name_error(f"axis for {name}: about=", self.about, ("x", "y", "z"))
         if self.axes == SPATIAL or self._alternate:
             raise InputError(
-                f"{name}: about needs the ordinary J of rows in the axes of a frame; given: "
+                f"{name}: about needs axes other than 'spatial', and alternate=False; given: "
                 f"axes={self.axes!r}, alternate={self._alternate}"
             )
         turns = [row for row in self.rows or () if row.startswith("r") and row != f"r{self.about}"]
