@@ -8,7 +8,7 @@
 # make check      lint, types, headers: what .ci/run does besides the tests
 # make docs       these pages as a site, in build/site
 # make bench      measure against other libraries; or one benchmark: make bench-position (-servo,
-#                 -kinematics, -steps, -figures, -singularities)
+#                 -kinematics, -steps, -figures, -singularities); bench-view measures the viewer
 
 PYTHON ?= python3
 VENV   := .venv
@@ -32,10 +32,10 @@ SOURCES := pyproject.toml CMakeLists.txt README.md \
 
 .PHONY: demo test test-fast test-view dev test-robots mutants check lint types headers format clean \
         bench bench-kinematics bench-steps bench-servo bench-figures bench-position \
-        bench-singularities bench-gpu bench-robots
+        bench-singularities bench-gpu bench-robots bench-view soak
 
 demo: $(VENV)/installed
-	@$(PIP) install "click>=8.1" "rich>=13.7" "matplotlib>=3.8"
+	@$(PIP) install "click>=8.1" "rich>=13.7,<15" "matplotlib>=3.8"
 	@$(BIN)/python examples/demo.py build/demo.html
 
 test: $(VENV)/installed $(VENV)/test-tools
@@ -59,6 +59,12 @@ dev: $(VENV)/test-tools
 
 mutants: $(VENV)/test-tools
 	$(BIN)/python tools/mutants.py
+
+# 10^9 steps of single joints inside random limits; some minutes.
+soak:
+	mkdir -p build
+	$(CXX) -O3 -std=c++20 -ffp-contract=off -Iinclude tools/soak_limits.cpp -o build/soak_limits
+	build/soak_limits 500000
 
 test-robots: $(VENV)/installed $(VENV)/test-tools $(VENV)/many-robots/installed
 	$(BIN)/python -m pytest tests/robots
@@ -124,6 +130,10 @@ bench-figures: $(VENV)/installed
 
 bench-singularities: $(VENV)/installed $(VENV)/test-tools $(PEERS)/qp/installed $(PEERS)/position/installed
 	PYTHONPATH=bench $(BIN)/python -m singularities
+
+bench-view: $(VENV)/installed $(VENV)/test-tools
+	$(PIP) install --group view
+	$(BIN)/python bench/view.py
 
 clean:
 	rm -rf $(VENV) $(PEERS) build

@@ -84,7 +84,7 @@ def chain(title: str, robot: sp.Robot, tip: str | None = None, *, axis: bool = F
     ET.SubElement(root, "link", name=BASE)
     for name in (*(f"link{k + 1}" for k in range(len(limits))), TOOL):
         inertial = ET.SubElement(ET.SubElement(root, "link", name=name), "inertial")
-        ET.SubElement(inertial, "mass", value="1")  # Klampt wants one
+        ET.SubElement(inertial, "mass", value="1")  # required by Klampt
         ET.SubElement(inertial, "inertia", ixx="1", iyy="1", izz="1", ixy="0", ixz="0", iyz="0")
     for_mujoco(root)
     text = ET.tostring(root, encoding="unicode")
@@ -113,7 +113,7 @@ def serial(robot: Description, tip: str) -> tuple[Array, list[tuple[float, float
 
 
 def onto(axis: Array) -> Array:
-    """Return a rotation (4, 4) that turns z onto the axis."""
+    """Return a rotation (4, 4) that maps z to the axis."""
     x = np.cross(np.eye(3)[np.argmin(np.abs(axis))], axis)
     x /= np.linalg.norm(x)
     if axis[2] == 1.0:
@@ -149,7 +149,7 @@ def bare(path: Path) -> str:
 
 
 def for_mujoco(root: ET.Element) -> None:
-    """Let MuJoCo keep links without a joint, and add masses."""
+    """Change a URDF so that MuJoCo keeps links without a joint, and add masses."""
     for element in root.findall("mujoco"):
         root.remove(element)
     options = {"fusestatic": "false", "boundmass": "1e-3", "boundinertia": "1e-6"}

@@ -1,4 +1,4 @@
-"""How sensitive the library is to each of its tuned constants.
+"""Measure the sensitivity of the library to each of its tuned constants.
 
     python bench/constants.py                        # all of docs/constants.md, except the GPU's
     python bench/constants.py --only window --only '_LONG*'
@@ -6,10 +6,10 @@
 
 The extension is built once, in build/constants, with every constant of the kernel read from the
 environment when it is loaded (SUPPLE_CONSTANT, "name=value"); a Python constant is set in its
-module. Each constant gets half and twice its value, or the values of `VALUES`, and all workloads of
-constants_workloads.py run with each, one process per value, interleaved. The report lists what
-changes; nothing else depends on the constant. Counts are deterministic. Processor times are ratios
-within a round, listed where all rounds agree on the direction.
+module. Each constant is set to half and twice its value, or to the values of `VALUES`, and all
+workloads of constants_workloads.py run with each value, in one process per value, interleaved. The
+report lists all measures that change. Counts are deterministic. Processor times are ratios within a
+round, and are listed if all rounds agree on the direction.
 
 The build takes some 10 minutes of one core, then each constant about 20 s. A run with all constants
 writes its report to bench/results/.
@@ -36,10 +36,10 @@ WORK = ROOT / "build/constants"
 TREE, SITE = WORK / "tree", WORK / "site"
 ROW = re.compile(r"^\| `(\w+)` \| `([\w./]+)` \| `([^`]+)` \|", re.MULTILINE)
 ROUNDS = 2
-NOTICED = 0.03  # a smaller relative change of a count is not listed
-NOISE = 0.05  # the same for the processor time
+NOTICED = 0.03  # smallest relative change of a count that is listed
+NOISE = 0.05  # smallest relative change of a processor time that is listed
 
-# A lower and a higher value, where half and twice the value are not meaningful.
+# A lower and a higher value for constants whose half and double are not meaningful.
 VALUES: dict[str, tuple[float, float]] = {
     "polish_progress": (0.4, 0.9),
     "separation_threshold": (0.25, 0.9),
@@ -57,7 +57,7 @@ VALUES: dict[str, tuple[float, float]] = {
     "clipping_weight": (0, 4096),
 }
 
-# A constant of the kernel reads its value when the library is loaded.
+# C++ code by which a constant of the kernel reads its value when the library is loaded.
 TUNED = """\
 #ifndef SUPPLE_TUNED
 #define SUPPLE_TUNED
@@ -79,7 +79,7 @@ class Constant:
     """A row of docs/constants.md.
 
     Attributes:
-        key: Its name; with the file's name in front where two files define the same name.
+        key: Unique name: `name`, preceded by the file's name if two files define the same name.
         name: Name in the code.
         file: Path of the file, relative to the repository.
         value: Value as it is written there.
@@ -106,14 +106,14 @@ class Constant:
 
     @property
     def definition(self) -> re.Pattern[str]:
-        """Match `name = value`, with the value as group."""
+        """Return a pattern for `name = value`, with the value as a group."""
         return re.compile(rf"(?<![\w.]){self.name}\s*=\s*({re.escape(self.value)})(?![\w.])")
 
     def span(self, text: str) -> tuple[int, int]:
-        """Return where the value is in the text of the file.
+        """Return the position of the value in the text of the file.
 
         Raises:
-            ValueError: the constant is not defined there, or more than once.
+            ValueError: The constant is not defined exactly once.
         """
         found = list(self.definition.finditer(text))
         if len(found) != 1:
@@ -135,7 +135,7 @@ class Constant:
         return low, usual, high
 
 
-# Python's copy of a constant of a CUDA source.
+# Constants in Python that repeat a constant of a CUDA source, and must change with it.
 ALSO = {"listed": [Constant("_LISTED", "_LISTED", Path("src/supple/ik/gpu/position.py"), "4")]}
 
 
@@ -183,7 +183,7 @@ def tunable(text: str, several: Iterable[Constant]) -> str:
         for one in declarations[begin, end]:
             first, last = one.span(made)
             made = f'{made[:first]}supple_tuned("{one.key}", {one.value}){made[last:]}'
-        # in a function it is static: read once, not in every call
+        # inside a function it is static, so that it is read once and not in every call
         kind = "const" if text[:begin].endswith("inline ") else "static const"
         text = text[:begin] + made.replace("constexpr", kind, 1) + text[end:]
     return TUNED + text
@@ -215,10 +215,11 @@ def build() -> None:
         link(path, package / path.name)
     link(ROOT / "include/supple", package / "include/supple")
     for path, text in sources().items():
-        if path.name == "isa.txt":  # only the instruction set in use
+        if path.name == "isa.txt":  # build only the instruction set in use
             text = "\n".join(line for line in text.splitlines() if f" {_core.isa()} " in line)
         to = TREE / path
-        if not to.is_file() or to.read_text(encoding="utf-8") != text:  # unchanged: not rebuilt
+        # Unchanged files are not written, so that they are not rebuilt.
+        if not to.is_file() or to.read_text(encoding="utf-8") != text:
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(text, encoding="utf-8")
     options = [
@@ -232,18 +233,18 @@ def build() -> None:
 
 
 def link(source: Path, to: Path) -> None:
-    """Make a link, in place of an older one."""
+    """Create a link, replacing an existing one."""
     to.unlink(missing_ok=True)
     to.symlink_to(source)
 
 
 # ---- measuring ---------------------------------------------------------------------------------
 
-Measured = Mapping[str, Mapping[str, float]]  # workload: measure: value
+Measured = Mapping[str, Mapping[str, float]]  # workload -> measure -> value
 
 
 def run(site: Path, *arguments: str, setting: str = "") -> Measured:
-    """Run all workloads with the package in a folder, in a process of their own."""
+    """Run all workloads in a new process with the package in a folder."""
     command = [sys.executable, str(HERE / "constants_workloads.py"), str(WORK / "targets.npz")]
     places = os.pathsep.join([str(site), str(ROOT / "tests/support")])
     environment = os.environ | {"PYTHONPATH": places, "SUPPLE_CONSTANT": setting}
@@ -282,7 +283,7 @@ def on_gpu(constant: Constant, value: float) -> Measured:
 def measured(
     constant: Constant, rounds: int, where: Callable[[Constant, float], Measured] = on_cpu
 ) -> list[list[Measured]]:
-    """Return the measures of each round: with the lower value, the usual one and the higher one."""
+    """Return the measures of each round with the lower, the usual and the higher value."""
     return [[where(constant, value) for value in constant.values()] for _ in range(rounds)]
 
 
@@ -302,10 +303,11 @@ class Change:
 
 
 def changes(rounds: Sequence[Sequence[Measured]]) -> list[Change]:
-    """Return what changes with a constant.
+    """Return the measures that change with a constant.
 
-    Counts are those of the first round: all are the same. Times are relative to the usual value,
-    medians of all rounds, and listed where all rounds agree on the direction.
+    Counts are those of the first round, because all rounds have the same. Times are relative to
+    those with the usual value; they are medians over all rounds, and are listed if all rounds agree
+    on the direction.
     """
     made = []
     for workload, measures in rounds[0][1].items():
@@ -325,7 +327,7 @@ def changes(rounds: Sequence[Sequence[Measured]]) -> list[Change]:
 
 
 def report(constant: Constant, found: Sequence[Change]) -> str:
-    """Return what depends on a constant as a table."""
+    """Return a table of the measures that depend on a constant."""
     low, _, high = constant.values()
     lines = [f"## `{constant.key}` = {constant.value}", "", f"`{constant.file}`", ""]
     if not found:
@@ -354,7 +356,7 @@ def summary(rounds: int) -> list[str]:
 
 
 def main() -> None:
-    """Measure constants, print what depends on each, and save it if all were measured."""
+    """Measure constants and print a table for each; save the report if all were measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="a name or a pattern")
     parser.add_argument("--gpu", action="store_true", help="constants of the GPU, measured there")

@@ -1,12 +1,12 @@
-"""The workloads of constants.py: what a tuned constant may change, in numbers.
+"""The workloads of constants.py, which measure everything that a tuned constant may change.
 
     python bench/constants_workloads.py FILE [gpu] [NAME=VALUE]
 
-runs them with the supple that is imported, and prints {workload: {measure: value}} as JSON. A
-Python constant is set in its module first: "supple.ik.problem._TABLE=4096". FILE keeps the targets,
-and is made if it is missing. Measures are counts, which are deterministic, and "µs", the processor
-time of one target or step; on a GPU the time of the whole call. Those of the three arms are
-averaged. tests/support must be on PYTHONPATH.
+runs them with the installed supple, and prints {workload: {measure: value}} as JSON. NAME=VALUE
+first sets a Python constant in its module, as in "supple.ik.problem._TABLE=4096". FILE stores the
+targets, and is created if it is missing. Measures are counts, which are deterministic, and "µs",
+the processor time of one target or step (on a GPU, the time of the whole call). The measures of the
+three arms are averaged. tests/support must be on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Array = NDArray[np.float64]
 Measures = dict[str, float]
 ARMS = ("panda", "ur5e", "iiwa14")
 BEYOND = 0.05  # distance of the targets of `boundary` beyond the workspace [m]
-JUMP = 0.5  # joint displacement between two targets of a path that is a jump [rad]
+JUMP = 0.5  # joint displacement between two targets of a path that counts as a jump [rad]
 TIMEOUT = 1e-3  # time limit of a search that would take longer [s]
-COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # targets of a batch on a GPU
+COUNTS = (1_000, 4_500, 9_000, 18_000, 100_000)  # numbers of targets in a batch on a GPU
 
 
 # ---- targets -----------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def load(file: Path) -> dict[str, dict[str, Array]]:
 
 
 class Clock:
-    """Processor time since it was made [µs]."""
+    """A clock of the processor time since its creation [µs]."""
 
     def __init__(self) -> None:
         self.begin = time.process_time()
@@ -102,9 +102,9 @@ class Clock:
 
 
 def batch(robot: sp.Robot, T: Any, **options: Any) -> tuple[sp.BatchSolution, Measures]:
-    """Solve a batch on one thread: solutions, and shares and means of all targets.
+    """Solve a batch on one thread; return the solutions, and the measures of `effort`.
 
-    The first target is solved before, to build the table of seeds.
+    The first target is solved beforehand, to build the table of seeds.
     """
     several = isinstance(T, list)
     first = [one[:1] for one in T] if several else T[:1]
@@ -115,7 +115,7 @@ def batch(robot: sp.Robot, T: Any, **options: Any) -> tuple[sp.BatchSolution, Me
 
 
 def effort(found: sp.BatchSolution | list[sp.Solution], us: float) -> Measures:
-    """Return the share of solved targets, and restarts, iterations and time of each."""
+    """Return the fraction of solved targets, and mean restarts, iterations and time per target."""
 
     def average(name: str) -> float:
         one_by_one = isinstance(found, list)
@@ -131,7 +131,7 @@ def effort(found: sp.BatchSolution | list[sp.Solution], us: float) -> Measures:
 
 
 def distance(q: Array, q0: Array) -> Measures:
-    """Return the largest joint displacement, averaged."""
+    """Return the mean over all targets of the largest joint displacement."""
     return {"displacement [rad]": float(np.abs(q - q0).max(axis=-1).mean())}
 
 
@@ -175,7 +175,7 @@ def of_arm(arm: str, at: dict[str, Array]) -> dict[str, Measures]:
 
 
 def path_beyond_reach(robot: sp.Robot, starts: Array) -> Measures:
-    """Follow closest poses along horizontal lines, from one to the next."""
+    """Solve for targets out of reach along horizontal lines, each from the previous solution."""
     jumps, error, used = 0, [], 0.0
     for start in starts:
         q, target = sp.solve(robot, start).q, start.copy()
@@ -202,7 +202,7 @@ def of_tasks(robot: sp.Robot, at: dict[str, Array]) -> dict[str, Measures]:
         found, measures = batch(robot, [wanted, rest], tasks=(task, sp.PostureTask()))
         left = float(np.linalg.norm(found.q - rest, axis=1).mean())
         made[name] = measures | {"distance [rad]": left}
-    few = T[: 60 if robot.dof > 6 else 5]  # few arms of six joints have 8
+    few = T[: 60 if robot.dof > 6 else 5]  # arms with six joints rarely have 8 solutions
     clock = Clock()
     several = [sp.solve(robot, target, solutions=8) for target in few]
     used = clock.us(len(few))
@@ -255,7 +255,7 @@ def of_long_joints() -> dict[str, Measures]:
         q = robot.random(400, seed=4)
         q[:, :2] *= far
         made[name] = batch(robot, robot.fk(q))[1]
-        del made[name]["µs"]  # too short to be measured
+        del made[name]["µs"]  # the time is too short to be measured
     return made
 
 
@@ -266,7 +266,7 @@ def at_limits(robot: sp.Robot, tasks: Any = None, step: Any = None) -> Measures:
     q = 0.7 * robot.random(1000, seed=5) + 0.3 * robot.neutral()
     twists = np.random.default_rng(9).normal(size=(len(q), len(robot.tips), 6))
     goals = [list(several) if len(several) > 1 else several[0] for several in twists]
-    if step is not None:  # position and orientation of one pose are tasks with priorities
+    if step is not None:  # a step for priorities: position and orientation as two tasks
         goals = [[twist[:3], twist[3:]] for (twist,) in twists]
     speeds, clock = [], Clock()
     for start, goal in zip(q, goals, strict=True):

@@ -1,9 +1,9 @@
 """Every damping rule in `solve`, on the same targets, on one core, in one interleaved run.
 
 python bench/damping_choice.py [ROUNDS [TARGETS]] prints two tables and writes them to
-bench/results/. Random targets are poses of random configurations; at the edge of the workspace T0
-is where a hand reaches farthest along a random direction, T5 is 5 cm beyond: its closest pose is
-T0. All targets are solved as a batch with the default tolerances, 1e-6 m and rad. Times are
+bench/results/. Random targets are poses of random configurations. At the edge of the workspace, T0
+is the farthest pose of a hand along a random direction, and T5 is 5 cm farther, so that its closest
+pose is T0. All targets are solved as a batch with the default tolerances, 1e-6 m and rad. Times are
 processor times.
 """
 

@@ -1,5 +1,5 @@
-// Updates of a figure whose effectors follow moving targets, inside the kernel: forward kinematics,
-// Jacobian, error, step and q += step, on one double at a time.
+// Times updates of a figure whose end effectors follow moving targets, inside the kernel: forward
+// kinematics, Jacobian, error, step and q += step, with `double` as the lane.
 #include <ctime>
 #include <vector>
 
@@ -17,8 +17,8 @@ double now() {
   return double(t.tv_sec) * 1e9 + double(t.tv_nsec);
 }
 
-// J (3 frames x n, positions only) and e = targets - positions. Entries of J that are always zero
-// are not written.
+// Computes J (3 frames x n, positions only) and e = targets - positions. Entries of J that are
+// always zero are not written.
 void linearize(const Chain<double>& chain, const double* q, const double* targets,
                Pose<double>* poses, double* J, double* e) {
   const int n = chain.coordinates;
@@ -47,8 +47,8 @@ int joint_bytes() { return sizeof(Joint<double>); }
 int frame_bytes() { return sizeof(Frame<double>); }
 int support_bytes() { return sizeof(Support); }
 
-// One update for each of `updates` rows of `targets` (updates, 3 frames); q (n,) goes from the
-// first configuration to the last. Returns nanoseconds per update.
+// Runs one update for each row of `targets` (updates, 3 frames). q (n,) is the initial
+// configuration on entry and the final one on return. Returns nanoseconds per update.
 double figure_updates(int coordinates, int joints, int frames, int phases,
                       const Joint<double>* joint, const Frame<double>* frame,
                       const Support* support, int method, double lambda2, double max_angle,

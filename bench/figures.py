@@ -1,4 +1,4 @@
-"""Updates of Buss's Y and double Y inside the kernel, compared with the times of his paper.
+"""Time updates of Buss's Y and double Y inside the kernel, and compare with his paper.
 
     python bench/figures.py [ROUNDS]
 
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 HERE = Path(__file__).resolve().parent
 UPDATES = 2000
-FEW = 200  # with many more, the chaotic transpose method on the double Y amplifies rounding
+FEW = 200  # number of updates; with many more, the transpose method amplifies rounding errors
 SHAPES = {shape.name: shape for shape in (buss.Y, buss.DOUBLE_Y)}
 METHODS = ("transpose", "DLS")
 
@@ -94,7 +94,7 @@ def library() -> ctypes.CDLL:
     built = ctypes.CDLL(str(out))
     sizes = [built.joint_bytes(), built.frame_bytes(), built.support_bytes()]
     if sizes != [JOINT.itemsize, FRAME.itemsize, SUPPORT.itemsize]:
-        raise RuntimeError(f"the chain is laid out otherwise: {sizes}")
+        raise RuntimeError(f"the memory layout of the chain differs: {sizes}")
     built.figure_updates.restype = ctypes.c_double
     return built
 
@@ -125,7 +125,7 @@ def in_kernel(
 
 
 def in_python(robot: sp.Robot, method: str, updates: int) -> Array:
-    """Run the same loop through the public interface; return the last q (n,)."""
+    """Run the same loop through the public interface; return the final q (n,)."""
     shape = SHAPES[robot.description.name]
     step = _step(shape, method)
     q = np.zeros(robot.dof)

@@ -1,7 +1,7 @@
 """Position inverse kinematics on a GPU: device time of batches of all sizes, and its lower bound.
 
-python bench/gpu.py prints a table and writes it to bench/results/. Times are device times
-between events on a stream with consecutive calls, each with other targets: they do not include
+python bench/gpu.py prints a table and writes it to bench/results/. Times are device times between
+events on a stream around consecutive calls, each with different targets. They do not include
 Python.
 """
 
@@ -27,7 +27,7 @@ from supple.ik.problem import CompiledProblem, compile_problem
 
 GATES = {"1e-4 m, 1e-3 rad": (1e-4, 1e-3), "1e-6 m, 1e-6 rad": (1e-6, 1e-6)}
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # where strategies change
+AROUND = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # counts around the change of strategy
 ROUNDS = 9
 G1 = measure.FILES / "frax/assets/unitree_g1/g1_29dof_rev_1_0.urdf"
 ENDS = tuple(f"{side}_{k}_link" for k in ("wrist_yaw", "ankle_roll") for side in ("left", "right"))
@@ -46,7 +46,7 @@ class Problem:
         return compile_problem(self.robot, tuple(sp.PoseTask(frame) for frame in self.frames))
 
     def targets(self, count: int) -> np.ndarray:
-        """Return random reachable targets in the form that the kernel takes."""
+        """Return random reachable targets in the kernel's layout."""
         q = self.robot.random(count, seed=1)
         return self.search().targets([self.robot.fk(q, frame) for frame in self.frames])
 
@@ -61,7 +61,7 @@ def problems() -> Iterator[Problem]:
 
 
 class Stopwatch:
-    """Device time [ms] between two moments of a stream."""
+    """Device time [ms] between two events on a stream."""
 
     def __init__(self, stream: int) -> None:
         self.driver, self.stream = runtime.driver(), stream
@@ -79,7 +79,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Measured:
-    """Time of a call [ms], the number of targets met, and its bound [ms]."""
+    """Time of a call [ms], the number of targets met, and a lower bound on the time [ms]."""
 
     took: float
     met: float
@@ -107,7 +107,7 @@ def device_time(
     ]
     times = []
     for _ in range(rounds):
-        for batch in 2 * batches:  # the first half keeps the device busy meanwhile
+        for batch in 2 * batches:  # the first half keeps the device busy while calls are queued
             solver.launch(batch, count, bounds, stream)
         watch.mark(0)
         for batch in batches:
@@ -125,7 +125,7 @@ def device_time(
 
 
 def crossover(problem: Problem, gate: tuple[float, float]) -> str:
-    """Compare the two strategies."""
+    """Compare the two strategies, a thread or a warp for each target, at several counts."""
     usual, lines = position.FEW, []
     try:
         for count in AROUND:
@@ -157,11 +157,11 @@ print(there - start, time.perf_counter() - there)
 
 
 def first_calls(problem: Problem) -> str:
-    """Measure a first call in a new process, without and with machine code on disk."""
+    """Measure the first call in a new process, without and with cached machine code on disk."""
     name = str(G1) if problem.frames == ENDS else problem.name
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        # The driver has a cache of machine code as well.
+        # The driver's own cache of machine code is disabled.
         env = os.environ | {"SUPPLE_CACHE_DIR": folder, "CUDA_CACHE_DISABLE": "1"}
         for _ in range(4):
             begin = time.perf_counter()

@@ -1,12 +1,14 @@
 """A lower bound on the time of a search from the arithmetic of a GPU.
 
-    time >= operations / (2 lanes processors clock)         a lane does a multiplication and an
-                                                            addition at once, in each clock
-    time >= iterations depth latency / clock                operations that wait for each other
+    time >= operations / (2 × lanes × multiprocessors × clock)
+    time >= iterations × depth × latency / clock
 
-Operations are counted in the kernel itself (operation_count.hpp), for the iterations of the
-solutions: restarts without success and memory are not included. Quotients, roots and sines count
-as one operation each, which is another reason why this is a lower bound.
+A lane of a multiprocessor does one multiplication and one addition per clock cycle. The depth is
+the length of the longest chain of operations in an iteration that depend on each other.
+
+Operations are counted in the kernel itself (operation_count.hpp), for the iterations that lead to
+solutions. Failed starts and memory access are not included, and quotients, roots and sines count as
+one operation each, so that this is a lower bound.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import numpy as np
 from supple.gpu import runtime
 from supple.ik.gpu import position
 
-LATENCY = 4  # clocks until an operation's result can be used
-ALONE = 32  # starts of one problem that a warp searches from
-# float and double lanes of a processor (CUDA C++ programming guide, arithmetic throughput)
+LATENCY = 4  # clock cycles until an operation's result can be used
+ALONE = 32  # number of starts of one problem that a warp runs at once
+# number of float and double lanes of a multiprocessor (CUDA C++ programming guide)
 LANES = {"sm_80": (64, 32), "sm_86": (128, 2), "sm_89": (128, 2), "sm_90": (128, 64)}
 
 
@@ -50,7 +52,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Work:
-    """The minimum of a batch: operations in float and double, and their longest dependent chain."""
+    """The least work of a batch: operations in float and double, and the longest chain."""
 
     single: float
     double: float
@@ -82,7 +84,7 @@ def work(solver: position.GpuSolver, targets: np.ndarray, bounds: position.Searc
 
 
 def parts(solver: position.GpuSolver, width: int) -> list[tuple[position.GpuSolver, np.ndarray]]:
-    """Return the subproblems of a solver, each with the indices of its numbers in a target."""
+    """Return the subproblems of a solver, each with the indices of its values in a target."""
     own = getattr(solver, "solvers", None)
     if own is None:
         return [(solver, np.arange(width))]

@@ -1,11 +1,11 @@
-"""A long run of the GPU solver: a thousand million random targets, every solution checked.
+"""A long run of the GPU solver: a billion random targets, every solution checked.
 
-python bench/gpu_soak.py [MILLIONS] makes random configurations on the GPU, the poses that they
-reach, solves for those (1000 million by default) and checks each solution there: no NaN, inside
-the limits, and converged if it says so. Poses are made, and solutions checked, by an independent
-forward kinematics: products of 4 x 4 matrices of the robot's description, in double, by
-CuPy. One target in a thousand is moved out of reach. Prints and writes a table to bench/results/;
-exit status 1 if anything is wrong.
+python bench/gpu_soak.py [MILLIONS] draws random configurations on the GPU, computes the poses that
+they reach, solves for these poses (1000 million by default) and checks each solution on the GPU: it
+has no NaN, is inside the limits, and meets the target if its status says so. Poses and checks use
+an independent forward kinematics: products of 4 x 4 matrices from the robot's description, in
+double precision, with CuPy. One target in a thousand is moved out of reach. Prints a table and
+writes it to bench/results/; the exit status is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GATES = ((1e-4, 1e-3), (1e-6, 1e-6))  # [m], [rad]
 SHARES = {"panda": 0.7, "ur5e": 0.15, "iiwa14": 0.15}
 BATCH = 1 << 22
 FAR = 1000  # one target in this many is moved out of reach
-AWAY = 3.0  # distance by which it is moved [m]
-ROUNDING = 1e-12  # difference between two computations of a pose [m], [rad]
+AWAY = 3.0  # distance by which such a target is moved [m]
+ROUNDING = 1e-12  # allowed difference between two computations of a pose [m], [rad]
 NAMES = ("targets", "met", "not met", "moved away", "of those called unreachable")
 WRONGS = ("not finite", "outside the limits", "converged but not there")
 
@@ -81,7 +81,7 @@ def soaked(robot: sp.Robot, fk: SlowFK, q: Any, gate: tuple[float, float], solve
     lower, upper = xp.asarray(robot.lower), xp.asarray(robot.upper)
     at = fk(found)
     far = xp.sqrt(((at[:, :3, 3] - T[:, :3, 3]) ** 2).sum(axis=1))
-    # of small angles: |R - S| = 2 sqrt(2) sin(angle / 2)
+    # accurate for small angles: |R - S| = 2 sqrt(2) sin(angle / 2)
     turned = xp.sqrt(((at[:, :3, :3] - T[:, :3, :3]) ** 2).sum(axis=(1, 2)) / 2)
     good = status == int(sp.SolveStatus.CONVERGED)
     there = (far <= gate[0] + ROUNDING) & (turned <= gate[1] + ROUNDING)  # false for NaN

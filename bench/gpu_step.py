@@ -1,8 +1,7 @@
 """Velocity steps on a GPU: device time of batches of all sizes, and the limits of the chip.
 
-python bench/gpu_step.py prints tables and writes them to bench/results/. Times are device
-times between events on a stream, of a CUDA graph with consecutive calls: they do not include
-Python.
+python bench/gpu_step.py prints tables and writes them to bench/results/. Times are device times
+between events on a stream, around a CUDA graph of consecutive calls. They do not include Python.
 """
 
 from __future__ import annotations
@@ -40,7 +39,11 @@ def servoing(robot: sp.Robot, count: int) -> Numbers:
 
 
 def near(share: float, least: float) -> Callable[[sp.Robot, int], Numbers]:
-    """Return the same, some of them 10^least to 0.1 rad from the Panda's shoulder singularity."""
+    """Return a function like `servoing`, with a fraction `share` of q near a shoulder singularity.
+
+    Their joint angles are normally distributed about it, with standard deviations of 10^least to
+    0.1 rad; of zero if least is -16.
+    """
 
     def made(robot: sp.Robot, count: int) -> Numbers:
         q, twist = servoing(robot, count)
@@ -75,7 +78,7 @@ def data(kind: str, robot: str, count: int) -> Numbers:
 
 
 def device_time(gpu: GpuVelocityIk, given: Numbers, dtype: Any) -> float:
-    """Return milliseconds of a call."""
+    """Return the device time of a call [ms]."""
     machine, stream = gpu.device, gpu.device.stream()
     numbers = [np.ascontiguousarray(one, dtype) for one in given]
     kept = [machine.allocate(one.nbytes, stream) for one in (*numbers, numbers[0])]

@@ -1,8 +1,8 @@
 """Optimally damped steps compared with NumPy's SVD, on one core, in one interleaved run.
 
 python bench/optimal.py [ROUNDS [PAIRS]] prints a table and writes it to bench/results/. Jacobians
-are those of a Panda at random configurations, task vectors random twists, and the bound on the
-joint speed such that half of them need damping. Times are processor times in µs per pair (J, e).
+are those of a Panda at random configurations, task vectors are random twists, and the bound on the
+joint speed is such that half of them need damping. Times are processor times in µs per pair (J, e).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NUMPY = "NumPy, SVD and Newton on arrays"
 
 
 def with_numpy(J: np.ndarray, e: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return q̇ and λ² by one batched SVD, then reciprocal Newton where the bound is exceeded."""
+    """Return q̇ and λ² by a batched SVD, and Newton's method on 1/‖q̇‖ where ‖q̇‖ > bound."""
     U, sigma, Vt = np.linalg.svd(J, full_matrices=False)
     gamma = (e[:, None, :] @ U)[:, 0]
     weight, sigma2 = sigma * gamma, sigma * sigma

@@ -1,9 +1,8 @@
 // Pinocchio's frame placement and frame Jacobian for a batch of configurations, in a plain C++
 // loop: its speed without Python bindings.
 //
-// Everything that is not Pinocchio's own work (parsing, allocation) happens before the clock
-// starts, and the clock runs in here. A C interface keeps the build to one compiler call and the
-// caller to ctypes.
+// Parsing and allocation happen before the clock starts, and the clock is read in this file. With a
+// C interface, one compiler call builds it, and Python calls it by ctypes.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -23,8 +22,8 @@ namespace {
 using RowMajor4 = Eigen::Matrix<double, 4, 4, Eigen::RowMajor>;
 using RowMajor6x = Eigen::Matrix<double, 6, Eigen::Dynamic, Eigen::RowMajor>;
 
-// The model with every joint that does not move the frame held at neutral: the Panda's fingers,
-// say, would only add zero columns.
+// Returns the model with every joint that does not move the frame fixed at its neutral position.
+// The Panda's fingers, for example, would only add zero columns.
 pinocchio::Model supporting_model(const pinocchio::Model& full, const std::string& frame) {
   const auto& support = full.supports[full.frames[full.getFrameId(frame)].parentJoint];
   std::vector<bool> moves(full.joints.size(), false);
@@ -55,7 +54,7 @@ extern "C" double pinocchio_loop(const char* urdf, const char* frame_name, int r
   pinocchio::Data data(model);
   const auto frame = model.getFrameId(frame_name);
 
-  Eigen::VectorXd qi(model.nq);  // the type Pinocchio's precompiled routines take
+  Eigen::VectorXd qi(model.nq);  // the vector type that Pinocchio's precompiled routines take
   const auto start = std::chrono::steady_clock::now();
   for (long i = 0; i < batch; ++i) {
     qi = Eigen::Map<const Eigen::VectorXd>(q + i * nq, nq);

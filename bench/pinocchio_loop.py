@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 HERE = Path(__file__).resolve().parent
 Array = NDArray[np.float64]
 
-# What the wheel's own CMake targets ask of their users.
+# The definitions that the wheel's own CMake targets require.
 DEFINITIONS = {
     "NDEBUG": "",
     "BOOST_MPL_LIMIT_LIST_SIZE": "30",

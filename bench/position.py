@@ -27,7 +27,7 @@ from position_problem import Problem
 from position_targets import Situation, posture, situations
 from worker import OWN, Worker
 
-COUNT = 10_000  # most random targets of an arm; slow libraries solve fewer in their time
+COUNT = 10_000  # maximum number of random targets of an arm; slow libraries solve fewer
 ROUNDS = 5
 SECONDS = 1.0  # time of a library for one kind of targets, all rounds together [s]
 CLOCKS = {"perf_counter_ns": "wall time", "process_time_ns": "processor time"}
@@ -59,7 +59,7 @@ class Row:
     median: float
     p99: float
     ratio: float
-    left: float  # median position error of what was returned [m]
+    left: float  # median position error of the returned configurations [m]
 
 
 def compare(
@@ -131,7 +131,7 @@ def table(title: str, rows: list[Row], reachable: bool) -> list[str]:
 
 
 def prepared(name: str, arm: arms.Arm, folder: Path, count: int) -> tuple[Problem, dict]:
-    """Write the files that all contenders read; raise if two kinematics differ."""
+    """Write the files that all contenders read; raise an error if two kinematics differ."""
     file = folder / "robot.urdf"
     file.write_text(arm.urdf)
     robot = sp.urdf(file)

@@ -24,7 +24,7 @@ def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
         raise NotImplementedError("six joints only")
     poses = np.array(list(accumulate(problem.transforms, np.matmul)))
     origins, axes = poses[:, :3, 3].copy(), poses[:6, :3, 2]
-    # ik-geo wants a spherical wrist to have one origin: the point nearest to its three axes.
+    # ik-geo requires one origin for a spherical wrist: the point nearest to its three axes.
     aside = np.eye(3) - axes[3:, :, None] * axes[3:, None, :]
     centre = np.linalg.solve(aside.sum(0), np.einsum("kij,kj->i", aside, origins[3:6]))
     if np.abs(aside @ (centre - origins[3:6])[..., None]).max() < 1e-9:

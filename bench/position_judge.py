@@ -16,7 +16,7 @@ CLOSE = (1e-3, 1e-2)  # tolerance for the closest pose [m], [rad]
 
 
 class Judge:
-    """Pinocchio's forward kinematics of the file, and the limits."""
+    """A check of solutions by Pinocchio's forward kinematics of the URDF and by joint limits."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -27,7 +27,7 @@ class Judge:
         self.index = [self.model.joints[k].idx_q for k in names]
 
     def poses(self, Q: Array) -> Array:
-        """(count, n) -> (count, k, 4, 4)."""
+        """Return the poses (count, k, 4, 4) of all frames at configurations (count, n)."""
         T, whole = np.empty((len(Q), len(self.frames), 4, 4)), np.zeros(self.model.nq)
         for k, q in enumerate(Q):
             whole[self.index] = q
@@ -76,7 +76,7 @@ class Answers:
 def judged(
     judge: Judge, situation: Situation, gate: tuple[float, float], given: Answers
 ) -> tuple[NDArray[np.bool_], Array]:
-    """Return which results are correct (count,), and position errors (count,) [m] or NaN."""
+    """Return a mask of the correct results (count,), and position errors (count,) [m] or NaN."""
     there = np.array([q is not None and bool(np.isfinite(q).all()) for q in given.q], dtype=bool)
     right, left = np.zeros(len(there), dtype=bool), np.full(len(there), np.nan)
     if not there.any():
@@ -88,7 +88,7 @@ def judged(
     if situation.closest is not None:
         closest = situation.closest[which]
         apart_by = np.linalg.norm((situation.targets[which] - closest)[:, :3, 3], axis=1)
-        nearer = (far <= apart_by) & (off <= CLOSE[1])  # nearer than the pose known as the closest
+        nearer = (far <= apart_by) & (off <= CLOSE[1])  # at least as near as the known closest pose
         far, off = judge.errors(Q, closest)
         good = nearer | (far <= CLOSE[0]) & (off <= CLOSE[1])
     right[there] = good & judge.inside(Q)

@@ -1,7 +1,7 @@
-"""Position IK by libraries that compute single steps: iterated and restarted.
+"""Position IK with libraries that compute single steps, by iterating and restarting them.
 
-A seed is iterated until it converges, stops moving, or for ITERATIONS steps; then another random
-seed follows. If none converges, the closest pose is the result.
+The iteration from a seed ends when it converges, stalls, or has taken ITERATIONS steps; then
+another random seed follows. If none converges, the closest pose is the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
 STARTS = 20
 ITERATIONS = 25  # maximum number of iterations from one seed
-STILL = 1e-6  # a start with a smaller step has stalled [rad or m]
+STILL = 1e-6  # step below which a start has stalled [rad or m]
 DAMPING = 1e-8  # constant part of λ²
 LM_DAMPING = 1e-2  # factor of the squared error in λ²
 
@@ -152,7 +152,7 @@ def pink(problem: Problem, gate: Gate) -> Contender:
 
 
 def mink(problem: Problem, gate: Gate) -> Contender:
-    """mink: the same on MuJoCo's kinematics."""
+    """mink: the same as Pink, on MuJoCo's kinematics."""
     import mink
     import mujoco
 

@@ -2,10 +2,10 @@
 
     python bench/position_peers.py CONTENDER FOLDER
 
-FOLDER holds robot.urdf, robot.npz and targets.npz, which `position.py` writes. A line on the
-standard input is a question, a line of JSON on the standard output its answer.
+FOLDER holds robot.urdf, robot.npz and targets.npz, which `position.py` writes. Each line of the
+standard input is a request, and is answered by a line of JSON on the standard output.
 
-    {"ask": "about"}  -> what it is, or why it cannot run
+    {"ask": "about"}  -> a description of the contender, or the reason why it cannot run
     {"ask": "solve", "in": SITUATION, "gate": [m, rad], "from": i, "to": k, "seconds": s,
      "clock": NAME}   -> for the targets i to k, as many as fit into the time: {"q", "claims", "ns"}
 """
@@ -29,8 +29,8 @@ from position_analytic import CONTENDERS as ANALYTIC
 from position_loops import CONTENDERS as LOOPS
 from position_problem import Answer, Array, Contender, Gate, Maker, Problem
 
-WARM_UP = 0.01  # work before the clock starts, because this process has slept [s]
-RESTARTS = 100  # of libraries that restart by themselves
+WARM_UP = 0.01  # duration of work before the clock starts, because this process has slept [s]
+RESTARTS = 100  # maximum number of restarts, for libraries that restart by themselves
 
 
 def supple_solve(problem: Problem, gate: Gate) -> Contender:
@@ -59,7 +59,7 @@ def position_and_axis(T: Array) -> list[Array]:
 
 
 def robotics_toolbox(problem: Problem, gate: Gate) -> Contender:
-    """Robotics Toolbox: its compiled Levenberg-Marquardt by Chan's rule, limits, restarts."""
+    """Robotics Toolbox: compiled Levenberg-Marquardt with Chan's damping, limits, restarts."""
     from roboticstoolbox import ET, ETS
 
     first, *rest = problem.chain()
@@ -163,7 +163,7 @@ def timed(
     returned: list[Any] = []
     times: list[int] = []
     now: Callable[[], int] = getattr(time, clock)
-    looking = min(-now() + now() for _ in range(1000))  # time of reading the clock
+    looking = min(-now() + now() for _ in range(1000))  # time that reading the clock takes
     solve = contender.solve
     gc.collect()
     gc.disable()

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Gate = tuple[float, float]  # [m], [rad]
-Answer = tuple[Any, bool]  # q (n,) or None, and whether it claims to be a solution
+Gate = tuple[float, float]  # position and rotation tolerance [m], [rad]
+Answer = tuple[Any, bool]  # q (n,) or None, and whether the library reports success
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Problem:
         urdf: The file.
         joints: Names of the joints, in the order of q.
         frames: Frames with targets.
-        transforms: Constant ones of a chain (n + 1, 4, 4), as in `arms.Arm`; else (0, 4, 4).
+        transforms: Constant transforms of a chain (n + 1, 4, 4), as in `arms.Arm`; else (0, 4, 4).
         lower, upper: Limits (n,) [rad].
         seed: Default seed (n,), far from singularities and limits.
         axis: Whether only the position and the direction of z count.
@@ -62,7 +62,7 @@ class Problem:
         return self.transforms
 
     def fk(self, q: Array) -> Array:
-        """Return the pose (4, 4) of the end of a chain, by definition."""
+        """Return the pose (4, 4) of the end of a chain, as the product of its transforms."""
         T = self.transforms[0]
         for angle, then in zip(q, self.transforms[1:], strict=True):
             turn = np.eye(4)
@@ -76,13 +76,14 @@ class Contender:
     """A way to solve for one pose.
 
     Attributes:
-        solve: (target, start or None) -> (q or None, whether it claims to be there), or what
-            `choose` makes such an answer of.
+        solve: Function of (target, start or None) that returns an `Answer`, or the input of
+            `choose`.
         packages: Packages whose versions are reported.
-        prepare: A pose (4, 4), or (k, 4, 4) of several frames -> what `solve` takes, not timed.
+        prepare: Function that converts a pose (4, 4), or (k, 4, 4) for several frames, to the input
+            of `solve`; not timed.
         note: Other choices, and their reasons.
-        choose: (what `solve` returned, start or None) -> the answer, not timed: where a library
-            returns all solutions and this bench takes one of them.
+        choose: Function of (result of `solve`, start or None) that returns the `Answer`, if a
+            library returns all solutions; not timed.
     """
 
     solve: Callable[[Any, Array | None], Any]

@@ -17,7 +17,7 @@ from targets import boundary
 
 Array = NDArray[np.float64]
 
-NOISE = 0.1  # largest distance of each joint of a near q0 from the solution [rad]
+NOISE = 0.1  # largest joint distance of an initial guess near the solution [rad]
 NEAR = 1e-3  # distance from a singular configuration [rad]
 BEYOND = 0.05  # distance of unreachable targets T5 from the boundary poses T0 [m]
 FAR = 1.0  # distance of targets that are clearly out of reach [m]
@@ -64,7 +64,7 @@ def situations(robot: sp.Robot, frames: tuple[str, ...], count: int) -> dict[str
     if len(frames) > 1:
         return made
     few = min(count, 1000)
-    # No pose is higher along u than T0, so T0 is the closest pose to any target straight above it.
+    # No pose is farther along u than T0, so T0 is the closest pose to any target beyond it along u.
     _, T0, T5 = boundary(robot, few)
     far = T5.copy()
     far[:, :3, 3] += (FAR / BEYOND - 1) * (T5 - T0)[:, :3, 3]

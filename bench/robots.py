@@ -5,8 +5,8 @@
     python bench/robots.py --pack DIR           copies the texts of the robots, without meshes
 
 Targets are poses of configurations inside the limits, random ones and hard ones. Solutions are
-checked by the forward kinematics of Pinocchio or MuJoCo; where these are not installed, by supple's
-own on the CPU, and MJCF files are left out.
+checked by the forward kinematics of Pinocchio or MuJoCo. If these are not installed, they are
+checked by supple's own on the CPU, and MJCF files are omitted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from robots_judge import Outcome, Reading, Row, measured, read
 from robots_laws import broken
 from supple.errors import SuppleError
 
-COUNT, HARD, SINGLES = 20_000, 4_000, 100  # random targets, hard ones of a kind, single calls
+# number of random targets, of hard targets of each kind, and of single calls
+COUNT, HARD, SINGLES = 20_000, 4_000, 100
 
 
 def readings(files: Sequence[tuple[str, Path]], jobs: int) -> list[Reading]:
@@ -54,7 +55,7 @@ def distinct(read: Iterable[Reading]) -> list[tuple[str, Path, str]]:
 def rows(
     work: Sequence[tuple[str, Path, str]], jobs: int, count: int = COUNT, hard: int = HARD
 ) -> list[Row]:
-    """Solve the targets of end effectors on the CPU, a process for each core."""
+    """Solve the targets of end effectors on the CPU, in one process for each core."""
     with _pool(jobs) as pool:
         made = [pool.submit(_on_cpu, *one, count, hard) for one in work]
         return [one.result() for one in made]
@@ -85,7 +86,7 @@ def _end(path: Path, frame: str) -> End:
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
-    """Return a pool of processes of one thread each: the work in Python runs in parallel too."""
+    """Return a pool of single-threaded processes, so that work in Python runs in parallel too."""
     os.environ["SUPPLE_THREADS"] = "1"
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
@@ -111,7 +112,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def _share(one: Outcome | None) -> str:
-    """Return how many of a set were met: "all", or a percentage and the misses."""
+    """Return the result of a set as text: "all", or the percentage met and the number missed."""
     if one is None:
         return ""
     missed = len(one.missed)
@@ -200,7 +201,8 @@ def main() -> None:
         made = []
         for row in robots_gpu.rows(some, given.device, given.count, given.hard):
             made.append(row)
-            print(table([row]).splitlines()[-1], flush=True)  # kept if the run is interrupted
+            # Printed at once, in case the run is interrupted.
+            print(table([row]).splitlines()[-1], flush=True)
         name = f"robots_gpu.{platform.machine()}.md"
     text = report(made, read, packages)
     out = given.out or measure.HERE / "results" / name

@@ -24,7 +24,7 @@ _WELD = re.compile(r"weld it with fixed=\[(['\"])(.+?)\1\]")
 
 
 def folders(given: Sequence[str | Path] = ()) -> list[Path]:
-    """Return the folders that hold the files: those given, or those that the Makefile fills."""
+    """Return the folders with robot files: those given, or those that the Makefile fills."""
     named = os.environ.get("SUPPLE_MANY_ROBOTS", "").split(os.pathsep)
     chosen = [Path(name) for name in given or named if name]
     return chosen or [folder for folder in FOLDERS if folder.is_dir()]
@@ -62,10 +62,10 @@ class Loaded:
 
 
 def load(path: Path) -> Loaded:
-    """Read a file; joints of several coordinates are welded, as the error message proposes.
+    """Read a file; joints with several coordinates are welded, as the error message proposes.
 
     Raises:
-        SuppleError: the file is refused for another reason.
+        SuppleError: The file is rejected for another reason.
     """
     read = supple.urdf if path.suffix == ".urdf" or root_of(path) == "robot" else supple.mjcf
     welded: list[str] = []
@@ -84,17 +84,17 @@ def load(path: Path) -> Loaded:
 
 @dataclass(frozen=True)
 class End:
-    """A frame at the end of a chain of joints, and the tasks that its joints can meet."""
+    """A frame at the end of a chain of joints, and the tasks that its joints can perform."""
 
     robot: supple.Robot
     frame: str
     joints: int
     tasks: tuple[supple.PoseTask | supple.PositionTask | supple.AxisTask, ...]
-    key: tuple  # equal for chains that differ only in where they are mounted
+    key: tuple  # equal for chains that differ only in their mounting pose
 
     @property
     def moved(self) -> Array:
-        """Which coordinates (n,) move the frame."""
+        """Mask (n,) of the coordinates that move the frame."""
         return np.isin(np.arange(self.robot.dof), list(ancestors(self.robot, self.frame).values()))
 
     @property
@@ -104,7 +104,7 @@ class End:
         return " + ".join(names[type(task).__name__] for task in self.tasks)
 
     def targets(self, T: Array) -> Array | list[Array]:
-        """Return what `solve` takes for poses T (..., 4, 4) of the frame."""
+        """Return the targets of `solve` for poses T (..., 4, 4) of the frame."""
         if isinstance(self.tasks[0], supple.PoseTask):
             return T
         each = [T[..., :3, 3]] + [T[..., :3, 2]] * (len(self.tasks) - 1)
@@ -114,10 +114,10 @@ class End:
 def ends(robot: supple.Robot) -> Iterator[End]:
     """Yield one end effector per distinct chain: leaf links, and links that carry fingers.
 
-    The task is the pose where the joints span all six directions, else the position and the
-    direction of the z axis, else the position; a frame with fewer directions is left out, and so
-    is a sensor half-way along a chain. Of the fingers of a hand whose own pose has all six, the
-    first stands for the others.
+    The task is the pose if the joints span all six directions, else the position and the direction
+    of the z axis, else the position. A frame with fewer directions is omitted, and so is a sensor
+    half-way along a chain. If the joints of a hand span all six directions, only its first finger
+    is included.
     """
     joints = robot._tree.joints
     onward = {joint.parent for joint in joints}
@@ -136,7 +136,7 @@ def ends(robot: supple.Robot) -> Iterator[End]:
         seen.add(chain[-1])
         hands = [j for j in chain[:-1] if j in palms]
         if hands:
-            finger = -1 - hands[-1]  # joints have no negative indices
+            finger = -1 - hands[-1]  # a key that no joint has, because indices are not negative
             if finger in seen:
                 continue
             seen.add(finger)
@@ -196,7 +196,7 @@ def bases() -> Iterator[tuple[str, str, End, float]]:
     """Yield (name, URDF text, end effector, spread [m]) of an arm on two long sliders."""
     for limit in (100.0, 1000.0, 10_000.0, None):
         (end,) = ends(supple.urdf(_base(limit)))
-        text = _base(limit or 1e6)  # Pinocchio needs limits of sliders
+        text = _base(limit or 1e6)  # Pinocchio requires limits for sliders
         spread = 1000.0 if limit is None else limit
         name = "base without limits" if limit is None else f"base of ±{limit:.0f} m"
         yield name, text, end, spread

@@ -1,4 +1,4 @@
-"""Robots on a GPU: solved on machines with a GPU, only compiled on others."""
+"""Robots on a GPU: problems are solved on machines with a GPU, and only compiled on others."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ extern "C" __global__ void touch(double* sum, int j) {
 def compiles(end: End, whole: bool = False) -> str:
     """Return "yes" if a robot compiles for a GPU, else the error; "" without a compiler.
 
-    Without `whole` only the robot's constants are compiled, in both precisions: that is what
-    differs between robots. With it, all kernels are.
+    Without `whole`, only the robot's constants are compiled, in both precisions, because only these
+    differ between robots. With it, all CUDA kernels are compiled.
     """
     search = compile_problem(end.robot, end.tasks)
     try:
@@ -61,7 +61,7 @@ Work = tuple[str, Path | str, End, float | None]  # file, its path or text, rang
 
 
 def rows(work: Sequence[Work], device: str, count: int, hard: int) -> Iterator[Row]:
-    """Solve the targets of end effectors on a GPU; kernels of the next robots compile meanwhile."""
+    """Solve the targets of each end effector on a GPU while code for the next ones compiles."""
     _, info = runtime.device_named(device)
     with ThreadPoolExecutor() as pool:
         ahead = [

@@ -19,7 +19,7 @@ from supple.errors import SuppleError
 Array = np.ndarray
 Poses = Callable[[Array], Array]
 POSITION, ROTATION = 1e-6, 1e-6  # default tolerances [m], [rad]
-TIMEOUT = 120.0  # of a batch on the CPU [s]; unfinished targets count as missed
+TIMEOUT = 120.0  # time limit of a batch on the CPU [s]; unfinished targets count as missed
 
 
 @dataclass
@@ -28,12 +28,12 @@ class Reading:
 
     file: str
     path: Path
-    error: str = ""  # the type and the message
-    kind: str = ""  # the type's name
+    error: str = ""  # type and message of the error
+    kind: str = ""  # name of the error's type
     dof: int = 0
     welded: tuple[str, ...] = ()
     ends: list[tuple[str, Any]] = field(default_factory=list)  # frame, key
-    no_oracle: str = ""  # why there is no other library to compare with
+    no_oracle: str = ""  # reason why there is no other library to compare with
     frames: int = 0  # number of frames compared with the other library
     fk_error: float = 0.0  # largest difference, relative to the largest number
 
@@ -44,9 +44,9 @@ class Outcome:
 
     count: int
     converged: int
-    false: int  # reported as converged, but not at the target
-    outside: int  # solutions outside the limits
-    missed: Array  # which targets were not met
+    false: int  # number of targets reported as converged, but not met
+    outside: int  # number of solutions outside the limits
+    missed: Array  # mask of the targets that were not met
     seconds: float  # processor time, or wall time with a GPU
 
     @property
@@ -66,9 +66,9 @@ class Row:
     longest: float  # the longest range of a slider [m]
     batch: dict[str, Outcome] = field(default_factory=dict)
     single: Outcome | None = None
-    rescued: dict[str, int] = field(default_factory=dict)  # missed in the batch, met alone
-    fk_error: float = math.nan  # nothing to compare with
-    compiled: str = ""  # "yes", what the GPU's compiler said, or "" where there is none
+    rescued: dict[str, int] = field(default_factory=dict)  # numbers missed in a batch, met alone
+    fk_error: float = math.nan  # NaN if there is nothing to compare with
+    compiled: str = ""  # "yes", the error of the GPU's compiler, or "" without a compiler
 
 
 def read(file: str, path: Path) -> Reading:
@@ -109,7 +109,7 @@ def _other(source: Path | str, robot: supple.Robot) -> Any:
 def poses_of(source: Path | str, end: End) -> tuple[Poses, bool]:
     """Return a function from configurations (N, n) to the frame's poses (N, 4, 4).
 
-    Also return whether it is another library; where there is none, it is supple's own kinematics.
+    Also return whether the function uses another library; if there is none, it uses supple itself.
     """
     other = _other(source, end.robot)
     if isinstance(other, str):
@@ -157,7 +157,7 @@ def in_batch(end: End, poses: Poses, one: Set, device: str = "cpu") -> Outcome:
 
 
 def alone(end: End, poses: Poses, one: Set, which: Array) -> Outcome:
-    """Solve some targets of a set, each by a call of its own."""
+    """Solve some targets of a set, one call for each."""
     T = end.robot.fk(one.q[which], end.frame)
     q, met = np.empty((len(which), end.robot.dof)), np.empty(len(which), bool)
     began = time.perf_counter()
@@ -185,7 +185,7 @@ def measured(
 ) -> Row:
     """Solve all sets of an end effector on the CPU, in batches, and some targets alone.
 
-    `singles` random targets are solved alone too, and of every set up to as many that were missed.
+    `singles` random targets are also solved alone, and up to as many missed targets of every set.
     """
     row, (poses, other) = row_of(file, end), poses_of(source, end)
     made = sets(end, count, hard, spread=spread)

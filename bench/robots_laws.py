@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from robots_judge import Row
 
 RANDOM, LIMITS = 0.9999, 0.999  # required fractions of solved targets
-LONG = 100.0  # [m]: a longer slider makes a robot mobile
+LONG = 100.0  # range of a slider above which a robot counts as mobile [m]
 
 
 def short(rows: Iterable[Row], kind: str, share: float) -> list[str]:
@@ -21,7 +21,7 @@ def short(rows: Iterable[Row], kind: str, share: float) -> list[str]:
 
 
 def wrong(rows: Iterable[Row], what: str) -> list[str]:
-    """Return the sets with answers that are `what`: "false" or "outside" the limits."""
+    """Describe the sets with wrong results; `what` is "false" or "outside" (the limits)."""
     found = []
     for row in rows:
         each = [*row.batch.items(), *([("alone", row.single)] if row.single else [])]

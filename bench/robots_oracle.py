@@ -24,7 +24,7 @@ def oracle(source: Path | str, robot: supple.Robot) -> Pinocchio | Mujoco:
     """Return the library that reads the format of a file; a text is a URDF.
 
     Raises:
-        NoOracleError: MuJoCo refuses the file, even without all that is no kinematics.
+        NoOracleError: MuJoCo rejects the file, even with everything but kinematics removed.
     """
     if isinstance(source, str):
         return Pinocchio(source, robot)
@@ -112,7 +112,8 @@ class Pinocchio:
         return T
 
 
-# Elements that may need other files, after the elements that refer to them.
+# Elements to delete because they may need other files, in an order that leaves no dangling
+# reference.
 _REFERRING = ("keys", "sensors", "actuators", "tendons", "excludes", "pairs", "flexes", "skins")
 _ASSETS = ("meshes", "hfields", "materials", "textures")
 _NO_KINEMATICS = (*_REFERRING, "geoms", "cameras", "lights", "tuples", "plugins", *_ASSETS)
@@ -121,13 +122,13 @@ _NO_KINEMATICS = (*_REFERRING, "geoms", "cameras", "lights", "tuples", "plugins"
 def kinematics_of(path: Path) -> mujoco.MjModel:
     """Return MuJoCo's model of the bodies, joints, sites and joint equalities of an MJCF file.
 
-    No mesh, texture or other asset is opened. Every body has mass 1, and the frame that the file
-    gives it: static bodies are not fused, and free ones are not aligned with their inertia.
+    No mesh, texture or other asset is opened. Every body has mass 1 and the frame that is in the
+    file: static bodies are not fused, and free bodies are not aligned with their inertia.
 
     Raises:
-        ValueError: MuJoCo refuses the file.
+        ValueError: MuJoCo rejects the file.
     """
-    mujoco.set_mju_user_warning(lambda _: None)  # otherwise written to a file
+    mujoco.set_mju_user_warning(lambda _: None)  # warnings would go to a file
     spec = mujoco.MjSpec.from_file(str(path))
     for kind in _NO_KINEMATICS:
         for part in list(getattr(spec, kind)):
@@ -140,12 +141,12 @@ def kinematics_of(path: Path) -> mujoco.MjModel:
     for body in spec.bodies[1:]:
         body.explicitinertial, body.mass = True, 1.0
         body.ipos, body.iquat, body.inertia = np.zeros(3), np.array([1.0, 0, 0, 0]), np.ones(3)
-        body.fullinertia = np.full(6, np.nan)  # not given
+        body.fullinertia = np.full(6, np.nan)  # NaN means that it is not given
         body.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
     for joint in spec.joints:
         joint.align = False
     spec.compiler.alignfree = spec.compiler.fusestatic = False
-    spec.compiler.settotalmass = -1  # not given
+    spec.compiler.settotalmass = -1  # -1 means that it is not given
     return spec.compile()
 
 

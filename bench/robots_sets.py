@@ -14,7 +14,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Set:
-    """Configurations whose poses are the targets, and where the search starts, if given."""
+    """Configurations whose poses are the targets, and optional initial guesses of the search."""
 
     q: Array  # (N, n)
     q0: Array | None = None  # (n,) or (N, n)
@@ -28,11 +28,11 @@ def sets(
     random: uniform inside the limits.
     limits: every limited joint at one of its two limits.
     singular: joints at quarter turns, where the task's Jacobian loses rank; or stretched out.
-    half turn: from a start whose orientation is exactly half a turn about a joint's axis away.
-    far: from a start a thousand radians away, or with all joints at their lower limits.
+    half turn: with an initial guess that differs from the target by half a turn of one joint.
+    far: with an initial guess a thousand radians away, or all joints at their lower limits.
 
-    Sliders without limits stand within ±1 m. With `spread` it is ±`spread`, and the only hard set
-    is "far", from the neutral configuration.
+    Sliders without limits are within ±1 m. With `spread` they are within ±`spread`, and the only
+    hard set is "far", with the neutral configuration as initial guess.
     """
     rng = np.random.default_rng(seed)
     robot = end.robot
@@ -63,7 +63,7 @@ def _corners(end: End, rng: np.random.Generator, count: int) -> Array:
 
 
 def _jacobian(end: End, q: Array) -> Array:
-    """Return the rows (N, m, n) that the tasks of an end use."""
+    """Return the rows of J (N, m, n) that the tasks of an end effector use."""
     T, J = end.robot.fk_jacobian(q, end.frame)
     J = J[:, :, sorted(set(ancestors(end.robot, end.frame).values()))]
     if end.kind == "pose":
@@ -101,7 +101,7 @@ def _stretched(end: End, rng: np.random.Generator, count: int) -> Array:
     for _ in range(150):
         slope = np.einsum("bij,bi->bj", robot.jacobian(q, end.frame)[:, :3], u)
         moved = np.clip(q + step * slope, robot.lower, robot.upper)
-        # a joint without limits does not run away
+        # keeps joints without limits bounded
         moved = np.where(np.abs(moved) < 10, moved, q)
         there = height(moved)
         up = there >= value

@@ -25,9 +25,9 @@ from worker import OWN, Worker
 
 Array = NDArray[np.float64]
 
-COUNT = 64  # configurations of a situation
+COUNT = 64  # number of configurations of a situation
 NEAR = 1e-3  # distance from a singular configuration [rad]
-MARGIN = 0.2  # distance from the limits in situations without them [rad]
+MARGIN = 0.2  # distance from the limits in situations where they should not act [rad]
 ENVIRONMENTS = {
     "supple": OWN,
     "Pinocchio + NumPy": OWN,

@@ -2,11 +2,11 @@
 
     python bench/servo_peers.py CONTENDER FILE.urdf SITUATIONS.npz
 
-Libraries cannot share an environment (placo pins an older Pinocchio), so each contender runs in a
-process of its own and `servo.py` gives them turns: a line on the standard input is a question, a
-line of JSON on the standard output its answer.
+Libraries cannot share an environment (placo pins an older Pinocchio), so each contender runs in its
+own process and `servo.py` lets them take turns: each line of the standard input is a request, and
+is answered by a line of JSON on the standard output.
 
-    {"ask": "about"}                   -> what it is, or why it cannot run
+    {"ask": "about"}                   -> a description, or the reason why it cannot run
     {"ask": "time", "in": SITUATION}   -> nanoseconds per step
     {"ask": "moves", "in": SITUATION}  -> the next q of each step
 """
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 DT = 1e-3  # [s]
 MAX_SPEED = 1.5  # [rad/s], Δ of the optimal damping
-LAMBDA2 = 1e-8  # of libraries with constant damping; small, so that q̇ is nearly the shortest
+LAMBDA2 = 1e-8  # for libraries with constant damping; small, so that q̇ is nearly the shortest
 FRAME = "panda_hand"
 INPUTS = ("q", "twist", "target")  # (count, 7), (count, 6), (count, 4, 4)
 ROUND = 0.02  # approximate duration of one round of measurements [s]
@@ -44,7 +44,8 @@ class Contender:
 
     Attributes:
         step: (q (7,), command) -> next q (7,).
-        command: (twist (6,), target pose (4, 4)) -> what `step` takes, prepared outside the timing.
+        command: Function that converts a twist (6,) and a target pose (4, 4) to the command of
+            `step`; not timed.
         packages: Packages whose versions are reported.
         note: Other choices, and their reasons.
     """
@@ -250,11 +251,11 @@ CONTENDERS: dict[str, Callable[[str, Timing], Contender]] = {
 def per_step(
     step: Callable[[Array, Any], Array], pairs: Iterable[tuple[Array, Any]], repeat: int
 ) -> float:
-    """Return processor time per step [ns] of `repeat` passes over a sequence."""
+    """Return the processor time per step [ns], averaged over `repeat` passes over a sequence."""
     pairs = list(pairs)
-    for q, given in pairs:  # this process has slept: warm up
+    for q, given in pairs:  # warm up, because this process has slept
         step(q, given)
-    start = time.process_time()  # of this process alone
+    start = time.process_time()  # processor time of this process alone
     for _ in range(repeat):
         for q, given in pairs:
             step(q, given)

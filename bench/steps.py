@@ -1,11 +1,11 @@
-"""The cost of every step beside plain damped least squares, for J of 6 x 7.
+"""The cost of every step relative to plain damped least squares, for J of 6 x 7.
 
 python bench/steps.py [rounds]
 
-Three ways to take a step: alone on a batch of (J, e); in a batch with kinematics
-(`step.velocities`); in a `Servo` that is called from Python, one update at a time. Interleaved
-rounds on one core; ratios to `DLS(Constant)`, the median over the rounds of the ratio within a
-round. Thresholds are such that a rule acts on about half of the random configurations.
+A step is timed in three ways: alone, on a batch of (J, e); in a batch with kinematics
+(`step.velocities`); and in a `Servo` that is called from Python, one update at a time. Rounds are
+interleaved on one core. Results are ratios to `DLS(Constant)`: medians over the rounds of the ratio
+within a round. Thresholds are such that a rule acts on about half of the random configurations.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 import measure
 import supple as sp
 
-PAIRS = 40_000  # in a batch
-CALLS = 400  # of a Servo in a round
+PAIRS = 40_000  # number of pairs (J, e) in a batch
+CALLS = 400  # number of calls of a Servo in a round
 PLAIN = "DLS(Constant)"
 LIMIT = (
     "SDLS, and TruncatedSVD where it truncates, need all singular vectors. Plain DLS takes 287 "
@@ -35,7 +35,7 @@ LIMIT = (
 
 
 def steps(J: np.ndarray, e: np.ndarray) -> dict[str, Any]:
-    """Return the steps by name, with thresholds at the median of what they look at."""
+    """Return the steps by name, with each threshold at the median of the compared quantity."""
     d, s = sp.damping, sp.steps
     sigma = np.linalg.svd(J, compute_uv=False)
     least = float(np.median(sigma[:, -1]))
@@ -95,7 +95,7 @@ def updates(robot: sp.Robot, step: Any, q: np.ndarray, twists: np.ndarray) -> Ca
 
 
 def ratios(times: dict[str, list[float]]) -> dict[str, float]:
-    """Return the median over the rounds of each time over that of plain DLS."""
+    """Return the ratio of each time to that of plain DLS, as the median over the rounds."""
     return {
         name: statistics.median(a / b for a, b in zip(values, times[PLAIN], strict=True))
         for name, values in times.items()

@@ -1,4 +1,4 @@
-"""A contender in its own process, driven by lines of JSON: libraries cannot share a process."""
+"""A contender in its own process, driven by lines of JSON, because libraries cannot share one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ONE_THREAD = {f"{lib}_NUM_THREADS": "1" for lib in ("OMP", "OPENBLAS", "MKL", "R
 def interpreter(environment: str) -> tuple[Path, dict[str, str]]:
     """Return the Python of another library's environment, and its environment variables.
 
-    `make bench` makes .venv-peers/NAME. SUPPLE_PEERS names a folder instead whose folders NAME hold
-    unpacked wheels, for a machine without a network: this Python runs with those on its path.
+    `make bench` creates .venv-peers/NAME. For a machine without a network, SUPPLE_PEERS names a
+    folder with subfolders NAME of unpacked wheels, and this Python runs with those on its path.
     """
     if environment == OWN:
         return Path(sys.executable), {}
@@ -36,7 +36,7 @@ def interpreter(environment: str) -> tuple[Path, dict[str, str]]:
 class Worker:
     """A script that answers each line of JSON with a line of JSON.
 
-    Its first answer is what it is, or why it cannot run: {"versions", "note"} or {"missing"}.
+    Its first answer describes it, {"versions", "note"}, or says why it cannot run, {"missing"}.
     """
 
     def __init__(self, environment: str, script: str, args: Sequence[object]) -> None:
@@ -74,7 +74,7 @@ class Worker:
 
     @property
     def line(self) -> str:
-        """Return a description, or the reason why it was left out."""
+        """Return a description, or the reason why the contender was omitted."""
         if self.missing:
             return f"**left out**, {self.missing}"
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())

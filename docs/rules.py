@@ -76,8 +76,8 @@ def picture():
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>Damping rules past a singular wrist</title><style>{STYLE}</style>",
-        *panel(50, "joint speed ‖q̇‖ [rad/s]", 8, range(0, 9, 2), speed, t),
-        *panel(430, "missed velocity of the tool", 0.3, np.arange(0, 0.31, 0.05), missed, t),
+        *panel(50, "joint speed ‖q̇‖ [rad/s]", 4, range(5), speed, t),
+        *panel(430, "missed velocity of the tool", 0.2, np.arange(0, 0.21, 0.05), missed, t),
     ]
     for k, (name, color) in enumerate(COLORS.items()):
         line_style = f'style="stroke:{color};stroke-width:2.5;stroke-dasharray:{DASHES[name]}"'

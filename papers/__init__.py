@@ -1,8 +1,8 @@
 """Experiments from five texts on damped least squares, reproduced by `supple paper`.
 
 One module per text. Experiments are short, use only supple's public names, and report whether each
-claim holds. Their parameters can be changed, `EXPERIMENTS["mk-two-link"](max_gain=1.5)`, and their
-curves are arrays, `outcome.curves["variable.error"]`.
+claim holds. Parameters can be changed, as in `EXPERIMENTS["mk-two-link"](max_gain=1.5)`, and curves
+are available as arrays, as in `outcome.curves["variable.error"]`.
 """
 
 from supple.papers import buss, deo_walker, maciejewski_klein, note, wampler
@@ -27,7 +27,7 @@ __all__ = [
     "experiment",
 ]
 
-# In the order of the command line's list: by paper, as in its text.
+# In the order in which the command line lists them: by paper, and by place in the paper.
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for module in (wampler, maciejewski_klein, deo_walker, buss, note)

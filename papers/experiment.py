@@ -11,7 +11,7 @@ decorator makes it from a function; `supple.papers.EXPERIMENTS` lists all experi
         ...
         return Outcome(quantities, claims, draw, (Table("ratio", {"ratio": x, "gain": y}),))
 
-It is run with other values by name: `EXPERIMENTS["n-gain"](spread=2)`.
+To run it with other values, pass them by name: `EXPERIMENTS["n-gain"](spread=2)`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
-Progress: TypeAlias = Callable[[float], None]  # told how much is done, from 0 to 1
+Progress: TypeAlias = Callable[[float], None]  # called with the fraction done, from 0 to 1
 
 PAPERS = {
     "W": "Wampler 1986, Manipulator inverse kinematic solutions based on vector formulations and "
@@ -45,20 +45,21 @@ PAPERS = {
     "N": "A lecture note, The damped pseudo-inverse",
 }
 
-THESIS = "Thesis: "  # begins the claim that is a paper's main one
+THESIS = "Thesis: "  # prefix of a paper's main claim
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that an experiment may be run with instead of the paper's.
+    """A number in an experiment that can be changed from the paper's value.
 
     Attributes:
         name: Name in calls and after `--set`.
-        default: The paper's value, or this project's reading of it. An integer takes integers.
+        default: The paper's value, or this project's reading of it. If it is an integer, values
+            must be integers.
         unit: Unit, such as `rad/m`; empty for pure numbers.
         meaning: Description in a few words.
-        above: Values must be above this one.
-        most: Values must be at most this one.
+        above: Exclusive lower bound on values.
+        most: Upper bound on values.
     """
 
     name: str
@@ -69,10 +70,10 @@ class Parameter:
     most: float = math.inf
 
     def checked(self, value: object, experiment: str) -> float:
-        """Return a valid value as the type of the default.
+        """Check a value and return it in the type of the default.
 
         Raises:
-            InputError: not a finite number, or out of range.
+            InputError: The value is not a finite number, or is out of range.
         """
         whole = isinstance(self.default, int)
         try:
@@ -105,7 +106,7 @@ class Claim:
         paper: The statement of the paper.
         measured: The measured result, with units.
         holds: Whether the two agree.
-        why: The reason why it holds or does not.
+        why: The reason why the claim holds or does not.
     """
 
     paper: str
@@ -114,7 +115,7 @@ class Claim:
     why: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "holds", bool(self.holds))  # not NumPy's
+        object.__setattr__(self, "holds", bool(self.holds))  # converts NumPy's bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +160,8 @@ class Outcome:
         quantities: Finite numbers by name, in SI units unless the experiment says otherwise. A
             quantity of one method among several is `method.quantity`, as `variable.da_peak`.
         claims: The statements of the paper, and whether they hold.
-        draw: Function that draws the paper's figure onto an empty one (common parts: `style.py`).
+        draw: Function that draws the paper's figure into an empty Matplotlib figure (see
+            `style.py`).
         tables: The full curves of the figure, grouped by abscissa.
     """
 
@@ -176,7 +178,7 @@ class Outcome:
         object.__setattr__(self, "quantities", numbers)
         names = [name for table in self.tables for name in table.columns]
         if len(set(names)) < len(names):
-            raise ValueError("each curve must have a name of its own")
+            raise ValueError("each curve must have a unique name")
 
     @property
     def curves(self) -> dict[str, NDArray[np.floating[Any]]]:
@@ -196,8 +198,9 @@ class Experiment:
         figure: Figure, section or equation of the paper.
         title: Subject in a few words.
         deviations: Departures from the printed text, and their reasons.
-        parameters: Numbers that can be given other values.
-        run: Function that runs it, reports to a `Progress` and takes every parameter by name.
+        parameters: Numbers that can be changed.
+        run: Function that runs the experiment, reports to a `Progress` and takes every parameter by
+            name.
     """
 
     name: str
@@ -212,17 +215,17 @@ class Experiment:
         """Run the experiment.
 
         Args:
-            progress: Function that is told how much is done, from 0 to 1.
-            values: Parameters with other values than their defaults, by name.
+            progress: Function that is called with the fraction done, from 0 to 1.
+            values: Values of parameters that replace their defaults, by name.
 
         Raises:
-            UnknownNameError: a parameter that this experiment does not have.
-            InputError: an invalid value.
+            UnknownNameError: The experiment does not have a parameter.
+            InputError: A value is invalid.
         """
         return self.run(progress, **self.settings(values))
 
     def settings(self, values: Mapping[str, object]) -> dict[str, float]:
-        """Return the value of every parameter: those given, checked, and defaults."""
+        """Return the value of every parameter: the given one after checking it, or the default."""
         named = {each.name: each for each in self.parameters}
         for name in values:
             if name not in named:
@@ -261,7 +264,7 @@ def experiment(
 
 
 def each(items: Iterable[T], progress: Progress) -> Iterable[T]:
-    """Yield the items and report progress: for the outermost loop of an experiment."""
+    """Yield the items of the outermost loop of an experiment, and report progress."""
     every = list(items)
     for done, item in enumerate(every):
         progress(done / len(every))

@@ -1,4 +1,4 @@
-"""A lecture note on the damped pseudo-inverse (N): how large its gain can be.
+"""A lecture note on the damped pseudo-inverse (N): the bound on its gain.
 
 ‖J*‖ = max σ/(σ² + ρ²) <= 1/(2ρ),      J* = Jᵀ(J Jᵀ + ρ² I)⁻¹,      with equality at σ = ρ
 """
@@ -23,18 +23,19 @@ from supple.papers.experiment import (
 from supple.papers.style import Array
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHAPES = ((2, 2), (3, 4), (6, 6), (6, 7))
 RHOS = (0.01, 0.1, 1.0)
-MATRICES = 500  # of each shape and damping
-SPREAD = 4.0  # decades of singular values, about each ρ
+MATRICES = 500  # number of matrices of each shape and damping
+SPREAD = 4.0  # decades of singular values on either side of ρ
 
 
 def gains(J: Array, rho: float) -> Array:
-    """Return ‖J*‖ of many J (k, m, n), the largest singular value of J*, by columns."""
+    """Return ‖J*‖, the largest singular value of J*, for many J (k, m, n)."""
     step = supple.DLS(supple.damping.Constant(rho**2))
     unit = np.broadcast_to(np.eye(J.shape[-2])[:, None], (J.shape[-2], *J.shape[:-1]))
     inverse = np.stack([step(supple.Linearization(J, e)) for e in unit], axis=-1)
@@ -88,7 +89,7 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
     ratio = np.logspace(-spread, spread, 401)  # σ/ρ; one of them is 1
     curve = 2 * gains(ratio[:, None, None], 1.0)
     peak = int(curve.argmax())
-    far = float(np.abs(curve[-1] / 2 * ratio[-1] - 1))  # off the pseudoinverse, at σ = 1e4 ρ
+    far = float(np.abs(curve[-1] / 2 * ratio[-1] - 1))  # error relative to 1/σ, at σ = 1e4 ρ
     quantities = {
         "max_scaled_gain": largest,
         "scaled_gain_at_rho": curve[peak],
@@ -138,7 +139,8 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
 def deviation(J: Array, rho: float, rng: np.random.Generator) -> float:
     """Return the largest ‖J(J⁺ − J*)V‖/‖V‖ over random velocities V, one for each J."""
     V = rng.normal(size=J.shape[:2])
-    V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]  # half along the weakest direction
+    # Half of the velocities are along the weakest direction.
+    V[::2] = np.linalg.svd(J)[0][::2, :, J.shape[1] - 1]
     many = supple.Linearization(J, V)
     damped = supple.DLS(supple.damping.Constant(rho**2))(many)
     exact = supple.steps.Pseudoinverse()(many)
@@ -160,13 +162,13 @@ def _figure(ratio: Array, curve: Array, rng: np.random.Generator) -> Callable[[F
             "singular value over damping, σ/ρ",
             "gain over its bound, 2ρ‖J*‖",
         )
-        ax.loglog(ratio, curve, color=style.BLUE, label="one singular value, 2ρσ/(σ² + ρ²)")
+        ax.loglog(ratio, curve, color=palette.BLUE, label="one singular value, 2ρσ/(σ² + ρ²)")
         ax.loglog(ratio, 2 / ratio, **style.style_of(0) | {"linestyle": ":"})
         for k, (found, sigma) in enumerate(random):
             nearest = np.abs(np.log(sigma)).argmin(axis=-1)
             at = np.take_along_axis(sigma, nearest[:, None], axis=-1)[:, 0]
             label = "random 6 × 6 J, at their σ nearest to ρ" if k == 0 else None
-            ax.plot(at, found, "o", ms=3, color=style.GREEN, alpha=0.5, label=label)
+            ax.plot(at, found, "o", ms=3, color=palette.GREEN, alpha=0.5, label=label)
         style.bound(ax, 1.0, "bound 1/(2ρ), reached at σ = ρ")
         ax.set_ylim(1e-4, 12)
         style.note(ax, "undamped, 1/σ", (0.55, 5))

@@ -74,7 +74,7 @@ def markdown(findings: Sequence[Finding]) -> str:
     return "\n".join(parts)
 
 
-_MARKS = str.maketrans({"|": r"\|", "*": r"\*"})  # what Markdown would take for its own
+_MARKS = str.maketrans({"|": r"\|", "*": r"\*"})  # characters with a meaning in Markdown
 
 
 def held(findings: Sequence[Finding]) -> str:
@@ -155,7 +155,7 @@ def _figure(finding: Finding) -> str:
 
 
 def _claims(finding: Finding) -> str:
-    """Return the table of claims; on a narrow screen cells are stacked, each with its heading."""
+    """Return the table of claims; narrow screens stack the cells, each with its column heading."""
     says, measured, _, why = HEADINGS
     rows = "".join(
         f'<tr><td data-is="{says}">{escape(claim.paper)}</td>'

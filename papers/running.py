@@ -13,7 +13,7 @@ from types import MappingProxyType
 from supple.papers import EXPERIMENTS, style
 from supple.papers.experiment import Claim, Experiment, Table
 
-SLOWEST = ("mk-paths", "buss-double-y")  # started first, so that no process ends long after others
+SLOWEST = ("mk-paths", "buss-double-y")  # started first, so that all processes end together
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ def find_all(
 
     The slowest are started first. `values` replace the defaults of parameters in all experiments.
     """
-    own = getattr(os, "sched_getaffinity", None)  # fewer than there are, in a container
+    own = getattr(os, "sched_getaffinity", None)  # counts the cores of this process only
     workers = min(len(names), len(own(0)) if own else os.cpu_count() or 1)
     if workers <= 1:
         yield from (find(name, figure, curves, values) for name in names)
         return
-    # spawn: a fork would carry the compiled code's threads along, half dead.
+    # "spawn", because a forked process inherits the compiled code's locks but not its threads.
     context = multiprocessing.get_context("spawn")
     names = sorted(names, key=lambda name: name not in SLOWEST)
     with ProcessPoolExecutor(workers, mp_context=context) as pool:

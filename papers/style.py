@@ -1,7 +1,7 @@
-"""The common style of all figures: colours, line styles, panels, labels next to the curves.
+"""The common style of the papers' figures: line styles, panels, labels next to the curves.
 
-The colours of Okabe & Ito can be distinguished with any colour vision; line styles differ as well,
-so that figures can be printed in grey. Curves are labelled directly where there is room.
+Line styles differ as well as colors, so that figures can be printed in grey. Curves are labeled
+directly where there is room.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from supple.papers.experiment import Outcome
 
+from supple.plot import palette
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -22,44 +24,19 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[np.floating[Any]]
 
-BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
-YELLOW, BLUE, VERMILION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
-GREY = "#8a8a8a"
-
-# In the order methods are drawn; yellow is left out: it is hard to see on white.
+# In the order in which methods are drawn; without yellow, which is hard to see on white.
 STYLES: tuple[tuple[str, Any], ...] = (
-    (VERMILION, "-"),
-    (BLUE, (0, (5, 1.5))),
-    (GREEN, (0, (7, 1.5, 1.5, 1.5))),
-    (PURPLE, (0, (1.0, 1.0))),
-    (ORANGE, (0, (3, 1, 1, 1, 1, 1))),
-    (SKY, (0, (9, 3))),
-    (BLACK, (0, (2, 3))),
+    (palette.VERMILION, "-"),
+    (palette.BLUE, (0, (5, 1.5))),
+    (palette.GREEN, (0, (7, 1.5, 1.5, 1.5))),
+    (palette.PURPLE, (0, (1.0, 1.0))),
+    (palette.ORANGE, (0, (3, 1, 1, 1, 1, 1))),
+    (palette.SKY, (0, (9, 3))),
+    (palette.BLACK, (0, (2, 3))),
 )
 
 FORMATS = ("png", "svg", "pdf")
 
-_LOOK: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same figure everywhere
-    "font.size": 9.5,
-    "axes.titlesize": 10.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.7,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "figure.titlesize": 12,
-    "figure.titleweight": "bold",
-    "svg.fonttype": "path",
-    "savefig.dpi": 150,
-}
 SIZE = (9.5, 6.5)  # [inch]; `draw` may set another
 
 
@@ -69,7 +46,7 @@ def rendered(outcome: Outcome, name: str, format: str) -> bytes:
     from matplotlib.figure import Figure
 
     file = io.BytesIO()
-    with matplotlib.rc_context({**_LOOK, "svg.hashsalt": name}):
+    with matplotlib.rc_context({**palette.LOOK, "svg.hashsalt": name}):
         figure = Figure(figsize=SIZE, layout="constrained")
         outcome.draw(figure)
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
@@ -114,7 +91,7 @@ def legend(figure: Figure, ax: Axes) -> None:
 
 def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = False) -> None:
     """Draw a thin line across the panel for a limit, with a label."""
-    ax.axhline(y, color=GREY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
+    ax.axhline(y, color=palette.GREY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
     side = "right" if at > 0.5 else "left"
     ax.annotate(
         text,
@@ -149,7 +126,7 @@ def spectrum(ax: Axes, sigma: Array) -> None:
     """Draw singular values (K, k), largest first, on a logarithmic scale, with labels."""
     last = sigma.shape[1] - 1
     for i, values in enumerate(sigma.T):
-        color, width = (VERMILION, 2.2) if i == last else (BLUE, 1.3)
+        color, width = (palette.VERMILION, 2.2) if i == last else (palette.BLUE, 1.3)
         ax.semilogy(values, color=color, linewidth=width)
     low, high = np.log(ax.get_ylim())
     at = apart(np.log(np.maximum(sigma[-1], 1e-300)), 0.05 * (high - low))
@@ -161,14 +138,14 @@ def spectrum(ax: Axes, sigma: Array) -> None:
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
-            color=VERMILION if i == last else BLUE,
+            color=palette.VERMILION if i == last else palette.BLUE,
             fontsize=8.5,
             annotation_clip=False,
         )
 
 
 def apart(heights: ArrayLike, gap: float) -> Array:
-    """Return decreasing heights of labels, moved as little as possible to keep a gap.
+    """Move decreasing heights of labels as little as possible so that they keep a gap.
 
     Labels that are too close are spread about their mean.
     """
@@ -191,8 +168,8 @@ def arms(ax: Axes, joints: Array, number: int, **how: Any) -> None:
 
     Args:
         ax: The panel, which is given equal scales.
-        joints: Places of the joints from the base to the hand (K, joints, 2) [m].
-        number: Number of the method, for the color.
+        joints: Positions of the joints from the base to the hand (K, joints, 2) [m].
+        number: Index of the method, which determines the color.
         how: Other options of the lines.
     """
     color = style_of(number)["color"]
@@ -201,5 +178,5 @@ def arms(ax: Axes, joints: Array, number: int, **how: Any) -> None:
         ax.plot(*places.T, "o-", **look)
         ax.plot(*places[-1], "o", color=color, alpha=dark, ms=5, mec="black", mew=0.5)
     base = joints[0, 0]
-    ax.plot(*base, "s", color=BLACK, ms=5)
+    ax.plot(*base, "s", color=palette.BLACK, ms=5)
     ax.set_aspect("equal", adjustable="datalim")

@@ -3,8 +3,8 @@
     python tools/check_headers.py
 
 - text: every #if is in lane.hpp; no header includes a host header, except lane.hpp for intrinsics
-- alone: each header, also those of src/core without Python, compiles by itself, with $CXX and
-  clang++, for each instruction set
+- alone: each header, including those of src/core that do not use Python, compiles by itself, with
+  $CXX and clang++, for each instruction set
 - nvcc, nvrtc: tests/support/kernel/device.cu compiles for the GPU; NVRTC has no host headers at all
 
 Checks of tools that are not installed are skipped and reported. Exit status 1 if any check fails.
@@ -48,7 +48,7 @@ Outcome = tuple[str, "str | Skipped"]
 
 
 class Skipped(str):
-    """Why a check was not run."""
+    """The reason why a check was not run."""
 
 
 def name_of(header: Path) -> str:
@@ -57,7 +57,7 @@ def name_of(header: Path) -> str:
 
 
 def text() -> Iterator[Outcome]:
-    """Check that only lane.hpp has #if, and includes host headers, which CUDA does not see."""
+    """Check that only lane.hpp has #if, and that only it includes host headers, except in CUDA."""
     for header in HEADERS:
         wrong = []
         conditions: list[str] = []

@@ -1,4 +1,4 @@
-"""Write the tables of docs/papers.md: every claim of every paper, as measured on this machine.
+"""Write the tables of docs/papers.md: every claim of every paper, measured on this machine.
 
 python tools/claims.py
 """

@@ -1,4 +1,5 @@
-"""Write every item of the five texts into docs/papers.md, and how many work into README.md.
+"""Write every item of the five texts into docs/papers.md, and their count by verdict into
+README.md.
 
 python tools/items.py           # from papers/items.toml
 python tools/items.py --check   # write nothing; fail if a document differs

@@ -1,4 +1,4 @@
-"""Make the constants of the SIMD sincos and atan2 kernels.
+"""Compute the constants of `sincos` and `atan2` in include/supple/elementary.hpp.
 
 Prints, as C++ hexadecimal floats for double and for float, with z = r * r:
 
@@ -68,7 +68,11 @@ def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
 def fit(
     whole: Callable[[mpf], mpf], head: list[mpf], limit: mpf, terms: int, bits: int
 ) -> tuple[list[mpf], mpf]:
-    """Extend head(z) towards whole(z) on 0 < z <= limit^2; also return the error."""
+    """Return further coefficients of a polynomial that begins with `head`, and its largest error.
+
+    With `terms` of them, rounded to `bits` bits, it approximates whole(z) on 0 < z <= limit^2; the
+    error is relative.
+    """
     top = (limit * WIDEN) ** 2
     zs = [top * (1 - mp.cospi(mpf(i + 1) / GRID)) / 2 for i in range(GRID)]
     exact = [whole(z) for z in zs]

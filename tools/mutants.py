@@ -13,10 +13,10 @@ An entry is a change and its test:
     test = "tests/control/test_servo_limits.py::test_the_law"
 
 In C++ and CUDA, `old` is a whole expression, or one or more whole statements (then it ends with ;
-or }). All of them are built once into a copy of the tree, behind a switch that the environment
-variable SUPPLE_MUTANT controls. In Python, `old` is any text; each mutant gets a package of its
-own. First all tests must pass without a mutant, then each must fail with its own. Exit status 1 if
-a mutant survives.
+or }). All C++ mutants are built at once into a copy of the tree, each behind a switch that the
+environment variable SUPPLE_MUTANT controls. In Python, `old` is any text, and each mutant has its
+own copy of the package. First all tests must pass without a mutant, then each must fail with its
+mutant. The exit status is 1 if a mutant survives.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ TREE, SITE, PACKAGES = WORK / "tree", WORK / "site", WORK / "packages"
 TIMEOUT = 120.0  # time limit for one test with a mutant [s]
 PATIENCE = 1200.0  # time limit for the tests of a file without a mutant, compilation included [s]
 WORKERS = 2
-QUICK = "-O1"  # compiles sooner than -O3; without fast-math the numbers are the same
+QUICK = "-O1"  # compiles faster than -O3; without fast-math the numbers are the same
 
-# C++ reads the switch when a library is loaded; guarded, because a CUDA source joins files.
+# The switch, which C++ reads when a library is loaded. It is guarded against repeated inclusion,
+# because a CUDA source joins several files.
 SWITCH = """\
 #ifndef SUPPLE_MUTANT
 #include <stdlib.h>
@@ -59,7 +60,7 @@ inline const long supple_mutant = getenv("SUPPLE_MUTANT") ? atol(getenv("SUPPLE_
 
 
 class StaleError(Exception):
-    """An entry that does not fit the sources or the tests."""
+    """An entry does not match the sources or the tests."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Mutant:
         return zlib.crc32(self.name.encode()) & 0x7FFFFFFF
 
     def span(self, text: str) -> tuple[int, int]:
-        """Where `old` is in the text of the file."""
+        """Return the position of `old` in the text of the file."""
         count = text.count(self.old)
         if count != 1:
             raise StaleError(f"{self.name}: old occurs {count} times in {self.file}: {self.old!r}")
@@ -105,7 +106,7 @@ def load() -> list[Mutant]:
 
 
 def check(mutant: Mutant, root: Path = ROOT) -> None:
-    """Raise StaleError unless the text to change and the test are there."""
+    """Raise StaleError unless the text to change and the test exist."""
     path = root / mutant.file
     if not path.is_file():
         raise StaleError(f"{mutant.name}: no file {mutant.file}")

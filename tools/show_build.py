@@ -1,9 +1,9 @@
-"""Run a build and show how far it is, in place of its output; all of the output if it fails.
+"""Run a build and show its progress instead of its output; show all output if it fails.
 
     python tools/show_build.py COMMAND [ARGUMENT ...]
 
-Ninja numbers its steps, [12/80]. In a terminal they are one line that changes, elsewhere one line
-for each tenth of them.
+Ninja numbers its steps, as in [12/80]. In a terminal the progress is one line that is updated;
+elsewhere it is one line for each tenth of the steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections import deque
 
 STEP = re.compile(r"\[(\d+)/(\d+)\] (.*)")
-KEPT = 4000  # last lines of the output
+KEPT = 4000  # number of lines that are kept from the end of the output
 
 
 def main(command: list[str]) -> int:
@@ -42,7 +42,7 @@ def main(command: list[str]) -> int:
 
 
 def show(step: int, steps: int, seconds: float, shown: int) -> int:
-    """Print the progress, unless it was; return the tenth that is shown."""
+    """Print the progress if it has changed; return the tenth that is shown."""
     tenth = 10 * step // steps
     words = f"  {step} of {steps} files compiled, {seconds:.0f} s"
     if sys.stdout.isatty():

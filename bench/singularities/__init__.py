@@ -2,7 +2,7 @@
 
     PYTHONPATH=bench python -m singularities
 
-docs/singularities.md says how to read it and how to add a method.
+docs/singularities.md explains the results and how to add a method.
 """
 
 from .arms import ROBOTS

@@ -2,9 +2,9 @@
 
     PYTHONPATH=bench python -m singularities [--alone | --update BEGINNING]
 
---alone omits the other libraries, the robots from files and the disturbed commands, and writes
-nothing, because the rows of others would be lost. --update replaces the rows of the methods whose
-names begin so, which no figure may show, in the tables of the 24 passages.
+--alone omits the other libraries, the robots from files and the disturbed commands. It writes no
+files, because the rows of other libraries would be lost. --update replaces, in the tables of the 24
+passages, the rows of the methods whose names start with BEGINNING; figures must not show them.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ STORY = {
     "start": "At rest, stretched out, exactly singular; then inwards and sideways.",
     "reach": f"Out to {BEYOND:.0%} of the reach beyond it, and back.",
 }
-FORMS = ("", ", tuned")  # of the other libraries
-# Of the robots from files, and of disturbed commands.
+FORMS = ("", ", tuned")  # suffixes of the names of the other libraries
+# The methods that are run on robots from files, and with disturbed commands.
 SOME = (
     "Servo",
     "Servo, scale",
@@ -76,7 +76,7 @@ def through(name: str, kind: str, beginning: str = "") -> Runs:
 
 
 def through_more(name: str, kind: str) -> dict[str, Measures]:
-    """Run some methods in a passage of a robot from a file."""
+    """Run the methods in `SOME` through one passage, with a robot that is read from a file."""
     here, found = passage(name, kind), {}
     for method in METHODS:
         if method.name in SOME and (here.rows == 6 or method.position):
@@ -96,7 +96,7 @@ def through_disturbed(name: str, kind: str, condition: Condition) -> dict[str, M
 
 
 def over(work: Callable[..., Any], places: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Return the results of work at all places, one process for each core."""
+    """Return the results of `work` at all places, computed in one process for each core."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(work, *zip(*places, strict=True)))
 
@@ -231,7 +231,7 @@ def update(beginning: str) -> None:
     }
     tabled = [make(found.values(), names) for make in (tables.summary, tables.smoothness)]
     tabled += [tables.of_passage(passage(*at), measures) for at, measures in found.items()]
-    rows = {}  # by heading of the section, name of the method and number of columns
+    rows = {}  # keys: heading of the section, name of the method, number of columns
     for lines in tabled:
         heading = next((line for line in lines if line.startswith("### ")), "")
         for line in lines:

@@ -1,8 +1,8 @@
 """The arms of the benchmark, and the postures that their passages lead through.
 
-Four are built in and have all passages. Four more come from files of other projects' wheels, which
-`make test-robots` fetches, as they are: with fingers, wheels, heads and a second arm, whose joints
-move no target. They have the passages of a stretched arm.
+Four are built in and have all passages. Four more are read, unchanged, from files in other
+projects' wheels, which `make test-robots` fetches. They include fingers, wheels, heads and a second
+arm, whose joints move no target, and have only the passages of a stretched arm.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import supple as sp
 from .singular import Singularity
 
 ROBOTS = ("puma560", "ur5e", "panda", "iiwa14")
-PUMA_SPEED = 2.0  # [rad/s]: an assumption, none is published
+PUMA_SPEED = 2.0  # assumed speed limit [rad/s]; none is published
 MORE = {
     "xarm6": "ManipulaPy/ManipulaPy_data/xarm/xarm6_with_gripper.urdf",
     "fetch": "jrl/urdfs/fetch/fetch.urdf",
     "so100": "mani_skill/assets/robots/so100/so100.urdf",
     "baxter": "cmeel.prefix/share/example-robot-data/robots/baxter_description/urdf/baxter.urdf",
 }
-SO100_SPEED = 3.0  # [rad/s]: an assumption, its file has none
+SO100_SPEED = 3.0  # assumed speed limit [rad/s]; the file has none
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,10 @@ class Arm:
     Attributes:
         robot: The robot, with position and speed limits.
         postures: Start of Newton's method for each singularity (n,) [rad].
-        free: Joints that Newton's method may move: one of six, two of seven, as needed.
-        travel: Displacement and rotation of the lines (6,) [m, rad], world axes; the component
-            along u is removed.
+        free: Indices of the joints that Newton's method may move for each singularity: one of six
+            joints, or two of seven.
+        travel: Displacement and rotation of the straight lines (6,) [m, rad] in world axes; the
+            component along u is removed.
         reach: Distance from shoulder to wrist when stretched out [m].
         rows: Number of controlled rows: 6 for poses, 3 for positions.
         pitch: Index of the joint in whose plane a stretched arm moves sideways.
@@ -115,7 +116,7 @@ def arms() -> dict[str, Arm]:
 
 @cache
 def more_arms() -> dict[str, Arm]:
-    """Return the arms whose files are there, by name."""
+    """Return the arms whose files are available, by name."""
     files = dict(robots_files.robot_files())
     robots = {}
     for name, path in MORE.items():

@@ -1,7 +1,7 @@
-"""Conditions other than the ideal one: noisy commands, and measured joint angles that come late.
+"""Disturbed conditions: noisy commands, and noisy, delayed measurements of the joint angles.
 
 A method gets noisy poses and twists, and joint angles as an encoder and a bus deliver them. The
-robot moves by the joint speeds that the method asks for. Measures compare with the exact poses.
+robot moves with the joint speeds that the method commands. Errors are relative to the exact poses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .singular import Array, moved
 
 @dataclass(frozen=True)
 class Condition:
-    """What disturbs a method.
+    """A disturbance of the input of a method.
 
     Attributes:
         name: Name in tables.
@@ -26,7 +26,7 @@ class Condition:
         pose: Standard deviations of the commanded pose [m], [rad].
         twist: Standard deviations of the commanded twist [m/s], [rad/s].
         angle: Standard deviation of the measured joint angles [rad or m].
-        delay: Number of steps by which they are late.
+        delay: Number of steps by which the measured joint angles are late.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Command:
         poses: Poses (K + 1, 4, 4).
         twists: Twists (K, 6).
         noise: Errors of the measured joint angles (K, n).
-        delay: Number of steps by which they are late.
+        delay: Number of steps by which the measured joint angles are late.
     """
 
     poses: Array

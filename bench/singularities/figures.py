@@ -14,7 +14,7 @@ from .measures import Measures, errors
 from .passages import KINDS, MOVES, RESTS, Passage, passage
 from .singular import Array
 
-BINS = 100  # of time; the maximum of each is drawn, so that no peak is lost
+BINS = 100  # number of time bins; the maximum of each is drawn, so that no peak is lost
 # Okabe and Ito's palette, which is safe for colour-blind readers; line styles differ as well
 SHOWN = {
     "Servo": {"color": "#0072B2", "lw": 2.2, "zorder": 5},
@@ -90,12 +90,12 @@ NAMED = {
     "mink, tuned": {"color": "#D55E00", "marker": "X", "s": 44},
     "halting": {"color": "#000000", "marker": "*", "s": 44},
 }
-ERROR, ROUGH = (3e-3, 4e2), (1e0, 3e3)  # [mm], [rad/s²]: what is drawn, the rest at the edge
+ERROR, ROUGH = (3e-3, 4e2), (1e0, 3e3)  # axis limits [mm], [rad/s²]; other points at the edge
 Point = tuple[float, float]  # acceleration, error
 
 
 def front(points: Mapping[str, Point]) -> list[Point]:
-    """Return the points than which none is better in both, by acceleration."""
+    """Return the Pareto front of the points, sorted by acceleration."""
     best: list[Point] = []
     for x, y in sorted(points.values()):
         if not best or y < best[-1][1]:
@@ -163,7 +163,7 @@ def _scatter(ax: Any, points: Mapping[str, Point]) -> None:
 
 
 def shortened(svg: str) -> str:
-    """Return a smaller file of the same picture: coordinates to a tenth of a point, no ids."""
+    """Return a smaller SVG of the same picture, with coordinates to a tenth of a point, no ids."""
 
     def rounded(attribute: re.Match[str]) -> str:
         short = re.sub(r"-?\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}", attribute[0])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .passages import Passage
 from .singular import Array
 
-NEAR_ENOUGH = (0.001, 0.005)  # [m], [rad]: recovered when the errors are below both
+NEAR_ENOUGH = (0.001, 0.005)  # errors below which a run has recovered [m], [rad]
 STILL = 1e-3  # speed below which a joint rests [rad/s]
 HALT = 0.1  # shortest rest that counts as a halt [s]
 ROUNDING = 1e-9  # excess over a limit that is not a violation, relative to the limit
@@ -35,8 +35,9 @@ class Measures:
         halted: Longest standstill of all joints while a reachable pose was not met [s].
         jerk, jerk_rms: The largest joint jerk, from rest on, and the root mean square over all
             joints and steps [rad/s³].
-        deviation, deviation_rms: Distance of the end effector from the path, whatever the time.
-        duration: Time until it stays at the last pose, within `NEAR_ENOUGH` [s]; infinite if never.
+        deviation, deviation_rms: Distance of the end effector from the path, at any time.
+        duration: Time until the error to the last pose stays below `NEAR_ENOUGH` [s]; infinite if
+            it never does.
         finite: Whether all numbers are finite; otherwise the other measures are infinite.
     """
 
@@ -133,10 +134,10 @@ def measured(passage: Passage, q: Array) -> Measures:
 
 
 def recovery(t: Array, off: NDArray[np.bool_], end: float) -> float:
-    """Return the time from `end` to the last error: 0 without one, infinite if it never ends."""
+    """Return the time from `end` to the last error; 0 without errors, infinite if they persist."""
     if off[-1]:
         return math.inf
-    times = t[1:][off[:-1]]  # the times after those with an error
+    times = t[1:][off[:-1]]  # for each time with an error, the next time
     return max(0.0, float(times[-1]) - end) if len(times) else 0.0
 
 

@@ -21,7 +21,7 @@ from .passages import Passage
 from .singular import Array, difference
 
 Move = Callable[[Array, Array, Array], Array]
-GAIN = 10.0  # [1/s] of the error to the pose, the default of a Servo
+GAIN = 10.0  # gain of the pose error [1/s]
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Method:
 
     Attributes:
         name: Name in tables.
-        make: (robot, dt) -> function of (q, twist, pose) -> next q.
+        make: Function of (robot, dt) that returns a function from (q, twist, pose) to the next q.
         about: Description in one line.
-        ours: Whether supple's limits apply, which must then hold.
+        ours: Whether supple's limits apply; the benchmark then checks that they hold.
         robots: The only robots it applies to; all if empty.
         position: Like `make`, for passages of positions alone; None if it has no such form.
     """
@@ -45,14 +45,15 @@ class Method:
     position: Callable[[sp.Robot, float], Move] | None = None
 
     def runs_on(self, robot: sp.Robot) -> bool:
-        """Return whether it applies to this robot."""
+        """Return whether the method applies to a robot."""
         return not self.robots or robot.name in self.robots
 
 
 def run(method: Method, passage: Passage, command: Command | None = None) -> Array:
     """Return the joint angles (K + 1, n) of a method; NaN after the first NaN.
 
-    Under a disturbed command, the robot moves by what the method adds to the angles that it sees.
+    With a disturbed command, the displacement that the method adds to the measured angles is
+    applied to the true angles.
     """
     make = method.position or method.make if passage.rows == 3 else method.make
     move = make(passage.robot, passage.dt)
@@ -69,7 +70,7 @@ def run(method: Method, passage: Passage, command: Command | None = None) -> Arr
     return q
 
 
-GENTLE = 20.0  # [rad/s²]
+GENTLE = 20.0  # acceleration limit [rad/s²]
 SELECTIVE = GAIN * np.pi / 4  # [rad/s]: the paper's 45° for the displacement e/GAIN
 
 # ---- supple ------------------------------------------------------------------------------------
@@ -165,17 +166,17 @@ def plain(robot: sp.Robot, dt: float, *, clip: bool = False) -> Move:
 
 SLOWS, HALTS = 17.0, 30.0  # condition numbers
 LEAVING = 2.0  # factor on HALTS for motion away from the singularity
-PROBE = 0.01  # step along u that tells on which side the singularity is
+PROBE = 0.01  # step along u that shows on which side the singularity is
 
 
 def halting(robot: sp.Robot, dt: float) -> Move:
     """Slow down towards a singularity and halt before it, as MoveIt Servo documents it.
 
-    The speed is multiplied by 1 at condition numbers up to 17 and by 0 from 30 on, linearly
-    between; where the command leads away from the singularity the upper threshold is twice as far.
-    A small step along the singular direction shows which way is away. Speeds are scaled by one
-    factor to the limits; before a position limit (a margin of 0.1 rad) all joints stop. Our
-    implementation of the documented behaviour, not MoveIt's code.
+    The speed is multiplied by 1 at condition numbers up to 17 and by 0 from 30 on, and linearly
+    between. If the command leads away from the singularity, the upper threshold is doubled; a small
+    step along the singular direction shows which way leads away. Speeds are scaled by one factor to
+    the limits; at 0.1 rad before a position limit all joints stop. This is our implementation of
+    the documented behaviour, not MoveIt's code.
     """
 
     def condition(q: Array) -> float:
@@ -199,7 +200,7 @@ def halting(robot: sp.Robot, dt: float) -> Move:
     return move
 
 
-SEVEN = ("panda", "iiwa14")  # joints
+SEVEN = ("panda", "iiwa14")  # robots with seven joints
 METHODS = (
     Method(
         "Servo",

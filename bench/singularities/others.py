@@ -19,7 +19,7 @@ from .passages import Passage
 from .singular import Array
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = ("qp", "position")  # of .venv-peers, made by `make bench-singularities`
+ENVIRONMENTS = ("qp", "position")  # folders in .venv-peers, from `make bench-singularities`
 
 
 def moving(robot: sp.Robot) -> list[int]:
@@ -31,7 +31,7 @@ def moving(robot: sp.Robot) -> list[int]:
 def placements(robot: sp.Robot) -> Array:
     """Return T of each joint in the previous one, and of the end effector (n + 1, 4, 4).
 
-    Only joints that move the end effector are there; each turns about or slides along z.
+    Only joints that move the end effector are included; each turns about or slides along z.
     """
     q = np.zeros(robot.dof)
     T = robot.base
@@ -99,8 +99,8 @@ def joints(
 ) -> tuple[dict[str, dict[str, Array]], list[str]]:
     """Return the joint angles (K + 1, n) of each library and input, and notes.
 
-    With settings, those of the tuned libraries alone, by names such as "Pink#3" for the fourth.
-    The results of the same inputs and program are kept in the environment, and used again.
+    With settings, only the tuned libraries are run, under names such as "Pink#3" for the fourth
+    setting. Results are cached in the environment, for the same inputs and program.
     """
     found: dict[str, dict[str, Array]] = {}
     notes = []

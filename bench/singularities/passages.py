@@ -7,7 +7,7 @@ method from a posture in `arms.py`. With T_s the pose at q_s, there are six:
     elbow             out along u to `SHORT` before the end of the reach, and back
     boundary          out, along the boundary, `SHORT` inside it, and back
     start             from rest at q_s itself, stretched out, inwards and sideways at once
-    reach             out along u to `BEYOND` times the reach beyond its end, and back
+    reach             out along u until `BEYOND` (a fraction of the reach) out of reach, and back
 
 The lines that narrowly miss a singularity are the hardest: joints must turn by 180° while the
 end effector moves by a millimetre. Nothing is random; all paths are smooth in time.
@@ -31,13 +31,13 @@ from .singular import Array, Path, Singularity, difference, follow, moved, unit
 
 DT = 0.005  # [s]
 MOVES, RESTS = 3.0, 2.0  # durations of the motion, and of the rest at its end [s]
-MISS = {"wrist": (0.01, 0.0), "shoulder": (0.0, 0.0001)}  # by an angle [rad], a distance [m]
-NEAR = 0.03  # σ of a configuration near a singularity, for arms of this size
+MISS = {"wrist": (0.01, 0.0), "shoulder": (0.0, 0.0001)}  # angle [rad] and distance [m]
+NEAR = 0.03  # σ below which a configuration is near a singularity, for arms of this size
 SHORT = 0.0001  # distance from the boundary of the workspace [m]
-INSIDE = 0.15  # where a passage to the boundary begins, as a fraction of the reach
+INSIDE = 0.15  # distance from the boundary at which a passage begins, as a fraction of the reach
 BEYOND = 0.1  # distance beyond the boundary, as a fraction of the reach
 ALONG = 0.5  # angle about the shoulder along the boundary [rad]
-FIRST = 0.02  # first step, as a fraction of the way from a singularity to the start
+FIRST = 0.02  # first step, as a fraction of the path from a singularity to the start
 KINDS = ("wrist", "elbow", "shoulder", "boundary", "start", "reach")
 STRETCHED = ("elbow", "start", "reach")  # the kinds that robots from files have
 
@@ -92,19 +92,19 @@ class Passage:
 
 
 def ramp(x: float) -> float:
-    """Return 0 to 1 for x from 0 to 1; speed and acceleration are zero at both ends."""
+    """Return a ramp from 0 to 1 for x from 0 to 1, at rest and not accelerating at both ends."""
     x = min(max(x, 0.0), 1.0)
     return x**3 * (10 - 15 * x + 6 * x**2)
 
 
 def bump(x: float) -> float:
-    """Return 0 to 1 and back to 0 for x from 0 to 1, smooth at both ends."""
+    """Return a bump from 0 to 1 and back for x from 0 to 1, smooth at both ends."""
     x = min(max(x, 0.0), 1.0)
     return 64 * x**3 * (1 - x) ** 3
 
 
 def plateau(x: float) -> float:
-    """Return 0 to 1 in a third, 1 for a third, and back."""
+    """Return a plateau for x from 0 to 1: a third each for the rise, the top and the fall."""
     return ramp(3 * x) - ramp(3 * x - 2)
 
 
@@ -132,11 +132,11 @@ def line(arm: Arm, kind: str) -> Way:
     miss = np.append(shift * at.inward, turn * unit(at.u[3:]))
     along = np.array(arm.travel[kind], dtype=np.float64)
     length = np.linalg.norm(along[:3])
-    # A line along the lost direction itself would end here instead of passing.
+    # A line along the singular direction itself would end at the singularity instead of passing it.
     along[:3] -= at.inward * (at.u @ along) / np.linalg.norm(at.u[:3])
     along *= length / np.linalg.norm(along[:3])
 
-    def exact(x: float) -> Array:  # from the singularity, x = 0, to where the line begins
+    def exact(x: float) -> Array:  # from the singularity (x = 0) to the beginning of the line
         return moved(T, -x / 2 * along)
 
     def aside(x: float) -> Array:
@@ -171,7 +171,7 @@ def edge(arm: Arm) -> Way:
     """Return a path out to near the boundary, along it in the plane of the arm, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T, sideways = arm.robot.fk(at.q), across(arm, at)
-    centre = arm.reach * at.inward  # from the tip; the stretched arm moves it on a circle
+    centre = arm.reach * at.inward  # relative to the tip, which the stretched arm moves on a circle
 
     def path(t: float) -> Array:
         far = arm.reach - deep + (deep - SHORT) * plateau(t / MOVES)
@@ -182,7 +182,7 @@ def edge(arm: Arm) -> Way:
 
 
 def start(arm: Arm) -> Way:
-    """Return a path from rest at the end of the reach, equally inwards and sideways."""
+    """Return a straight path from rest with the arm stretched, as far inwards as sideways."""
     at = arm.singularity("stretched")
     T, along = arm.robot.fk(at.q), INSIDE * arm.reach * (at.inward + across(arm, at))
 
@@ -196,7 +196,7 @@ def across(arm: Arm, at: Singularity) -> Array:
     """Return the direction perpendicular to the stretched arm, in the plane of joint 2 (3,)."""
     J = arm.robot.jacobian(at.q)
     sideways = unit(np.cross(J[3:, arm.pitch], at.inward))
-    # The sense in which the shortest joint motion folds the arm to its better side.
+    # The sign for which the shortest joint motion folds the arm in the direction of `folded`.
     folds = at.folded(arm.robot, INSIDE * arm.reach) - at.q
     rates = np.linalg.pinv(J[: arm.rows], rcond=1e-9)[:, :3] @ sideways
     return sideways if rates @ folds > 0 else -sideways

@@ -1,12 +1,12 @@
-"""Other libraries through the passages, each in its own environment.
+"""Run other libraries through the passages, each in its own environment.
 
     python bench/singularities/peers.py COMMANDS.npz JOINTS.npz [SETTINGS.json]
 
-This file needs only NumPy and the library: supple is not in those environments. COMMANDS has, for
-each robot, the placements of the joints that move its end effector, which all turn about or slide
-along their z axis, and their limits; for each passage q0, poses and twists. JOINTS gets the joint
-angles of every method available here. SETTINGS replaces the methods by tuned ones: for a library
-the settings that each robot is run with, as lists of the fields of `Settings`.
+This file needs only NumPy and the library: supple is not in those environments. COMMANDS contains,
+for each robot, the placements and limits of the joints that move its end effector (each turns about
+or slides along its z axis) and, for each passage, q0, poses and twists. The joint angles of every
+method available here are written to JOINTS. SETTINGS replaces the methods by tuned ones: for each
+library the settings with which each robot is run, as lists of the fields of `Settings`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SOLVER = "daqp"
 class Arm(NamedTuple):
     """A robot as numbers: T of each joint in the previous one, and of the end effector.
 
-    `slides` tells prismatic joints, `rows` is 6 for poses and 3 for positions.
+    `slides` is a mask of the prismatic joints; `rows` is 6 for poses and 3 for positions.
     """
 
     placements: Array
@@ -49,16 +49,17 @@ class Arm(NamedTuple):
 class Settings(NamedTuple):
     """Settings of a quadratic program: of its task, its regularization and its limits."""
 
-    gain: float = 1.0  # of the FrameTask: share of the error per step
+    gain: float = 1.0  # gain of the FrameTask: fraction of the error corrected per step
     lm_damping: float = 1.0  # Levenberg-Marquardt damping of the FrameTask
     damping: float = 1e-12  # Tikhonov regularization of the program
     posture: float = 1e-3  # cost of the PostureTask
-    acceleration: float = 0.0  # [rad/s²] limit, 0 for none
+    acceleration: float = 0.0  # acceleration limit [rad/s²], 0 for none
 
 
-EXAMPLE = Settings()  # those of Pink's example of an arm
-# What is tried, robot by robot. (The cost of the posture and the damping of the FrameTask, from 0
-# to the values of the example, change the error of a UR5e past its wrist by up to ten percent.)
+EXAMPLE = Settings()  # the settings of Pink's example of an arm
+# The settings that are tried for each robot. (The cost of the posture and the damping of the
+# FrameTask are not varied: from 0 to the values of the example, they change the error of a UR5e
+# past its wrist singularity by at most ten percent.)
 GRID = tuple(
     EXAMPLE._replace(gain=gain, damping=damping)
     for gain, damping in itertools.product((0.1, 0.3, 1.0), (1e-12, 1e-4, 1e-3, 1e-2))
@@ -66,7 +67,7 @@ GRID = tuple(
 
 
 def next_pose(twist: Array, pose: Array, dt: float) -> Array:
-    """Return the pose after a twist over dt, world axes."""
+    """Return the pose after moving with a twist, in world axes, for the time dt."""
     to = pose.copy()
     to[:3, 3] += twist[:3] * dt
     angle = float(np.linalg.norm(twist[3:] * dt))
@@ -294,12 +295,12 @@ Job = tuple[str, int, list[float], str, Arm, dict[str, Array]]
 
 
 def tuned_run(job: Job) -> tuple[str, Array]:
-    """Return the key and the joint angles of a library with some settings in a passage."""
+    """Run a library with given settings through a passage; return the key and the joint angles."""
     name, number, how, place, arm, commands = job
     make = partial(TUNED[name], same=False, how=Settings(*how))
     try:
         return f"{name}#{number}/{place}", run(make, arm, commands)
-    except Exception:  # the program has no solution: these settings are none
+    except Exception:  # the quadratic program has no solution with these settings
         return f"{name}#{number}/{place}", np.full((len(commands["poses"]), len(arm.lower)), np.nan)
 
 

@@ -15,7 +15,7 @@ from supple.kinematics import rotation
 Array = NDArray[np.float64]
 Path = Callable[[float], Array]  # [s] -> pose (4, 4)
 
-DEEPEST = 24  # halvings of a step along a path
+DEEPEST = 24  # maximum number of halvings of a step along a path
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +23,12 @@ class Singularity:
     """A configuration with one singular direction:  J(q)ᵀu = 0.
 
     Attributes:
-        q: (n,) [rad].
-        u: Singular direction (6,), unit [m, rad mixed]; on the reachable side where there is only
-            one. For positions alone (3,).
+        q: Configuration (n,) [rad].
+        u: Singular direction as a unit vector (6,) [m, rad mixed], or (3,) for positions alone. It
+            points to the reachable side if only one side is reachable.
         null: Joint motions that do not move the end effector (k, n), orthonormal.
-        H: Their second-order motion along u (k, k):  H(n, n) = u·J̇q̇ for q̇ = n.
+        H: Second-order motion of the end effector along u for these joint motions (k, k):
+            H(n, n) = u·J̇q̇ for q̇ = n.
 
     References:
         Bedrossian 1990, "Classification of singular configurations for redundant manipulators".
@@ -73,7 +74,9 @@ class Singularity:
             u, q[joints] = u - step[:rows], q[joints] - step[rows:]
         U, sigma, Vt = np.linalg.svd(jacobian(q))
         if sigma[rows - 1] > 1e-9 or sigma[rows - 2] < 0.05:
-            raise ValueError(f"{robot.name}: not one direction is lost: σ = {sigma.round(4)}")
+            raise ValueError(
+                f"{robot.name}: expected one lost direction; given: σ = {sigma.round(4)}"
+            )
         u, null = U[:, -1], Vt[rows - 1 :]
         H = np.array([[bend(robot, q, u, a, b) for a in null] for b in null])
         side = -1.0 if np.trace(H) < -1e-6 else 1.0
@@ -88,7 +91,7 @@ class Singularity:
 
 
 def bend(robot: sp.Robot, q: Array, u: Array, a: Array, b: Array) -> float:
-    """Return the bilinear form of J̇q̇ along u from its quadratic form."""
+    """Return the bilinear form of u·J̇q̇ for joint motions a and b, from its quadratic form."""
     drift = robot.bias_acceleration(np.tile(q, (3, 1)), np.array([a + b, a, b]))
     both, first, second = drift[:, : len(u)] @ u
     return float(both - first - second) / 2
@@ -141,7 +144,7 @@ def carried(
 
 
 def follow(robot: sp.Robot, guess: Array, path: Path, times: Array, rows: int = 6) -> Array:
-    """Return joint angles (K, n) that follow a path, from a guess of the first."""
+    """Return joint angles (K, n) that follow a path, given a guess of the first configuration."""
     first = reached(robot, guess, path(times[0]), rows)
     if first is None:
         raise ValueError(f"{robot.name}: the first pose is not reached")

@@ -24,7 +24,7 @@ from .passages import KINDS, STRETCHED, Passage, passage
 from .peers import GRID, Settings
 from .singular import Array
 
-SMOOTH = 60.0  # [rad/s²]
+SMOOTH = 60.0  # acceleration limit [rad/s²]
 LIBRARIES = ("Pink", "mink")
 BEST = Path(__file__).with_name("tuned.json")
 
@@ -60,7 +60,7 @@ def tune(passages: list[Passage]) -> others.Settings:
 
 
 def best(robots: list[str]) -> others.Settings:
-    """Return the best settings, as tuned before."""
+    """Return the best settings of an earlier run."""
     known = json.loads(BEST.read_text())
     return {name: {robot: known[name][robot] for robot in robots} for name in LIBRARIES}
 

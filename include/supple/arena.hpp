@@ -5,8 +5,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Hands out the elements of a block in the order of the calls. With a null block nothing may be
-// written, but `size` tells how many elements the same calls need.
+// Allocates consecutive arrays from a block. With a null block, nothing may be written to the
+// arrays, but `size` returns the number of elements that the same calls need.
 template <class Element>
 class Arena {
  public:
@@ -18,7 +18,7 @@ class Arena {
     return array;
   }
 
-  // An array of another type, in as many elements as it needs.
+  // Takes an array of another type, rounded up to whole elements.
   template <class X>
   SUPPLE_INLINE X* take_as(int count) {
     const int bytes = int(sizeof(X)) * count, element = int(sizeof(Element));

@@ -5,7 +5,7 @@
 // If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
 // constant: the result is the exact minimiser of the damped problem inside the box, not a clipped
 // one.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -14,16 +14,17 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// The smallest pivot of J_F J_Fᵀ + λ² for which its Cholesky factor is used instead of QR; and the
-// smallest λ², relative to ‖J‖²: without damping the free entries may not be determined.
+// The smallest pivot of J_F J_Fᵀ + λ² for which its Cholesky factor is used instead of QR.
 template <class T>
 inline constexpr T well_conditioned = sizeof(T) == 8 ? T(1e-4) : T(1e-2);
+// The smallest λ² that is used, relative to ‖J‖²: without damping, the free entries may not be
+// unique.
 template <class T>
 inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 
-// Solves for the free entries when those in `active_set` (n) are at the ends of the box: d = x - x0
-// (n) minimises ‖J d‖² + λ²‖d‖². `multiplier` (n) is the gradient there, possibly divided by λ²;
-// zero for free entries and where it is only rounding error.
+// Computes d = x - x0 (n), which minimises ‖J d‖² + λ²‖d‖² over the free entries F while the
+// entries A in `active_set` (n) are at the ends of the box. `multiplier` (n) is the gradient at d,
+// possibly divided by λ²; it is zero for free entries and where it is only rounding error.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& lambda2, const L* low,
                                            const L* high, const L* x0, const L* active_set, L* d,
@@ -51,7 +52,7 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
   L scale(1), reach = sqrt(dot(m, z, z));
   if (!all(valid)) {
-    // Too few free entries, or a singularity: [J_F; λ] d_F = [-J_A d_A; 0]
+    // With too few free entries, or at a singularity, QR solves [J_F; λ] d_F = [-J_A d_A; 0].
     const L lambda = sqrt(lambda2);
     L square(0);
     for (int i = 0; i < m; ++i) {
@@ -64,8 +65,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
     }
     qr(m + n, n, stacked, tau);
     qr_solve(m + n, n, stacked, tau, b);
-    // z is the residual of the task, which `scale` divides: without damping the quotient would
-    // not be finite.
+    // Here z is the residual of the task, λ² times the z above: without damping, dividing by λ²
+    // would not be finite. `scale` makes up for the factor below.
     for (int i = 0; i < m; ++i) {
       L rest = right[i];
       for (int j = 0; j < n; ++j) {
@@ -90,7 +91,8 @@ SUPPLE_NOINLINE_DEVICE void solve_free_set(int m, int n, const L* J, const L& la
   }
 }
 
-// Rounds in which `boxed_step` exchanges all wrong entries at once.
+// Rounds of block pivoting in `boxed_step`, which exchange all entries that violate their
+// conditions at once.
 inline constexpr int block_rounds = 6;
 
 // Lanes of scratch memory that `boxed_step` needs.
@@ -125,7 +127,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   const L least = max(square * L(ridge<T>), L(Number<T>::tiny));
   const L damping_applied = select(open, max(lambda2, least), lambda2);
   for (int j = 0; j < n; ++j) x0[j] = x[j];
-  // The end of the box that a free entry has passed, or zero.
+  // -1 or 1 for a free entry below or above the box, else 0.
   const auto violated_end = [&](int j) {
     const L at = x0[j] + d[j], slack = L(T(8) * Number<T>::epsilon) * (abs(x0[j]) + abs(d[j]));
     const L end = select(at < low[j] - slack, L(-1), select(at > high[j] + slack, L(1), L(0)));
@@ -151,7 +153,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
     if (!any(open)) return damping_applied;
   }
 
-  for (int j = 0; j < n; ++j) {  // from where it is, a point of the box
+  for (int j = 0; j < n; ++j) {  // the active-set method starts from x, a point of the box
     const L end = select(x[j] <= low[j], L(-1), select(x[j] >= high[j], L(1), L(0)));
     active_set[j] = select(open, end, active_set[j]);
   }
@@ -185,7 +187,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   return damping_applied;
 }
 
-// x0 -> the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: a damped step with more damping.
+// Computes x, the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: x0 with more damping.
 // `A` (m m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
@@ -211,9 +213,10 @@ SUPPLE_FN constexpr int limited_scratch(int m, int n) {
   return boxed_scratch(m, n) + m * m + m + 3 * n;
 }
 
-// The step inside a box and no longer than `bound`: `boxed_step` with the additional damping δ²
-// that this requires. ‖x‖ falls as δ² grows; the root is bracketed, and the end that keeps the
-// bound is taken. If the box itself is farther from zero than the bound, the box has precedence.
+// Computes the step inside a box with ‖x‖ <= `bound`: `boxed_step` with as much additional damping
+// δ² as the bound requires. ‖x‖ falls as δ² grows; the root of ‖x‖ = bound is bracketed, and the
+// end of the bracket that keeps the bound is used. If no point of the box is within the bound, the
+// box has precedence.
 template <class L>
 SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2, const L* low,
                                       const L* high, const L& bound, L* x, L* active_set,
@@ -229,7 +232,8 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
   for (int j = 0; j < n; ++j) trial_set[j] = active_set[j];
   L unit = max(lambda2, L(Number<T>::tiny));
   for (int i = 0; i < m * n; ++i) unit = fma(J[i], J[i], unit);
-  // below: too little damping; above: enough, infinite until found; last: the previous trial
+  // Values of δ². below: too little damping; above: enough, infinite until found; last: the
+  // previous trial.
   L below(0), above = L(Number<T>::huge), last(0), at_last = bound / size;
   L delta2 = min(L(T(0.1)), (size / select(open, bound, L(1)) - L(1))) * unit * L(T(0.1));
   const T room = T(1e6) * Number<T>::epsilon * (sizeof(T) == 8 ? T(1) : T(1e-4));
@@ -252,8 +256,8 @@ SUPPLE_NOINLINE_DEVICE L limited_step(int m, int n, const L* J, const L& lambda2
     below = select(open & !enough, delta2, below);
     open = open & !(enough & (size >= bound * L(T(1) - room)));
     open = open & !(found & (above - below <= L(T(4) * Number<T>::epsilon) * above));
-    // bound/‖x‖ is nearly linear in δ²: extrapolate slightly beyond the bound. Where that leaves
-    // the bracket, or does not converge soon, bisect instead.
+    // bound/‖x‖ is nearly linear in δ²: extrapolate to slightly more damping than the bound needs.
+    // If that leaves the bracket, or converges slowly, bisect instead.
     const L ratio = bound / select(size > L(0), size, L(1)), rise = ratio - at_last;
     const L to = fma((L(T(1) + T(0.5) * room) - ratio) / select(rise != L(0), rise, L(1)),
                      delta2 - last, delta2);
@@ -272,11 +276,11 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
-// The minimiser of ‖J x - e‖² + λ²‖x‖² inside a box and no longer than `bound`, faster than
-// `limited_step`, where a few rounds of exchanging entries suffice. With some entries at the ends
-// of the box the others are optimally damped: no more than the bound requires, at least λ².
-// `active_set` is read as a guess and written, `damping_applied` is the damping. Returns the lanes
-// where x is valid.
+// Computes the minimiser x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`, faster than
+// `limited_step`, on the lanes where a few rounds of exchanging entries suffice. In each round the
+// free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
+// initial guess on entry and the result on return; `damping_applied` receives the damping. Returns
+// the lanes where x is valid.
 template <class L, class M, class N>
 SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, const L& lambda2,
                                               const L* low, const L* high, const L& bound, L* x,
@@ -305,7 +309,8 @@ SUPPLE_NOINLINE_DEVICE mask_t<L> bounded_step(M m, N n, const L* J, const L* e, 
       }
       left[i] = sum;
     }
-    // no bound is represented by one that no step reaches: optimal_step is scaled by it
+    // An infinite bound is replaced by a finite one that no step reaches, because optimal_step
+    // scales by the bound.
     const L most = select(room > L(0), min(sqrt(select(room > L(0), room, L(1))), L(T(1e9))), L(1));
     L damping(0);
     const mask_t<L> holds =

@@ -31,7 +31,7 @@ enum class Rule : int {
 template <class T>
 struct Damping {
   Rule rule;
-  T p[4];  // in the order of the comments above
+  T p[4];  // parameters in the order of the comments in `Rule`
 };
 
 }  // namespace supple
@@ -48,12 +48,12 @@ struct Spectrum {
   L error2;                // ‖e‖²
   L before;                // manipulability at the previous step, negative if there was none
   L change;                // ‖J - J at the previous step‖, Frobenius; zero if there was none
-  bool redundant = false;  // J has more columns than rows, so that JᵀJ is singular
+  bool redundant = false;  // whether J has more columns than rows, so that JᵀJ is singular
 };
 
 template <class L>
 SUPPLE_INLINE L manipulability(int count, const L* sigma) {
-  // The smallest first: otherwise zero might be multiplied by infinity.
+  // The product begins with the smallest: otherwise zero might be multiplied by infinity.
   L product = sigma[count - 1];
   for (int i = count - 2; i >= 0; --i) product = product * sigma[i];
   return product;
@@ -77,12 +77,16 @@ SUPPLE_INLINE L fading(const L& peak, const L& w, const L& threshold) {
   return select(w < threshold, peak * square(L(1) - w / threshold), L(0));
 }
 
-// The smallest λ² whose step is no longer than `bound`, by Newton's method on 1/φ, or on φ itself
-// if `plain`, where φ(λ²) is the length of the step (Deo & Walker 1995, eqs. 10 to 18). In both
-// cases the iterates approach the root from below. The iteration aims slightly below the length at
-// which it ends, which is slightly below the bound: by more than rounding can add. With s = σ/σ₁, c
-// = |γ|/γ₁ (γ₁ the largest), β = bound σ₁/γ₁ and x = λ² bound/(σ₁γ₁), nothing overflows:  φ/bound =
-// √Σ (s c/(βs² + x))².  Singular values that are zero to rank are skipped.
+// Returns the smallest λ² with φ(λ²) <= bound, where φ is the length of the step, by Newton's
+// method on 1/φ, or on φ itself if `plain` (Deo & Walker 1995, eqs. 10 to 18). In both cases the
+// iterates approach the root from below. The iteration ends at a length slightly below the bound
+// and aims at one slightly below that, by margins that are larger than the rounding errors. It is
+// scaled so that nothing overflows: with s = σ/σ₁, c = |γ|/γ₁ (γ₁ the largest), β = bound σ₁/γ₁ and
+// x = λ² bound/(σ₁γ₁),
+//
+//   φ/bound = √Σ (s c/(βs² + x))²
+//
+// Singular values below the rank threshold are skipped.
 template <class L>
 SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool plain,
                             L* iterations = nullptr) {
@@ -97,7 +101,8 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   mask_t<L> open = (most > L(Number<T>::tiny)) & (bound > L(0));
   const L largest = select(open, sigma[0], L(1)), unit = select(open, most / bound, L(1));
   const L to_s = L(1) / largest, to_c = L(1) / select(open, most, L(1)), beta = largest / unit;
-  // No single term may exceed 1: a lower bound on λ². (Plain Newton starts near zero, as printed.)
+  // No single term of the sum may exceed 1, which gives a lower bound on λ² to start from. (Plain
+  // Newton starts near zero, as in the paper.)
   L x(0), count(0);
   for (int i = 0; i < spectrum.count; ++i) {
     const L s = sigma[i] * to_s, c = abs(spectrum.gamma[i]) * to_c;
@@ -114,7 +119,7 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
       sum = sum + term;
       slope = fma(term, inverse, slope);
     }
-    // φ/bound = √sum, its derivative -slope/√sum.
+    // φ/bound is √sum, and its derivative is -slope/√sum.
     const L length = sqrt(sum);
     open = open & (length > L(end));
     if (!any(open) || k == max_iterations) break;
@@ -126,10 +131,14 @@ SUPPLE_FN L optimal_lambda2(const Spectrum<L>& spectrum, const L& bound, bool pl
   return x * unit * largest;
 }
 
-// The largest λ² for which damping costs at most `share` of the component of e in the range of J,
-// by Newton's method on 1/ψ as a function of 1/λ², where ψ is the relative residual, √Σ c²/(1 +
-// s²y)² relative to √Σ c²,  with s and c as above and y = σ₁²/λ² (Maciejewski & Klein 1988, eq.
-// 12). 1/ψ is concave and increasing: the iterates approach the root from below. Zero where e is.
+// Returns the largest λ² whose residual ‖e - J q̇‖, for e restricted to the range of J, is at most
+// `share` of ‖e‖; zero where e is zero (Maciejewski & Klein 1988, eq. 12). With s and c as above
+// and y = σ₁²/λ², the relative residual is
+//
+//   ψ = √(Σ c²/(1 + s²y)²) / √(Σ c²)
+//
+// 1/ψ is a concave, increasing function of y, so Newton's method on it approaches the root from
+// below.
 template <class L>
 SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* iterations = nullptr) {
   using T = scalar_t<L>;
@@ -143,7 +152,7 @@ SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* ite
   mask_t<L> open = most > L(Number<T>::tiny);
   const mask_t<L> moves = open;
   const L to_s = L(1) / select(open, sigma[0], L(1)), to_c = L(1) / select(open, most, L(1));
-  // s² and c of direction i, both zero where it does not count
+  // s² and c of direction i; both are zero where σᵢ is below the rank threshold
   const auto s2 = [&](int i) { return select(sigma[i] > floor, square(sigma[i] * to_s), L(0)); };
   const auto c = [&](int i) {
     return select(sigma[i] > floor, abs(spectrum.gamma[i]) * to_c, L(0));
@@ -155,7 +164,8 @@ SUPPLE_FN L residual_lambda2(const Spectrum<L>& spectrum, const L& share, L* ite
   }
   const L limit = share * sqrt(select(open, total, L(1)));
   const L aim = limit * L(1 - 64 * epsilon), end = limit * L(1 - 32 * epsilon);
-  // Jensen's inequality, and no single term may exceed the limit: lower bounds on y.
+  // Start from the larger of two lower bounds on y: Jensen's inequality, and that no single term
+  // may exceed the limit.
   L y = max((L(1) / share - L(1)) * (total / select(open, mean, L(1))), L(0)), count(0);
   for (int i = 0; i < spectrum.count; ++i) {
     const mask_t<L> counts = s2(i) > L(0);
@@ -220,13 +230,14 @@ SUPPLE_FN L lambda2(const Damping<T>& damping, const Spectrum<L>& spectrum) {
       return square(smallest) * (p0 / (L(1) - p0));
     }
     case Rule::condition_bound:
-      // the condition of JᵀJ + λ² I, whose other eigenvalues are λ² if J has more columns than rows
+      // Bounds the condition number of JᵀJ + λ² I. If J has more columns than rows, its smallest
+      // eigenvalue is λ².
       return max(
           L(0), (square(largest) - p0 * (spectrum.redundant ? L(0) : square(least))) / (p0 - L(1)));
     case Rule::region:
       return p0 * depth(least, p1);
     case Rule::mayorga_condition: {
-      const L l = square(largest) / p1;  // times the square of the smallest singular value
+      const L l = square(largest) / p1;  // smallest least² at which σ₁²/least² <= κ
       const L floor = square(least);
       const mask_t<L> regular = floor >= l;
       const L ratio = l / select(floor > L(0), floor, L(1)) - L(1);

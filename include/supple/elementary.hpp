@@ -75,7 +75,7 @@ SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   for (const T part : E::half_pi) r = fma(k, L(-part), r);
   const L z = r * r;
   L sine = fma(r * z, polynomial(E::sine, z), r);
-  // Compensates the rounding of 1 - z/2 in the smaller terms.
+  // The smaller terms include a compensation for the rounding error of 1 - z/2.
   const L half = z * L(T(0.5));
   const L one = L(1) - half;
   const L lost = (L(1) - one) - half;
@@ -85,7 +85,7 @@ SUPPLE_INLINE void sincos_by_polynomials(const L& x, L& s, L& c) {
   c = cosine;
 }
 
-// The same; on CUDA, by the toolkit's own functions.
+// The same as `sincos_by_polynomials` on a CPU; on CUDA the toolkit's own functions.
 template <class L>
 SUPPLE_INLINE void sincos_in_range(const L& x, L& s, L& c) {
   if constexpr (native_elementary) {

@@ -10,18 +10,18 @@
 namespace supple::inline SUPPLE_ISA {
 
 // The smallest pivot of a Gram matrix, relative to its largest entry, for which the Cholesky factor
-// may replace an SVD. (Not relative to its own row: a row of rounding errors, such as the motion
-// out of the plane of a planar arm, counts as zero.)
+// may replace an SVD. (Relative to the whole matrix, because a row that contains only rounding
+// errors, such as the motion of a planar arm out of its plane, counts as zero.)
 template <class T>
 inline constexpr T fast_path_pivot = sizeof(T) == 8 ? T(1e-7) : T(1e-3);
 
-// The smallest pivot for which the solution by the Cholesky factor is not refined: the Gram matrix
-// squares the condition number of J.
+// The smallest pivot for which the Cholesky solution needs no iterative refinement. Refinement is
+// needed because the Gram matrix squares the condition number of J.
 template <class T>
 inline constexpr T refined_pivot = sizeof(T) == 8 ? T(1e-2) : fast_path_pivot<float>;
 
-// Factors A (m x m, its lower triangle; overwritten). Returns its smallest pivot relative to its
-// largest diagonal entry; zero where A is not positive definite.
+// Replaces A (m x m, lower triangle) by its Cholesky factor. Returns the smallest pivot relative to
+// the largest diagonal entry, or zero where A is not positive definite.
 template <class L>
 SUPPLE_FN L relative_pivot(int m, L* A) {
   L largest(0);
@@ -32,8 +32,8 @@ SUPPLE_FN L relative_pivot(int m, L* A) {
   return select(definite, smallest / select(definite, largest, L(1)), L(0));
 }
 
-// The product of the singular values of J, from the lower triangle of J Jᵀ (A, m x m, overwritten).
-// Returns the lanes where it is valid.
+// Computes the product of the singular values of J from the lower triangle of J Jᵀ (A, m x m,
+// overwritten). Returns the lanes where it is valid.
 template <class L>
 SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
   const mask_t<L> valid = relative_pivot(m, A) > L(fast_path_pivot<scalar_t<L>>);
@@ -42,13 +42,14 @@ SUPPLE_FN mask_t<L> manipulability_by_cholesky(int m, L* A, L* product) {
   return valid;
 }
 
-// The smallest σ² + λ², relative to ‖J‖², for a λ² from the eigenvalues of J Jᵀ: they have the
-// rounding errors of the largest one, which change q̇ by their ratio to the smallest σ² + λ².
+// The smallest value of σ² + λ², relative to ‖J‖², at which a λ² from the eigenvalues of J Jᵀ is
+// accurate enough: all eigenvalues have the absolute rounding error of the largest one, and q̇ has
+// the relative error of the smallest σ² + λ².
 template <class T>
 inline constexpr T least_eigenvalue = sizeof(T) == 8 ? T(1e-5) : T(1e-2);
 
-// Whether a rule depends only on the extreme singular values or the product of all, on e and on the
-// previous step.
+// Whether the only singular values that a rule depends on are the extreme ones, or the product of
+// all of them. It may also depend on e and on the previous step.
 SUPPLE_FN constexpr bool is_spectral(Rule rule) {
   return rule == Rule::speed_bound || rule == Rule::region || rule == Rule::curvature ||
          rule == Rule::tracking_bound || rule == Rule::condition_bound ||
@@ -56,8 +57,8 @@ SUPPLE_FN constexpr bool is_spectral(Rule rule) {
          rule == Rule::mayorga_condition || rule == Rule::mayorga_rank;
 }
 
-// λ² of such a rule from the lower triangle of J Jᵀ (A, m x m, overwritten). Returns the lanes
-// where it is valid. `work` has 4 m lanes.
+// Computes λ² of a rule with `is_spectral` from the lower triangle of J Jᵀ (A, m x m, overwritten).
+// Returns the lanes where it is valid. `work` has 4 m lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const L* e,
                                      const L& before, const L& change, L* A, L* found, L* work) {
@@ -80,14 +81,15 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
   for (int i = 0; i < m; ++i) trace = trace + A[i * m + i];
   mask_t<L> valid =
       extreme_eigenvalues_any_size(m, A, least ? &low : nullptr, largest ? &high : nullptr, work);
-  // Those that do not need the largest one only ask whether the smallest is zero to rank; where it
-  // might be, the pivots are too small.
+  // Rules that do not need the largest singular value only compare the smallest one with the rank
+  // threshold. Any value serves for the largest: where the smallest one might be below the
+  // threshold, the result is not valid anyway.
   sigma[0] = sqrt(largest ? high : low);
   sigma[1] = sqrt(low);
   *found = evaluated(2);
   if (least) {
-    // Mayorga's rules divide by the smallest one, and a narrow region falls off steeply: valid
-    // where its rounding errors do not matter.
+    // Mayorga's rules divide by the smallest singular value, and λ² of a narrow region falls off
+    // steeply. The result is valid where the rounding error of that value does not matter.
     constexpr T same = sizeof(T) == 8 ? T(1e-10) : T(1e-3);
     sigma[1] = sqrt(fma(trace, L(64 * Number<T>::epsilon), low));
     valid = valid & (abs(evaluated(2) - *found) <= L(same) * (*found + low));
@@ -95,10 +97,10 @@ SUPPLE_FN mask_t<L> spectral_lambda2(const Damping<T>& damping, M m, N n, const 
   return valid & (low + *found > L(least_eigenvalue<T>) * trace);
 }
 
-// The damped or undamped step by a Cholesky factor, without singular vectors: where λ² does not
-// depend on singular values, or only on the extreme ones, or nothing is damped or truncated because
-// the smallest one is large enough, which a Cholesky factor also shows. Returns the lanes where
-// that holds and J Jᵀ + λ² is well conditioned; m <= n.
+// Computes the damped or undamped step by a Cholesky factor, without singular vectors, for m <= n.
+// This works if λ² needs no singular values, or only the extreme ones, or if the Cholesky factor
+// shows that the smallest one is too large for anything to be damped or truncated. Returns the
+// lanes where one of these holds and J Jᵀ + λ² is well conditioned.
 template <class L, class T, class M, class N>
 SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, const L* e,
                                   const L& before, const L& change, L* dq, L* lambda2, L* scratch) {
@@ -185,7 +187,7 @@ SUPPLE_FN mask_t<L> cholesky_step(const Step<T>& how, M m, N n, const L* J, cons
 // Lanes of scratch memory that `cholesky_step` needs.
 SUPPLE_FN constexpr int cholesky_scratch(int m) { return 2 * m * m + 6 * m; }
 
-// The same; one function for all sizes that are known only at run time.
+// The same as `cholesky_step`: compiled once for all sizes that are known only at run time.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE mask_t<L> cholesky_step_any_size(const Step<T>& how, int m, int n,
                                                         const L* J, const L* e, const L& before,
@@ -200,7 +202,7 @@ SUPPLE_INLINE mask_t<L> cholesky_step_any_size(const Step<T>& how, Fixed<M> m, F
   return cholesky_step(how, m, n, J, e, before, change, dq, lambda2, scratch);
 }
 
-// Whether the step has a fast path, without singular values.
+// Whether the step has a fast path that needs no singular values.
 template <class T>
 SUPPLE_FN constexpr bool has_fast_path(const Step<T>& how) {
   const bool optimal = how.damping.rule == Rule::optimal;

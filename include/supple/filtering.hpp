@@ -1,8 +1,9 @@
 // Steps with a running estimate of the weak directions of the task.
 //
-// Numerical filtering damps these strongly, and the others hardly; estimated damping damps all by
-// the estimate of the smallest singular value. Directions are remembered from step to step: an
-// array that is passed in and improved by one inverse iteration. The Python counterparts,
+// Numerical filtering damps the weak directions strongly and the others hardly at all; estimated
+// damping damps all directions, by a λ² that depends on the estimate of the smallest singular
+// value. The caller keeps the estimated directions from step to step, and each step improves them
+// by one inverse iteration. The Python counterparts,
 // src/supple/motion/steps/{filtering,estimated}.py, follow the paper (Maciejewski & Klein 1988) and
 // cite it; tests/motion compares the two.
 #pragma once
@@ -15,28 +16,28 @@
 
 namespace supple {
 
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 
-// Largest number of directions that a step remembers.
+// Largest number of directions in the memory of a step.
 inline constexpr int max_directions = 3;
 
-// Singular value, relative to that whose gain is the bound, below which a filter damps more than
-// the bound requires.
+// Singular value below which a filter damps more than the bound on the gain requires, as a fraction
+// of 1/max_gain, the singular value whose undamped gain equals the bound.
 inline constexpr double reserve_size = 0.25;
 
 template <class T>
 struct Filter {
   T max_gain;      // bound on ‖q̇‖/‖e‖
-  bool printed;    // α and σ_eff as printed in the paper
+  bool printed;    // whether to use α and σ_eff exactly as printed in the paper
   int directions;  // number of small singular values that are filtered separately
 };
 
-// What a step with memory estimates besides the smallest singular value.
+// Estimates of a step with memory, in addition to that of the smallest singular value.
 template <class L>
 struct Estimate {
-  L largest = L(0);    // largest singular value, remembered by estimated damping
-  L effective = L(0);  // σ_eff
-  L across = L(0);     // σ_o
+  L largest = L(0);    // largest singular value, part of the memory of estimated damping
+  L effective = L(0);  // σ_eff: inverse of the gain that results for this e
+  L across = L(0);     // σ_o: effective singular value orthogonal to the weak directions
   L alpha2 = L(0);     // filter gain of the first direction
 };
 
@@ -44,7 +45,8 @@ struct Estimate {
 
 namespace supple::inline SUPPLE_ISA {
 
-// J scaled to unit size, with at most as many rows as columns: where it has more, R of J = Q R.
+// J scaled to unit size. If J has more rows than columns, it is replaced by R of J = Q R, so that
+// the rows are never more than the columns.
 template <class L>
 struct SingularProblem {
   int m, n, k;  // k = min(m, n)
@@ -63,7 +65,7 @@ SUPPLE_FN constexpr int filter_scratch(int m, int n) {
   return 4 * m * n + 5 * k * k + 16 * (m + n);
 }
 
-// Builds the problem at the beginning of `scratch`, and advances `scratch` behind it.
+// Builds the problem at the beginning of `scratch`, and advances `scratch` past it.
 template <class L>
 SUPPLE_INLINE SingularProblem<L> singular_problem(int m, int n, const L* J, L*& scratch) {
   using T = scalar_t<L>;
@@ -93,13 +95,13 @@ SUPPLE_INLINE SingularProblem<L> singular_problem(int m, int n, const L* J, L*& 
   return p;
 }
 
-// x (m, overwritten) -> its components in the row space of Q, the first k entries.
+// Replaces x (m) by Qᵀx, of which the first k entries are used.
 template <class L>
 SUPPLE_INLINE void to_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m > p.n) qr_transpose_times(p.m, p.n, p.factor, p.tau, x);
 }
 
-// The inverse for a vector in the range of J: x has k entries before and m after.
+// The inverse of `to_row_space`: x has k entries on entry and m on return.
 template <class L>
 SUPPLE_INLINE void from_row_space(const SingularProblem<L>& p, L* x) {
   if (p.m <= p.n) return;
@@ -115,7 +117,7 @@ SUPPLE_INLINE void inverse_factor(const SingularProblem<L>& p, const L& shift, L
     for (int j = 0; j < i; ++j) C[i * k + j] = p.gram[i * k + j];
     C[i * k + i] = p.gram[i * k + i] + shift;
   }
-  // Row by row: of L first, then of its inverse, which replaces it.
+  // Row by row: compute row i of the factor L in the upper triangle, then row i of its inverse.
   for (int i = 0; i < k; ++i) {
     for (int j = 0; j < i; ++j) C[j * k + i] = dot(j + 1, C + j * k, C + i * k);  // row i of L
     L pivot = C[i * k + i];
@@ -130,7 +132,7 @@ SUPPLE_INLINE void inverse_factor(const SingularProblem<L>& p, const L& shift, L
   }
 }
 
-// y <- (J Jᵀ + shift I)⁻¹ x = CᵀC x; y may not be x.
+// y <- (J Jᵀ + shift I)⁻¹ x = CᵀC x; y and x must be different arrays.
 template <class L>
 SUPPLE_INLINE void inverse_times(int k, const L* C, const L* x, L* y) {
   for (int i = 0; i < k; ++i) y[i] = dot(i + 1, C + i * k, x);
@@ -141,8 +143,8 @@ SUPPLE_INLINE void inverse_times(int k, const L* C, const L* x, L* y) {
   }
 }
 
-// The largest diagonal entry of (J Jᵀ + shift I)⁻¹: of no unit vector is the image shorter than
-// this by more than the number of rows.
+// The largest diagonal entry of (J Jᵀ + shift I)⁻¹. The norm of this matrix lies between the entry
+// and k times the entry.
 template <class L>
 SUPPLE_INLINE L largest_inverse(int k, const L* C) {
   L most(0);
@@ -154,7 +156,8 @@ SUPPLE_INLINE L largest_inverse(int k, const L* C) {
   return most;
 }
 
-// x (k) minus its components along `count` orthonormal vectors, `stride` apart.
+// Subtracts from x (k) its components along `count` orthonormal vectors, which are `stride` apart
+// in `u`.
 template <class L>
 SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L* x) {
   for (int j = 0; j < count; ++j) {
@@ -163,10 +166,10 @@ SUPPLE_INLINE void remove_components(int k, int count, const L* u, int stride, L
   }
 }
 
-// One inverse iteration of `count` directions, `stride` apart, each orthogonal to the previous
-// ones. Writes σ̂² (count). Returns the lanes where the directions are not a usable estimate: the
-// first is less than half as good as a coordinate axis, or one lies in the span of the previous
-// ones.
+// Improves `count` directions, `stride` apart in `u`, by one inverse iteration each, orthogonal to
+// the previous ones, and writes their σ̂² (count). Returns the lanes where the directions are not a
+// usable estimate: the inverse stretches the first one less than half as much as the best
+// coordinate axis, or a direction lies in the span of the previous ones.
 template <class L>
 SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L* C, int count, L* u,
                                            int stride, L* sigma2, L* turned) {
@@ -192,8 +195,8 @@ SUPPLE_INLINE mask_t<L> iterate_directions(const SingularProblem<L>& p, const L*
   return wrong | (first + first < largest_inverse(k, C));
 }
 
-// The exact directions (count x m), the weakest first, and the smallest singular value, by singular
-// value decomposition. `scratch`: `step_scratch` lanes.
+// Computes the exact directions (count x m), the weakest first, and the smallest singular value, by
+// singular value decomposition. `scratch` has `step_scratch` lanes.
 template <class L>
 SUPPLE_FN void singular_directions(int m, int n, const L* J, int count, L* u, L& sigma,
                                    L* scratch) {
@@ -206,7 +209,7 @@ SUPPLE_FN void singular_directions(int m, int n, const L* J, int count, L* u, L&
   sigma = values[k - 1];
 }
 
-// The smallest λ² with  share σ/(σ² + λ²) <= 1/edge  for this σ and all smaller ones.
+// The smallest λ² with  share σ/(σ² + λ²) <= 1/edge  for the given σ and all smaller ones.
 template <class L>
 SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   const L reach = share * edge;
@@ -214,7 +217,8 @@ SUPPLE_INLINE L least_damping(const L& sigma, const L& edge, const L& share) {
   return select(sigma + sigma >= reach, near, square(reach * L(scalar_t<L>(0.5))));
 }
 
-// α² of `count` directions, from σ̂² (in place), for the components of a unit e along them.
+// Replaces σ̂² of `count` directions by their filter gains α². `along` holds the components of the
+// unit vector e along them.
 template <class L, class T>
 SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along, const L& edge,
                                 L* alpha2) {
@@ -227,7 +231,7 @@ SUPPLE_INLINE void filter_gains(const Filter<T>& how, int count, const L* along,
   if (how.printed) return;
   for (int d = 0; d < count; ++d) {
     const L inverse = L(1) / select(w[d] > L(0), w[d], L(1));
-    L part(0);  // of e along this direction and those as weak
+    L part(0);  // squared component of e along this direction and those that are as weak
     for (int j = 0; j < count; ++j) {
       part = fma(select(w[d] > w[j], w[j] * inverse, L(1)) * along[j], along[j], part);
     }
@@ -258,8 +262,8 @@ SUPPLE_INLINE void filtered_solve(const SingularProblem<L>& p, int count, const 
   ldl_solve(k, A, z, floor);
 }
 
-// One filtered step. The directions u (max_directions x m) are the memory, read and written; σ̂ and
-// the estimate are written. Returns λ². `scratch`: `filter_scratch` lanes.
+// Computes one filtered step and returns λ². The directions u (max_directions x m) are the memory,
+// which is read and updated; σ̂ and the estimate are written. `scratch` has `filter_scratch` lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, const L* error, L* u,
                                   L& sigma, Estimate<L>& estimate, L* dq, L* scratch) {
@@ -289,7 +293,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   sigma = select(p.null, L(0), sqrt(alpha2[0]) * p.scale);
   const L sigma2 = alpha2[0];
 
-  // e as a unit vector, restricted to the range of J. A bound that is zero but for rounding errors
+  // e as a unit vector, restricted to the range of J. A bound that is zero to working precision
   // allows no motion.
   const L largest = largest_entry(m, error), up = L(1) / select(largest > L(0), largest, L(1));
   for (int i = 0; i < m; ++i) e[i] = error[i] * up;
@@ -303,7 +307,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   filtered_solve(p, count, x, m, alpha2, p.blur, e, z, A, rest);
   transpose_times(k, n, p.J, z, dq);
 
-  // σ_o from what is left of e and z
+  // σ_o from the components of e and z orthogonal to the directions
   L *e_o = rest, *z_o = rest + k;
   for (int i = 0; i < k; ++i) e_o[i] = e[i], z_o[i] = z[i];
   remove_components(k, count, x, m, e_o);
@@ -325,7 +329,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
     for (int j = 0; j < n; ++j) dq[j] = select(lambda2 > L(0), damped[j], dq[j]);
   }
 
-  // Scaled to slightly below the bound, by more than rounding can add.
+  // Scale to slightly below the bound, by a margin larger than the rounding errors.
   const L speed = length(n, dq) * edge * L(1 + 32 * Number<T>::epsilon);
   const L back = largest * size, down = p.shrink / select(speed > L(1), speed, L(1));
   for (int j = 0; j < n; ++j) dq[j] = select(still, L(0), dq[j] * down * back);
@@ -339,7 +343,7 @@ SUPPLE_FN L filtered_step_of_size(const Filter<T>& how, M m, N n, const L* J, co
   return lambda2 * p.scale * p.scale;
 }
 
-// The same with compile-time constants for common sizes; the result is bitwise identical.
+// The same with compile-time sizes where they are common; the result is bitwise identical.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const L* J,
                                        const L* error, L* u, L& sigma, Estimate<L>& estimate, L* dq,
@@ -355,8 +359,8 @@ SUPPLE_NOINLINE_DEVICE L filtered_step(const Filter<T>& how, int m, int n, const
   return filtered_step_of_size(how, m, n, J, error, u, sigma, estimate, dq, scratch);
 }
 
-// The exact directions of the smallest and of the largest singular value (2 x m) and these values,
-// by singular value decomposition. `scratch`: `step_scratch` lanes.
+// Computes the smallest and the largest singular value and their exact directions (2 x m), by
+// singular value decomposition. `scratch` has `step_scratch` lanes.
 template <class L>
 SUPPLE_FN void extreme_directions(int m, int n, const L* J, L* u, L& least, L& largest,
                                   L* scratch) {
@@ -368,9 +372,9 @@ SUPPLE_FN void extreme_directions(int m, int n, const L* J, L* u, L& least, L& l
   largest = values[0];
 }
 
-// One damped step with λ² from the singular values that the previous step estimated: σ̂ and
-// estimate.largest, which are read and written, as are their directions u (2 x m). Returns λ².
-// `scratch`: `filter_scratch` lanes.
+// Computes one damped step and returns its λ², which depends on the singular values that the
+// previous step estimated, σ̂ and estimate.largest. They and their directions u (2 x m) are read
+// and updated. `scratch` has `filter_scratch` lanes.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const L* J,
                                         const L* error, L* u, L& sigma, Estimate<L>& estimate,
@@ -397,7 +401,7 @@ SUPPLE_NOINLINE_DEVICE L estimated_step(const Step<T>& how, int m, int n, const 
   L old = length(k, x), size = length(k, turned);
   const mask_t<L> wrong =
       ((size + size < largest_inverse(k, C) * old) | (old < L(T(0.5)))) & !p.null;
-  if (any(wrong)) {  // J has jumped: exact directions
+  if (any(wrong)) {  // J has jumped: compute exact directions
     L *exact = rest, *more = exact + 2 * m;
     L least, largest;
     extreme_directions(k, n, p.J, exact, least, largest, more);

@@ -10,8 +10,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// p + R c for a constant vector c. Zeros are common in robots and cost nothing: the test is the
-// same for all lanes, and is resolved at compile time where the constants are known.
+// Returns p + R c for a constant vector c. Zeros in c are common in robots and are skipped: the
+// test is the same for all lanes, and is made at compile time where c is known.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> transform_point(const Pose<L>& from, const T* c) {
   Vec3<L> p = from.p;
@@ -53,7 +53,7 @@ SUPPLE_INLINE void rotate_axes(Vec3<L>& a, Vec3<L>& b, const L& c, const L& s) {
   b = fma(b, c, old * -s);
 }
 
-// The pose of the parent's frame -> that of the joint's frame at zero displacement.
+// Converts the pose of the parent's frame into that of the joint's frame at zero displacement.
 template <class L, class T>
 SUPPLE_INLINE void place_joint(const Joint<T>& joint, Pose<L>& at) {
   const T* c = joint.rotation;
@@ -83,7 +83,7 @@ SUPPLE_INLINE void add_phase(const Joint<T>& joint, L& c, L& s) {
   s = fma(s, L(joint.phase[0]), old * L(joint.phase[1]));
 }
 
-// Sines and cosines of displacements within range, for `joint_sines`.
+// Computes sines and cosines of displacements up to Elementary::reach, for `joint_sines`.
 template <class L, class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
   SUPPLE_UNROLL for (int j = 0; j < chain.joints; ++j) {
@@ -91,7 +91,7 @@ SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<L>* joint_poses) {
     sincos_in_range(p.z, p.y, p.x);
   }
 }
-// For a single configuration, several joints share a pack: faster, with the same bits.
+// For a single configuration, several joints share a pack, which is faster and gives the same bits.
 template <class T>
 SUPPLE_INLINE void sines_in_range(const Chain<T>& chain, Pose<T>* joint_poses) {
   constexpr int W = width<Unrolled<T>>;
@@ -131,8 +131,9 @@ SUPPLE_NOINLINE_HOST void joint_sines(const Chain<T>& chain, const L* q, Pose<L>
       add_phase(chain.joint[j], joint_poses[j].p.x, joint_poses[j].p.y);
 }
 
-// The same with less code: by polynomials, without the case beyond their range. Returns where all
-// displacements are within range; elsewhere the sines are not valid.
+// The same as `joint_sines` with less code: only by polynomials, which are valid up to
+// Elementary::reach. Returns the lanes where all displacements are within that range; elsewhere the
+// sines are not valid.
 template <class L, class T>
 SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
                                              Pose<L>* joint_poses) {
@@ -147,9 +148,9 @@ SUPPLE_INLINE mask_t<L> joint_sines_in_range(const Chain<T>& chain, const L* q,
   return near;
 }
 
-// The second pass: joint_poses[j] is the pose in the world of joint j's frame, after its motion.
-// R.z is the axis of the joint and, for a revolute joint, p a point on it; R.x and R.y are written
-// only where they are needed (`branches`).
+// The second pass of `forward`: joint_poses[j] becomes the pose in the world of joint j's frame at
+// its current displacement. R.z is the axis of the joint and, for a revolute joint, p is a point on
+// it; R.x and R.y are written only where they are needed (`branches`).
 template <class L, class T>
 SUPPLE_INLINE void place_joints(const Chain<T>& chain, Pose<L>* joint_poses) {
   Pose<L> at = {};
@@ -202,10 +203,10 @@ SUPPLE_INLINE Twist<L> partial_velocity(const Joint<T>& joint, const Pose<L>& at
   return {cross(at.R.z, p - at.p), at.R.z};
 }
 
-// The Jacobian of a frame whose origin is at p, column by column: column(coordinate, twist, first)
-// for each joint that moves it. `first` is false if the coordinate already has a column, from a
-// joint that shares it by mimicking: the caller then adds the twists. Coordinates that do not move
-// the frame are not visited.
+// Calls column(coordinate, twist, first) for each joint that moves a frame whose origin is at p;
+// the twists are the columns of its Jacobian. `first` is false if another joint with the same
+// coordinate came before (a mimic joint): the caller then adds the twists. Coordinates that do not
+// move the frame are not visited.
 template <class L, class T, class Column>
 SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
                             const Pose<L>* joint_poses, const Vec3<L>& p, Column&& column) {
@@ -218,15 +219,15 @@ SUPPLE_INLINE void jacobian(const Chain<T>& chain, const Frame<T>& frame,
   }
 }
 
-// Derivatives of the motion of a frame: of its origin (v, a) and of its axes (w, b).
+// Velocities and accelerations of a frame: linear, of its origin (v, a), and angular (w, b).
 template <class L>
 struct Rates {
   Vec3<L> v, w;  // J q̇
   Vec3<L> a, b;  // J̇ q̇: the accelerations at q̈ = 0
 };
 
-// Rates up to the jerk: here a and b are the full accelerations J q̈ + J̇ q̇; j and c are their
-// derivatives at q⃛ = 0.
+// Rates up to the jerk: here (a, b) is the full acceleration J q̈ + J̇ q̇, and (j, c) is its
+// derivative at q⃛ = 0.
 template <class L>
 struct JerkRates : Rates<L> {
   Vec3<L> j, c;  // 2 J̇ q̈ + J̈ q̇
@@ -238,7 +239,7 @@ SUPPLE_INLINE Vec3<L> turning(const Vec3<L>& w, const Vec3<L>& b, const Vec3<L>&
   return cross(b, x) + cross(w, cross(w, x));
 }
 
-// Shifts the rates from one point of a body to another, r away.
+// Converts the rates at one point of a body into those at another point, at the distance r.
 template <class L>
 SUPPLE_INLINE Rates<L> shift_rates(const Rates<L>& at, const Vec3<L>& r) {
   const Vec3<L> u = cross(at.w, r);
@@ -251,7 +252,7 @@ SUPPLE_INLINE JerkRates<L> shift_rates(const JerkRates<L>& at, const Vec3<L>& r)
       {at.v + u, at.w, at.a + du, at.b}, at.j + cross(at.c, r) + bu + bu + cross(at.w, du), at.c};
 }
 
-// The acceleration that a joint adds: its axis z turns with the parent, at body.w.
+// Adds the velocity and acceleration due to a joint whose axis z turns with the parent, at body.w.
 template <class L>
 SUPPLE_INLINE void add_joint(Rates<L>& body, const Vec3<L>& z, bool slides, const L& qd, const L&) {
   const Vec3<L> u = z * qd, swept = cross(body.w, u);
@@ -263,8 +264,9 @@ SUPPLE_INLINE void add_joint(Rates<L>& body, const Vec3<L>& z, bool slides, cons
     body.b = body.b + swept;
   }
 }
-// Likewise one order more. With ż = w × z:  b += q̈ z + q̇ ż,  c += 2 q̈ ż + q̇ z̈  for a turn, and by
-// Leibniz' rule  a += q̈ z + 2 q̇ ż,  j += 3 q̈ ż + 3 q̇ z̈  for a slide.
+// The same including the jerk. With ż = w × z:  b += q̈ z + q̇ ż,  c += 2 q̈ ż + q̇ z̈  for a
+// revolute joint, and by Leibniz' rule  a += q̈ z + 2 q̇ ż,  j += 3 q̈ ż + 3 q̇ z̈  for a prismatic
+// one.
 template <class L>
 SUPPLE_INLINE void add_joint(JerkRates<L>& body, const Vec3<L>& z, bool slides, const L& qd,
                              const L& qdd) {

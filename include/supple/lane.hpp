@@ -16,14 +16,16 @@
 #pragma once
 
 // A kernel header may be compiled for several instruction sets into one binary. The inline
-// namespace keeps their symbols distinct; otherwise the linker would keep one copy, of any of them.
+// namespace keeps their symbols distinct; otherwise the linker would keep one copy for all of them,
+// compiled for any of the instruction sets.
 #ifndef SUPPLE_ISA
 #define SUPPLE_ISA portable
 #endif
 
 #if defined(__CUDACC__)
 #define SUPPLE_INLINE __host__ __device__ __forceinline__
-// Static: otherwise files that are linked would each compile a copy for the others.
+// Static: otherwise each of several files that are linked would also compile a copy that the others
+// can call.
 #define SUPPLE_FN static __host__ __device__ inline
 #define SUPPLE_NOINLINE_HOST static __host__ __device__ inline
 #define SUPPLE_NOINLINE_DEVICE static __host__ __device__ __noinline__
@@ -34,9 +36,10 @@
 #define SUPPLE_UNROLL
 #define SUPPLE_INLINE inline __attribute__((always_inline))
 #define SUPPLE_FN inline
-// Not inlined on a CPU: a loop that needs all registers for its constants.
+// Not inlined on a CPU, for loops that need all registers for their constants.
 #define SUPPLE_NOINLINE_HOST __attribute__((noinline))
-// Not inlined on a GPU, where everything else is: it would be compiled again for every use.
+// Not inlined on a GPU, for large functions: everything else is inlined there, and they would be
+// compiled again for every use.
 #define SUPPLE_NOINLINE_DEVICE inline
 #endif
 #define SUPPLE_RESTRICT __restrict__
@@ -209,7 +212,7 @@ inline constexpr int register_bytes = 32;
 inline constexpr int register_bytes = 16;
 #endif
 
-// Square root and fused multiply-add have no operator: each register names its instruction.
+// Square root and fused multiply-add have no operator: each register type names its instruction.
 template <class V>
 SUPPLE_INLINE V vector_sqrt(V a) {
   V c;

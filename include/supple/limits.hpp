@@ -3,6 +3,7 @@
 
 #include "supple/lane.hpp"
 #include "supple/linalg.hpp"
+#include "supple/stopping.hpp"
 
 namespace supple {
 
@@ -12,90 +13,69 @@ struct JointLimit {
   T lower, upper;  // [rad or m]
   T speed;         // [rad/s or m/s]
   T acceleration;  // [rad/s² or m/s²]
+  T jerk;          // [rad/s³ or m/s³]
 };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
-// floor(a), where that is exact (|a| below 2^51; in float 2^22).
-template <class L>
-SUPPLE_INLINE L floor_small(const L& a) {
-  const L magic(Number<scalar_t<L>>::round_magic), nearest = (a + magic) - magic;
-  return select(nearest > a, nearest - L(1), nearest);
-}
-
-// The largest speed from which a joint that slows down by `brake` = a dt in every step stops within
-// `room` >= 0, this step included: with k more steps of braking it travels
-// dt ((k + 1) v - brake k (k + 1)/2). `span` is the time this takes, (k + 1) dt, which is also the
-// distance travelled per unit of additional speed.
-template <class L>
-SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& span) {
-  using T = scalar_t<L>;
-  const L steps = room / (brake * dt);
-  // the largest k with k (k + 1)/2 <= steps; an error of one by rounding is harmless because the
-  // two formulas agree there
-  const L k = floor_small((sqrt(fma(L(T(8)), steps, L(T(1)))) - L(T(1))) * L(T(0.5)));
-  span = (k + L(T(1))) * dt;
-  return room / span + brake * k * L(T(0.5));
-}
-
-// The same for steps of different lengths: `later` (count >= 1) holds the lengths of the steps
-// after this one, and the last of them repeats. A step of length h allows a speed that is higher by
-// a h, and costs a h times the time until that step begins. Speeds above `max_speed` are not
-// distinguished.
-template <class L, class T>
-SUPPLE_FN L braking_speed(const L& room, const L& acceleration, const L& dt, const T* later,
-                          int count, const L& max_speed, L& span) {
-  L left = room, speed(0);
-  mask_t<L> open = L(0) == L(0);
-  span = dt;
-  for (int i = 0; i + 1 < count; ++i) {
-    const L h(later[i]), more = acceleration * h, cost = more * span;
-    open = open & (left > cost) & (speed < max_speed);
-    if (!any(open)) return speed + left / span;
-    left = select(open, left - cost, left);
-    speed = select(open, speed + more, speed);
-    span = select(open, span + h, span);
-  }
-  // k more steps of length h cost a h² (k r + k (k - 1)/2), r = span/h
-  const L h(later[count - 1]), r = span / h, one(1), half(T(0.5));
-  const L steps = left / (acceleration * h * h), b = r - half;
-  const L most_steps = floor_small(sqrt(fma(b, b, steps + steps)) - b);
-  const L k = select(open, max(most_steps, L(0)), L(0));
-  const L before = span;
-  span = fma(k, h, before);
-  return speed + left / span + acceleration * h * k * (k + one) * half / (r + k);
-}
-
-// Tolerance on the position at which a braking joint passes its limit by rounding, relative to its
-// position: in double the accumulated error of some thousand steps of a control loop, where
-// `advance` puts the joint back at the limit; in float that of one step.
+// By how much a braking joint may appear to pass its position limit because of rounding, relative
+// to its position. In double this is the accumulated error of some thousand steps of a control
+// loop, in which `advance` puts the joint back at the limit; in float it is that of one step.
 template <class T>
 inline constexpr T braking_slack = (sizeof(T) == sizeof(double) ? 4096 : 16) * Number<T>::epsilon;
 
+// Where a joint has a jerk limit: its admissible speeds in the next step of length dt [s], given
+// its position, its speed and the change of its speed in the last step. From all of them it can
+// stop under the law of stopping.hpp inside its range without exceeding any limit, so that there
+// always is a next step. Outside its range it returns as fast as its limits allow. Returns the
+// lanes where this is possible; the others have to exceed the jerk.
+template <class L, class T>
+SUPPLE_NOINLINE_DEVICE mask_t<L> smooth_joint_box(const JointLimit<T>& limit, const L& q,
+                                                  const L& speed, const L& change, const L& dt,
+                                                  L& low, L& high) {
+  const T much = T(1 << 20);  // steps of growing acceleration: an acceleration that nothing reaches
+  const L ramp = L(limit.jerk) * dt * dt, zero(0), none = L(Number<T>::huge);
+  const L most = min(L(limit.acceleration) * dt, ramp * L(much)), max_speed(limit.speed);
+  const L above = (L(limit.upper) - q) / dt, below = (q - L(limit.lower)) / dt;
+  const mask_t<L> over = above < zero, under = below < zero;
+  const L noise = L(T(16) * Number<T>::epsilon) * abs(q) / dt;
+  mask_t<L> valid = L(0) == L(0);
+  const auto largest = [&](const L& v, const L& c, const L& room, const mask_t<L>& outside) {
+    return largest_next_change(v, c, ramp, most, max_speed, select(outside, none, room), noise,
+                               valid);
+  };
+  high = speed + largest(speed, change, above, over);
+  low = speed - largest(-speed, -change, below, under);
+  high = select(over, max(min(high, max(above, -max_speed)), low), high);
+  low = select(under, min(max(low, min(-below, max_speed)), high), low);
+  return valid;
+}
+
 // The admissible speeds of one joint in the next step of length dt [s], given its position and its
-// current speed; `later` (count) are the lengths of the steps after it, of which the last repeats;
-// all are dt if there are none.
+// current speed, if its jerk is not limited; `later` (count) are the lengths of the steps after it,
+// of which the last repeats; all are dt if there are none.
 //
 // A joint that can stop inside its range by slowing down by at most a dt in each step keeps all
-// limits, and still can after the step. A joint outside its range turns round at full acceleration
-// and returns as fast as it can without having to brake harder at the other end. A joint that
-// cannot stop in time, or exceeds its speed limit, is stopped nevertheless: the limits on position
-// and speed have precedence over that on acceleration.
+// limits, and can still stop after the step. A joint outside its range turns round at full
+// acceleration and returns as fast as possible without having to brake harder before the other
+// limit. A joint that cannot stop in time, or exceeds its speed limit, is slowed down nevertheless:
+// the limits on position and speed have precedence over that on acceleration.
 template <class L, class T>
-SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed, const L& dt,
-                         L& low, L& high, const T* later = nullptr, int count = 0) {
+SUPPLE_FN void braking_joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
+                                 const L& dt, L& low, L& high, const T* later, int count) {
   const L max_speed(limit.speed), zero(0);
   const L above = L(limit.upper) - q, below = q - L(limit.lower);
-  const L to_upper = above / dt, to_lower = below / dt;  // the speeds that end at the limits
+  const L to_upper = above / dt, to_lower = below / dt;  // speeds that reach the limits in one step
   const bool brakes = limit.acceleration < Number<T>::huge;
   L up = max(to_upper, zero), down = max(to_lower, zero), least = speed, greatest = speed;
   if (brakes) {
     const L acceleration(limit.acceleration), brake = acceleration * dt;
     least = speed - brake;
     greatest = speed + brake;
-    // A speed that is too high by no more than rounding errors is not lowered further.
+    // If the slowest speed that the acceleration limit allows is above v only by rounding errors,
+    // the slowest speed is used instead of v.
     const auto braked = [&](const L& room, const L& slowest) {
       L span;
       const L v = count ? braking_speed(room, acceleration, dt, later, count, max_speed, span)
@@ -108,7 +88,8 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
   }
   high = min(max_speed, up);
   low = -min(max_speed, down);
-  // Outside: return at once or at full speed, but able to stop before the other end.
+  // Outside its range, a joint returns in one step or at full speed, but must be able to stop
+  // before the other limit.
   const mask_t<L> over = above < zero, under = below < zero;
   if (any(over | under)) {
     const L back_down = max(max(to_upper, -max_speed), low),
@@ -121,19 +102,64 @@ SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed,
     }
   }
   if (!brakes) return;
-  // The speeds nearest to the acceleration limits that positions and speeds allow.
+  // The interval of speeds that the acceleration allows, moved into the interval that position and
+  // speed limits allow.
   const L first = min(max(least, low), high), last = max(min(greatest, high), low);
   low = first;
   high = last;
 }
 
-// Factor below 1 for lengths that must keep a bound despite rounding.
+// The speeds from which a joint can stop inside its range, whatever its current speed is: they
+// follow from its limits of position and speed, and from braking at its acceleration limit.
+template <class L, class T>
+SUPPLE_FN void speed_box(const JointLimit<T>& limit, const L& q, const L& dt, L& low, L& high) {
+  const bool brakes = limit.acceleration < Number<T>::huge;
+  const L brake = L(brakes ? limit.acceleration : T(0)) * dt, max_speed(limit.speed), zero(0);
+  const auto fastest = [&](const L& to_end) {
+    const L room = max(to_end, zero);
+    L span;
+    return min(max_speed, brakes ? braking_speed(room, brake, dt, span) : room / dt);
+  };
+  const bool bounded[] = {limit.lower > -Number<T>::huge, limit.upper < Number<T>::huge};
+  low = bounded[0] ? -fastest(q - L(limit.lower)) : -max_speed;
+  high = bounded[1] ? fastest(L(limit.upper) - q) : max_speed;
+}
+
+// The admissible speeds of one joint in the next step: `smooth_joint_box` where it has a jerk limit
+// and can keep it, else `braking_joint_box`. Jerk limits require steps of equal lengths.
+template <class L, class T>
+SUPPLE_FN void joint_box(const JointLimit<T>& limit, const L& q, const L& speed, const L& change,
+                         const L& dt, L& low, L& high, const T* later = nullptr, int count = 0) {
+  if (!(limit.jerk < Number<T>::huge) || count) {
+    braking_joint_box(limit, q, speed, dt, low, high, later, count);
+    return;
+  }
+  const mask_t<L> valid = smooth_joint_box(limit, q, speed, change, dt, low, high);
+  if (all(valid)) return;
+  L firm_low, firm_high;
+  braking_joint_box(limit, q, speed, dt, firm_low, firm_high, later, count);
+  low = select(valid, low, firm_low);
+  high = select(valid, high, firm_high);
+}
+
+// Narrows the box of a joint with a limited jerk so that its speed approaches `goal`, and neither
+// passes it nor turns away from it; `ramp` is the largest change of its change per step.
+template <class L>
+SUPPLE_FN void narrow_to(const L& goal, const L& speed, const L& ramp, L& low, L& high) {
+  const L part = largest_change(abs(goal - speed), ramp), lowest = low, highest = high;
+  const mask_t<L> rises = goal >= speed;
+  const L first = select(rises, speed, speed - part), last = select(rises, speed + part, speed);
+  low = min(max(first, lowest), highest);
+  high = max(min(last, highest), lowest);
+}
+
+// Factor below 1 for scaling a vector so that its length stays within a bound despite rounding.
 template <class T>
 inline constexpr T just_below = 1 - 8 * Number<T>::epsilon;
 
-// Scales x as a whole so that it lies in the box, where the box contains zero, and is no longer
-// than `bound`; entries whose box does not contain zero (a joint that must return) are clamped to
-// it. Keeps the direction of motion. `active_set` marks the entries that required it.
+// Scales x by one factor so that it lies in the box and ‖x‖ <= `bound`, which keeps the direction
+// of motion. Entries whose interval does not contain zero (a joint that must return into its range)
+// are clamped instead. `active_set` marks the entries that required the scaling.
 template <class L>
 SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound, L* x,
                               L* active_set) {
@@ -156,8 +182,8 @@ SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound
   }
 }
 
-// Moves x, in the box, towards p, the point of the box nearest to zero, until it is no longer than
-// `bound`: ‖p + t (x - p)‖ = bound.
+// Moves x, a point of the box, towards p, the point of the box nearest to zero, until ‖x‖ <=
+// `bound`: x becomes p + t (x - p).
 template <class L>
 SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound, L* x) {
   L pp(0), pd(0), dd(0);

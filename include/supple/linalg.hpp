@@ -5,8 +5,8 @@
 //
 // Range: QR and SVD first scale by a power of two, so that no square overflows in up to 2^16
 // entries. Entries below 1e-304 of the largest one (1e-34 in float) count as zero. Results beyond
-// the number range are infinite, such as sigma of a matrix full of the largest number. Cholesky
-// never squares an entry.
+// the number range are infinite, for example sigma of a matrix all of whose entries are the largest
+// finite number. Cholesky never squares an entry.
 //
 // Lanes are independent: a lane that has converged is not changed while others continue, so its
 // bits do not depend on them.
@@ -29,8 +29,8 @@ SUPPLE_INLINE L dot(int n, const L* a, const L* b) {
   return sum;
 }
 
-// The lower triangle of A A^T, A m x n. Four dot products at a time: each alone would wait for the
-// latency of its sums.
+// Computes the lower triangle of A A^T for A (m x n). Four dot products run at a time, which hides
+// the latency of the sums.
 template <class L>
 SUPPLE_FN void gram(int m, int n, const L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT product) {
   for (int i = 0; i < m; ++i) {
@@ -82,8 +82,8 @@ SUPPLE_FN L scale_to_range(int count, L* a) {
 // A = C C^T of a symmetric positive semidefinite A (n x n; the lower triangle is read and
 // replaced). A pivot that is zero to working precision, relative to its own diagonal entry, gives a
 // zero column instead of a division by zero; C C^T is then A to the square root of working
-// precision (to working precision if the rank is lost exactly). Returns where all pivots were
-// positive: A has full rank, or lacks it by less than the rounding errors.
+// precision (to working precision if A is exactly rank deficient). Returns the lanes where all
+// pivots are positive: there A has full rank to working precision.
 template <class L, class N>
 SUPPLE_FN mask_t<L> cholesky(N n, L* SUPPLE_RESTRICT a) {
   using T = scalar_t<L>;
@@ -152,8 +152,8 @@ SUPPLE_FN void ldl_by(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, Invert
   }
 }
 
-// The same for a positive semidefinite A, with pivots that are zero to working precision treated as
-// in `cholesky`; `floor` (n,) is scratch memory for their thresholds.
+// Solves A x = b for a positive semidefinite A by L D L^T, with pivots that are zero to working
+// precision treated as in `cholesky`; `floor` (n,) is scratch memory for their thresholds.
 template <class L, class N>
 SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
                          L* SUPPLE_RESTRICT floor) {
@@ -168,8 +168,8 @@ SUPPLE_FN void ldl_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x,
   });
 }
 
-// Solves with a positive definite matrix near A: each pivot is replaced by its absolute value, or
-// by `floor` > 0 if that is larger.
+// Solves A x = b with A replaced by a positive definite matrix: each pivot of L D L^T is replaced
+// by its absolute value, or by `floor` > 0 if that is larger.
 template <class L, class N>
 SUPPLE_FN void convex_solve(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT x, const L& floor) {
   ldl_by(size, a, x, [&](int, const L& pivot) { return L(1) / max(abs(pivot), floor); });
@@ -225,9 +225,10 @@ SUPPLE_FN void tridiagonal(N size, L* SUPPLE_RESTRICT a, L* SUPPLE_RESTRICT d,
   }
 }
 
-// The smallest eigenvalue of a tridiagonal matrix (as above) that has none below zero and a size
-// near 1, to a few roundings of 1: Laguerre's method on the characteristic polynomial, which
-// approaches the smallest root from below. Lanes that do not converge are removed from `valid`.
+// Returns the smallest eigenvalue of a positive semidefinite tridiagonal matrix (from
+// `tridiagonal`) whose norm is near 1, to a few ulps of 1, by Laguerre's method on the
+// characteristic polynomial, which approaches the smallest root from below. Lanes that do not
+// converge are removed from `valid`.
 template <class L, class N>
 SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUPPLE_RESTRICT off2,
                                 mask_t<L>& valid) {
@@ -248,13 +249,14 @@ SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUP
       p0 = p, dp0 = dp, ddp0 = ddp;
       p = p1, dp = dp1, ddp = ddp1;
     }
-    open = open & (p > L(0)) & (dp < L(0));  // else rounding has reached the root
+    open = open & (p > L(0)) & (dp < L(0));  // otherwise s is the root up to rounding
     if (!any(open)) return s;
     // m p/(-p' + √((m - 1)((m - 1) p'² - m p p''))), which is positive
     const L root = (count - L(1)) * fma((count - L(1)) * dp, dp, -(count * p * ddp));
     const L step = count * p / select(open, sqrt(max(root, L(0))) - dp, L(1));
     s = select(open, s + step, s);
-    // The next step is about this one times the cube of how much it was shorter than the last.
+    // Laguerre's method converges cubically: the next step is about step (step/before)³. Stop where
+    // that is negligible.
     const L less = step * step;
     open = open & (step > L(epsilon)) & (less * less > L(epsilon) * before * before * before);
     before = step;
@@ -264,9 +266,10 @@ SUPPLE_FN L smallest_eigenvalue(N size, const L* SUPPLE_RESTRICT d, const L* SUP
   return s;
 }
 
-// The smallest and, if asked, the largest eigenvalue of a symmetric positive semidefinite A (n x n;
-// the lower triangle is read, all of it is overwritten), to a few roundings of the largest. Returns
-// the lanes where they are valid: numbers stay within their range. `work` has 4 n lanes.
+// Computes the smallest and the largest eigenvalue (each only if its pointer is not null) of a
+// symmetric positive semidefinite A (n x n; the lower triangle is read, all of it is overwritten),
+// to a few ulps of the largest one. Returns the lanes where they are valid: the iteration converged
+// and no number left its range. `work` has 4 n lanes.
 template <class L, class N>
 SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smallest, L* largest,
                                         L* SUPPLE_RESTRICT work) {
@@ -283,7 +286,7 @@ SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smalles
   tridiagonal(size, a, d, off2, off2 + n, off2 + 2 * n);
   mask_t<L> valid = usable;
   if (smallest) *smallest = smallest_eigenvalue(size, d, off2, valid) * unit;
-  if (largest) {  // c - A for c above all eigenvalues
+  if (largest) {  // c minus the smallest eigenvalue of c - A, with c above all eigenvalues of A
     const L c = trace * shrink;
     for (int i = 0; i < n; ++i) d[i] = c - d[i];
     *largest = (c - smallest_eigenvalue(size, d, off2, valid)) * unit;
@@ -291,7 +294,8 @@ SUPPLE_FN mask_t<L> extreme_eigenvalues(N size, L* SUPPLE_RESTRICT a, L* smalles
   return valid;
 }
 
-// The same with compile-time constants for common sizes; the result is bitwise identical.
+// The same as `extreme_eigenvalues`, with compile-time sizes where they are common; the result is
+// bitwise identical.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> extreme_eigenvalues_any_size(int n, L* a, L* smallest, L* largest,
                                                               L* work) {
@@ -365,7 +369,7 @@ SUPPLE_FN void qr_times(M m, N n, const L* a, const L* tau, L* b) {
 
 // The least-squares solution of A x = b for m >= n and full column rank: b (m) is overwritten, and
 // its first n entries are x. Where R has a zero on its diagonal, that component of x is zero.
-// Returns where the whole diagonal is nonzero.
+// Returns the lanes where the whole diagonal is nonzero.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
   qr_transpose_times(m, n, a, tau, b);
@@ -383,9 +387,9 @@ SUPPLE_FN mask_t<L> qr_solve(M m, N n, const L* a, const L* tau, L* b) {
 
 // ---- one-sided Jacobi SVD ----------------------------------------------------------------------
 
-// Completes an orthonormal basis: vectors[i] (length n, rows of `list`) becomes, where `missing`, a
-// unit vector orthogonal to those before it. Starts from the coordinate axis farthest from their
-// span, projected twice because once is not enough near the span.
+// Completes an orthonormal basis in the rows of `list` (length n): on the lanes `missing`, row i
+// becomes a unit vector orthogonal to the rows before it. Starts from the coordinate axis farthest
+// from their span, and projects it twice because one projection is not accurate near the span.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L>& missing) {
   L best(-1), pick(0);
@@ -413,7 +417,7 @@ SUPPLE_NOINLINE_DEVICE void complete_basis(int i, int n, L* list, const mask_t<L
 
 // A Jacobi rotation that makes rows x and y (length n) orthogonal and puts the longer one first.
 // The same rotation is applied to rows p and q (length r); where the rows are exchanged, so are *a
-// and *b. Returns where anything was rotated.
+// and *b. Returns the lanes where x and y were rotated.
 template <class L>
 SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, L* q) {
   using T = scalar_t<L>;
@@ -423,7 +427,7 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
     yy = fma(y[k], y[k], yy);
     xy = fma(x[k], y[k], xy);
   }
-  // Orthogonal to working precision: the rest is the rounding error of a sum of n products.
+  // A smaller cosine between the rows is only the rounding error of a sum of n products.
   const T tolerance = Number<T>::epsilon * sqrt(T(n > 4 ? n : 4));
   const mask_t<L> skew = abs(xy) > L(tolerance) * sqrt(xx) * sqrt(yy);
   const mask_t<L> turn = skew | (yy > xx);
@@ -458,7 +462,7 @@ SUPPLE_INLINE mask_t<L> rotate_rows(int n, L* x, L* y, L* a, L* b, int r, L* p, 
   return turn;
 }
 
-// Where a row counts as zero: below this squared length the squares have lost digits.
+// The lanes where a row counts as zero: below this squared length, its squares have lost digits.
 template <class L>
 SUPPLE_INLINE mask_t<L> is_null(const L& square) {
   return square <= L(4 * Number<scalar_t<L>>::tiny);

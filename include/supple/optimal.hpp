@@ -8,9 +8,10 @@
 // φ(λ²) = ‖y‖ and of its slope costs O(m), two divisions and a square root.
 //
 // The root of φ = bound is found by Newton's method on 1/φ (Deo & Walker 1995, eq. 18), which is
-// concave and increasing: from either side it lands at or below the root, then approaches it. The
-// dual, the largest λ² with ‖e - Jq̇‖ <= share ‖e‖, is found in the same way.
-// Tuned constants and what chose them: docs/constants.md.
+// concave and increasing: from either side, an iteration lands at or below the root, and then the
+// iterates approach it from below. The dual, the largest λ² with ‖e - Jq̇‖ <= share ‖e‖, is found
+// in the same way.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -33,7 +34,8 @@ SUPPLE_INLINE void each(Fixed<N> n, const F& f) {
   }
 }
 
-// A reflector H = I - tau v vᵀ with H x = (result, 0, ..): v replaces x. Where x = 0, tau = 0.
+// Computes a reflector H = I - tau v vᵀ with H x = (result, 0, ..) and returns the result; v
+// replaces x. Where x = 0, tau = 0.
 template <class L>
 SUPPLE_INLINE L make_householder(int count, int stride, L* x, L& tau) {
   L sum = x[0] * x[0];
@@ -45,7 +47,7 @@ SUPPLE_INLINE L make_householder(int count, int stride, L* x, L& tau) {
   return select(nonzero, -reach, L(0));
 }
 
-// to <- H x for that H; `to` may be x.
+// to <- H x for an H of `make_householder`; `to` may be x.
 template <class L>
 SUPPLE_INLINE void apply_householder(int count, const L* SUPPLE_RESTRICT v, int v_stride,
                                      const L& tau, const L* x, L* to, int stride) {
@@ -55,8 +57,9 @@ SUPPLE_INLINE void apply_householder(int count, const L* SUPPLE_RESTRICT v, int 
   for (int i = 0; i < count; ++i) to[i * stride] = fma(-along, v[i * v_stride], x[i * stride]);
 }
 
-// The reduction J = U B Vᵀ: B has alpha (m) on its diagonal and beta (m) below it. V is stored in
-// `a` (m x n), the reflector of row i from the diagonal on, and in tau (m).
+// The reduction J = U B Vᵀ: B has alpha (m) on its diagonal and beta (m) below it. V is stored as
+// reflectors: row i of `a` (m x n), from the diagonal on, holds the vector of reflector i, and tau
+// (m) the factors.
 template <class L, class M, class N>
 struct Reduction {
   M m;
@@ -103,7 +106,7 @@ struct Expansion {
   }
 };
 
-// (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading minors N of BᵀB + x:
+// The solution of (BᵀB + x) y = c₀ e₁ by the trailing minors P and the leading minors N of BᵀB + x:
 //
 //     yᵢ = cᵢ Pᵢ₊₁/P₀        cᵢ = -cᵢ₋₁ αᵢ βᵢ
 //     Pᵢ = αᵢ² Pᵢ₊₁ + Qᵢ     Qᵢ = x Pᵢ₊₁ + βᵢ₊₁² Qᵢ₊₁       P_m = 1, Q_m = 0
@@ -115,7 +118,7 @@ struct Secular {
   L determinant;  // P₀
   L square;       // φ²
   L slope;        // -φφ'
-  L trace;        // of the inverse of BᵀB + x
+  L trace;        // trace of the inverse of BᵀB + x
 };
 
 // Solves the system above for a given x. If given, `tail` (m) receives Q.
@@ -156,11 +159,11 @@ template <class L>
 struct Bidiagonal {
   L *a, *tau;             // V, as in `Reduction`
   L *alpha2, *beta2, *c;  // squares of B's entries, and the right-hand side of `Secular`
-  L *y, *leading, *rest;  // scratch memory: two for `secular`, then the rest
+  L *y, *leading, *rest;  // scratch memory: y and leading for `secular`, rest for the caller
   L unit, shrink;         // 1/unit
-  L frobenius;            // of B, squared
+  L frobenius;            // ‖B‖², Frobenius
   L error;                // ±‖e‖/(unit bound)
-  mask_t<L> valid, zero;  // whether squares keep all their digits; whether e = 0
+  mask_t<L> valid, zero;  // lanes whose squares neither overflow nor lose digits; lanes with e = 0
 };
 
 // Lanes of scratch memory that `optimal_step` and `residual_step` need.
@@ -208,17 +211,18 @@ SUPPLE_INLINE Bidiagonal<L> bidiagonal_form(M m, N n, const L* J, const L* e, co
 template <class L>
 SUPPLE_INLINE mask_t<L> has_full_rank(const Secular<L>& at, const L& frobenius) {
   using T = scalar_t<L>;
-  // Smallest determinant whose quotients keep their digits; largest accepted condition number.
+  // The smallest determinant that can be divided by without losing digits, and the largest accepted
+  // condition number.
   constexpr T least = T(sizeof(T) == 8 ? 0x1p-700 : 0x1p-90);
   constexpr T condition = 1 / (256 * Number<T>::epsilon);
   return (at.determinant >= L(least)) & (at.trace * frobenius <= L(condition) * L(condition));
 }
 
 // q̇ = Jᵀ(JJᵀ + λ²I)⁻¹e with the smallest λ² >= 0 that keeps ‖q̇‖ <= bound, for m <= n. The iteration
-// starts from `start`, such as the λ² of the previous step or 0, and reaches the same root from
-// any. Returns the lanes where dq and lambda2 are valid: not where m > n, J is rank deficient or
-// nearly so (the result then depends on which singular values count as zero), or numbers leave
-// their range.
+// starts from `start`, such as the λ² of the previous step or 0, and reaches the same root from any
+// of them. Returns the lanes where dq and lambda2 are valid. They are not valid if m > n, if J is
+// rank deficient or nearly so (the result then depends on which singular values count as zero), or
+// if numbers leave their range.
 template <class L, class M, class N>
 SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& bound, const L& start,
                                  L* dq, L* lambda2, L* scratch, L* iterations = nullptr) {
@@ -242,7 +246,7 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
     const L above = abs(c[0]);
     L lower = max(newton(), above - (alpha2[0] + (m > 1 ? beta2[m > 1 ? 1 : 0] : L(0))));
     found = select(open, max(lower, min(start * (b.shrink * b.shrink), above)), L(0));
-    // Where λ² is far above all of B, minors might overflow: rescale by λ².
+    // Where λ² is much larger than all entries of B, minors might overflow: rescale by λ².
     const mask_t<L> far = open & (above > L(64));
     if (any(far)) {
       const L less = select(far, L(1) / power_of_two(above), L(1));
@@ -281,7 +285,8 @@ SUPPLE_FN mask_t<L> optimal_step(M m, N n, const L* J, const L* e, const L& boun
   return valid;
 }
 
-// The dual: q̇ with the largest λ² that keeps ‖e - Jq̇‖ <= share ‖e‖. The residual is
+// The dual of `optimal_step`: q̇ with the largest λ² that keeps ‖e - Jq̇‖ <= share ‖e‖. The
+// residual r = e - Jq̇, as a function of x = λ², is
 //
 //     r₀ = ‖e‖ Q₀/P₀      rᵢ = -βᵢ cᵢ₋₁ Qᵢ/P₀      and  r·r' = -x φφ'
 //
@@ -319,7 +324,7 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
     if (!any(open)) break;
     const L slope = select(open, at.slope * found * found * aim, L(1));
     const L divisor = L(1) + (length - aim) * (error2 * square / slope);
-    // From far below the root, the divisor has lost its digits.
+    // Far below the root, the divisor has lost its digits and the step is not usable.
     const mask_t<L> usable = (divisor * upper > found) & (length + length > aim);
     const L next = select(usable, found / select(usable, divisor, L(1)), upper);
     found = select(open, next, found);
@@ -334,7 +339,8 @@ SUPPLE_FN mask_t<L> residual_step(M m, N n, const L* J, const L* e, const L& sha
   return valid;
 }
 
-// The same with compile-time constants for common sizes; the result is bitwise identical.
+// The same as `residual_step`, with compile-time sizes where they are common; the result is bitwise
+// identical.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> residual_step_any_size(int m, int n, const L* J, const L* e,
                                                         const L& share, const L& start, L* dq,
@@ -352,7 +358,8 @@ SUPPLE_INLINE mask_t<L> residual_step_any_size(Fixed<M> m, Fixed<N> n, const L* 
   return residual_step(m, n, J, e, share, start, dq, lambda2, scratch);
 }
 
-// The same with compile-time constants for common sizes; the result is bitwise identical.
+// The same as `optimal_step`, with compile-time sizes where they are common; the result is bitwise
+// identical.
 template <class L>
 SUPPLE_NOINLINE_DEVICE mask_t<L> optimal_step_any_size(int m, int n, const L* J, const L* e,
                                                        const L& bound, const L& start, L* dq,

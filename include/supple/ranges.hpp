@@ -20,10 +20,11 @@
 namespace supple::inline SUPPLE_ISA {
 
 // Lanes of memory of `ServoState::ranges`: the slack of each row below and above, the value that it
-// is held at, and the rows that take part.
-SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 4 * m + m * n; }
+// is held at, and the rows that take part with their offsets and their direction.
+SUPPLE_FN constexpr int ranges_memory(int m, int n) { return 6 * m + m * n; }
 
-// Whether a step may be taken without some of the rows: nothing else refers to them by number.
+// Whether rows may be left out of a step. They may not if weights, clamps or a memory of the step
+// refer to rows by their index.
 template <class T>
 SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
@@ -34,7 +35,8 @@ SUPPLE_FN bool rows_are_separable(const Servo<T>& servo) {
          rule != Rule::mayorga_rank && rule != Rule::manipulability_rate;
 }
 
-// The z (rows,) of q̇ = Jᵀz: J Jᵀz = J q̇. `A` has rows² entries, `rest` has rows entries.
+// Computes the multipliers z (rows,) of q̇ = Jᵀz from J Jᵀz = J q̇. `A` has rows² entries, `rest`
+// has rows entries.
 template <class T, class M, class N>
 SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* rest) {
   gram(rows, n, J, A);
@@ -42,10 +44,10 @@ SUPPLE_FN void multipliers(M rows, N n, const T* J, const T* dq, T* z, T* A, T* 
   ldl_solve(rows, A, z, rest);
 }
 
-// Returns the active row to release, of J (rows, n): the one whose multiplier in q̇ = Jᵀz has the
-// wrong sign by the largest amount, so that it keeps q̇ from moving into its interval; -1 if there
-// is none. `slack(r)` is -1 for a row at its lower end, 1 at its upper end and 0 without an
-// interval. `scratch` has rows² + 2 rows entries.
+// Returns the row of J (rows, n) to release, or -1: of the multipliers z in q̇ = Jᵀz that have the
+// wrong sign, its multiplier is the largest. Such a row holds q̇ at the end of its interval
+// although q̇ would move into the interval. `slack(r)` is -1 for a row at its lower end, 1 at its
+// upper end and 0 without an interval. `scratch` has rows² + 2 rows entries.
 template <class T, class Slack>
 SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& slack, T* scratch) {
   T *A = scratch, *z = A + rows * rows, *rest = z + rows, most(0);
@@ -65,12 +67,13 @@ SUPPLE_FN int wrongly_held(int rows, int n, const T* J, const T* dq, Slack&& sla
   return worst;
 }
 
-// The parts after `evaluate_tasks`: a step of the kernel and the limits, as state.q and state.qd.
-// Only for one robot at a time.
+// Computes a step of the kernel and applies the limits, after `evaluate_tasks`, for one robot. The
+// results are state.q and state.qd.
 template <class T>
 SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
-  T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m;
+  T *below = state.ranges, *above = below + m, *held = above + m, *e = held + m, *J = e + m,
+    *offset = J + m * n, *direction = offset + m;
   const auto end_of = [&](int i) {  // 1 at the upper end of an interval, -1 at the lower
     if (!(below[i] < 0 || above[i] > 0)) return 0;
     return held[i] == state.e[i] + above[i] ? 1 : -1;
@@ -78,7 +81,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   const bool separable = rows_are_separable(servo);
   const bool remembers =
       servo.mode == ControlMode::filtered || servo.mode == ControlMode::estimated;
-  constexpr T open = Number<T>::huge;  // of a row that does not take part
+  constexpr T open = Number<T>::huge;  // value of `held` for a row that does not take part
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     held[i] = low == high || low > 0 ? low : high < 0 ? high : open;
@@ -86,6 +89,8 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
   Servo<T> reduced = servo;
   ServoState<T> part = state;
   part.J = J, part.e = e;
+  if (separable) part.held = held;
+  if (state.offset) part.offset = offset;
   for (int pass = 0;; ++pass) {
     int rows = 0, holding = 0;
     for (int i = 0; i < m; ++i) {
@@ -93,6 +98,7 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
       if (separable && !counts) continue;
       for (int j = 0; j < n; ++j) J[rows * n + j] = counts ? state.J[i * n + j] : T(0);
       holding += counts && end_of(i) != 0;
+      if (state.offset) offset[rows] = counts ? state.offset[i] : T(0);
       e[rows++] = counts ? held[i] : T(0);
     }
     reduced.rows = rows;
@@ -131,16 +137,36 @@ SUPPLE_FN void run_in_ranges(const Servo<T>& servo, ServoState<T>& state, T* scr
     if (wrong < 0) break;
     held[row_of(wrong)] = open;
   }
-  if (reduced.rows == 0) {  // the limits see a row that asks for nothing
+  const bool free = reduced.rows == 0;
+  if (free) {  // the limits see a row that asks for nothing
     reduced.rows = 1;
     for (int j = 0; j < n; ++j) J[j] = T(0);
     e[0] = T(0);
+    reduced.keep_direction = false;
+  }
+  if (reduced.keep_direction) {
+    part.direction = direction;
+    for (int i = 0, r = 0; i < m; ++i) {
+      if (!separable || held[i] < open) direction[r++] = state.direction[i];
+    }
   }
   advance(reduced, part, scratch);
-  T *const all = state.J, *const asked = state.e;
+  T *const all = state.J, *const asked = state.e, *const from = state.offset,
+           *const kept = state.direction;
   state = part;
-  state.J = all, state.e = asked;
-  // A row inside its range counts as commanded to do what it does.
+  state.J = all, state.e = asked, state.offset = from, state.direction = kept, state.held = nullptr;
+  if (state.beyond >= 0) {  // the correction of all rows
+    int r = reduced.rows - 1;
+    for (int i = m - 1; i >= 0; --i) {
+      const T* const from_row = held[i] < open ? state.exact_J + n * r-- : state.J + n * i;
+      for (int j = 0; j < n; ++j) state.exact_J[i * n + j] = from_row[j];
+    }
+  }
+  if (kept) {  // of all rows, since others may take part in the next step
+    for (int i = 0; i < m; ++i) kept[i] = dot(n, state.J + i * n, state.qd);
+  }
+  // The command that is reported: the resulting velocity of a row inside its range, or the end of
+  // the range at which a row is held.
   for (int i = 0; i < m; ++i) {
     const T low = state.e[i] + below[i], high = state.e[i] + above[i];
     const T rate = dot(n, state.J + i * n, servo.acceleration_level ? state.dq : state.qd);

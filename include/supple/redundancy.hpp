@@ -26,14 +26,15 @@ struct Redundancy {
   Secondary form;
   T alpha1;
   T max_speed;
-  Step<T> step;  // for null_space; the projections use its damping rule
+  Step<T> step;  // the step of null_space; the other methods use only its damping rule
 };
 
 }  // namespace supple
 
 namespace supple::inline SUPPLE_ISA {
 
-// Lanes of scratch memory that `redundant_step` needs, and `priority_step` for m rows in all.
+// Lanes of scratch memory that `redundant_step` needs, and that `priority_step` needs for a total
+// of m rows.
 SUPPLE_FN constexpr int redundancy_scratch(int m, int n) {
   return step_scratch(m, n) + (m + n) * (m + n + 8);
 }
@@ -59,15 +60,15 @@ struct Decomposition {
   int count;           // number of singular values: min(m, n)
   const L* sigma;      // (count,), zero below the rank threshold
   const L* gamma;      // (count,): uᵢᵀe
-  const L* beta;       // (count,): vᵢᵀv, zero where sigma is
+  const L* beta;       // (count,): vᵢᵀv, zero where sigma is zero
   const L* free;       // (n,): the component of v in the null space
   L size;              // ‖free‖
   L* c;                // (count,), the result
   L *sigmas, *gammas;  // (count + 1,), scratch memory
 };
 
-// Computes c for a given λ² and returns the share. `weight` is α1² <= λ², and the share is α1²/λ²;
-// a negative `weight` means that there is no α1, and the share is 1.
+// Computes c for a given λ² and returns the share of `free` in q̇. `weight` is α1² <= λ², and the
+// share is α1²/λ²; a negative `weight` means that there is no α1, and the share is 1.
 template <class L>
 SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, const L& weight) {
   const mask_t<L> nonzero = lambda2 > L(0);
@@ -77,16 +78,16 @@ SUPPLE_FN L damped_projection(const Decomposition<L>& split, const L& lambda2, c
     const L sigma = split.sigma[i], gamma = split.gamma[i], size = fma(sigma, sigma, lambda2);
     const mask_t<L> counts = sigma > L(0), safe = size > L(Number<scalar_t<L>>::tiny);
     const L along = fma(lambda2 * share, split.beta[i], sigma * gamma) / select(safe, size, L(1));
-    const L plain = gamma / select(counts, sigma, L(1));  // where squares vanish
+    const L plain = gamma / select(counts, sigma, L(1));  // used where σ² + λ² underflows
     split.c[i] = select(counts, select(safe, along, plain), L(0));
   }
   return share;
 }
 
-// c and the share such that ‖q̇‖ <= bound, strictly, and λ² (Deo & Walker 1995, section 4.1). Solved
-// as a bounded damped step: with gᵢ = σᵢγᵢ + α1²βᵢ and `least` the smallest admissible λ², q̇ has
-// the components g/(σ² + least + x), so the spectrum is √(σ² + least) with components g over that,
-// and x is the optimal damping.
+// Computes c and λ² such that ‖q̇‖ <= bound, and returns the share of `free` in q̇ (Deo & Walker
+// 1995, section 4.1). With gᵢ = σᵢγᵢ + α1²βᵢ and `least` the smallest admissible λ², the components
+// of q̇ are g/(σ² + least + x). This is an optimally damped step with the damping x, the singular
+// values s = √(σ² + least) and the error components g/s.
 template <class L>
 SUPPLE_FN L bounded_projection(const Decomposition<L>& split, const L& weight, const L& bound,
                                bool switched, L& lambda2) {
@@ -179,10 +180,11 @@ SUPPLE_NOINLINE_DEVICE L redundant_step(const Redundancy<T>& how, int m, int n, 
   return lambda2;
 }
 
-// Tasks in order of priority: `rows` is the number of rows of J (.. x n) and e of each level, `how`
-// its step. A level moves only in directions that change none of the levels above it: orthogonal to
-// a basis of all their rows. `before` and `change` apply to the first level; the others have no
-// memory. `scratch` has the `redundancy_scratch` of all rows. Returns the largest λ² of all levels.
+// Computes one step for tasks in order of priority, and returns the largest λ² of all levels.
+// `rows` (levels) is the number of rows of each level in J (.. x n) and e, and `how` (levels) its
+// step. A level moves only in directions that change none of the levels above it, which are
+// orthogonal to a basis of all their rows. `before` and `change` apply to the first level; the
+// others have no memory. `scratch` has the `redundancy_scratch` of all rows.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int* rows, int n,
                                        const L* J, const L* e, const L& before, const L& change,
@@ -207,7 +209,8 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       project_out(count, n, taken, left + i * n);
     }
     thin_svd(m, n, left, u, sigma, right);
-    // A row in the span of the levels above leaves only rounding errors, relative to the whole J.
+    // A row in the span of the levels above leaves only rounding errors, which are proportional to
+    // the norm of the whole J.
     const L floor = rank_floor(length(m * n, J) * L(scalar_t<L>(m > n ? m : n)));
     for (int i = 0; i < m; ++i) error[i] = e[i];
     if (level > 0) {
@@ -234,7 +237,7 @@ SUPPLE_NOINLINE_DEVICE L priority_step(const Step<T>* how, int levels, const int
       for (int j = 0; j < n; ++j) row[j] = select(sigma[r] > floor, right[r * n + j], L(0));
       project_out(count, n, taken, row);
       const L size = length(n, row);
-      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // else only noise, or not present
+      const mask_t<L> whole = size > L(scalar_t<L>(0.5));  // otherwise zero or only rounding errors
       const L scale = select(whole, L(1) / select(whole, size, L(1)), L(0));
       for (int j = 0; j < n; ++j) row[j] = row[j] * scale;
       ++count;

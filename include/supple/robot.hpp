@@ -11,26 +11,26 @@ namespace supple {
 
 enum class Motion : int { revolute, prismatic };
 
-// How the constant rotation from the parent's frame to the joint's frame is stored.
+// The storage of the constant rotation from the parent's frame to the joint's frame.
 enum class Placement : int {
   root,     // the parent is the world: `rotation` and `position` are the joint's pose itself
   twist,    // about x by an angle with cosine rotation[0] and sine rotation[1]
   general,  // a full matrix
 };
 
-// T_parent_joint(q) = (rotation, position) · motion along or about z by  scale * q[coordinate] +
-// offset, rotated about z by the phase if the joint is revolute
+// A joint: T_parent_joint(q) = (rotation, position) · motion about or along z by the displacement
+// scale * q[coordinate] + offset. A revolute joint is also rotated about z by the phase.
 template <class T>
 struct Joint {
   int parent;  // index of the parent joint in the chain, -1 for the world
   Motion motion;
   Placement placement;
   int coordinate;  // index into q
-  bool
-      branches;  // a frame, or a joint that is not the next one, is attached: the full pose is kept
+  // Whether a frame, or a joint that is not the next one, is attached: the full pose is then kept.
+  bool branches;
   T scale, offset;  // [rad] or [m]; scale is 1 unless the joint mimics another
-  T phase[2];       // cosine, sine: separate from the offset because a sum would round large angles
-  T rotation[9];    // columns x, y, z; or cosine, sine of a twist
+  T phase[2];       // its cosine and sine: adding the angle to the offset would round large angles
+  T rotation[9];    // columns x, y, z; or the cosine and sine of a twist
   T position[3];    // [m] in the parent's frame
 };
 
@@ -38,7 +38,7 @@ struct Joint {
 template <class T>
 struct Frame {
   int joint;
-  int support_begin, support_end;  // its joints, root first: support[begin..end)
+  int support_begin, support_end;  // range of its joints in `Chain::support`, root first
   T rotation[9];                   // columns x, y, z, in the joint's frame
   T position[3];                   // [m] in the joint's frame
 };
@@ -54,9 +54,9 @@ template <class T>
 struct Chain {
   int coordinates;  // length of q
   int joints, frames;
-  bool mimics;   // some coordinate moves several joints of the chain
-  bool phases;   // some joint has a phase other than zero
-  bool lengths;  // some joint is prismatic or mimics another: its displacement may be out of bounds
+  bool mimics;   // whether some coordinate moves several joints of the chain
+  bool phases;   // whether some joint has a phase other than zero
+  bool lengths;  // whether a displacement may be out of bounds: some joint is prismatic or a mimic
   const Joint<T>* joint;
   const Frame<T>* frame;
   const Support* support;

@@ -61,11 +61,11 @@ SUPPLE_INLINE Rotation<L> times_transpose(const Rotation<L>& A, const Rotation<L
           A * Vec3<L>{B.x.z, B.y.z, B.z.z}};
 }
 
-// The rotation vector: axis times angle, the angle in [0, π]. Of the sixteen products of the
-// quaternion (4 q qᵀ, linear in R) the row with the largest diagonal entry is q up to a factor,
-// without a square root; the diagonal entries add up to 4, so it is never small, however far R is
-// from a rotation. At a half turn the axis is the one whose largest entry (the first of them, if
-// several) is positive.
+// Returns the rotation vector of R: axis times angle, with the angle in [0, π]. The matrix 4 q qᵀ
+// of the quaternion q is linear in R; its row with the largest diagonal entry is q up to a factor,
+// without a square root. The diagonal entries add up to 4, so this row is never small, however far
+// R is from a rotation. At a half turn, of the two possible axes the one whose largest entry (the
+// first of several) is positive is returned.
 template <class L>
 SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   using T = scalar_t<L>;
@@ -90,14 +90,14 @@ SUPPLE_FN Vec3<L> log(const Rotation<L>& R) {
   w = abs(w);
   const L square = dot(v, v), size = sqrt(square);
   const mask_t<L> nonzero = square > L(Number<T>::tiny);
-  // angle/|v|, which tends to 2/w as v vanishes (w is the largest entry there)
+  // the factor angle/|v|, which tends to 2/w as v vanishes (w is the largest entry there)
   const L angle = atan2(size, w) * L(2);
   const L scale = select(nonzero, angle, L(2)) / select(nonzero, size, max(w, one));
   return v * select(behind, -scale, scale);
 }
 
-// The rotation by a rotation vector: I + sin θ/θ [r] + (1 - cos θ)/θ² [r]², θ = |r| up to 1e150
-// (float: 1e18).
+// Returns the rotation by a rotation vector r: I + sin θ/θ [r] + (1 - cos θ)/θ² [r]² with θ = |r|,
+// for θ up to 1e150 (float: 1e18).
 template <class L>
 SUPPLE_FN Rotation<L> exp(const Vec3<L>& r) {
   using T = scalar_t<L>;

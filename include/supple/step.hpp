@@ -14,8 +14,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Any step, with singular values where the rule or method needs them. e (m) may be overwritten;
-// `scratch` has 4 (m + n)² lanes.
+// Computes a step of any method and returns λ², with singular values where the rule or method needs
+// them. e (m) may be overwritten; `scratch` has 4 (m + n)² lanes.
 template <class L, class T, class M, class N>
 SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L& before,
                          const L& change, L* dq, L* scratch) {
@@ -28,7 +28,8 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   L *u = arena.take(k * m), *v = arena.take(k * n), *sigma = arena.take(k), *gamma = arena.take(k),
     damping(0);
   const bool damped = is_damped(how);
-  // Where the rule needs the singular values, another factorization would be redundant.
+  // Cholesky and QR are used only if the rule needs no singular values: with singular values, no
+  // other factorization is needed.
   const Rule rule = how.damping.rule;
   const bool direct = (how.method == Method::damped_cholesky || how.method == Method::damped_qr) &&
                       (rule == Rule::error || rule == Rule::error_norm ||
@@ -72,7 +73,7 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
     for (int j = 0; j < n; ++j) dq[j] = L(0);
     for (int i = 0; i < kept; ++i) {
       const mask_t<L> nonzero = sigma[i] > floor;
-      const L safe = select(nonzero, sigma[i], L(1));  // its square might underflow
+      const L safe = select(nonzero, sigma[i], L(1));  // not squared: the square might underflow
       const L along = select(nonzero, gamma[i] / (safe + damping / safe), L(0));
       for (int j = 0; j < n; ++j) dq[j] = fma(along, v[i * n + j], dq[j]);
     }
@@ -80,7 +81,7 @@ SUPPLE_FN L general_step(const Step<T>& how, M m, N n, const L* J, L* e, const L
   return damping;
 }
 
-// The same; one function for all sizes that are known only at run time.
+// The same as `general_step`: compiled once for all sizes that are known only at run time.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE L general_step_any_size(const Step<T>& how, int m, int n, const L* J, L* e,
                                                const L& before, const L& change, L* dq,
@@ -93,7 +94,7 @@ SUPPLE_INLINE L general_step_any_size(const Step<T>& how, Fixed<M> m, Fixed<N> n
   return general_step(how, m, n, J, e, before, change, dq, scratch);
 }
 
-// J with the row and column weights of a step.
+// Writes J with the row and column weights of a step.
 template <class L, class T>
 SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* scaled) {
   for (int i = 0; i < m; ++i) {
@@ -105,7 +106,8 @@ SUPPLE_FN void scale_jacobian(const Step<T>& how, int m, int n, const L* J, L* s
   }
 }
 
-// Clamps and weights the error: e (m). Returns J, or `scaled` (m x n) if it is weighted.
+// Clamps and weights the error e (m). Returns J, or `scaled` (m x n), the weighted J, if the step
+// has weights.
 template <class L, class T>
 SUPPLE_FN const L* apply_weights(const Step<T>& how, int m, int n, const L* J, const L* error, L* e,
                                  L* scaled) {
@@ -133,8 +135,8 @@ SUPPLE_FN void unweight(const Step<T>& how, int n, L* dq) {
 // Lanes of scratch memory that `step` needs.
 SUPPLE_FN constexpr int step_scratch(int m, int n) { return 4 * (m + n) * (m + n) + m + n + m * n; }
 
-// One step. `before` and `change` are those of a Spectrum, of the weighted J; `start` is the
-// initial guess for the optimal λ². Returns λ², zero for undamped methods.
+// Computes one step and returns λ², which is zero for undamped methods. `before` and `change`, for
+// the weighted J, are described in `Spectrum`; `start` is the initial guess for the optimal λ².
 template <class L, class T, class M, class N>
 SUPPLE_FN L step(const Step<T>& how, M m, N n, const L* J, const L* error, const L& before,
                  const L& change, L* dq, L* scratch, const L& start = L(0)) {

@@ -7,8 +7,8 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n). Where σᵢ
-// is zero, one of its vectors is zero as well, unless `whole` asks for orthonormal bases.
+// Computes J = Σ σᵢ uᵢ vᵢᵀ with the singular vectors as rows: u (k x m), v (k x n), k = min(m, n).
+// Where σᵢ is zero, uᵢ or vᵢ is zero as well, unless `whole` requests orthonormal bases.
 template <class L, class M, class N>
 SUPPLE_FN void thin_svd(M m, N n, const L* J, L* u, L* sigma, L* v, bool whole = true) {
   if (int(m) <= int(n)) {
@@ -40,8 +40,8 @@ SUPPLE_INLINE L length(int n, const L* x, int stride = 1) {
   return sqrt(sum);
 }
 
-// The length of each end effector's part of x (m): `effector` as in `ErrorClamp`. Returns the
-// number of end effectors.
+// Computes the length of each end effector's part of x (m), with `effector` as in `ErrorClamp`.
+// Returns the number of end effectors.
 template <class L>
 SUPPLE_FN int effector_lengths(int m, const int* effector, const L* x, int stride, L* lengths) {
   int count = 0;
@@ -82,8 +82,8 @@ SUPPLE_FN void clamp_entries(int n, const L& max_length, L* x) {
   for (int i = 0; i < n; ++i) x[i] = x[i] * factor;
 }
 
-// q̇ = α Jᵀe with the α that brings J q̇ nearest to e (Buss 2009, section 3). Zero where Jᵀe is only
-// rounding error.
+// q̇ = α Jᵀe with the α that brings J q̇ nearest to e (Buss 2009, section 3); zero where Jᵀe is
+// only rounding error.
 template <class L>
 SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
   transpose_times(m, n, J, e, dq);
@@ -98,9 +98,9 @@ SUPPLE_FN void transpose_step(int m, int n, const L* J, const L* e, L* dq) {
   for (int j = 0; j < n; ++j) dq[j] = dq[j] * alpha;
 }
 
-// Selectively damped least squares: each singular direction is limited by the joint motion at which
-// the end effectors would move farther than desired (Buss & Kim 2005). `reaches` (n) and `lengths`
-// (m) are scratch memory.
+// Selectively damped least squares: the step along each singular direction is limited to the joint
+// motion beyond which the end effectors would move farther than desired (Buss & Kim 2005).
+// `reaches` (n) and `lengths` (m) are scratch memory.
 template <class L>
 SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, const L* J,
                                            const L* u, const L* sigma, const L* v, const L* gamma,
@@ -115,7 +115,7 @@ SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, co
     return sum;
   };
   for (int j = 0; j < n; ++j) {
-    reaches[j] = total_length(J + j, n);  // how far the joint moves the end effectors
+    reaches[j] = total_length(J + j, n);  // motion of all end effectors per unit of the joint
     dq[j] = L(0);
   }
   for (int i = 0; i < k; ++i) {
@@ -137,7 +137,7 @@ SUPPLE_NOINLINE_DEVICE void selective_step(int m, int n, const int* effector, co
   clamp_entries(n, max_length, dq);
 }
 
-// Adds λ² to the diagonal of J Jᵀ or JᵀJ, whichever is smaller, and solves by Cholesky.
+// Damped least squares by Cholesky: adds λ² to the diagonal of J Jᵀ or JᵀJ, whichever is smaller.
 template <class L>
 SUPPLE_FN void damped_cholesky(int m, int n, const L* J, const L* e, const L& lambda2, L* A, L* x,
                                L* dq) {

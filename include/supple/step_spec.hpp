@@ -1,4 +1,4 @@
-// What a step is: its method, damping, clamps and weights.
+// The description of a step: its method, damping, clamps and weights.
 #pragma once
 
 #include "supple/damping.hpp"
@@ -6,7 +6,7 @@
 
 namespace supple {
 
-// Comments name the parameter `p` of a step; - for none.
+// The method of a step. The comments name its parameter `p`; - means that it has none.
 enum class Method : int {
   transpose,        // -
   pseudoinverse,    // -
@@ -33,7 +33,7 @@ template <class T>
 struct Step {
   Method method;
   T p;                 // parameter of the method
-  T max_angle;         // bound on the entries of q̇, which is scaled as a whole; infinite for none
+  T max_angle;         // bound on the entries of q̇, kept by one factor for all; infinite for none
   Damping<T> damping;  // rule of the damped methods
   const int* effector = nullptr;  // (m), as above, for the selective methods
   // (error_clamps,): applied in this order, the outermost first.
@@ -41,8 +41,8 @@ struct Step {
   int error_clamps = 0;
   // Weights, null for none.
   const T* task_scale = nullptr;   // (m): factors of the rows of J and of e
-  const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of q̇ in the end
-  const T* direction = nullptr;    // (m), unit: the task direction that a region gives up first
+  const T* joint_scale = nullptr;  // (n): factors of the columns of J, and of the resulting q̇
+  const T* direction = nullptr;    // (m), unit: the task direction that a region weights less
   T min_weight = 1;                // weight of that direction at the singularity
 };
 

@@ -14,7 +14,7 @@ namespace supple {
 enum class Goal : int {
   frame,    // the pose of a frame; target: rotation columns x, y, z and position, 12 numbers
   axis,     // the direction of the z axis of a frame; target: a unit vector, 3 numbers
-  posture,  // some coordinates; target: as many numbers
+  posture,  // some coordinates; target: one number for each
 };
 
 inline constexpr int task_world = -1;       // base of targets that are given in world coordinates
@@ -22,8 +22,8 @@ inline constexpr int task_axes_base = -1;   // rows in the axes of the base
 inline constexpr int task_axes_frame = -2;  // rows in the axes of the frame itself
 // Rows in the axes of the base; v is the velocity of the point of the frame at the base's origin.
 inline constexpr int task_axes_spatial = -3;
-// The component of a row that measures the tilt, the angle between an axis and its target [rad]:
-// after the six of the twist.
+// The value of `Task::row` for a row that measures the tilt, the angle between an axis and its
+// target [rad]. Values 0 to 5 are the components of the twist.
 inline constexpr int task_tilt = 6;
 
 // An axis goal has two rows, the rotations about the x and y axes of the frame itself: `row` is
@@ -36,11 +36,11 @@ struct Task {
   int axes;     // index of the frame in whose axes rows are expressed, or task_axes_...
   int rows;     // number of rows of J and e
   int row[6];   // components of the twist: 0..5 = x y z rx ry rz; or task_tilt
-  T weight[6];  // of each row
+  T weight[6];  // weights of the rows
   // For a posture: its coordinates (rows,), and their weights (rows,).
   const int* coordinate;
   const T* posture_weight;
-  bool alternate = false;  // J of the target, as if attached to the frame's link
+  bool alternate = false;  // whether J is that of the target, as if attached to the frame's link
   // The frame may turn freely about one of its own axes x, y, z: 0, 1, 2, or -1 for none. Its
   // rotation rows are then those about its other two axes, or the tilt.
   int about = -1;
@@ -78,14 +78,14 @@ template <class L>
 struct TaskPoses {
   Pose<L> frame, base;
   Rotation<L> axes;
-  bool moved;    // the base is not the world
-  bool turned;   // the axes are not those of the base
-  bool pointed;  // rotation rows are in the axes of the frame, other than those of position
-  bool spatial;  // v belongs to the point of the frame at the base's origin
+  bool moved;    // whether the base is not the world
+  bool turned;   // whether the rows are not in the axes of the base
+  bool pointed;  // whether rotation rows are in the axes of the frame, unlike position rows
+  bool spatial;  // whether v is the velocity of the body's point at the base's origin
 };
 
-// The velocity of the point of a body that the rows refer to. The frame's origin is r away from the
-// base's and moves at v, the body turns at w.
+// The velocity of the point of a body that the rows refer to. The frame's origin is at r from the
+// base's origin and moves at v; the body turns at w.
 template <class L>
 SUPPLE_INLINE Vec3<L> at_reference(const TaskPoses<L>& at, const Vec3<L>& r, const Vec3<L>& v,
                                    const Vec3<L>& w) {
@@ -111,19 +111,19 @@ SUPPLE_INLINE TaskPoses<L> task_poses(const Chain<T>& chain, const Task<T>& task
   return at;
 }
 
-// A world vector in the axes of the rows.
+// Converts a vector from world axes to the axes of the rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> in_task_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.moved || at.turned ? into(at.axes, v) : v;
 }
 
-// The same for the rows of rotation.
+// The same for rotation rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> in_turn_axes(const TaskPoses<L>& at, const Vec3<L>& w) {
   return at.pointed ? into(at.frame.R, w) : in_task_axes(at, w);
 }
 
-// A vector in the axes of the base -> in the axes of the rows.
+// Converts a vector from the axes of the base to the axes of the rows.
 template <class L>
 SUPPLE_INLINE Vec3<L> from_base_axes(const TaskPoses<L>& at, const Vec3<L>& v) {
   return at.turned ? into(at.axes, at.moved ? at.base.R * v : v) : v;
@@ -133,8 +133,8 @@ SUPPLE_INLINE Vec3<L> turn_from_base_axes(const TaskPoses<L>& at, const Vec3<L>&
   return at.pointed ? into(at.frame.R, at.moved ? at.base.R * w : w) : from_base_axes(at, w);
 }
 
-// The direction in which an axis of the frame should point, in the axes of the frame, which are
-// renumbered so that this axis is z.
+// The direction in which an axis of the frame should point, in the axes of the frame. These are
+// permuted cyclically so that this axis is z.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
   const int about = task.goal == Goal::axis ? 2 : task.about;
@@ -144,14 +144,15 @@ SUPPLE_INLINE Vec3<L> desired_axis(const Task<T>& task, const TaskPoses<L>& at, 
   return about == 0 ? Vec3<L>{d.y, d.z, d.x} : about == 1 ? Vec3<L>{d.z, d.x, d.y} : d;
 }
 
-// The inverse of that numbering.
+// Undoes the permutation of axes of `desired_axis`.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> in_frame_order(const Task<T>& task, const Vec3<L>& w) {
   return task.about == 0 ? Vec3<L>{w.z, w.x, w.y} : task.about == 1 ? Vec3<L>{w.y, w.z, w.x} : w;
 }
 
-// The unit vector about which a rotation reduces the tilt, in the axes of the frame: perpendicular
-// to its axis and to the desired one; some perpendicular to its axis where they are parallel.
+// The unit vector about which a rotation reduces the tilt, in the axes of the frame. It is
+// perpendicular to the frame's axis and to the desired one; where these are parallel, any
+// perpendicular vector will do.
 template <class L, class T>
 SUPPLE_INLINE Vec3<L> tilt_direction(const Task<T>& task, const Vec3<L>& d) {
   const L square = fma(d.x, d.x, d.y * d.y);
@@ -166,7 +167,8 @@ SUPPLE_FN constexpr bool has_tilt(const Task<T>& task) {
   return task.goal != Goal::posture && task.row[task.rows - 1] == task_tilt;
 }
 
-// The same, in the axes of the rows of rotation; zero without a target, whose first value is NaN.
+// The same in the axes of the rotation rows; zero where there is no target (its first value is
+// NaN).
 template <class L, class T>
 SUPPLE_FN Vec3<L> tilt_row(const Task<T>& task, const TaskPoses<L>& at, const L* target) {
   const Vec3<L> zero{L(0), L(0), L(0)};
@@ -177,10 +179,11 @@ SUPPLE_FN Vec3<L> tilt_row(const Task<T>& task, const TaskPoses<L>& at, const L*
   return {select(given, n.x, L(0)), select(given, n.y, L(0)), select(given, n.z, L(0))};
 }
 
-// J (rows, coordinates), weighted. Relative to a moving base: the twist of the frame minus that of
-// the base at the frame's origin. Joints that move both are skipped, so their columns are exactly
-// zero. An alternate J is taken at the position of the target instead of the frame's origin, where
-// there is a target (Buss 2009, section 2). The row of a tilt needs a target, and is zero without.
+// Computes J (rows, coordinates), weighted. Relative to a moving base, it maps q̇ to the twist of
+// the frame minus that of the base at the frame's origin; joints that move both are skipped, so
+// their columns are exactly zero. An alternate J refers to the position of the target, if there is
+// one, instead of the frame's origin (Buss 2009, section 2). The row of a tilt is zero if there is
+// no target.
 template <class L, class T>
 SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                              L* J, const L* target = nullptr) {
@@ -193,7 +196,7 @@ SUPPLE_FN void task_jacobian(const Chain<T>& chain, const Task<T>& task, const P
     return;
   }
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
-  // Spatial: the velocities of the points of the bodies at the base's origin.
+  // In spatial coordinates, v is the velocity of the body's point at the base's origin.
   Vec3<L> point = at.spatial ? at.base.p : at.frame.p;
   if (task.alternate && target) {
     const Vec3<L> t{target[9], target[10], target[11]};
@@ -246,10 +249,11 @@ SUPPLE_INLINE Vec3<L> tilt(const Vec3<L>& d) {
   return {select(opposite, angle, -d.y * scale), select(opposite, L(0), d.x * scale), L(0)};
 }
 
-// The offset (rows,), weighted: from the current pose to the target, whatever the allowed range.
+// Computes the offset (rows,), weighted: target minus current value, regardless of the allowed
+// range.
 //
 //   frame     [p* - p; log(R* Rᵀ)] in the coordinates of the base, rotated into the axes of the
-//             rows; if it may turn about an axis, the rotation as for that axis
+//             rows; if the frame may turn about an axis, the rotation part is that of an axis goal
 //   axis      angle · (z × d)/|z × d| in the frame's own axes, d the target direction there; or the
 //             angle alone, the tilt
 //   posture   q* - q
@@ -313,9 +317,9 @@ SUPPLE_FN bool is_ranged(const Task<T>& task, int i) {
   return range.lower < range.upper;
 }
 
-// Offsets (rows,) -> errors, and how much less and more than gain times the error a row may ask for
-// without leaving its range: `less` <= 0 and `more` >= 0 (rows,), null if not needed. Changes only
-// the lanes where a target is given.
+// Converts offsets (rows,) to errors. `less` <= 0 and `more` >= 0 (rows,; null if not needed)
+// receive the slack of each row: the distance that its velocity may be below or above gain times e
+// without leaving the allowed range. They change only on the lanes where a target is given.
 template <class L, class T>
 SUPPLE_FN void split_offset(const Task<T>& task, const L& gain, const mask_t<L>& given, L* rows,
                             L* less, L* more) {
@@ -342,8 +346,8 @@ SUPPLE_FN void task_error(const Chain<T>& chain, const Task<T>& task, const Pose
   split_offset<L, T>(task, L(1), L(0) == L(0), e, nullptr, nullptr);
 }
 
-// Removes the rows of J (rows, n) that are inside their allowed range at the error e (rows,): they
-// neither cost nor pull.
+// Sets the rows of J (rows, n) that are inside their allowed range, where e (rows,) is zero, to
+// zero: they neither cost nor pull.
 template <class L, class T>
 SUPPLE_FN void drop_met_rows(const Task<T>& task, int n, const L* e, L* J) {
   if (!task.ranged) return;
@@ -371,8 +375,8 @@ SUPPLE_FN void task_reached(const Chain<T>& chain, const Task<T>& task, const Po
   put(9, at.frame.p - at.base.p);
 }
 
-// The rows (rows,), weighted, of a small displacement (v, w) of the frame in the coordinates of the
-// base.
+// Converts a small displacement (v, w) of the frame, in the coordinates of the base, to weighted
+// task rows (rows,).
 template <class L, class T>
 SUPPLE_FN void task_from_base(const Chain<T>& chain, const Task<T>& task,
                               const Pose<L>* joint_poses, const Vec3<L>& v, const Vec3<L>& w,
@@ -407,7 +411,7 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
   const TaskPoses<L> at = task_poses(chain, task, joint_poses);
   const Vec3<L>& p = at.frame.p;
   Rates<L> rate = rates(chain, chain.frame[task.frame], joint_poses, p, qd);
-  const Vec3<L> turning = rate.w;  // of the axes of the frame
+  const Vec3<L> turning = rate.w;  // angular velocity of the axes of the frame
   Vec3<L> spin{L(0), L(0), L(0)};
   if (task.axes == task_axes_frame) spin = rate.w;
   if (task.axes >= 0) spin = rates(chain, chain.frame[task.axes], joint_poses, p, qd).w;
@@ -437,9 +441,9 @@ SUPPLE_FN void task_bias_acceleration(const Chain<T>& chain, const Task<T>& task
   each_row(task, [&](int i, int c, T weight) { bias_acceleration[i] = component[c] * L(weight); });
 }
 
-// The rows of a given velocity, weighted: for a frame the twist [v; w] in the axes of the rows; for
-// an axis the same in the axes of its base (v is ignored); for a posture the speeds of the
-// coordinates (rows,). The row of a tilt needs a target, and is zero without.
+// Converts a commanded velocity to weighted task rows. The velocity is, for a frame, a twist [v; w]
+// in the axes of the rows; for an axis, a twist in the axes of its base (v is ignored); for a
+// posture, the speeds of the coordinates (rows,). The row of a tilt is zero if there is no target.
 template <class L, class T>
 SUPPLE_FN void task_command(const Chain<T>& chain, const Task<T>& task, const Pose<L>* joint_poses,
                             const L* velocity, L* rows, const L* target = nullptr) {

@@ -4,8 +4,9 @@
 //   step             q̇ and its damping
 //   advance          limits, if there are any
 //
-// The same as the first step of a control loop (servo.hpp), on lanes; and a fast path for most
-// robots that needs little memory, for CUDA threads that work in registers alone.
+// `resolve_velocity` computes the first step of a control loop (servo.hpp) on lanes. `resolve_fast`
+// is a fast path that serves most robots and needs so little memory that a CUDA thread keeps it in
+// registers.
 #pragma once
 
 #include "supple/limits.hpp"
@@ -22,17 +23,18 @@ SUPPLE_FN constexpr bool has_limits(const Servo<T>& servo) {
   for (int j = 0; j < servo.chain.coordinates; ++j) {
     const JointLimit<T>& limit = servo.limit[j];
     limited = limited || limit.lower > -none || limit.upper < none || limit.speed < none ||
-              limit.acceleration < none;
+              limit.acceleration < none || limit.jerk < none;
   }
   return limited;
 }
 
-// Whether the current joint speeds matter: some acceleration is limited.
+// Whether the current joint speeds matter: some acceleration or jerk is limited.
 template <class T>
 SUPPLE_FN constexpr bool brakes(const Servo<T>& servo) {
   bool limited = false;
   for (int j = 0; j < servo.chain.coordinates; ++j) {
-    limited = limited || servo.limit[j].acceleration < Number<T>::huge;
+    limited = limited || servo.limit[j].acceleration < Number<T>::huge ||
+              servo.limit[j].jerk < Number<T>::huge;
   }
   return limited;
 }
@@ -45,9 +47,10 @@ SUPPLE_FN constexpr int resolve_scratch(const Servo<T>& servo) {
   return one > other ? one : other;
 }
 
-// q̇ for the velocities of the tasks, side by side: state.qd, from state.q and, if accelerations are
-// limited, the previous state.qd. Resolved rate, with one step for all rows, m. The three blocks of
-// scratch memory may be the same; if they are not, a GPU keeps the second in registers.
+// Computes q̇ (state.qd) for the commanded velocities of the tasks, concatenated, at state.q and,
+// if accelerations are limited, after the previous state.qd. One step resolves all m rows. The
+// three blocks of scratch memory may be the same; if they are not, a GPU keeps the second in
+// registers.
 template <class L, class T, class M, class N>
 SUPPLE_FN void resolve_velocity(const Servo<T>& servo, M m, N n, const L* velocity,
                                 ServoState<L>& state, L* task_work, L* step_work, L* limit_work) {
@@ -68,13 +71,13 @@ SUPPLE_FN mask_t<L> within_limits(const Servo<T>& servo, const L* q, const L* qd
   mask_t<L> inside = dot(n, dq, dq) <= most * most;
   for (int j = 0; j < n; ++j) {
     L low, high;
-    joint_box(servo.limit[j], q[j], qd[j], L(servo.dt), low, high);
+    joint_box(servo.limit[j], q[j], qd[j], L(0), L(servo.dt), low, high);
     inside = inside & (dq[j] >= low) & (dq[j] <= high);
   }
   return inside;
 }
 
-// J and the desired velocity of one task, whose index is a compile-time constant.
+// Computes J and the desired velocity of one task, whose index is a compile-time constant.
 template <class L, class T>
 struct TaskRows {
   const Servo<T>& servo;
@@ -92,8 +95,8 @@ struct TaskRows {
   }
 };
 
-// The fast path of `resolve_velocity` for tasks other than postures: `tasks` of them, with m rows
-// in all. With compile-time sizes everything stays in registers. Returns the lanes where dq (n) is
+// The fast path of `resolve_velocity`, for `tasks` tasks other than postures with a total of m
+// rows. With compile-time sizes everything stays in registers. Returns the lanes where dq (n) is
 // valid: no singular values are needed, no limit is active, and all angles are within the range of
 // the polynomials.
 template <class L, class T, class K, class M, class N>

@@ -1,4 +1,4 @@
-"""The runs of one figure: each method with the program's constants, and DLS for many dampings."""
+"""All runs of one figure: each method with the program's constants, and DLS for many dampings."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Comparison:
 
     Attributes:
         shape: The figure.
-        methods: Runs with the program's constants, and the pseudoinverse without its cap.
+        methods: Runs with the program's constants, and the pseudoinverse without its angle clamp.
         plain: Runs of DLS by their damping λ, in increasing order.
-        clamped: The same with clamped errors.
-        seconds: Time of an update with transpose and with DLS [s].
+        clamped: Runs of DLS with clamped errors by their damping λ, in increasing order.
+        seconds: Times of an update with the transpose and with DLS [s].
     """
 
     shape: Shape
@@ -42,7 +42,7 @@ class Comparison:
 
     @classmethod
     def of(cls, shape: Shape, lambdas: tuple[float, ...], progress: Progress) -> Comparison:
-        """Run everything; runs with the program's constants are reused."""
+        """Run all methods and dampings; runs with the program's constants are reused."""
         steps: dict[Hashable, Step] = {"pinv_uncapped": supple.steps.TruncatedSVD(0.01)}
         steps |= dict(figures.methods(shape).items())
         steps |= {(lam, False): figures.dls(lam) for lam in lambdas}

@@ -11,6 +11,7 @@ from supple.papers.buss.comparison import NAMES, RARE, Comparison
 from supple.papers.buss.figures import Followed, Shape
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,27 +39,27 @@ def figure_of(found: Comparison) -> Callable[[Figure], None]:
 
 def _body(ax: Axes, shape: Shape, run: Followed) -> None:
     """Draw the figure, seen along z, in its zero pose (grey) and halfway through a run, with red
-    balls at the targets of that update, and the ways of the targets.
+    balls at the targets of that update, and the paths of the targets.
     """
     robot = supple.load(shape.name)
     for path in np.moveaxis(shape.path(2 * sum(shape.steps)), 1, 0):
-        ax.plot(*path[:, :2].T, color=style.VERMILION, linewidth=0.5, alpha=0.5)
+        ax.plot(*path[:, :2].T, color=palette.VERMILION, linewidth=0.5, alpha=0.5)
     joints = {joint.child: joint.parent for joint in robot.description.joints}
     frames = {frame.name: frame.link for frame in robot.description.frames}
     half = len(run.goals) // 2
-    for q, color in ((robot.neutral(), "#bbbbbb"), (run.q[half + 1], style.BLACK)):
+    for q, color in ((robot.neutral(), "#bbbbbb"), (run.q[half + 1], palette.BLACK)):
         for name, parent in (joints | frames).items():
             if parent in joints:
                 line = robot.fk(q, [parent, name])[:, :2, 3]
                 ax.plot(*line.T, "o-", color=color, linewidth=2.2, ms=3.5)
-    ax.plot(*run.goals[half, :, :2].T, "o", color=style.VERMILION, ms=10, mec="black")
+    ax.plot(*run.goals[half, :, :2].T, "o", color=palette.VERMILION, ms=10, mec="black")
     ax.margins(0.08)
     ax.set_aspect("equal", adjustable="datalim")
 
 
 def _distances(ax: Axes, followed: dict[str, Followed]) -> None:
     count = len(followed["dls"].distance)
-    window = max(1, count // 100)  # so that oscillation does not paint the panel
+    window = max(1, count // 100)  # averaging keeps oscillation from filling the panel
     middle = np.arange(count // window) * window + window / 2
     whole = len(middle) * window
     means = {
@@ -82,8 +83,8 @@ def _bars(ax: Axes, followed: dict[str, Followed]) -> None:
 
 
 def _sweep(ax: Axes, found: Comparison) -> None:
-    """Draw errors by damping: hollow where it oscillates, with the fraction of reversed moves above
-    the upper curve and below the lower one.
+    """Draw errors over the damping, with hollow markers where the figure oscillates, and write the
+    fraction of reversed moves above the upper curve and below the lower one.
     """
     both = (("dls", found.plain, found.clamped), ("dls_clamped", found.clamped, found.plain))
     for name, runs, others in both:
@@ -106,7 +107,7 @@ def _sweep(ax: Axes, found: Comparison) -> None:
                     fontsize=8,
                     bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
                 )
-    ax.plot([], [], "o", color=style.GREY, mfc="white", label="% of moves go back")
-    ax.plot([], [], "o", color=style.GREY, label="calm")
+    ax.plot([], [], "o", color=palette.GREY, mfc="white", label="% of moves go back")
+    ax.plot([], [], "o", color=palette.GREY, label="calm")
     ax.legend(loc="lower right")
     ax.margins(0.1)

@@ -14,7 +14,7 @@ from supple.papers.style import Array
 
 import supple
 
-D_MAX = 0.4  # [m]
+D_MAX = 0.4  # bound on the error of an end effector [m]
 Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
 Sine: TypeAlias = tuple[float, float, float]  # centre, amplitude and rate of one coordinate
 
@@ -27,9 +27,9 @@ class Shape:
         targets: Sines of the three target coordinates, for each end effector.
         lambdas: Damping of DLS, and of DLS with clamped errors.
         steps: Number of updates before the measurement, and during it.
-        paper_us: Time of an update with transpose and with DLS in the paper [µs].
-        kernel_us: The same inside supple's kernel, from `bench/results/figures.aarch64.md` [µs];
-            empty if not measured.
+        paper_us: Times of an update with the transpose and with DLS in the paper [µs].
+        kernel_us: Times of the same updates inside supple's kernel, from
+            `bench/results/figures.aarch64.md` [µs]; empty if not measured.
         chaotic: Whether rounding errors change the results where the figure oscillates.
     """
 
@@ -80,8 +80,8 @@ DOUBLE_Y_TEXT = replace(DOUBLE_Y, name="double_y16", steps=(400, 1000), kernel_u
 
 
 def dls(lam: float, *, clamped: bool = False) -> Step:
-    """Return DLS with angles clamped to 45°; clamped (DLS'): the error of each end effector is
-    clamped to D_max, or more by how far its target moved away.
+    """Return DLS with angles clamped to 45°. If `clamped` (DLS'), the error of each end effector is
+    clamped as well, to D_max plus the distance by which its target moved away.
     """
     plain = supple.steps.AngleClamp(
         supple.DLS(supple.damping.Constant(lam**2), "cholesky"), math.radians(45)
@@ -94,7 +94,7 @@ def dls(lam: float, *, clamped: bool = False) -> Step:
 
 
 def transpose() -> supple.steps.AngleClamp:
-    """Return the transpose with angles clamped to 30°."""
+    """Return the transpose step with angles clamped to 30°."""
     return supple.steps.AngleClamp(supple.steps.Transpose(), math.radians(30))
 
 
@@ -160,8 +160,8 @@ def follow(shape: Shape, step: Step) -> Followed:
 
 
 def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
-    """Return the joint angles before and after each update (updates + 1, n) [rad], as `follow` does
-    but for a step without a memory, in a loop that costs little.
+    """Return the joint angles before and after each update (updates + 1, n) [rad], as `follow`
+    does, but in a faster loop that only takes steps without memory.
     """
     hands = [supple.PositionTask(tip) for tip in robot.tips]
     servo = supple.Servo(
@@ -175,7 +175,7 @@ def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
 
 
 def followed(robot: supple.Robot, q: Array, goals: Array) -> Followed:
-    """Return the measures of a motion (steps + 1, n) towards targets (steps, k, 3)."""
+    """Return the measurements of a motion (steps + 1, n) towards targets (steps, k, 3)."""
     places = robot.fk(q, list(robot.tips))[..., :3, 3]
     moves = np.diff(places, axis=0)
     usual = np.linalg.norm(np.diff(goals, axis=0), axis=-1).mean()
@@ -205,7 +205,7 @@ def beyond_reach(shape: Shape) -> np.ndarray:
 
 
 def update_times(shape: Shape, updates: int = 100, rounds: int = 15) -> tuple[float, float]:
-    """Return the time of an update with transpose and with DLS [s]: the best of interleaved rounds.
+    """Return the times of an update with transpose and with DLS [s], best of interleaved rounds.
 
     The time includes the call of a `Servo` from Python; `bench/figures.py` times the same update
     inside the kernel.

@@ -34,8 +34,8 @@ DEVIATIONS = (
     "bench/figures.py runs the loop inside the kernel; its times are of a Neoverse-N1.",
 )
 LAMBDAS_Y = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-WINDOWS = 500  # of the same motion, for a claim that depends on where it is looked at
-SAME_RATIO = 0.1  # how far apart two ratios of times may be
+WINDOWS = 500  # number of windows of the same motion, for a claim that depends on the window
+SAME_RATIO = 0.1  # largest difference of two ratios of times that count as the same
 
 
 def parameters(shape: Shape) -> tuple[Parameter, ...]:
@@ -53,7 +53,7 @@ def parameters(shape: Shape) -> tuple[Parameter, ...]:
 def changed(
     shape: Shape, updates: int, settle: int, damping: float, damping_clamped: float
 ) -> Shape:
-    """Return a figure with other parameters."""
+    """Return a figure with the given parameters."""
     return replace(shape, steps=(settle, updates), lambdas=(damping, damping_clamped))
 
 
@@ -66,8 +66,8 @@ def changed(
     parameters=parameters(figures.Y),
 )
 def y(progress: Progress, **values: Any) -> Outcome:
-    """Seven joints, one fork, two end effectors: 20 updates to settle, 200 that count. Then DLS
-    again, without and with clamped errors, for a range of dampings.
+    """Seven joints, one fork, two end effectors; 20 updates to settle, then 200 that are measured.
+    Then DLS again, without and with clamped errors, for a range of dampings.
     """
     shape = changed(figures.Y, **values)
     return _outcome(shape, LAMBDAS_Y, "poor", progress, windows=(200, 400, 800, 2000))
@@ -87,8 +87,8 @@ def y(progress: Progress, **values: Any) -> Outcome:
     parameters=parameters(figures.DOUBLE_Y),
 )
 def double_y(progress: Progress, **values: Any) -> Outcome:
-    """Forks on forks, 25 joints, four end effectors: 400 updates to settle, 2000 that count. Then
-    DLS again, without and with clamped errors, for a range of dampings.
+    """Two levels of forks, 25 joints, four end effectors; 400 updates to settle, then 2000 that are
+    measured. Then DLS again, without and with clamped errors, for a range of dampings.
     """
     shape = changed(figures.DOUBLE_Y, **values)
     return _outcome(shape, (0.3, 0.5, 0.7, 0.9, 1.1), "extremely poor", progress)
@@ -107,8 +107,8 @@ def double_y(progress: Progress, **values: Any) -> Outcome:
     parameters=parameters(figures.DOUBLE_Y_TEXT),
 )
 def text_double_y(progress: Progress, **values: Any) -> Outcome:
-    """Forks on forks, 16 joints, four end effectors: 400 updates to settle, 1000 that count. Then
-    DLS again, without and with clamped errors, for a range of dampings.
+    """Two levels of forks, 16 joints, four end effectors; 400 updates to settle, then 1000 that are
+    measured. Then DLS again, without and with clamped errors, for a range of dampings.
     """
     shape = changed(figures.DOUBLE_Y_TEXT, **values)
     return _outcome(shape, (0.3, 0.7, 1.1), "extremely poor", progress)
@@ -167,15 +167,15 @@ def _outcome(
 
 
 def least_oscillation(shape: Shape, lambdas: tuple[float, ...], updates: int) -> float:
-    """Return the share of reversed moves of DLS at the damping with the smallest error."""
+    """Return the fraction of reversed moves of DLS at the damping with the smallest error."""
     longer = replace(shape, steps=(shape.steps[0], updates))
     runs = [figures.follow(longer, figures.dls(lam)) for lam in lambdas]
     return min(runs, key=lambda run: run.total_error).oscillation
 
 
 def shaken_windows(shape: Shape, lambdas: tuple[float, ...], count: int) -> Array:
-    """Return the share of reversed moves of DLS where its error is least, in each of many windows
-    (count,): the motion goes on, and each has the updates that are counted once in the paper.
+    """Return the fraction of reversed moves of DLS at the damping with the smallest error, for each
+    of many windows (count,) of one long motion. Each window has as many updates as the paper.
     """
     settle, counted = shape.steps
     path = shape.path(settle + count * counted)
@@ -249,7 +249,7 @@ def _of_methods(found: Comparison, quality: str) -> tuple[Claim, ...]:
 
 
 def _thesis(found: Comparison) -> Claim:
-    """Return the paper's recommendation for several end effectors."""
+    """Return the claim on the paper's recommendation for several end effectors."""
     calm_ones = {name: found.methods[name].oscillation for name in ("dls", "dls_clamped", "sdls")}
     wild = {name: found.methods[name].oscillation for name in ("transpose", "pinv")}
     best, poor = found.methods["dls_clamped"].total_error, found.methods["transpose"].total_error
@@ -297,7 +297,7 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
 
 
 def _of_windows(shape: Shape, shaken: Array) -> Claim:
-    """Return the claim on the least error for many windows (count,) of the same motion."""
+    """Return the claim on oscillation at the smallest error, for many windows (count,)."""
     share = float((shaken > OFTEN).mean())
     return Claim(
         f"the same in most of {len(shaken)} windows of {shape.steps[1]} updates of the same motion",

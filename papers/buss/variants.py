@@ -14,6 +14,7 @@ from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table,
 from supple.papers.style import Array
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +37,7 @@ def loop(
 
 
 def methods() -> dict[str, Step]:
-    """Return methods that oscillate with targets out of reach: errors are not clamped."""
+    """Return methods without error clamps, which oscillate if targets are out of reach."""
     return {
         "transpose": figures.transpose(),
         "pinv": supple.steps.AngleClamp(supple.steps.TruncatedSVD(0.01), math.radians(5)),
@@ -66,8 +67,8 @@ def follow_both(shape: Shape, step: Step) -> tuple[Followed, Followed]:
 
 
 def folded(step: Step, updates: int, *, alternate: bool) -> float:
-    """Return the largest second difference of a joint angle [rad] while the target of an arm of
-    three links passes its base at 2 cm, to and fro: the links fold back on it.
+    """Return the largest second difference of a joint angle [rad] while the target of an arm with
+    three links moves to and fro past the base at a distance of 2 cm, which folds the links.
     """
     robot = supple.load("planar3")
     T = np.linspace(0, 2 * np.pi, updates)
@@ -91,9 +92,9 @@ def folded(step: Step, updates: int, *, alternate: bool) -> float:
     parameters=(Parameter("updates", 1000, "", "updates of the double Y that count", 99, 1000000),),
 )
 def alternate(progress: Progress, *, updates: int) -> Outcome:
-    """The Y and the double Y follow their targets with either Jacobian, by transpose,
-    pseudoinverse, lightly damped least squares and SDLS: total error, and moves that reverse. Then
-    a folded arm of three links.
+    """The Y and the double Y follow their targets with the usual and with the alternate Jacobian,
+    by transpose, pseudoinverse, lightly damped least squares and SDLS. Measured are the total error
+    and the fraction of reversed moves. Then a folded arm of three links.
     """
     shapes = {
         "y": figures.Y,
@@ -256,7 +257,7 @@ def _single_figure(robot: supple.Robot, runs: dict[str, Followed]) -> Callable[[
         q = runs["transpose"].q
         some = np.linspace(0, len(q) - 1, 6).astype(int)
         style.arms(left, robot.fk(q[some], [*links, *robot.tips])[..., [0, 2], 3], 0)
-        left.plot(*runs["transpose"].goals[:, 0, [0, 2]].T, color=style.GREY, linewidth=0.8)
+        left.plot(*runs["transpose"].goals[:, 0, [0, 2]].T, color=palette.GREY, linewidth=0.8)
         style.titled(left, "The arm by transpose, and its target", "x [m]", "z [m]")
         names = {"transpose": "transpose", "dls": "DLS"}
         curves = {names[name]: 1000 * run.distance[:, 0] for name, run in runs.items()}

@@ -1,7 +1,7 @@
 """Deo & Walker 1995 (DW): the damping that just keeps a bound on joint speeds.
 
-Their λ is λ² here and everywhere else. The method under test is the optimal damping, eqs. (9)-(18):
-among all q̇ with ‖q̇‖ <= Δ the one with the smallest error in ẋ, found by Newton's method.
+Their λ is λ² in this package. The method under test is the optimal damping, eqs. (9)-(18): among
+all q̇ with ‖q̇‖ <= Δ, Newton's method finds the one with the smallest error in ẋ.
 """
 
 from supple.papers.deo_walker.augmentation import augmentation

@@ -1,4 +1,4 @@
-"""DW section 4: a constraint task beside the main one, by augmentation and by projection."""
+"""DW section 4: a main task with a constraint task, by augmentation and by projection."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_SPEED = 2.0  # Δ [rad/s]
-LINKS = {  # lengths [m]: the planar arms of the text
+LINKS = {  # link lengths of the paper's planar arms [m]
     "3 links": (1.0, 0.5, 0.5),
     "4 links": (0.5, 0.5, 0.5, 0.5),
 }
-BASE = {"3 links": (30.0, 60.0), "4 links": (20.0, 50.0, 40.0)}  # the other angles [deg]
-BENDS = np.linspace(40.0, 0.0, 81)  # of the last joint [deg]: at 0 the two tasks conflict
+BASE = {"3 links": (30.0, 60.0), "4 links": (20.0, 50.0, 40.0)}  # angles of the other joints [deg]
+BENDS = np.linspace(40.0, 0.0, 81)  # angles of the last joint [deg]: at 0 the two tasks conflict
 MAIN = np.array([-0.3, 0.3])  # commanded velocity of the hand [m/s]
 WANTED = 1.0  # commanded rate of the constraint [rad/s]
 SMALL = 1e-2  # w of Egeland's weights
@@ -52,8 +52,9 @@ def planar(lengths: tuple[float, ...], q: Array) -> Array:
 )
 def augmentation(progress: Progress, *, max_speed: float, weight: float) -> Outcome:
     """The last joint straightens from 40° to 0, where the augmented Jacobian is singular and that
-    of the hand is not. Augmented with equal weights and with w ≪ 1, both with the optimal damping
-    for Δ, and by projection onto the null space, eq. (20): the error of the main task, the speed.
+    of the hand is not. The tasks are augmented with equal weights and with w ≪ 1, both with the
+    optimal damping for Δ, or combined by projection onto the null space, eq. (20). Measured are the
+    error of the main task and the joint speed.
     """
     errors: dict[str, dict[str, Array]] = {}
     speeds: dict[str, dict[str, Array]] = {}

@@ -1,4 +1,4 @@
-"""DW Fig. 1-3: rules that look at J alone, the norm φ(λ), and its shift with a subtask."""
+"""DW Fig. 1-3: rules that depend on J alone, the norm φ(λ), and its shift with a subtask."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table,
 from supple.papers.style import Array
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_SPEED = 2.0  # Δ [rad/s]
 SPEED = 0.5  # ‖ẋ‖ [m/s]
-BEND = 1.0  # of the elbow: nearly stretched out along X [deg]
+BEND = 1.0  # angle of the elbow [deg]: the arm is nearly stretched out along X
 SHIFT = 1e-4  # T of (28)
 
 
 def rules(max_speed: float) -> dict[str, Step]:
-    """Return steps whose damping depends on J alone, then those that also look at ẋ."""
+    """Return steps whose damping depends on J alone, then those that also depend on ẋ."""
     d = supple.damping
     return {
         "constant": supple.DLS(d.Constant(0.05**2)),
@@ -56,8 +57,8 @@ BLIND = ("constant", "manipulability", "speed_bound", "condition_bound", "region
 )
 def choice(progress: Progress, *, max_speed: float, bend: float) -> Outcome:
     """Two links, nearly stretched out along X, are commanded to move along X, the singular
-    direction, and along Y; with five rules that look at J alone, with the filter of Maciejewski &
-    Klein and with the optimal damping. Then in every direction.
+    direction, and along Y: with five rules that depend on J alone, with the filter of Maciejewski &
+    Klein, and with the optimal damping. Then the command points in every direction.
     """
     robot = supple.load("planar2")
     q = np.radians([-bend / 2, bend])
@@ -144,7 +145,7 @@ def _choice_figure(
         ax = style.titled(panels["arm"], "A singular configuration (Fig. 1)", "x [m]", "y [m]")
         style.arms(ax, places[None], 1)
         for direction, text in (((0.4, 0.0), "X: lost"), ((0.0, 0.4), "Y: harmless")):
-            arrow = {"arrowstyle": "->", "lw": 2, "color": style.VERMILION}
+            arrow = {"arrowstyle": "->", "lw": 2, "color": palette.VERMILION}
             ax.annotate("", places[-1] + np.array(direction), places[-1], arrowprops=arrow)
             style.note(ax, text, tuple(places[-1] + 1.1 * np.array(direction)))
         ax.margins(0.25)
@@ -155,7 +156,7 @@ def _choice_figure(
         style.curves(panels["error"], degrees, {names[k]: 100 * v for k, v in errors.items()})
         style.titled(panels["speed"], "Joint speed", "direction of ẋ from X [°]", "‖θ̇‖ [rad/s]")
         style.curves(panels["speed"], degrees, {names[k]: v for k, v in speeds.items()})
-        panels["speed"].plot(degrees, pinv, color=style.GREY, linewidth=1)
+        panels["speed"].plot(degrees, pinv, color=palette.GREY, linewidth=1)
         panels["speed"].set_ylim(0, 2.5 * max_speed)
         style.bound(panels["speed"], max_speed, f"Δ = {max_speed:g}")
         style.legend(figure, panels["error"])
@@ -202,7 +203,7 @@ def phi(progress: Progress, *, sigma_min: float, max_speed: float) -> Outcome:
     off = float(np.abs(phis / formula - 1).max())
     root = supple.damping.Optimal(max_speed)(supple.Linearization(J, gamma))
     needs = phis[0] > max_speed
-    # How straight 1/φ and φ are from 0 to the root: the largest distance from the chord.
+    # The curvature of 1/φ and φ from 0 to the root, as the largest distance from the chord.
     near = np.linspace(0, max(root, 1e-9), 101)
     bent = {}
     for name, values in (("phi", norms(near)), ("reciprocal", 1 / norms(near))):
@@ -267,11 +268,11 @@ def _phi_figure(
         near = lam <= max(5 * root, 1e-3)
         style.titled(one, "φ(λ), Fig. 2", "λ [m²]", "‖θ̇‖ [rad/s]")
         one.plot(lam[near], phis[near], **style.style_of(0))
-        one.plot(root, max_speed, "o", color=style.BLACK)
+        one.plot(root, max_speed, "o", color=palette.BLACK)
         style.bound(one, max_speed, f"Δ = {max_speed:g}")
         style.titled(two, "1/φ(λ), nearly a line", "λ [m²]", "1/‖θ̇‖ [s/rad]")
         two.plot(lam[near], 1 / phis[near], **style.style_of(1))
-        two.plot(root, 1 / max_speed, "o", color=style.BLACK)
+        two.plot(root, 1 / max_speed, "o", color=palette.BLACK)
         style.titled(three, "With a subtask, shifted (Fig. 3)", "α = λ − T [m²]", "‖θ̇‖ [rad/s]")
         three.loglog(lam[1:], totals[1:], **style.style_of(2))
         style.bound(three, max_speed, f"Δ = {max_speed:g}")

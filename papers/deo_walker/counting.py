@@ -1,5 +1,5 @@
-"""The number of Newton iterations of the optimal damping, counted as in the paper from λ = 0, and
-how close it comes to its bound.
+"""The number of Newton iterations of the optimal damping, counted from λ = 0 as in the paper, and
+the distance of the result from its bound.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from supple.papers.style import Array
 
 import supple
 
-TOLERANCE = 1e-12  # of ‖q̇‖ from Δ, relative: where every count of iterations ends
-TOLERANCES = tuple(10.0**-k for k in range(2, 13))  # for how the counts depend on it
+TOLERANCE = 1e-12  # relative distance of ‖q̇‖ from Δ at which the iteration ends
+TOLERANCES = tuple(10.0**-k for k in range(2, 13))  # tolerances for which the counts are compared
 STATED = (
     f"Iterations end within {TOLERANCE:.0e} of Δ, in all experiments; the paper gives no "
     "tolerance. The curves over `tolerance` show how the counts depend on it."
@@ -28,9 +28,11 @@ def iterations(
 ) -> dict[str, float]:
     """Return the mean number of iterations, over cases that need damping, for each form.
 
-    `newton` is (17) and `reciprocal` is (18), cold: from zero, until ‖q̇‖ is within the tolerance of
-    the bound; `_warm` are the same from λ of the case before. `supple` is (18) as in this library,
-    from a lower bound, to the last digit. All are zero if no case needs damping.
+    `newton` is (17) and `reciprocal` is (18), both from a cold start at zero until ‖q̇‖ is within
+    the
+    tolerance of the bound; the names ending in `_warm` are the same, started from λ of the previous
+    case. `supple` is (18) as in this library: from a lower bound, to the last digit. All numbers
+    are zero if no case needs damping.
     """
     needing = [
         each
@@ -72,7 +74,7 @@ def _mean(counts: Iterable[int]) -> float:
 def by_tolerance(
     linearizations: Sequence[supple.Linearization], max_speed: float
 ) -> dict[str, Array]:
-    """Return the mean iterations of each form for all `TOLERANCES`, as columns of a table."""
+    """Return the mean number of iterations of each form for all `TOLERANCES`, as table columns."""
     found = [iterations(linearizations, max_speed, tolerance) for tolerance in TOLERANCES]
     columns = {f"{form}.iterations": np.array([each[form] for each in found]) for form in found[0]}
     return {"tolerance": np.array(TOLERANCES), **columns}

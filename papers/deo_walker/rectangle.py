@@ -23,6 +23,7 @@ from supple.papers.experiment import (
 from supple.papers.style import Array
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 START = np.radians([5, -175, 175])  # folded: nearly singular
 WIDTH, HEIGHT = 0.7, 0.9  # [m]
-DURATION = 4.0  # [s], at one speed all around
+DURATION = 4.0  # [s], at constant speed
 MAX_SPEED = 5.0  # Δ [rad/s]
 SIDES = np.array([[WIDTH, 0, 0], [0, HEIGHT, 0], [-WIDTH, 0, 0], [0, -HEIGHT, 0]])
 TASK = supple.PositionTask(rows=["x", "y"])
@@ -82,7 +83,7 @@ def deviation(motion: supple.Trajectory) -> Array:
 
 
 def asked(motion: supple.Trajectory, where: Mask) -> list[supple.Linearization]:
-    """Return J and ẋ at the selected time steps, as passed to the method."""
+    """Return the linearizations (J and ẋ) that the method received at selected time steps."""
     robot = supple.load("planar3")
     J = np.asarray(robot.jacobian(motion.q[:-1])[:, :2], dtype=np.float64)
     return [
@@ -192,10 +193,10 @@ class Rivals:
     """Other damping rules on the steps of the optimal motion.
 
     Attributes:
-        rules: How many there are.
-        below: Cases in which one keeps the bound with a smaller error.
-        share: Share of the cases that need damping in which they keep the bound.
-        closest: The smallest ratio of their error to the optimal one, where that is not zero.
+        rules: Number of other rules.
+        below: Number of cases in which another rule keeps the bound with a smaller error.
+        share: Fraction of the cases that need damping in which the other rules keep the bound.
+        closest: The smallest ratio of their error to the optimal error, where that is not zero.
         needed: Whether the optimal rule damps exactly where the pseudoinverse exceeds the bound.
     """
 
@@ -274,7 +275,7 @@ def joints_at(q: Array) -> Array:
 def draw_arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0.0) -> None:
     """Draw the path, and the arm at some times, later ones darker."""
     path = corners(supple.load("planar3"))
-    ax.plot(path[:, 0], path[:, 1], color=style.GREY, linewidth=1)
+    ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1)
     shown = np.flatnonzero(motion.t >= since)
     for k in shown[:: max(1, len(shown) // 12)]:
         joints = joints_at(motion.q[k])
@@ -295,7 +296,7 @@ def draw_speeds(
     near = ax.inset_axes((0.36, 0.57, 0.62, 0.41))
     first = time < 0.08
     style.curves(near, time[first], {n: speed(m)[first] for n, m in motions.items()})
-    near.axhline(max_speed, color=style.GREY, linewidth=1, linestyle=(0, (4, 2)))
+    near.axhline(max_speed, color=palette.GREY, linewidth=1, linestyle=(0, (4, 2)))
     near.set_xlabel("the first 0.08 s", fontsize=8)
     near.set_ylabel("‖q̇‖", fontsize=8)
     near.tick_params(labelsize=7.5)

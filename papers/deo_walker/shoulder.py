@@ -41,7 +41,8 @@ MAX_SPEED = 5.0  # Δ [rad/s]
 )
 def puma(progress: Progress, *, max_speed: float, velocity: float, duration: float) -> Outcome:
     """The wrist is above the shoulder, a centimetre from the first axis. The tool is commanded to
-    move at 0.5 m/s along y, the singular direction on the axis, without rotation.
+    move at 0.5 m/s along y, without rotation. If the wrist were on the axis, y would be the
+    singular direction.
     """
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
     command = velocity * ALONG_Y
@@ -66,7 +67,7 @@ def puma(progress: Progress, *, max_speed: float, velocity: float, duration: flo
         wanted = begin + motion.t[:, None] * command[:3]
         away[name] = np.linalg.norm(robot.fk(motion.q)[:, :3, 3] - wanted, axis=1)
     first = task.linearize(robot, START, velocity=command)
-    lost = float(abs(first.U[1, -1]))  # how much of the singular direction is translation along y
+    lost = float(abs(first.U[1, -1]))  # component of the singular direction along y
     speed = {name: np.linalg.norm(motion.qd, axis=1) for name, motion in motions.items()}
     searched = [task.linearize(robot, q, velocity=command) for q in motions["optimal"].q[:-1]]
     counted = iterations(searched, max_speed)

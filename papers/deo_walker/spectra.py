@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DECADES = tuple(range(1, 9))  # σ_min = 1e-1 ... 1e-8
 ROWS = (2, 6)  # m: a planar and a spatial task
-SPECTRA = 200  # at each
+SPECTRA = 200  # number of spectra for each decade and number of rows
 MAX_SPEED = 1.0  # Δ, for tasks of length 1
 
 FORMS = ("newton", "reciprocal", "supple")
@@ -44,12 +44,12 @@ def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.L
 
 
 def of_forms(found: dict[str, float]) -> list[tuple[str, float]]:
-    """Return the means of the forms that start cold."""
+    """Return the mean numbers of iterations of the forms that start cold."""
     return [(form, found[form]) for form in FORMS]
 
 
 def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
-    """Return the mean iterations on the paper's own motions: the planar and the spatial arm."""
+    """Return the mean number of iterations for the paper's own motions, planar and spatial."""
     step: Step = supple.DLS(supple.damping.Optimal(DELTA))
     planar = around(step, 2000, 0.0)
     robot, task = supple.load("puma560_mk"), supple.PoseTask()
@@ -90,8 +90,8 @@ def own_motions(tolerance: float) -> dict[str, dict[str, float]]:
     ),
 )
 def newton(progress: Progress, *, spectra: int, max_speed: float, tolerance: float) -> Outcome:
-    """Random spectra with one singular value that shrinks by decades, for tasks of 2 and of 6 rows:
-    the steps of Newton's method on φ(λ) - Δ, eq. (17), and on 1/φ(λ) - 1/Δ, eq. (18).
+    """Counts the iterations of Newton's method on φ(λ) - Δ, eq. (17), and on 1/φ(λ) - 1/Δ, eq.
+    (18), for random spectra in which one singular value shrinks by decades, with 2 and with 6 rows.
     """
     rng = np.random.default_rng(1)
     counts: dict[int, Counts] = {m: {form: [] for form in FORMS} for m in ROWS}
@@ -105,7 +105,7 @@ def newton(progress: Progress, *, spectra: int, max_speed: float, tolerance: flo
         for form, means in counts[m].items()
         for decade, mean in zip(DECADES, means, strict=True)
     }
-    grows = {  # from 1e-3 on, where one direction alone needs damping
+    grows = {  # from σ_min = 1e-3 down, where only one direction needs damping
         (m, form): float(np.polyfit(DECADES[2:], means[2:], 1)[0])
         for m in ROWS
         for form, means in counts[m].items()

@@ -27,6 +27,7 @@ from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table,
 from supple.papers.style import Array
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 REFERENCE = np.radians([-30, 0, 0])
 PULL = 3.0  # k of v = -k (θ - θ_ref) [1/s]
 FEEDBACK = 2.5  # K_p [1/s]
-START = 1e-4  # λ = T, from which the paper's search begins
-MOST = 100  # iterations, should rounding not allow the tolerance
+START = 1e-4  # λ = T at which the paper's search begins
+MOST = 100  # maximum number of iterations, if rounding prevents the tolerance
 
 
 def printed_steps(
@@ -45,10 +46,11 @@ def printed_steps(
     max_speed: float = MAX_SPEED,
     start: float = START,
 ) -> tuple[int, float]:
-    """Return the iterations of (18) that the paper's search takes for (25), and the λ found; ∇h is
-    (n,).
+    """Return the number of iterations of (18) that the paper's search takes for (25), and the λ
+    found. `gradient` is ∇h (n,).
 
-    ‖numerator/(squares + λ)‖ = Δ, in coordinates of V. It starts from λ = T, or from a given λ.
+    The search solves ‖numerator/(squares + λ)‖ = Δ in coordinates of V. It starts from λ = T, or
+    from a given λ.
     """
     U, sigma, Vt = np.linalg.svd(linearization.J)
     beside = np.zeros(len(Vt) - len(sigma))
@@ -67,7 +69,7 @@ def printed_steps(
 
 
 def warm_steps(cases: Sequence[tuple[supple.Linearization, Array]], max_speed: float) -> float:
-    """Return the mean iterations of (18) where each search starts from λ of the case before."""
+    """Return the mean iterations of (18) if each search starts from λ of the previous case."""
     counts, lam = [], START
     for linearization, gradient in cases:
         count, lam = printed_steps(linearization, gradient, TOLERANCE, max_speed, lam)
@@ -104,9 +106,10 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     ),
 )
 def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: float) -> Outcome:
-    """The same rectangle, with v = -k (θ - θ_ref) pulling the arm towards [-30, 0, 0]°: through the
-    exact null space where that satisfies the bound, eq. (20), and damped as a whole, eqs.
-    (25)-(29), elsewhere.
+    """The arm draws the same rectangle, while v = -k (θ - θ_ref) pulls it towards [-30, 0, 0]°. v
+    is
+    projected onto the exact null space, eq. (20), where the result satisfies the bound; elsewhere
+    task and subtask are damped together, eqs. (25)-(29).
     """
     rest = supple.criteria.RestPosture(REFERENCE)
     bounded = supple.redundancy.TotalSpeed(max_speed, rest, pull, alpha1=pull**-0.5, switch=True)
@@ -234,7 +237,7 @@ def _obstacle_figure(
         draw_speeds(lower[0], motions, max_speed)
         ax = style.titled(lower[1], "The elbow", "time [s]", "above the line to the hand [m]")
         style.curves(ax, motions[without].t, {n: _height(m.q) for n, m in motions.items()})
-        ax.axhline(0, color=style.GREY, linewidth=1)
+        ax.axhline(0, color=palette.GREY, linewidth=1)
         ax.axvspan(last, DURATION, color="#eeeeee", zorder=0)
         ax.text(last + 0.05, 0.98, "last side", va="top", transform=ax.get_xaxis_transform())
         style.legend(figure, ax)

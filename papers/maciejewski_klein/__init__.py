@@ -1,10 +1,11 @@
 """Maciejewski & Klein 1988: numerical filtering through singular configurations.
 
-Resolved rate with feedback of the position error, one Euler step in each interval:
+The experiments use resolved rates with feedback of the position error, and one Euler step in each
+interval:
 
     ẋ_c = ẋ_d + k_p (x_d - x),      q <- q + θ̇(ẋ_c),      error = ‖ẋ_c - J θ̇‖/‖ẋ_c‖
 
-for a constant damping factor, for one that varies with the smallest singular value, and for the
+They compare a constant damping factor, one that varies with the smallest singular value, and the
 filter. Time is counted in intervals: speeds are per interval.
 """
 

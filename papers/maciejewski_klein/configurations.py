@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from supple.papers import style
 from supple.papers.experiment import Claim, Outcome, Parameter, Progress, Table, experiment
 from supple.papers.maciejewski_klein.courses import (
     SHOULDER,
@@ -21,11 +20,13 @@ from supple.papers.maciejewski_klein.inverse import A2, FOREARM, INNER, PUMA
 from supple.papers.maciejewski_klein.methods import norm
 from supple.papers.style import Array
 
+from supple.plot import palette
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ELBOW = np.array([0.0, np.radians(-40), INNER, 0.0, np.radians(50), 0.0])  # the arm stretched
-ZERO = 1e-4  # singular values below count as zero: the angles of the paths are rounded
+ZERO = 1e-4  # singular values below this count as zero, because the paths' angles are rounded
 
 
 def wrist_jacobian(q: Array) -> Array:
@@ -44,7 +45,7 @@ def over_shoulder(upper: float) -> Array:
 
 
 def lost(q: Array) -> tuple[Array, Array]:
-    """Return the singular values at the wrist's center, and the direction of the smallest (6,)."""
+    """Return the singular values of `wrist_jacobian`, and the direction (6,) of the smallest."""
     U, sigma, _ = np.linalg.svd(wrist_jacobian(q))
     return sigma, U[:, -1]
 
@@ -61,8 +62,8 @@ def lost(q: Array) -> tuple[Array, Array]:
     parameters=(Parameter("samples", 2000, "", "random configurations with q5 = 0", 0, 1000000),),
 )
 def singular_configurations(progress: Progress, *, samples: int) -> Outcome:
-    """The wrist, the shoulder, the elbow and the triple singularity: what is lost in each, and how
-    trajectories A, B and C pass them.
+    """The wrist, the shoulder, the elbow and the triple singularity: the directions that are lost
+    in each, and how trajectories A, B and C pass them.
     """
     rng = np.random.default_rng(6)
     q = rng.uniform(-np.pi, np.pi, (samples, 6))
@@ -175,11 +176,11 @@ def _figure(shown: dict[str, tuple[Array, Array | None]]) -> Callable[[Figure], 
         for k, (title, (q, poses)) in enumerate(shown.items()):
             ax: Any = figure.add_subplot(2, 3, k + 1, projection="3d")
             joints = joints_of(q)
-            ax.plot(*joints.T, "o-", color=style.BLUE, linewidth=2.5, ms=4)
-            ax.plot(*joints[-2:].T, "-", color=style.VERMILION, linewidth=3)
-            ax.plot([0, 0], [0, 0], [-0.6, 0], color=style.GREY, linewidth=3)
+            ax.plot(*joints.T, "o-", color=palette.BLUE, linewidth=2.5, ms=4)
+            ax.plot(*joints[-2:].T, "-", color=palette.VERMILION, linewidth=3)
+            ax.plot([0, 0], [0, 0], [-0.6, 0], color=palette.GREY, linewidth=3)
             if poses is not None:
-                ax.plot(*poses[:, :3, 3].T, color=style.GREEN, linewidth=1.2)
+                ax.plot(*poses[:, :3, 3].T, color=palette.GREEN, linewidth=1.2)
             ax.set_title(title)
             ax.set_xlabel("x [m]", fontsize=8)
             ax.set_ylabel("y [m]", fontsize=8)

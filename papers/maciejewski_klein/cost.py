@@ -1,4 +1,4 @@
-"""MK section V: what filtering costs beside damping, by its multiplications and by time."""
+"""MK section V: the cost of filtering compared with damping, in multiplications and in time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAMBDA = 0.1
-LITTLE = 0.25  # share of the cost that is no appreciable increase
+LITTLE = 0.25  # largest relative increase of the cost that is not appreciable
 NAMES = {"damped": "DLS", "estimated": "DLS with σ̂", "filtered": "filter, as printed"}
 
 
@@ -47,7 +47,7 @@ class Counter:
         return float(np.sqrt(self.product(x, x)))
 
     def scalar(self, value: float, operations: int) -> float:
-        """Return a number that took some operations."""
+        """Count some operations, and return their result unchanged."""
         self.count += operations
         return value
 
@@ -89,14 +89,14 @@ def damped(J: Array, x: Array, _: Array, count: Counter) -> Array:
 
 
 def estimated(J: Array, x: Array, u: Array, count: Counter) -> Array:
-    """Return the same beside the estimate of σ_min, eqs. (20)-(26): one more right-hand side."""
+    """Return θ̇ as `damped` does, and estimate σ_min, eqs. (20)-(26), from one more solution."""
     L = count.factor(count.gram(J) + LAMBDA**2 * np.eye(len(J)))
     _estimate(L, u, count)
     return count.joints(J, count.solution(L, x))
 
 
 def filtered(J: Array, x: Array, u: Array, count: Counter) -> Array:
-    """Return θ̇ by eq. (27) with α = λ, beside the estimate, and compute σ_eff, eqs. (28)-(35)."""
+    """Return θ̇ by eq. (27) with α = λ; also estimate σ_min and compute σ_eff, eqs. (28)-(35)."""
     scaled = count.scaled(LAMBDA, u)  # α û
     A = count.gram(J) + LAMBDA**2 * np.eye(len(J))
     for i, row in enumerate(scaled):
@@ -110,12 +110,12 @@ def filtered(J: Array, x: Array, u: Array, count: Counter) -> Array:
     sigma_o2 = count.scalar(size / count.length(z_o) - LAMBDA**2, 1)
     count.scalar(along**2 / sigma2 + size**2 / sigma_o2, 4)
     count.length(x)
-    count.scalar(0.0, 6)  # σ_eff, and α and λ by eq. (14)
+    count.scalar(0.0, 6)  # operations for σ_eff, and for α and λ by eq. (14)
     return count.joints(J, z)
 
 
 def _estimate(L: Array, u: Array, count: Counter) -> float:
-    """Return σ̂² and turn û, one inverse iteration."""
+    """Return σ̂² and update û by one inverse iteration."""
     turned = count.solution(L, u)
     size = count.length(turned)
     u[:] = count.scaled(count.scalar(1 / size, 1), turned)
@@ -126,8 +126,8 @@ WAYS = {"damped": damped, "estimated": estimated, "filtered": filtered}
 
 
 def counts(n: int, rng: np.random.Generator) -> tuple[dict[str, int], float]:
-    """Return the operations of each way for a random J (n × n), and how far that of damping is off
-    `DLS`, relative.
+    """Return the number of operations of each method for a random J (n × n), and the relative
+    difference of `damped` from `DLS`.
     """
     J, x, u = rng.normal(size=(n, n)), rng.normal(size=n), rng.normal(size=n)
     found, off = {}, 0.0
@@ -179,8 +179,8 @@ def servo_times(updates: int, rounds: int) -> dict[str, float]:
     ),
 )
 def cost(progress: Progress, *, joints: int, rounds: int) -> Outcome:
-    """Damped least squares, the same with the estimate of σ_min, and the filter with α as printed:
-    their operations for n from 2 to 24, and the time of an update of a PUMA.
+    """Damped least squares, the same with the estimate of σ_min, and the filter with α as printed.
+    Measured are their operations for n from 2 to 24, and the time of an update of a PUMA.
     """
     rng = np.random.default_rng(3)
     sizes = np.arange(2, joints + 1)

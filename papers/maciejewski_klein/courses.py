@@ -15,18 +15,18 @@ from supple.papers.style import Array
 
 from supple.errors import InputError
 
-MAX_GAIN = 5.0  # θ̇max: so λ <= 0.1
-INTERVAL = 0.0015  # [m]
+MAX_GAIN = 5.0  # θ̇max, so that λ <= 0.1
+INTERVAL = 0.0015  # motion of the tool in one interval [m]
 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """A reference path: the pose of the tool in each interval, and the start of the arm.
+    """A reference path: poses of the tool, and the initial configuration of the arm.
 
     Attributes:
-        start: Joint angles (6,) [rad].
-        poses: (K + 1, 4, 4), all of the same orientation.
-        both_ends: Whether it also ends away from singularities, as it begins.
+        start: Joint angles at the start (6,) [rad].
+        poses: Poses (K + 1, 4, 4) [m], all with the same orientation.
+        both_ends: Whether the end is away from singularities, as the start always is.
     """
 
     start: Array
@@ -38,7 +38,7 @@ class Course:
         """Return a path that starts on the branch of a configuration [deg].
 
         Raises:
-            InputError: the start is out of reach.
+            InputError: The start is out of reach.
         """
         start = configurations(poses[:1], branch_of(np.radians(like))[None])[0]
         if not np.isfinite(start).all():
@@ -57,8 +57,8 @@ def circle(through: Array, radius: float, plane: float, arc: float) -> Array:
     Args:
         through: Joint angles at the top (6,) [rad].
         radius: Radius [m].
-        plane: The angle of the circle's plane to the x-z plane [rad].
-        arc: Half of the arc, on either side of the top [rad].
+        plane: Angle between the circle's plane and the x-z plane [rad].
+        arc: Angle of the arc on either side of the top [rad].
     """
     turn = INTERVAL / radius
     angle = -arc + turn * np.arange(int(2 * arc / turn) + 1)
@@ -72,9 +72,9 @@ def line(about: Array, heading: float, begin: float, end: float) -> Array:
 
     Args:
         about: Joint angles (6,) [rad].
-        heading: Direction of the line, from the x-axis [rad].
-        begin: Where it begins, along the line [m].
-        end: Where it ends [m].
+        heading: Angle of the line from the x-axis [rad].
+        begin: Position of its beginning along the line [m].
+        end: Position of its end along the line [m].
     """
     along = begin + INTERVAL * np.arange(round((end - begin) / INTERVAL) + 1)
     moved = np.outer(along, [np.cos(heading), np.sin(heading), 0.0])
@@ -82,7 +82,7 @@ def line(about: Array, heading: float, begin: float, end: float) -> Array:
 
 
 def shifted(pose: Array, moved: Array) -> Array:
-    """Return a pose (4, 4) moved by each of some vectors (K, 3)."""
+    """Return a pose (4, 4) translated by each of several vectors (K, 3) [m], as (K, 4, 4)."""
     poses = np.tile(pose, (len(moved), 1, 1))
     poses[:, :3, 3] += moved
     return poses
@@ -92,7 +92,7 @@ def shifted(pose: Array, moved: Array) -> Array:
 WRIST = np.radians([0.0, -90, 180, 0, 0, 0])
 SHOULDER = np.radians([0, -69.179, -87.429, -30.473, -1.643, 0])
 TRIPLE = np.radians([0, -90, 92.645, 0, 0, 0])
-# The starts, rounded: they choose the branch.
+# Rounded joint angles at the starts [deg], which choose the branch.
 START_A = [-10.437, -56.619, 215.431, -11.176, -69.178, 4.017]
 START_B = [139.85, 65.47, -37.38, 18.27, 132.77, 124.26]
 START_C = [5.102, -74.735, -13.870, -0.235, 91.239, -5.101]
@@ -178,7 +178,7 @@ class Runs:
     def notch(self, method: str) -> tuple[Array, Array]:
         """Return the deepest dip between two peaks: three intervals, and their errors.
 
-        Without two peaks all three are the largest error.
+        With fewer than two peaks, all three are the interval with the largest error.
         """
         e = self.errors(method)
         inner = np.arange(1, len(e) - 1)
@@ -193,8 +193,9 @@ class Runs:
         return int((self.errors(method) > 0.01).sum())
 
     def avoidable(self, method: str) -> float:
-        """Return the sum of the errors along directions that are not singular, those with a
-        singular value of at least 1/θ̇max: they can be moved in at full speed within the bound.
+        """Return the sum of the errors along directions that are not singular: those with a
+        singular value of at least 1/θ̇max, in which the tool can move at full speed within the
+        bound.
         """
         moved = self.moved[method]
         U, sigma = self.spectrum(method)

@@ -17,22 +17,23 @@ from supple.papers.maciejewski_klein.puma import LOST, THETA_MAX
 from supple.papers.style import Array
 
 from supple import Limits, Linearization, OrientationTask, PositionTask, Servo, damping
+from supple.plot import palette
 from supple.steps import NumericalFilter, SingularDirection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HELD = 400  # intervals at rest, turning
+HELD = 400  # number of intervals in which the tool rotates in place
 TURN = 0.003  # rotation while at rest [rad per interval]
 GOOD = 0.95  # smallest |ûᵀu6| that counts as aligned
-FAST = 100  # intervals in which û turns rapidly
-NOTICEABLE = 0.1  # error of σ̂ relative to λ that is noticed
+FAST = 100  # largest number of intervals that counts as a rapid turn of û
+NOTICEABLE = 0.1  # smallest error of σ̂, relative to λ, that counts as noticeable
 
 
 @cache
 def motion(max_gain: float = MAX_GAIN, turn: float = TURN, held: int = HELD) -> Array:
-    """Return joint angles: half of trajectory C, then the tool stays in place and turns back about
-    the axis of joint 5. The filter follows it.
+    """Return the joint angles of the filter along the first half of trajectory C, and while the
+    tool then stays in place and turns back about the axis of joint 5.
     """
     course = course_c()
     tasks = (PositionTask(), OrientationTask())
@@ -53,7 +54,7 @@ def motion(max_gain: float = MAX_GAIN, turn: float = TURN, held: int = HELD) -> 
 
 
 def half_of(places: int) -> int:
-    """Return the intervals in the first half of a path with this number of places."""
+    """Return the number of intervals in the first half of a path with this number of poses."""
     return (places - 1) // 2
 
 
@@ -65,7 +66,7 @@ class Estimate:
     alignment: Array
 
     def measures(self, least: Array, half: int) -> dict[str, float]:
-        """Return the errors of σ̂ and û, and for how many intervals they last."""
+        """Return the errors of σ̂ and û, and the number of intervals that they last."""
         off = np.abs(self.sigma - least)
         low = np.flatnonzero(self.alignment < GOOD)
         return {
@@ -93,7 +94,7 @@ def estimated(J: Array, u: Array, max_gain: float, damped: bool) -> Estimate:
     return Estimate(np.array(sigma), np.array(alignment))
 
 
-# ---- what the paper says, for one motion or many -------------------------------------------------
+# ---- the paper's statements, for one motion or many ----------------------------------------------
 
 
 def turned(u: Array) -> float:
@@ -107,13 +108,13 @@ def crosses(gap: Array, angle: float) -> bool:
 
 
 def after_the_center(found: dict[str, float], max_gain: float) -> bool:
-    """Whether σ̂ has no noticeable error before the center, and half as much as after it."""
+    """Whether σ̂ has no noticeable error before the center, and at most half of that after."""
     edge = NOTICEABLE / (2 * max_gain)
     return found["max_error_before"] < min(edge, found["max_error"] / 2)
 
 
 def recovers(found: dict[str, float]) -> bool:
-    """Whether û turns rapidly to the new least vector."""
+    """Whether û turns rapidly to the new weakest direction."""
     return found["recovery_steps"] <= FAST and found["end_alignment"] > GOOD
 
 
@@ -145,9 +146,9 @@ def is_robust(found: dict[str, float], max_gain: float) -> bool:
 def trajectory_c_modified(
     progress: Progress, *, max_gain: float, turn: float, held: int
 ) -> Outcome:
-    """The first 439 intervals of trajectory C; then the tool's position is held and it turns about
-    the axis of joint 5, −z4, by 0.003 rad in each of 400 intervals. The tilted tool cannot
-    hold its position: the arm comes to its full reach, the elbow's singular value falls while the
+    """The first 439 intervals of trajectory C; then the tool is commanded to stay in place and turn
+    about the axis of joint 5, −z4, by 0.003 rad in each of 400 intervals. The tilted tool cannot
+    keep its position: the arm comes to its full reach, the elbow's singular value falls while the
     wrist's rises, and the singular direction turns from one to the other.
 
     `max_error` is the error of σ̂, before the turn and overall; `min_alignment` is |ûᵀu_6|,
@@ -222,7 +223,7 @@ def _figure(
         figure.set_size_inches(11, 6.5)
         panels = figure.subplot_mosaic([["top", "arm"], ["bottom", "arm"]], width_ratios=[2, 1])
         top, bottom = panels["top"], panels["bottom"]
-        for i, color in ((4, style.GREY), (5, style.BLACK)):
+        for i, color in ((4, palette.GREY), (5, palette.BLACK)):
             top.plot(sigma[:, i], color=color, linewidth=3, alpha=0.35, label=f"σ{i + 1}")
         for k, (name, estimate) in enumerate(
             {"the paper's, damped": paper, "undamped": undamped}.items()
@@ -236,7 +237,7 @@ def _figure(
         bottom.set_ylim(0.5, 1.03)
         style.bound(bottom, GOOD, f"{GOOD}: aligned", below=True, at=0.01)
         for ax in (top, bottom):
-            ax.axvline(half, color=style.GREY, linewidth=1, linestyle=":")
+            ax.axvline(half, color=palette.GREY, linewidth=1, linestyle=":")
             ax.set_xlim(0, len(sigma))
         style.note(top, "  the tool stops and turns", (half, 0.147))
         ax = style.titled(panels["arm"], "The arm, from x", "x [m]", "z [m]")

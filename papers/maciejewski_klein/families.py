@@ -20,8 +20,8 @@ from supple.papers.style import Array
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-LENGTH = {"b": 436, "c": 785}  # intervals, for all paths of a family
-AWAY = 0.1  # least singular value at the start: λ, so that it is away from singularities
+LENGTH = {"b": 436, "c": 785}  # number of intervals of all paths of a family
+AWAY = 0.1  # smallest singular value at a start that is away from singularities: λ
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,9 @@ class Family:
     """Paths of one kind.
 
     Attributes:
-        start: Configurations (P, 6) [rad].
-        poses: (K + 1, P, 4, 4).
-        both_ends: As in `Course`.
+        start: Configurations at the starts (P, 6) [rad].
+        poses: Poses of the tool (K + 1, P, 4, 4) [m].
+        both_ends: Whether the ends are away from singularities, as in `Course`.
     """
 
     start: Array
@@ -53,14 +53,15 @@ class Family:
 def lines(rng: np.random.Generator, count: int) -> Family:
     """Return candidates for trajectory B: horizontal lines of 0.654 m past the shoulder.
 
-    The wrist passes a shoulder singularity with any upper arm and elbow, at most 10 mm beside it
-    and at most 10° off the tangent of the cylinder that it cannot enter, 0.2 to 0.45 m after the
-    start. The hand is such that on some branch it ends at most 12° off the line of the forearm. The
-    start is on any of the eight branches. `is_like_b` selects those that are as described.
+    The wrist passes a shoulder singularity 0.2 to 0.45 m after the start, with any angles of upper
+    arm and elbow, at a distance of at most 10 mm and at most 10° off the tangent of the cylinder
+    that it cannot enter. The orientation of the hand is such that on some branch it ends at most
+    12° off the line of the forearm. The start is on any of the eight branches. `is_like_b` selects
+    the paths that match the paper's description.
     """
     q = np.zeros((count, 6))
     q[:, 1] = rng.uniform(-np.pi, np.pi, count)
-    inner = np.arccos(-A2 * np.cos(q[:, 1]) / FOREARM)  # of the forearm: over the shoulder's axis
+    inner = np.arccos(-A2 * np.cos(q[:, 1]) / FOREARM)  # puts the wrist over the shoulder
     q[:, 2] = rng.choice([-1.0, 1.0], count) * inner + INNER - q[:, 1]
     wrist = PUMA.fk(q, "link4")[:, :3, 3]
     heading = np.radians(rng.uniform(-10, 10, count)) + rng.choice([0, np.pi], count)
@@ -69,7 +70,8 @@ def lines(rng: np.random.Generator, count: int) -> Family:
     moved = np.stack(
         [along * np.cos(heading), along * np.sin(heading) + beside, np.zeros_like(along)], axis=-1
     )
-    upright = np.tile(np.eye(4), (count, 1, 1))  # the wrist at the end, with some hand
+    # End poses with the right position of the wrist, and any orientation of the hand.
+    upright = np.tile(np.eye(4), (count, 1, 1))
     upright[:, :3, 3] = wrist + moved[-1] + [0, 0, D6]
     end = configurations(upright, rng.choice([-1.0, 1.0], (count, 3)))
     end[:, 3] = rng.uniform(-np.pi, np.pi, count)
@@ -80,9 +82,9 @@ def lines(rng: np.random.Generator, count: int) -> Family:
 
 
 def circles(rng: np.random.Generator, count: int) -> Family:
-    """Return trajectories of kind C: vertical circles of 1.18 m of arc, whose middle is the top and
-    the triple singularity, of a radius of 0.2 to 0.4 m, in planes of up to 20° to the x-z plane,
-    from any branch.
+    """Return trajectories of kind C: vertical circular arcs of 1.18 m, with radii of 0.2 to 0.4 m,
+    in planes at up to 20° to the x-z plane, from any branch. The middle of each arc is its top and
+    the triple singularity.
     """
     radius, plane = rng.uniform(0.2, 0.4, count), np.radians(rng.uniform(-20, 20, count))
     plane += rng.choice([0, np.pi], count)
@@ -109,7 +111,7 @@ def _reachable(
 
 def is_like_b(q: Array) -> Mask:
     """Return whether motions (K + 1, P, 6) pass the shoulder singularity in their middle half, and
-    end with hand and forearm within 15° of one line after having been more than 30° off (P,).
+    end with hand and forearm aligned within 15° after having been more than 30° apart (P,).
     """
     ahead = A2 * np.cos(q[..., 1]) + FOREARM * np.cos(q[..., 1] + q[..., 2] - INNER)
     middle = slice(len(q) // 4, -len(q) // 4)

@@ -1,7 +1,7 @@
 """The paper's methods on many paths of the PUMA at once.
 
-The steps are those of `methods.py` without the component-aware gain; a test compares the two. One
-interval of 500 paths takes a few products of (500, 6, 6) arrays.
+The steps are those of `methods.py`, except the filter whose gain depends on e; a test compares the
+two. One interval of 500 paths takes a few products of (500, 6, 6) arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from supple.papers.style import Array
 
 from supple import DLS, Linearization, damping
 
-ROUNDING = 8.9e-16  # of J Jᵀ, times rows and trace
+ROUNDING = 8.9e-16  # bound on the rounding errors of J Jᵀ, divided by rows times trace
 
 Step: TypeAlias = Callable[[Array, Array], Array]  # J (P, 6, 6) and ẋ (P, 6) -> θ̇ (P, 6)
 
@@ -111,7 +111,7 @@ class Estimated:
 
 @dataclass
 class Printed:
-    """The filter with α as printed, for many J at once; it remembers each û (P, 6)."""
+    """The filter with α as printed, for many J at once; it keeps each û (P, 6) between calls."""
 
     max_gain: float
     u: Array = field(default_factory=lambda: np.zeros((0, 6)))
@@ -142,8 +142,8 @@ class Printed:
 
 
 def iterated(A: Array, u: Array) -> tuple[Array, Array]:
-    """Return û after one inverse iteration with A (P, 6, 6), and 1/‖û'‖ (P,); an axis replaces û
-    where it is twice as good.
+    """Return û after one inverse iteration with A (P, 6, 6), and 1/‖û'‖ (P,). A coordinate axis
+    replaces û where A⁻¹ stretches it more than twice as much.
     """
     inverse = np.linalg.inv(A)
     turned = np.einsum("pij,pj->pi", inverse, u)

@@ -16,7 +16,7 @@ LABELS = {
     "filtered_as_printed": "filtered, α as printed",
     "filtered": "filtered, α by component",
 }
-GAIN = 0.1  # k_p, per interval
+GAIN = 0.1  # feedback gain k_p [1/interval]
 
 DEVIATIONS = (
     "Eq. (14) as printed has no case below σ = λ, where it breaks its own bound; the text before "
@@ -32,7 +32,7 @@ DEVIATIONS = (
 
 
 class Moved(Protocol):
-    """What a motion of K intervals must have: a `Trajectory` does."""
+    """The protocol of a motion of K intervals, which a `Trajectory` satisfies."""
 
     @property
     def q(self) -> Array:
@@ -52,7 +52,7 @@ class Moved(Protocol):
 
 
 def methods(max_gain: float) -> dict[str, Any]:
-    """Return the steps by name, each with ‖θ̇‖ <= max_gain ‖ẋ_c‖ and at the start of a motion."""
+    """Return new steps by name, each of which keeps ‖θ̇‖ <= max_gain ‖ẋ_c‖."""
     return {
         "constant": DLS(damping.Constant((1 / (2 * max_gain)) ** 2)),  # eq. (10)
         "variable": EstimatedDLS(damping.SpeedBound(max_gain)),  # section IV
@@ -64,7 +64,7 @@ def methods(max_gain: float) -> dict[str, Any]:
 def followed(
     robot: Robot, start: Array, path: Array, step: Any, *, gain: float = GAIN, **how: Any
 ) -> Trajectory:
-    """Follow a path, one target for each interval, without limits except the step's own."""
+    """Follow a path with one target for each interval, without joint limits."""
     free = Limits.none(robot)
     return track(robot, start, target=path, dt=1.0, gain=gain, step=step, limits=free, **how)
 

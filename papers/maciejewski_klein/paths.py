@@ -1,4 +1,4 @@
-"""The claims about trajectories whose geometry is lost in print, on hundreds of such paths."""
+"""Claims about trajectories whose geometry the paper does not state, on hundreds of such paths."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from supple.papers.maciejewski_klein.methods import GAIN, error
 from supple.papers.maciejewski_klein.puma import THETA_MAX
 from supple.papers.style import Array
 
+from supple.plot import palette
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHUNK = 1500  # candidates that are drawn at a time
-MOST = 0.5  # a claim holds if it does on more than this share of the paths
+CHUNK = 1500  # number of candidates that are drawn at a time
+MOST = 0.5  # fraction of the paths above which a claim holds
 
 Verdicts: TypeAlias = dict[str, list[bool]]
 Statements: TypeAlias = dict[str, tuple[str, Callable[[Runs], bool]]]
@@ -104,8 +106,8 @@ def beside_a(max_gain: float) -> Statements:
 
 
 def held(family: Family, max_gain: float) -> tuple[Array, int]:
-    """Return joint angles (K, P, 6) along the first half of each path and then with the tool held
-    and turning, by the filter as printed; and the intervals of the first half.
+    """Return joint angles (K, P, 6) by the filter as printed, along the first half of each path and
+    then with the tool rotating in place; and the number of intervals of the first half.
     """
     half = crossing.half_of(len(family.poses))
     step = many.Printed(max_gain)
@@ -173,17 +175,21 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
     ),
 )
 def share_of_paths(progress: Progress, *, max_gain: float, paths: int, seed: int) -> Outcome:
-    """B: horizontal lines of 0.654 m. After 0.2 to 0.45 m the wrist passes, at most 10 mm beside it
-    and at most 10° off the tangent of the cylinder it cannot enter, a shoulder singularity with any
-    upper arm and elbow; from any of the eight branches with σ_min ≥ λ. Kept are those on which the
-    arm with a constant factor comes within 20 mm of that singularity in the middle half of the
-    path, is more than 30° off the wrist singularity there, and ends less than 15° off it.
+    """Random paths of three kinds, like trajectories B, C and modified C of the paper.
 
-    C: vertical circles of 1.18 m of arc whose middle is the top and the triple singularity, of a
-    radius of 0.2 to 0.4 m, in planes of up to 20° to the x-z plane, from any branch with σ_min ≥ λ.
+    B: horizontal lines of 0.654 m. After 0.2 to 0.45 m the wrist passes a shoulder singularity,
+    with any angles of upper arm and elbow, at a distance of at most 10 mm and at most 10° off the
+    tangent of the cylinder that it cannot enter; the start is on any of the eight branches with
+    σ_min ≥ λ. Only those paths are kept on which the arm, with a constant damping factor, comes
+    within 20 mm of that singularity in the middle half of the path, is more than 30° away from
+    the wrist singularity there, and ends less than 15° away from the wrist singularity.
 
-    Modified C: the first halves of the same circles, then 400 intervals in which the tool is held
-    and turns about the axis of joint 5 by 0.003 rad.
+    C: vertical circular arcs of 1.18 m, with radii of 0.2 to 0.4 m, in planes at up to 20° to the
+    x-z plane, from any branch with σ_min ≥ λ. The middle of each arc is its top and the triple
+    singularity.
+
+    Modified C: the first halves of the same arcs, then 400 intervals in which the tool is commanded
+    to stay in place and turn about the axis of joint 5 by 0.003 rad.
     """
     rng = np.random.default_rng(seed)
     progress(0.0)
@@ -248,12 +254,12 @@ def _figure(
             panels["shares"], "Share of the paths on which a claim holds", "[%]", "claim"
         )
         labels = [f"{NAMES[kind]}: {words[kind, name]}" for kind, name in found]
-        colors = [style.BLUE if share > MOST else style.VERMILION for share in found.values()]
+        colors = [palette.BLUE if share > MOST else palette.VERMILION for share in found.values()]
         ax.barh(range(len(found)), [100 * x for x in found.values()], color=colors, height=0.7)
         ax.set_yticks(range(len(found)), labels, fontsize=8)
         ax.invert_yaxis()
         ax.set_xlim(0, 100)
-        ax.axvline(100 * MOST, color=style.BLACK, linewidth=1, linestyle=":")
+        ax.axvline(100 * MOST, color=palette.BLACK, linewidth=1, linestyle=":")
         ax.grid(visible=False, axis="y")
         for kind in ("b", "c"):
             ax = panels[kind]
@@ -262,10 +268,10 @@ def _figure(
                 sums[kind]["filtered_as_printed"],
                 ".",
                 ms=3,
-                color=style.GREEN,
+                color=palette.GREEN,
             )
             most = max(float(x.max()) for x in sums[kind].values())
-            ax.plot([0, most], [0, most], color=style.GREY, linewidth=1)
+            ax.plot([0, most], [0, most], color=palette.GREY, linewidth=1)
             title = f"Trajectory {NAMES[kind]}: integral error, as printed"
             style.titled(ax, title, "variable λ [intervals]", "filtered [intervals]")
 

@@ -1,4 +1,4 @@
-"""What damping does to the norm and to the residual, and truncation beside it (eqs. (8)-(13))."""
+"""Norm and residual of damped steps, compared with truncation (eqs. (8)-(13))."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 SHAPES = ((2, 2), (6, 6), (6, 7), (6, 4))
 LAMBDAS = np.concatenate([[0.0], np.logspace(-4, 4, 65)])
 GAPS = np.logspace(0, 8, 33)  # σ_k/σ_(k+1)
-SAME = 0.02  # relative difference that passes as approximately the same
-WIDE = 1e4  # a gap that is large
+SAME = 0.02  # largest relative difference that counts as approximately the same
+WIDE = 1e4  # smallest gap that counts as large
 
 
 def random_problem(rng: np.random.Generator, shape: tuple[int, int], count: int) -> Linearization:
-    """Return problems with singular values from 1e-3 to 10, and tasks partly out of their range."""
+    """Return problems with singular values from 1e-3 to 10, and tasks partly outside range(J)."""
     m, n = shape
     k = min(m, n)
     U = np.linalg.qr(rng.normal(size=(count, m, m)))[0][..., :k]
@@ -45,9 +45,9 @@ def norms(problem: Linearization, lambdas: Array) -> tuple[Array, Array]:
 
 
 def apart(rng: np.random.Generator, gap: float, count: int) -> dict[str, float]:
-    """Return how far damping is from truncation for spectra with a gap between σ3 = 1 and σ4, in
-    the median over random tasks: ‖θ̇(λ) − θ̇(k)‖/‖θ̇(k)‖ for some λ in the gap, and the same for the
-    effector's velocity Jθ̇ (`effector`), with λ at the geometric mean.
+    """Return the difference between damping and truncation for spectra with a gap between σ3 = 1
+    and σ4, as the median over random tasks: ‖θ̇(λ) − θ̇(k)‖/‖θ̇(k)‖ for several λ in the gap, and
+    the same for the end effector's velocity Jθ̇ (`effector`), with λ at the gap's geometric mean.
     """
     sigma = np.array([4.0, 2.0, 1.0, 1 / gap, 0.5 / gap, 0.25 / gap])
     U, V = (np.linalg.qr(rng.normal(size=(count, 6, 6)))[0] for _ in range(2))
@@ -81,9 +81,9 @@ def apart(rng: np.random.Generator, gap: float, count: int) -> dict[str, float]:
     ),
 )
 def damped_norms(progress: Progress, *, problems: int, factor: float) -> Outcome:
-    """Random J of four shapes with singular values over four decades, and ẋ partly out of their
-    range: ‖θ̇‖, eq. (11), and ‖ẋ − Jθ̇‖, eq. (12), over λ from 0 to 10⁴. Then spectra with a gap
-    between σ3 and σ4, with λ in the gap, beside the truncated SVD, eq. (13).
+    """Random J of four shapes with singular values over four decades, and ẋ partly outside the
+    range of J: ‖θ̇‖, eq. (11), and ‖ẋ − Jθ̇‖, eq. (12), over λ from 0 to 10⁴. Then spectra with a gap
+    between σ3 and σ4 and λ in the gap, compared with the truncated SVD, eq. (13).
     """
     rng = np.random.default_rng(5)
     rises = falls = -np.inf

@@ -101,7 +101,7 @@ def _better(runs: Runs) -> Claim:
 
 
 def _only_lost(runs: Runs, says: str) -> Claim:
-    """Return the claim that only velocities in singular directions are given up."""
+    """Return the claim that only velocities in singular directions are not followed."""
     share = {n: runs.avoidable(n) / runs.errors(n).sum() for n in runs.moved}
     holds = statements.only_lost(runs)
     return Claim(
@@ -127,7 +127,7 @@ def _only_lost_by_component(runs: Runs) -> Claim:
 
 
 def _notch(runs: Runs, says: str, why: str) -> Claim:
-    """Return a dip between two peaks, both well above the nominal error."""
+    """Return the claim on a dip between two peaks, both well above the nominal error."""
     at, e = runs.notch("constant")
     rise = " → ".join(f"{percent(x)} (interval {k})" for k, x in zip(at, e, strict=True))
     return Claim(says, rise, statements.notched(runs), why)
@@ -200,8 +200,8 @@ def trajectory_b(
 ) -> Outcome:
     """The hand moves along a horizontal line through the shoulder singularity at
     [0, −69.179, −87.429, −30.473, −1.643, 0]°, from 0.3765 m before to 0.2775 m behind it, at 4.1°
-    to the x-axis; it ends near a wrist singularity, hand and forearm on one line. 436 intervals of
-    1.5 mm, otherwise as mk-puma-a; away from the singularities means the first tenth of the path.
+    to the x-axis; it ends near a wrist singularity, with hand and forearm aligned. 436 intervals of
+    1.5 mm, otherwise as mk-puma-a. "Away from the singularities" means the first tenth of the path.
     """
     runs = followed_by_all(course_b(heading, begin, end), max_gain, progress)
     constant, moved = runs.errors("constant"), runs.moved["constant"]
@@ -249,7 +249,8 @@ def trajectory_b(
 
 def _switch(moved: Moved) -> tuple[float, int, float]:
     """Return the largest rotation of the singular direction in an interval of the second half
-    [deg], its time, and the smallest alignment of the estimate with it on the whole path.
+    [deg], the index of that interval, and the smallest alignment of the estimate with the singular
+    direction on the whole path.
     """
     J = PUMA.jacobian(moved.q[:-1])
     u = np.linalg.svd(J)[0][:, :, -1]
@@ -280,9 +281,9 @@ def _switch(moved: Moved) -> tuple[float, int, float]:
 def trajectory_c(
     progress: Progress, *, max_gain: float, radius: float, plane: float, arc: float
 ) -> Outcome:
-    """A vertical circle of 0.35 m, its plane 5° from the x-z plane, whose top is the triple
-    singularity: arm stretched upwards, wrist aligned and over the shoulder. 879 intervals of
-    1.5 mm, otherwise as mk-puma-a.
+    """The hand follows a vertical circle of radius 0.35 m in a plane at 5° to the x-z plane. Its
+    top is the triple singularity: the arm is stretched upwards, the wrist is aligned and over the
+    shoulder. 879 intervals of 1.5 mm, otherwise as mk-puma-a.
     """
     runs = followed_by_all(course_c(radius, plane, arc), max_gain, progress)
     simple = followed_by_all(course_a(), max_gain)

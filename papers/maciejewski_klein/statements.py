@@ -1,6 +1,6 @@
-"""What the paper says about the PUMA's trajectories, as functions of the runs along one path.
+"""The paper's statements about the PUMA's trajectories, as functions of the runs along one path.
 
-The experiments apply them to one reading of each path, `mk-paths` to hundreds of paths.
+The experiments apply them to one reconstruction of each path, and `mk-paths` to hundreds of paths.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import numpy as np
 from supple.papers.maciejewski_klein.courses import Runs
 from supple.papers.maciejewski_klein.methods import norm
 
-NOMINAL, NEAR = 0.15, 0.05  # read off a plot, and how far from it is the same
-ZERO = 0.01  # mean error that passes as near zero
-AVOIDABLE = 0.1  # share of the error along directions that are not singular
+NOMINAL, NEAR = 0.15, 0.05  # error read off a plot, and the tolerance on it
+ZERO = 0.01  # largest mean error that counts as near zero
+AVOIDABLE = 0.1  # largest fraction of the error along directions that are not singular
 
 
 def nominal(runs: Runs) -> bool:
-    """Whether a constant factor has a nominal error of 15 %, and more near the singularity."""
+    """Whether constant damping has a nominal error of 15 %, and more near the singularity."""
     away, peak = runs.away("constant"), runs.errors("constant").max()
     return bool(abs(away - NOMINAL) <= NEAR and peak > 1.5 * away)
 
 
 def throughout(runs: Runs) -> bool:
-    """Whether that error is nowhere more than 5 points below."""
+    """Whether this error is nowhere more than 5 points below the nominal one, 15 %."""
     return bool(runs.errors("constant").min() >= NOMINAL - NEAR)
 
 
@@ -31,19 +31,19 @@ def near_zero(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 
 def notched(runs: Runs) -> bool:
-    """Whether the error of a constant factor dips between two peaks that are both well above it."""
+    """Whether the error with constant damping dips between two peaks well above 15 %."""
     _, e = runs.notch("constant")
     return bool(min(e[0], e[2]) > 1.5 * runs.away("constant") and e[1] < min(e[0], e[2]))
 
 
 def depth(runs: Runs) -> float:
-    """Return how deep that dip is."""
+    """Return how far the error with constant damping dips between its two peaks."""
     _, e = runs.notch("constant")
     return float(min(e[0], e[2]) - e[1])
 
 
 def ends_at_wrist(runs: Runs) -> bool:
-    """Whether the error rises near the end, where hand and forearm come closest to one line."""
+    """Whether the error rises near the end, where hand and forearm are most nearly aligned."""
     constant = runs.errors("constant")
     half = len(constant) // 2
     aligned = np.abs(np.sin(runs.moved["constant"].q[:-1, 4]))
@@ -52,8 +52,8 @@ def ends_at_wrist(runs: Runs) -> bool:
 
 
 def only_lost(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether little of the error lies along directions that are not singular: a tenth, and less
-    than half of that share with a constant factor.
+    """Whether little of the error lies along directions that are not singular: at most a tenth, and
+    less than half of the fraction with constant damping.
     """
     share, constant = (
         runs.avoidable(name) / runs.errors(name).sum() for name in (method, "constant")
@@ -68,7 +68,7 @@ def better(runs: Runs, method: str = "filtered_as_printed") -> bool:
 
 def switch(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, float]:
     """Return the interval after the shoulder singularity in which u6 turns the most, and the angle
-    [deg]. That singularity is where σ6 is least in the middle half.
+    [deg]. The shoulder singularity is where σ6 is smallest in the middle half of the path.
     """
     U, sigma = runs.spectrum(method)
     u, quarter = U[:, :, -1], len(sigma) // 4
@@ -78,29 +78,29 @@ def switch(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, float]
 
 
 def twins_above(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether both least singular values are above 1/θ̇max, where λ = 0, when u6 turns from the
-    shoulder's vector to the wrist's.
+    """Whether the two smallest singular values are above 1/θ̇max, so that λ = 0, when u6 turns from
+    the shoulder's singular direction to the wrist's.
     """
     at, _ = switch(runs, method)
     return bool(runs.singular_values(method)[at, -1] >= 1 / runs.max_gain)
 
 
 def dips_in_the_middle(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether the three smallest singular values are least in the middle, and not all zero."""
+    """Whether the three smallest singular values have their minima in the middle, not all zero."""
     sigma = runs.singular_values(method)
     closest = sigma[:, 3:].sum(axis=1).argmin()
     return bool(abs(closest / len(sigma) - 0.5) < 0.1 and sigma[:, 4].min() > 0.01)
 
 
 def rotations(runs: Runs, method: str = "filtered_as_printed") -> tuple[int, np.ndarray]:
-    """Return the interval closest to the triple singularity, and how much u4, u5 and u6 rotate."""
+    """Return the interval closest to the triple singularity, and the rotation parts of u4 to u6."""
     U, sigma = runs.spectrum(method)
     closest = int(sigma[:, 3:].sum(axis=1).argmin())
     return closest, norm(U[closest].T[3:, 3:])
 
 
 def wrist_is_least(runs: Runs, method: str = "filtered_as_printed") -> bool:
-    """Whether u6 is more of a rotation, which is what a wrist loses, than u4 and u5."""
+    """Whether u6 has a larger rotation part than u4 and u5: a singular wrist loses a rotation."""
     _, turning = rotations(runs, method)
     return bool(turning[2] > max(turning[:2]))
 

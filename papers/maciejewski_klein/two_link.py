@@ -32,6 +32,7 @@ from supple.papers.maciejewski_klein.methods import (
 from supple.papers.style import Array
 
 from supple import Limits, Linearization, PositionTask, Trajectory, load, track
+from supple.plot import palette
 from supple.steps import Pseudoinverse
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
 
 ARM = load("planar2")  # links of 1.10 and 1.00 m
 LINKS = (1.10, 1.00)
-OFFSET = 0.1  # of the square from the base [m]
-SIDE = 200  # intervals of 1 cm
-MAX_GAIN = 2.0  # θ̇max [rad/m]: so λ <= 0.25 m
-MAX_SPEED = 0.05  # what the paper allows the norm of joint speeds [rad per interval]
+OFFSET = 0.1  # distance of the square from the base [m]
+SIDE = 200  # number of intervals of 1 cm on each side
+MAX_GAIN = 2.0  # θ̇max [rad/m], so that λ <= 0.25 m
+MAX_SPEED = 0.05  # the paper's bound on the norm of joint speeds [rad per interval]
 RATE_GAIN = 1.0  # k_v of resolved acceleration, per interval
 B_TO_C, D_TO_A = slice(SIDE, 2 * SIDE), slice(3 * SIDE, None)
 TASK = PositionTask(rows=("x", "y"))
@@ -73,7 +74,7 @@ def start(offset: float = OFFSET) -> Array:
 
 def measures(moved: Trajectory) -> dict[str, float]:
     """Return the paper's numbers: errors from D to A, speeds [rad per interval] and distances [m];
-    and the largest change of speeds between intervals, except at the corners, where the path turns.
+    and the largest change of the joint speeds between intervals, except at the corners.
     """
     jumps = norm(np.diff(moved.qd, axis=0))
     jumps[SIDE - 1 :: SIDE] = 0.0
@@ -105,8 +106,8 @@ def measures(moved: Trajectory) -> dict[str, float]:
 )
 def follow_square(progress: Progress, *, max_gain: float, gain: float, offset: float) -> Outcome:
     """A planar arm of 1.10 and 1.00 m follows a square of 2 m in 800 intervals of 1 cm, k_p = 0.1.
-    B and C are out of reach; halfway from D to A it is folded and singular, but the path does not
-    use the singular direction.
+    B and C are out of reach; halfway from D to A the arm is folded and singular, but the path does
+    not use the singular direction.
 
     The integral is the sum of the relative error over the intervals from D to A, in cm as printed.
     """
@@ -400,7 +401,7 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
         motion = moved["filtered"]
         places = ARM.fk(motion.q[:: SIDE // 8], ["link0", "link1", "link2"])[..., :2, 3]
         ax = style.titled(panels["arms"], "The arm, filtered", "x [m]", "y [m]")
-        ax.plot(path[:, 0], path[:, 1], color=style.GREY, linewidth=1, zorder=1)
+        ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1, zorder=1)
         style.arms(ax, places, list(moved).index("filtered"))
         steps = np.arange(4 * SIDE)
         for k, (name, motion) in enumerate(moved.items()):
@@ -413,11 +414,11 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
             panels["sigma"].semilogy(steps, np.maximum(motion.sigma_min, 1e-4), **how)
 
         ax = style.titled(panels["path"], "Path of the hand", "x [m]", "y [m]")
-        ax.plot(path[:, 0], path[:, 1], color=style.GREY, linewidth=1, zorder=1)
+        ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1, zorder=1)
         turn = np.linspace(-0.5, 0.5, 100) * np.pi
         for radius in (sum(LINKS), LINKS[0] - LINKS[1]):
             reach = radius * np.array([np.cos(turn), np.sin(turn)])
-            ax.plot(*reach, color=style.GREY, linewidth=1, linestyle=":", zorder=1)
+            ax.plot(*reach, color=palette.GREY, linewidth=1, linestyle=":", zorder=1)
         style.note(ax, "reach", (1.38, 1.33))
         for corner, (x, y) in named.items():
             ax.annotate(
@@ -428,7 +429,7 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
                 fontweight="bold",
             )
         style.note(ax, "inner singularity", (0.28, 0.3), (0.11, 0.0))
-        ax.plot(0, 0, "o", color=style.BLACK, ms=4)
+        ax.plot(0, 0, "o", color=palette.BLACK, ms=4)
         style.note(ax, "base", (-0.28, 0.06))
         ax.set_aspect("equal")
         ax.set_xlim(-0.35, 2.4)

@@ -15,7 +15,7 @@ NAMES = {"puma": "PUMA", "stanford": "Stanford arm"}
 
 @dataclass(frozen=True, eq=False)
 class ScaledArm:
-    """A robot with lengths in units of its reach, the largest distance of tool and shoulder.
+    """A robot with lengths in units of its reach, the largest distance from shoulder to tool.
 
     Speeds of a prismatic joint are in reaches per second.
     """

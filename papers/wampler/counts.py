@@ -11,11 +11,13 @@ from supple.papers.experiment import Claim, Outcome, Progress, Table, each, expe
 from supple.papers.wampler.recursion import Arm, Tally, stanford_counts
 from supple.papers.wampler.recursion import values as values_of
 
+from supple.plot import palette
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 JOINTS = (2, 3, 6, 7, 10)
-CLOSE = 3  # multiplications by which a count may exceed the printed one
+CLOSE = 3  # number of multiplications by which a count may exceed the printed one
 STANFORD = (
     ("wrist", "the Stanford arm inverted by its spherical wrist", 42, 28),
     ("damped", "the Stanford arm by damped least squares", 210, 140),
@@ -110,7 +112,7 @@ def counts(progress: Progress) -> Outcome:
 def _of_stanford(
     found: dict[str, tuple[int, int]], name: str, says: str, products: int, sums: int
 ) -> Claim:
-    """Return the claim that one way to invert the Stanford arm takes no more than printed."""
+    """Return the claim on the operation count of one way to invert the Stanford arm."""
     ours = found[name]
     return Claim(
         f"{says}: {products} multiplications and {sums} additions",
@@ -141,9 +143,9 @@ def _figure(
                 ax.plot(list(values), list(values.values()), "o", color=look["color"], ms=7)
         for k, (ax, slope) in enumerate(((left, 30), (right, 15))):
             label = f"Orin & Shrader, {slope}n - 25"
-            ax.plot(n, slope * n - 25, color=style.GREY, linewidth=1.2, label=label)
+            ax.plot(n, slope * n - 25, color=palette.GREY, linewidth=1.2, label=label)
             label = "supple's kernel, and the tool's pose"
-            ax.plot(JOINTS, [kernel[j][k] for j in JOINTS], "s", color=style.GREEN, label=label)
+            ax.plot(JOINTS, [kernel[j][k] for j in JOINTS], "s", color=palette.GREEN, label=label)
             ax.plot([], [], "ko", ms=6, label="counted here")
             ax.legend(loc="upper left")
             ax.set_ylim(0)

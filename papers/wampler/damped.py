@@ -12,6 +12,7 @@ from supple.papers.style import Array
 from supple.papers.wampler.arms import ARMS, NAMES, ScaledArm
 
 import supple
+from supple.plot import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +104,7 @@ def _one_link_figure(
         for side in (theta < 0, theta > 0):
             label = "pseudoinverse" if side[0] else None
             angle = np.degrees(theta[side])
-            ax.plot(angle, pinv[side], color=style.GREY, linewidth=1.2, label=label)
+            ax.plot(angle, pinv[side], color=palette.GREY, linewidth=1.2, label=label)
         named = {f"α = {alpha:.2f}": speed for alpha, speed in speeds.items()}
         lines = style.curves(ax, np.degrees(theta), named)
         for line, speed in zip(lines, speeds.values(), strict=True):
@@ -230,7 +231,7 @@ def _theorem_3(rng: np.random.Generator, alpha: float, *, lower: bool) -> float:
         sigma[np.arange(k) >= rank[:, None]] = 0
         smallest = sigma[np.arange(SAMPLES), rank - 1]
         J = np.einsum("kmi,ki,kni->kmn", U, sigma, V)
-        # Half of the tasks lie along the direction that the bound is about.
+        # Half of the tasks lie along the direction for which the bound is tight.
         v = rng.normal(size=(SAMPLES, m))
         v[::2] = U[np.arange(SAMPLES), :, rank - 1][::2]
         bound = alpha**2 / (smallest**2 + alpha**2)
@@ -247,8 +248,8 @@ def _conditioning_figure(spectra: dict[str, Array], alpha: float) -> Callable[[F
             least, largest = sigma[:, -1], sigma[:, 0]
             cond = (largest**2 + alpha**2) / (least**2 + alpha**2)
             dots = {"s": 3, "linewidths": 0, "alpha": 0.5, "rasterized": True}
-            ax.scatter(least, cond, color=style.BLUE, label=f"condition at α = {alpha:g}", **dots)
-            ax.scatter(least, largest, color=style.VERMILION, label="largest, σ₁", **dots)
+            ax.scatter(least, cond, color=palette.BLUE, label=f"condition at α = {alpha:g}", **dots)
+            ax.scatter(least, largest, color=palette.VERMILION, label="largest, σ₁", **dots)
             ax.set_xscale("log")
             ax.set_yscale("log")
             ax.set_xlim(1e-4, 1)

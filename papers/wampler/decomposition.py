@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ALPHAS = (0.01, 0.03, 0.1, 0.2, 0.5)
 SAMPLES = 400
-NEAR = 0.1  # the median relative difference that passes as "approximately the same"
+NEAR = 0.1  # largest median relative difference that counts as "approximately the same"
 
 
 @experiment(
@@ -34,8 +34,9 @@ NEAR = 0.1  # the median relative difference that passes as "approximately the s
     parameters=(Parameter("samples", SAMPLES, "", "configurations of each arm", 0, 100000),),
 )
 def wrist(progress: Progress, *, samples: int) -> Outcome:
-    """A PUMA and a Stanford arm: the damped solution of six equations against that of twice three,
-    as ‖difference‖/‖whole‖ over random configurations and tasks, for dampings from 0.01 to 0.5.
+    """A PUMA and a Stanford arm: the damped solution of one problem with six equations, compared
+    with that of two problems with three equations each, as ‖difference‖/‖whole‖ over random
+    configurations and tasks, for dampings from 0.01 to 0.5.
     """
     off: dict[str, dict[float, Array]] = {name: {} for name in ARMS}
     twist: dict[str, dict[float, Array]] = {name: {} for name in ARMS}
@@ -86,8 +87,8 @@ def wrist(progress: Progress, *, samples: int) -> Outcome:
 
 
 def differences(J: Array, v: Array, alpha: float) -> tuple[Array, Array]:
-    """Return ‖parts - whole‖/‖whole‖ of many J (k, 6, 6) and v̂ (k, 6), and the same of the tool's
-    velocity, ‖Ĵ(parts - whole)‖/‖v̂‖.
+    """Return the relative difference ‖parts - whole‖/‖whole‖ for many J (k, 6, 6) and v̂ (k, 6), and
+    that of the tool's velocity, ‖Ĵ(parts - whole)‖/‖v̂‖.
     """
     rule = supple.damping.Constant(alpha**2)
     whole = supple.DLS(rule)(supple.Linearization(J, v))

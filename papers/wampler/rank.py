@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALPHA = 0.03  # [reaches]
-STRETCHED = np.radians([45.0, 0.0])  # of two links: rank one
-NEAR = 1e-3  # how far the wrist is bent where it is nearly singular [rad]
+STRETCHED = np.radians([45.0, 0.0])  # two links stretched out: J has rank one
+NEAR = 1e-3  # angle of a wrist that is nearly singular [rad]
 
 
 def without_row(J: Array, v: Array, row: int) -> Array:
@@ -37,7 +37,7 @@ def without_row(J: Array, v: Array, row: int) -> Array:
 
 
 def between(a: Array, b: Array) -> Array:
-    """Return the angle between vectors [deg]; zero where one of them vanishes."""
+    """Return the angle between vectors [deg]; zero if one of them is zero."""
     size = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
     cosine = np.where(size > 1e-12, (a * b).sum(axis=-1) / np.maximum(size, 1e-300), 1.0)
     return np.asarray(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
@@ -60,9 +60,9 @@ def between(a: Array, b: Array) -> Array:
     ),
 )
 def rank(progress: Progress, *, alpha: float, samples: int) -> Outcome:
-    """Two stretched links asked to move in every direction, with either row of J removed. Then two
-    arms at random configurations, with straight wrists and with wrists bent by 0.001 rad: the
-    pseudoinverse with a threshold, and damped least squares.
+    """Two stretched links are commanded to move in every direction, with either row of J removed.
+    Then two arms move at random configurations, with straight wrists and with wrists bent by
+    0.001 rad, by the pseudoinverse with a threshold and by damped least squares.
     """
     angle = np.radians(np.arange(0.0, 360.0, 1.0))
     asked = np.stack([np.cos(angle), np.sin(angle)], axis=1)

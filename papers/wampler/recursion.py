@@ -1,7 +1,8 @@
-"""W eqs. (12), (16), (20)-(27): partial velocities by recursion in link frames, on any numbers.
+"""W eqs. (12), (16), (20)-(27): partial velocities by recursion in link frames.
 
-The arithmetic is generic: with floats it computes, with `Counted` numbers it also counts. Zeros and
-ones that are known from the arm's structure cost nothing or are counted apart, as in the paper.
+The arithmetic is generic: with `Counted` numbers it also counts operations. As in the paper,
+operations with zeros that are known from the arm's structure are free, and those with ones are
+counted separately.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Tally:
     """Counts of operations; operations with a known zero are free."""
 
     multiplications: int = 0  # multiplications by numbers other than ±1, and divisions
-    by_one: int = 0  # by ±1
+    by_one: int = 0  # multiplications by ±1
     additions: int = 0
 
 
@@ -36,7 +37,7 @@ class Counted:
 
     @property
     def is_zero(self) -> bool:
-        """Whether operations with it are free."""
+        """Whether the number is a known zero, so that operations with it are free."""
         return self.value == 0
 
     def __mul__(self, other: Counted) -> Counted:
@@ -93,7 +94,7 @@ def transpose(A: Rows) -> list[Vector]:
 
 
 def values(numbers: Sequence[Vector]) -> Array:
-    """Return counting numbers as an array."""
+    """Return the values of rows of `Counted` numbers as an array."""
     return np.array([[x.value for x in row] for row in numbers])
 
 
@@ -105,8 +106,8 @@ class Arm:
     """Links in the paper's notation: rotational or translational joints, any twists, a tool.
 
     Attributes:
-        a, b: Lengths and offsets of the links (n,); the last link's are part of the tool, so that
-            those of the paper are the first n - 1. The offset of a translational joint is added to
+        a, b: Lengths and offsets of the links (n,). Those of the last link are part of the tool;
+            the first n - 1 are those of the paper. The offset of a translational joint is added to
             its q.
         twists: Twists β (n,) [deg]; multiples of 90 are exact.
         thetas: Constant part of the rotation angles (n,) [deg].
@@ -125,7 +126,7 @@ class Arm:
     def from_table(cls, table: Array, kinds: str, tool: Array | None = None) -> Arm:
         """Return the arm of a standard Denavit-Hartenberg table (a, alpha [deg], d, theta [deg]).
 
-        The last row is a constant pose beyond the last joint, except for its theta.
+        In the last row only theta belongs to the last joint; the rest is part of the tool's pose.
         """
         a, twists, b, thetas = np.asarray(table, dtype=np.float64).T
         slides = np.array([kind == "P" for kind in kinds])
@@ -137,7 +138,7 @@ class Arm:
 
     @classmethod
     def random(cls, rng: np.random.Generator, kinds: str, right_angles: bool = True) -> Arm:
-        """Return an arm in which only the numbers of right angles are zero."""
+        """Return a random arm; its only known zeros are the cosines of right-angled twists."""
         n = len(kinds)
         turned, _ = np.linalg.qr(rng.normal(size=(3, 3)))
         tool = np.eye(4)
@@ -148,7 +149,7 @@ class Arm:
         return cls.from_table(np.vstack([table, np.zeros(n)]).T, kinds, tool)
 
     def robot(self) -> supple.Robot:
-        """Return the same arm as a supple robot: his links are rows of the standard table."""
+        """Return the same arm as a supple robot: Wampler's links are rows of the standard table."""
         rows = np.stack([self.a, np.radians(self.twists), self.b, np.radians(self.thetas)], axis=1)
         rows[-1, :3] = 0.0
         kinds = "".join("P" if slides else "R" for slides in self.translational)
@@ -162,7 +163,7 @@ class Arm:
             return Counted(float(x), tally)
 
         n, known = len(q), [self._conversion(i, q, number) for i in range(len(q))]
-        # p^{R/Q_{n-1}} in link n: constant, but for the travel of a slide.
+        # p^{R/Q_{n-1}} in link n: constant, except for the travel of a translational joint.
         point = [number(x) for x in self.tool[:3, 3]]
         points: list[Vector] = [point] * n
         for i in reversed(range(n)):
@@ -178,7 +179,7 @@ class Arm:
         return PartialVelocities(known, points, list(self.translational), tool, number)
 
     def _conversion(self, i: int, q: Array, number: Callable[[float], Counted]) -> Rows:
-        """Return ⁱC^{i+1} (22) from link i to the link before, its twist included."""
+        """Return ⁱC^{i+1} (22) from link i to the previous link, including its twist."""
         cos, sin = right_angle(self.twists[i - 1]) if i else (1.0, 0.0)
         angle = self.thetas[i] + (0.0 if self.translational[i] else np.degrees(q[i]))
         c, s = right_angle(angle)
@@ -203,7 +204,7 @@ class PartialVelocities:
         points: p^{R/Q_{i-1}} in the frame of link i (n).
         translational: Whether a joint slides (n).
         tool: ⁿC^T.
-        number: A constant as a counting number.
+        number: Function that converts a constant to a counting number.
     """
 
     conversions: list[Rows]
@@ -213,7 +214,7 @@ class PartialVelocities:
     number: Callable[[float], Counted]
 
     def column(self, i: int) -> tuple[list[Counted], list[Counted]]:
-        """Return v_i and w_i in the frame of link i, (12), (16) and (20): a rearrangement."""
+        """Return v_i and w_i in the frame of link i, (12), (16) and (20): reordered entries."""
         zero, one = self.number(0.0), self.number(1.0)
         z = [zero, zero, one]
         if self.translational[i]:
@@ -222,7 +223,7 @@ class PartialVelocities:
         return [-y, x, zero], z
 
     def resolved(self, i: int, C: Rows) -> tuple[list[Counted], list[Counted]]:
-        """Return v_i and w_i in another frame (27); C's third column is z_i there."""
+        """Return v_i and w_i in another frame (27), in which the third column of C is z_i."""
         z = [row[2] for row in C]
         if self.translational[i]:
             return z, [self.number(0.0)] * 3
@@ -322,7 +323,7 @@ def eliminated(columns: Sequence[Vector], task: Vector) -> list[Counted]:
     left = list(range(len(rows)))
     order: list[tuple[int, int]] = []
     while left:
-        # The pivot that is cheapest by hand: a sparse row, and a column few other rows have.
+        # The pivot with the cheapest elimination: a sparse row, and a column with few nonzeros.
         def cost(place: tuple[int, int]) -> tuple[int, int]:
             i, j = place
             inside = sum(not rows[i][k].is_zero for k in range(len(task)))
@@ -360,14 +361,14 @@ def by_wrist(
 ) -> list[Counted]:
     """Return joint speeds of six joints with a spherical wrist, by two problems of three joints.
 
-    Joints 1 to 3 make the velocity of the wrist's center, joints 4 to 6 the rest of the angular
+    Joints 1 to 3 provide the velocity of the wrist's center, joints 4 to 6 the rest of the angular
     velocity, as in the paper's remarks.
 
     Args:
         motion: Partial velocities of an arm whose endpoint R is the wrist's center.
         twist: v̂ at R, in the frame of the first problem.
         frames: Indices of the links whose frames the two problems are solved in.
-        damping: α² of both; None for the exact solution.
+        damping: α² of both problems; None for the exact solution.
     """
 
     def solve(columns: Sequence[Vector], task: Vector) -> list[Counted]:
@@ -379,7 +380,7 @@ def by_wrist(
     rest = list(twist[3:])
     for speed, (_, axis) in zip(first, parts, strict=True):
         rest = [x - a * speed for x, a in zip(rest, axis, strict=True)]
-    turned = times(transpose(into[frames[1]]), rest)  # from the first frame to the second
+    turned = times(transpose(into[frames[1]]), rest)  # converted from the first frame to the second
     wrist = motion.into(frames[1])
     last = solve([motion.resolved(i, wrist[i])[1] for i in range(3, 6)], turned)
     return [*first, *last]
@@ -401,8 +402,8 @@ def stanford_counts() -> dict[str, Tally]:
         "damped"         damped least squares of all six joints, with the tool's endpoint
         "damped_wrist"   damped least squares of two problems of three joints
 
-    Each includes the partial velocities themselves and begins with v̂ in the frame of the (first)
-    problem, at the wrist's center if the wrist is split off.
+    Each count includes the partial velocities themselves. v̂ is given in the frame of the (first)
+    problem, at the wrist's center if the problem is split.
     """
     q, twist = np.array([0.3, 0.5, 0.7, 0.4, 0.6, 0.8]), np.array([0.3, -0.4, 0.5, 0.7, 0.2, -0.6])
     links = range(6)

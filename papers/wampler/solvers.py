@@ -1,4 +1,4 @@
-"""W, "Computing the damped least-squares solution": normal equations against QR, by their cost."""
+"""W, "Computing the damped least-squares solution": the cost of normal equations and of QR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALPHA = 0.03
-ROWS = 6  # of Ĵ
+ROWS = 6  # number of rows of Ĵ
 
 
 @dataclass
@@ -56,8 +56,8 @@ def normal_equations(J: Array, alpha: float, cost: Cost) -> Array:
 def householder(J: Array, alpha: float, cost: Cost) -> tuple[Array, NDArray[np.integer[Any]]]:
     """Return R (n, n) of a QR factorization of [Ĵ; αI] with column pivoting, and the order.
 
-    Row k of αI is the pivot row of step k: its other entries are zero until then, so a reflection
-    has seven entries, and αI need not be stored.
+    Row k of αI is the pivot row of step k. Until then α is its only nonzero entry, so the vector of
+    a reflection has only m + 1 nonzero entries (seven for m = 6), and αI need not be stored.
     """
     m, n = J.shape
     J, order = J.copy(), np.arange(n)
@@ -113,8 +113,8 @@ def printed_qr(n: Array) -> Array:
     ),
 )
 def solvers(progress: Progress, *, joints: int, alpha: float) -> Outcome:
-    """Both factorizations of random Ĵ (6 × n) with instrumented loops, for n from 1 to 36; their R
-    must agree, and the solution must be that of `supple.DLS`.
+    """Both factorizations of random Ĵ (6 × n) in loops that count operations, for n from 1 to 36.
+    Their R must agree, and the solution must be that of `supple.DLS`.
     """
     rng = np.random.default_rng(7)
     sizes = np.arange(1, joints + 1)

@@ -68,7 +68,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> str:
-    """Look up `__version__` on first use, which would take a quarter of the import time."""
+    """Look up `__version__` on first use: reading it takes a quarter of the import time."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""Criteria for redundant robots: costs h(q) to reduce, as functions that return ∇h(q)."""
+"""Criteria for redundant robots: costs h(q) to be reduced; each criterion returns ∇h(q)."""
 
 from supple.motion.redundancy.criteria import (
     Clearance,

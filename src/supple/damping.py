@@ -1,9 +1,9 @@
-"""Damping rules: each is called with a `Linearization` and returns λ², called `lambda2`.
+"""Damping rules: functions from a `Linearization` to λ², which is called `lambda2` in the code.
 
 The damped step is  q̇ = Jᵀ(J Jᵀ + λ² I)⁻¹ e.  Its gain along a singular direction is σ/(σ² + λ²), at
-most 1/(2λ). `supple.DLS(rule)` is a step with a rule. Any callable with this signature is a rule.
-`RULES` lists all rules. `trade_off` shows speed and error as functions of λ²; `damped_condition` is
-the condition number that a λ² leads to.
+most 1/(2λ). `supple.DLS(rule)` is the damped step with the λ² of a rule. Any callable that takes a
+`Linearization` and returns λ² is a rule. `RULES` lists all rules. `trade_off` shows speed and error
+as functions of λ²; `damped_condition` returns the condition number that results from a λ².
 """
 
 from supple.motion.damping import (

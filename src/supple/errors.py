@@ -23,19 +23,19 @@ def __dir__() -> list[str]:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_MAX_NAMES = 20  # listed in one message
-_MAX_CHARACTERS = 80  # of one value in a message
+_MAX_NAMES = 20  # maximum number of names listed in one message
+_MAX_CHARACTERS = 80  # maximum length of one value in a message
 # Optional dependencies, as in pyproject.toml.
-_CLI, _PLOT = ("click>=8.1", "rich>=13.7"), ("matplotlib>=3.8",)
+_CLI, _PLOT = ("click>=8.1", "rich>=13.7,<15"), ("matplotlib>=3.8",)
 EXTRAS = {
     "cli": _CLI,
     "plot": _PLOT,
     "papers": (*_CLI, *_PLOT),
     "parquet": ("pyarrow>=14",),
-    "view": (*_CLI, "viser>=1.1", "trimesh>=4.0", "pycollada>=0.8"),
+    "view": (*_CLI, "viser>=1.1,<2", "trimesh>=4.0,<6", "pycollada>=0.8", "mujoco>=3.3"),
     "cuda": ("cuda-core[cu13]>=0.5",),
 }
-_MAX_COMPARED = 1000  # names searched for similar ones, which is slow
+_MAX_COMPARED = 1000  # number of names that are searched for similar ones: the search is slow
 
 
 class SuppleError(Exception):
@@ -57,12 +57,12 @@ class InputError(SuppleError, ValueError):
 class MissingExtraError(SuppleError, ImportError):
     """An optional dependency is not installed.
 
-    The message names its packages, so that the command also works where supple was installed from
-    a clone.
+    The message contains a pip command that names the packages themselves, so that it also works if
+    supple was installed from a clone.
 
     Attributes:
-        extra: Name of the extra that installs it, one of `EXTRAS`.
-        purpose: The feature that needs it.
+        extra: Name of the extra that installs the dependency, one of `EXTRAS`.
+        purpose: The feature that needs the dependency.
     """
 
     def __init__(self, extra: str, purpose: str) -> None:
@@ -80,7 +80,7 @@ class DeviceError(SuppleError, RuntimeError):
 
 
 def short_repr(value: object) -> str:
-    """Return the repr of a value, cut to fit in a sentence; its type if repr fails."""
+    """Return the repr of a value, shortened for a message, or its type if repr fails."""
     try:
         text = repr(value)
     except Exception:  # raised by the object's own __repr__
@@ -89,7 +89,7 @@ def short_repr(value: object) -> str:
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Return quoted names separated by commas; a long list is cut and the rest counted."""
+    """Return quoted names separated by commas; a long list ends with the number of the rest."""
     quoted = [short_repr(name) for name in names]
     more = len(quoted) - _MAX_NAMES
     return ", ".join(quoted[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
@@ -111,7 +111,7 @@ def unknown_name_error(kind: str, given: object, available: Iterable[str]) -> Un
 
 
 def check_one_of(given: object, kind: str, names: Sequence[str]) -> None:
-    """Raise `unknown_name_error` unless `given` is one of some names."""
+    """Raise `unknown_name_error` unless `given` is one of `names`."""
     if not isinstance(given, str) or given not in names:
         raise unknown_name_error(kind, given, names)
 
@@ -120,8 +120,8 @@ def known_arguments(**hints: str) -> Callable[[Function], Function]:
     """Decorate a function so that an unknown keyword raises an error that names similar ones.
 
     Args:
-        hints: For names that a function does not have but that a user may look for, a sentence
-            that says what to use instead.
+        hints: Sentences that say what to use instead, by the name of an argument that the function
+            does not have but that a user may look for.
     """
 
     def decorate(function: Function) -> Function:
@@ -149,12 +149,12 @@ _PART = (
 )
 _LIMITS = "To change position limits: robot.with_limits(lower=..., upper=..., margin=...)."
 _SPEED = "Speed limits act in Servo and track: limits=Limits.for_robot(robot, max_speed=...)."
-HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # for `known_arguments`
+HINTS = {"joints": _PART, "limits": _LIMITS, "max_speed": _SPEED}  # hints of `known_arguments`
 
 
 def _similar(given: str, names: list[str]) -> list[str]:
     """Return at most three names that resemble the given one, ignoring case."""
-    from difflib import get_close_matches  # not needed to import supple
+    from difflib import get_close_matches  # kept out of the import of supple
 
     short = [name for name in names[:_MAX_COMPARED] if len(name) <= _MAX_CHARACTERS]
     by_lower = {name.lower(): name for name in reversed(short)}

@@ -1,4 +1,4 @@
-"""Poses: 4x4 matrices from positions and rotations of any form, back, and interpolation.
+"""Poses (4, 4): conversion from and to positions and rotations of any form, and interpolation.
 
     T = sp.pose([0.4, 0, 0.3], rpy=[np.pi, 0, 0])       # position [m], roll, pitch, yaw [rad]
     poses.wxyz(T), poses.rpy(T), poses.rotation_vector(T), poses.euler(T, "intrinsic zyz")
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 TOLERANCE = POSE_TOLERANCE
-_MAX_TOLERANCE = 0.1  # the nearest rotation to a matrix with larger errors is arbitrary
+_MAX_TOLERANCE = 0.1  # with larger errors, the nearest rotation to a matrix is arbitrary
 
 
 def pose(
@@ -62,8 +62,9 @@ def pose(
 
     Args:
         position: Position (..., 3) [m].
-        rotation: Rotation matrix (..., 3, 3). One that is slightly off, for example rounded to four
-            decimals, is replaced by the nearest rotation; `correction` tells how far that is.
+        rotation: Rotation matrix (..., 3, 3). A matrix that is not exactly orthonormal, for example
+            rounded to four decimals, is replaced by the nearest rotation; `correction` returns the
+            angle between the two.
         wxyz: Quaternion (..., 4), scalar first, as in MuJoCo and Eigen's constructor.
         xyzw: Quaternion (..., 4), scalar last, as in ROS and SciPy.
         rpy: Roll, pitch and yaw (..., 3) [rad], as in URDF: about the fixed x, y and z axes, in
@@ -74,8 +75,8 @@ def pose(
     A quaternion may have any length except zero.
 
     Raises:
-        InputError: Wrong shapes, numbers that are not finite, several kinds of rotation, or a
-            matrix that is not a rotation within the tolerance.
+        InputError: A shape is wrong, numbers are not finite, several kinds of rotation are given,
+            or a matrix is not a rotation within the tolerance.
     """
     at = _vectors(position)
     kinds = {
@@ -144,7 +145,7 @@ def _tolerance(given: float) -> float:
 
 
 def _matrices(given: ArrayLike, tolerance: float) -> tuple[Matrix, Matrix]:
-    """Return poses or rotations as given, in float64, and their nearest rotations (..., 3, 3)."""
+    """Return poses or rotations in float64, unchanged, and their nearest rotations (..., 3, 3)."""
     expected = "pose must be (..., 4, 4), or a rotation (..., 3, 3)"
     array = real_numbers(given, expected)
     if array.shape[-2:] == (3, 3):
@@ -158,14 +159,14 @@ def _matrices(given: ArrayLike, tolerance: float) -> tuple[Matrix, Matrix]:
 
 
 def orthonormalize(pose: ArrayLike, *, tolerance: float = TOLERANCE) -> Matrix:
-    """Return the nearest poses (..., 4, 4), or rotations (..., 3, 3), to matrices with rounding.
+    """Return the poses (..., 4, 4) or rotations (..., 3, 3) nearest to rounded matrices.
 
     Args:
         pose: Matrices (..., 4, 4) or (..., 3, 3).
         tolerance: Largest entry of |RᵀR - 1| that is corrected, at most 0.1.
 
     Raises:
-        InputError: A matrix that is not a rotation within the tolerance.
+        InputError: A matrix is not a rotation within the tolerance.
     """
     T, R = _matrices(pose, _tolerance(tolerance))
     if T.shape[-1] == 3:
@@ -177,8 +178,9 @@ def orthonormalize(pose: ArrayLike, *, tolerance: float = TOLERANCE) -> Matrix:
 def correction(pose: ArrayLike) -> Matrix | np.float64:
     """Return the angles (...) [rad] by which `orthonormalize` rotates the axes of matrices.
 
-    The largest of the three angles between an axis (a column of R) and the corrected one; about
-    1e-4 for entries rounded to four decimals. Accepts matrices within a tolerance of 0.1.
+    The result is the largest of the three angles between an axis (a column of R) and the corrected
+    axis; about 1e-4 for entries rounded to four decimals. Matrices must be rotations within a
+    tolerance of 0.1.
     """
     T, nearest = _matrices(pose, _MAX_TOLERANCE)
     R = T[..., :3, :3]
@@ -200,8 +202,8 @@ def xyzw(pose: ArrayLike) -> Matrix:
 def rpy(pose: ArrayLike) -> Matrix:
     """Return roll, pitch and yaw (..., 3) [rad] of poses:  R = Rz(yaw) Ry(pitch) Rx(roll).
 
-    The pitch is in [-π/2, π/2]. At its ends roll and yaw rotate about the same axis; the yaw is 0
-    there.
+    The pitch is in [-π/2, π/2]. At the ends of this range roll and yaw rotate about the same axis,
+    and the yaw is 0.
     """
     return euler(pose, "rpy")
 
@@ -213,8 +215,8 @@ def euler(pose: ArrayLike, sequence: str) -> Matrix:
         "extrinsic xyz"     about the fixed axes:   R = Rz(c) Ry(b) Rx(a), the same as "rpy"
 
     The middle angle is in [0, π] if the first axis is also the last one, else in [-π/2, π/2]. At
-    the ends of its range the two others rotate about the same axis; the one on the left of R's
-    formula is 0 there.
+    the ends of this range the other two angles rotate about the same axis, and the one that is
+    leftmost in the formula of R is 0.
 
     Args:
         pose: Poses (..., 4, 4), or rotations (..., 3, 3).
@@ -251,13 +253,13 @@ def rate_map(pose: ArrayLike, orientation: str) -> Matrix:
 
 
 def adjoint(pose: ArrayLike) -> Matrix:
-    """Return the matrix (..., 6, 6) that changes the coordinates of a twist [v; w].
+    """Return the matrix (..., 6, 6) that converts a twist [v; w] from body to spatial coordinates.
 
         spatial twist = adjoint(T) body twist,      adjoint(T) = [[R, [p] R], [0, R]]
 
-    T is the pose of the frame in the world. The transpose changes wrenches [force; moment]:
-    body wrench = adjoint(T)ᵀ spatial wrench. A twist in world axes at the frame's origin becomes
-    spatial by the adjoint of the translation alone, `adjoint(pose(p))`.
+    T is the pose of the frame in the world. The transpose converts wrenches [force; moment] in the
+    opposite direction: body wrench = adjoint(T)ᵀ spatial wrench. The adjoint of the translation
+    alone, `adjoint(pose(p))`, converts a twist in world axes at the frame's origin to spatial.
 
     Args:
         pose: Poses (..., 4, 4) [m].
@@ -276,7 +278,7 @@ def rotation_vector(pose: ArrayLike) -> Matrix:
 
 
 def interpolate(start: ArrayLike, end: ArrayLike, times: ArrayLike) -> Matrix:
-    """Return poses between two: straight line of the origin, slerp of the rotation.
+    """Interpolate between two poses: the origin on a straight line, the rotation by slerp.
 
         p(s) = (1 - s) p0 + s p1        R(s) = R0 exp(s log(R0ᵀ R1))
 

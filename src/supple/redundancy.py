@@ -8,8 +8,8 @@
 | `Augmented` | the tasks share the error according to their weights | where λ² > 0 |
 | `Priority` | none on a task from the tasks below it | no, as for `NullSpace` |
 
-`OpenTask` is a constraint task of one's own, x = f(q), wherever tasks are taken. `extended_task`
-makes the optimum of a criterion such a task, for the extended Jacobian.
+`OpenTask` is a user-defined task x = f(q), which can be used like any other task. `extended_task`
+returns an open task that keeps a criterion at its optimum (the extended Jacobian method).
 """
 
 from supple.motion.diagnostics import null_space_leakage

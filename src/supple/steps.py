@@ -1,4 +1,4 @@
-"""Steps besides `supple.DLS`: each is called with a `Linearization` and returns q̇.
+"""The steps other than `supple.DLS`: functions from a `Linearization` to q̇.
 
 Called with one linearization, a step returns joint velocities (n,); called with a batch, (..., n).
 Any callable with this signature can serve as a step of a `Servo`.

@@ -1,8 +1,8 @@
-"""Arrays in files: npz, csv and Parquet, written at once or not at all.
+"""Arrays in npz, csv and Parquet files, which are written completely or not at all.
 
-A table has named arrays. (K,) is one column; (K, m) has m labels and is one column for each,
-"name:label", except in npz files, which hold the arrays themselves. Arrays may have different
-lengths: those that begin later than others have empty cells first.
+A table has named arrays. An array (K,) is one column. An array (K, m) has m labels and is stored as
+m columns "name:label", except in npz files, which store the array itself. Arrays may have different
+lengths: the columns of shorter ones begin with empty cells.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Table:
 
     Attributes:
         arrays: Arrays of numbers, booleans or text, (K,) or (K, m).
-        labels: Labels of the m columns of those with two axes.
+        labels: Labels of the m columns of each array (K, m), by the name of the array.
     """
 
     arrays: Mapping[str, Array]
@@ -52,12 +52,12 @@ class Table:
 
 
 def write_table(path: str | os.PathLike[str], table: Table) -> Path:
-    """Write a table to a file in the format of its suffix, and return its path.
+    """Write a table to a file, in the format given by its suffix, and return its path.
 
     Raises:
-        InputError: A suffix that is not one of `FORMATS`.
-        MissingExtraError: Parquet without pyarrow.
-        OSError: A file that cannot be written.
+        InputError: The suffix is not one of `FORMATS`.
+        MissingExtraError: The format is Parquet and pyarrow is not installed.
+        OSError: The file cannot be written.
     """
     file = Path(path)
     writer = _format_of(file, {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet})
@@ -70,8 +70,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     """Read a file written by `write_table`, or any table of numbers with a header.
 
     Raises:
-        InputError: A missing file, another format, or a file that is not a table.
-        MissingExtraError: Parquet without pyarrow.
+        InputError: The file is missing, has another format, or is not a table.
+        MissingExtraError: The format is Parquet and pyarrow is not installed.
     """
     file = Path(path)
     reader: Callable[[IO[bytes]], Table] = _format_of(
@@ -91,7 +91,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for writing that replaces `path` on success.
 
-    On an error or an interrupt nothing is left, and what was at `path` before stays.
+    On an error or an interrupt the new file is removed, and a previous file at `path` is kept.
     """
     beside = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
     try:
@@ -148,7 +148,7 @@ def _write_csv(stream: IO[bytes], table: Table) -> None:
 
 
 class _Lines:
-    """A file of text on a stream of bytes, which it leaves open."""
+    """A text file on a stream of bytes, which stays open when the text file is closed."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -158,7 +158,7 @@ class _Lines:
 
 
 def _texts(values: Array) -> list[str]:
-    """Return values as text from which they can be read exactly: the shortest such decimals."""
+    """Return values as text: the shortest decimals from which they can be read back exactly."""
     return [repr(value) if isinstance(value, float) else str(value) for value in values.tolist()]
 
 
@@ -230,7 +230,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _from_columns(columns: Any) -> Table:
-    """Return columns as a table: those named "name:label" together are one array (K, m)."""
+    """Return a table from columns; those named "name:label" are joined to one array (K, m)."""
     arrays: dict[str, Array] = {}
     groups: dict[str, list[tuple[str, Array]]] = {}
     for name, values in columns:

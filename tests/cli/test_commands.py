@@ -356,7 +356,7 @@ def test_bad_input_gets_a_reason_and_exit_code_2(words: list[str], said: str) ->
     ("text", "said"),
     [
         ("a,b\n1,2\n", "must have the columns x, y, z"),
-        ("x,y,z\n1,2,no\n", "must be numbers"),
+        ("x,y,z\n1,2,3\n1,2,no\n", "'z' must have a number in every row; given: 'no' in row 2"),
         ("x,y,z,roll,pitch,yaw,rx,ry,rz\n1,2,3,4,5,6,7,8,9\n", "one kind of rotation"),
         ("", "empty"),
     ],

@@ -26,14 +26,24 @@ FILES = {
 }
 
 
+def performed(arm: supple.Robot, frame: str, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
+    """Return the mean twist (6,) of a frame over a step: J q̇, and the curvature of its path."""
+    before, after = arm.fk(q, frame), arm.fk(q + DT * qd, frame)
+    turn = after[:3, :3] @ before[:3, :3].T
+    turned = 0.5 * np.array(
+        [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
+    )
+    return np.concatenate([after[:3, 3] - before[:3, 3], turned]) / DT
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, name: str) -> None:
     """The limits allow it if the shortest q̇, or the shortest relative to max_speed, is inside."""
     path, frame = FILES[name]
     arm = supple.urdf(robot_files(DATA[0], DATA[1] + path))
-    servo = Servo(arm, frame=frame, dt=DT)
+    servo = Servo(arm, frame=frame, dt=DT, limits=supple.Limits.for_robot(arm))
     assert servo.limits.max_norm == np.inf
-    rng, asked = np.random.default_rng(0), 0
+    rng, asked, exact = np.random.default_rng(0), 0, 0
     for q in arm.random(60, seed=rng):
         twist = np.append(rng.normal(size=3), np.zeros(3))
         twist *= SPEED / np.linalg.norm(twist)
@@ -43,12 +53,22 @@ def test_the_tool_is_as_fast_as_asked_where_limits_allow(robot_files: Finder, na
         low = np.maximum(-arm.max_speed, (arm.lower - q) / DT)
         high = np.minimum(arm.max_speed, (arm.upper - q) / DT)
         each = [np.linalg.pinv(J * weight) @ twist * weight for weight in (1.0, arm.max_speed)]
-        if any(((low <= x) & (x <= high)).all() for x in each) and servo.sigma_min > 0.05:
+        possible = any(((low <= x) & (x <= high)).all() for x in each)
+        off = np.abs(J @ servo.qd - twist).max() / SPEED
+        if possible and servo.sigma_min > 0.05:
             asked += 1
-            np.testing.assert_allclose(J @ servo.qd, twist, rtol=0, atol=1e-5 * SPEED)
-        elif not np.allclose(J @ servo.qd, twist, rtol=0, atol=1e-3 * SPEED):
+            exact += off <= 1e-5
+            if servo.lambda2 > 0:  # joints held at limits leave a singular problem to the others
+                assert servo.active.any()
+                assert off <= 0.03
+            elif off > 1e-5:  # the step allows for the curvature of the path
+                twists = [performed(arm, frame, q, x) for x in (servo.qd, each[0])]
+                ours, shortest = (np.linalg.norm(twist - each) for each in twists)
+                assert ours <= 1.01 * shortest
+        elif off > 0.01:  # a loss counts from 1 % on
             assert servo.status != StepStatus.FOLLOWING
     assert asked > 15
+    assert exact >= 0.9 * asked
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,37 +78,45 @@ def test_limits_are_each_joints_own(name: str) -> None:
     np.testing.assert_array_equal(limits.lower, arm.lower)
     np.testing.assert_array_equal(limits.upper, arm.upper)
     np.testing.assert_array_equal(limits.max_speed, arm.max_speed)
-    assert np.isinf(limits.max_acceleration).all()
     assert limits.max_norm == np.inf
+    assert np.isinf(limits.max_jerk).all()
+    for unit in (arm.prismatic, ~arm.prismatic):
+        known = arm.max_speed[unit & np.isfinite(arm.max_speed)]
+        fastest = known.max() if len(known) else np.inf
+        np.testing.assert_allclose(limits.max_acceleration[unit], fastest / 0.0525)
 
 
 @pytest.mark.parametrize("name", ["planar2", "puma560", "panda", "ur5e"])
 @pytest.mark.parametrize("size", [1e-3, 0.3, 10.0])
 def test_damping_bounds_speeds_where_a_robot_has_no_limits(name: str, size: float) -> None:
-    """‖q̇‖ <= sqrt(‖e‖/(κ dt)) for `Curvature`, at singularities too: no limit is needed."""
+    """Along each singular direction by its damping near a singularity, and by σ elsewhere."""
     arm, rng = robot(name), np.random.default_rng(2)
     servo = Servo(arm, dt=DT, limits=supple.Limits.none(arm))
-    rule = servo.step.rule  # type: ignore[union-attr]
+    mu, curvature = servo.step.rule.gain, servo._curvature  # type: ignore[union-attr]
     for q in [*arm.random(50, seed=rng), np.zeros(arm.dof), somewhere(name) * 1e-7]:
         servo.reset()
         twist = rng.normal(size=6)
         twist *= size / np.linalg.norm(twist)
         servo(q, twist)
-        bound = np.sqrt(size / rule.curvature)  # κ dt is the rule's curvature
-        assert np.linalg.norm(servo.qd) <= bound * (1 + 1e-9)
+        # σ² >= least/2 with a secant of at least σ/2, or at least half of the damping mu ‖e‖²
+        least = 2 * curvature * size
+        bound = max(size * np.sqrt(8 / least), 1 / np.sqrt(2 * mu))
+        assert np.linalg.norm(servo.qd) <= np.sqrt(min(6, arm.dof)) * bound * (1 + 1e-9)
 
 
-def test_the_default_damping_is_of_the_frames_that_the_tasks_move() -> None:
+def test_the_default_curvature_is_of_the_frames_that_the_tasks_move() -> None:
     """The other branch of a robot, and the range of a base, make no difference."""
     body = supple.load("y")
     here, all_tips = Servo(body, body.tips[0], dt=DT), damping.Curvature.for_robot(body, dt=DT)
-    assert here.step.rule == damping.Curvature.for_robot(body, body.tips[0], dt=DT)  # type: ignore[union-attr]
-    assert here.step.rule.curvature <= all_tips.curvature  # type: ignore[union-attr]
+    of_tip = damping.Curvature.for_robot(body, body.tips[0], dt=DT)
+    assert here._curvature == pytest.approx(of_tip.curvature, rel=1e-15)
+    assert here._curvature <= all_tips.curvature
     arm = robot("panda")
     posture = Servo(arm, PostureTask(), dt=DT)
     assert posture.step.rule == damping.Curvature(0.0)  # type: ignore[union-attr]
     both = Servo(arm, [PositionTask(), PostureTask()], dt=DT)
-    assert both.step.rule == damping.Curvature.for_robot(arm, dt=DT)  # type: ignore[union-attr]
+    of_arm = damping.Curvature.for_robot(arm, dt=DT)
+    assert both._curvature == pytest.approx(of_arm.curvature, rel=1e-15)
 
 
 SLIDER = """<robot name="slider">
@@ -111,8 +139,8 @@ def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, hig
     file.write_text(SLIDER.format(low=low, high=high))
     arm = supple.urdf(file)
     task = PoseTask("tip", rows=("x", "y"))
-    servo = Servo(arm, task, dt=0.01)
-    assert servo.step.rule.curvature == pytest.approx(0.5 * 0.01, rel=1e-2)  # type: ignore[union-attr]
+    servo = Servo(arm, task, dt=0.01, limits=supple.Limits.for_robot(arm))
+    assert servo._curvature == pytest.approx(0.5 * 0.01, rel=1e-2)
     servo([(low + high) / 2, 0.4, 1.0], [0.3, 0.2, 0, 0, 0, 0])
     assert servo.status == StepStatus.FOLLOWING
     np.testing.assert_allclose(servo.linearization.J @ servo.qd, [0.3, 0.2], atol=1e-12)
@@ -120,17 +148,17 @@ def test_a_long_rail_does_not_damp_the_arm_on_it(tmp_path: Path, low: float, hig
 
 @pytest.mark.parametrize("dt", [0.001, 0.1, 0.5, 4.0])
 def test_the_default_gain_goes_no_farther_than_the_target_in_one_step(dt: float) -> None:
-    """10/s, or 1/dt if that is smaller: a larger gain would overshoot the target."""
+    """30/s, or 1/dt if that is smaller: a larger gain would overshoot the target."""
     arm = robot("planar2")
     servo = Servo(arm, PostureTask(), dt=dt)
-    assert servo.gain == min(10.0, 1 / dt)
+    assert servo.gain == min(30.0, 1 / dt)
     q, target = np.array([0.3, 0.4]), np.array([0.5, -0.1])
     off = np.abs(q - target)
     for _ in range(20):
         new = servo(q, target=target)
         assert ((new - target) * (q - target) >= -1e-12).all()  # never beyond the target
         q = new
-    assert (np.abs(q - target) <= off * max(1 - 10 * dt, 0.0) ** 20 + 1e-12).all()
+    assert (np.abs(q - target) <= off * max(1 - 30 * dt, 0.0) ** 20 + 1e-12).all()
     motion = track(
         arm, [0.3, 0.4], tasks=PostureTask(), target=[0.5, -0.1], dt=dt, duration=20 * dt
     )

@@ -192,7 +192,10 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
         assert (StepStatus.ACCELERATION_EXCEEDED in status) == any(
             h.exceeds > 1 for h in report.held
         )
-        assert (StepStatus.DAMPED in status) == (servo._chosen > 0 and servo.lambda2 > 0)
+        damped = servo._chosen > 0 and servo.lambda2 > 0
+        if servo._folds:
+            damped = damped and np.linalg.norm(servo.lost) > 0.01 * np.linalg.norm(servo._asked)
+        assert (StepStatus.DAMPED in status) == damped
         if StepStatus.NORM_LIMIT in status:
             assert report.max_norm is not None
         seen |= status
@@ -202,7 +205,7 @@ def test_the_status_has_the_causes_of_the_report(name: str, limits: str) -> None
 def test_rounding_is_shown_as_zero() -> None:
     """A step that follows the task exactly misses nothing, and never "-0.0%"."""
     arm = robot("panda")
-    servo = Servo(arm, dt=0.01, step=Pseudoinverse())
+    servo = Servo(arm, dt=0.01, step=Pseudoinverse(), limits=Limits.for_robot(arm))
     rng = np.random.default_rng(0)
     for _ in range(50):
         servo(Q, rng.normal(size=6) * 0.1)
@@ -219,7 +222,7 @@ def test_a_norm_that_acts_is_named() -> None:
     servo = Servo(arm, dt=0.01, limits=Limits.for_robot(arm, max_norm=0.1))
     servo(Q, np.full(6, 1e-3))
     assert servo.explain().max_norm is None
-    servo(Q, np.full(6, 1.0))
+    servo(Q, np.full(6, 0.2))
     assert servo.explain().max_norm == 0.1
     assert "norm of all joint speeds is held by its limit, 0.1" in str(servo.explain())
     assert "limits raise lambda2 from 0 to" in servo.explain().reason

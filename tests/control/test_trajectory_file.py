@@ -67,7 +67,7 @@ def test_every_cause_of_a_step_is_kept(tmp_path: Path) -> None:
 
 def test_another_table_is_refused(tmp_path: Path) -> None:
     file = write_table(tmp_path / "x.csv", Table({"t": np.zeros(3)}))
-    with pytest.raises(errors.InputError, match="no trajectory"):
+    with pytest.raises(errors.InputError, match="not a trajectory"):
         sp.Trajectory.load(file)
 
 

@@ -50,5 +50,5 @@ def test_missing_extra_says_what_to_type() -> None:
     error = errors.MissingExtraError("papers", "drawing figures")
     assert str(error) == (
         'drawing figures needs the extra "papers": '
-        'pip install "click>=8.1" "rich>=13.7" "matplotlib>=3.8"'
+        'pip install "click>=8.1" "rich>=13.7,<15" "matplotlib>=3.8"'
     )

@@ -82,7 +82,10 @@ DEEP = f"{'<body>' * 250}{{}}{'</body>' * 250}"
         ("", "inner.xml' is empty; expected XML"),
         ("<m>", "inner.xml' is not well-formed XML"),
         ("<!DOCTYPE m><m><a/></m>", "inner.xml' declares a document type"),
-        (f"<m>{'<a>' * 400}{'</a>' * 400}</m>", "inner.xml' nests elements deeper than 400"),
+        (
+            f"<m>{'<a>' * 400}{'</a>' * 400}</m>",
+            "inner.xml' nests elements more than 400 levels deep",
+        ),
         (f"<m>{'<a/>' * 20_000}</m>", "inner.xml' has more than 20000 elements"),
         (f"<m>{' ' * 16_000_000}</m>", "inner.xml' and the files before it are 16.0 MB; at most"),
         (f"<m>{include('gone.xml')}</m>", "no such file: .*gone.xml'"),
@@ -124,7 +127,9 @@ def test_the_budget_is_shared_by_all_files(tmp_path: Path) -> None:
 
 def test_depth_adds_up_over_files(tmp_path: Path) -> None:
     outer, inner = model(DEEP.format(include("inner.xml"))), f"<m>{DEEP.format('')}</m>"
-    with pytest.raises(DescriptionError, match=r"inner.xml' nests elements deeper than 400"):
+    with pytest.raises(
+        DescriptionError, match=r"inner.xml' nests elements more than 400 levels deep"
+    ):
         mjcf(written(tmp_path, main=outer, inner=inner))
 
 

@@ -101,7 +101,7 @@ REFUSED = {
     "a model in itself": (attached(ATTACH, file="self"), "includes itself"),
     "a body attached to itself": (
         model("", '<body name="c"><joint/><attach body="c" prefix="x"/></body>'),
-        "deeper than 400",
+        "more than 400 levels deep",
     ),
     "long copied names": (
         model("", copies(1000, f'<body name="{LONG}"><joint/></body>')),

@@ -97,7 +97,11 @@ def test_mimic_of_a_mimic_is_composed() -> None:
 @pytest.mark.parametrize(
     ("second", "third", "message"),
     [
-        (Mimic("a", math.nan), Mimic("b"), "'b': the mimic of 'a' must be finite .*=nan, offset=0"),
+        (
+            Mimic("a", math.nan),
+            Mimic("b"),
+            "'b': the mimic of 'a' must have a finite .*=nan, offset=0",
+        ),
         (Mimic("a", 1, math.inf), Mimic("b"), "'b': the mimic of 'a' .* multiplier=1, offset=inf"),
         (Mimic("a", -2e12), Mimic("b"), "'b': the mimic of 'a' .* at most 1e.12, given .*=-2e.12"),
         (Mimic("a", 1e7), Mimic("b", 1e7), "'c': the mimic of 'a' .* given multiplier=1e.14"),
@@ -169,7 +173,7 @@ projective = np.eye(4) + np.outer((0, 0, 0, 1), (1, 0, 0, 0))
         ({"max_speed": 0}, "'j': max_speed must be positive or infinite, given 0"),
         ({"max_speed": -1}, "'j': max_speed"),
         ({"max_speed": math.nan}, "'j': max_speed"),
-        ({"kind": "continuous", "lower": -1}, "'j': a continuous joint has no limits"),
+        ({"kind": "continuous", "lower": -1}, "'j': a continuous joint must not have limits"),
         ({"kind": "helical"}, "'j': unknown kind 'helical'. Available: 'revolute'"),
         ({"kind": "revolut"}, "'j': unknown kind 'revolut'; did you mean 'revolute'"),
         ({"kind": ["revolute"]}, "'j': unknown kind .'revolute'"),

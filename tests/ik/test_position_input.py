@@ -38,7 +38,7 @@ MIRROR = TARGET @ np.diag([1, 1, -1, 1])
         ("here", {}, "here"),
         (None, {}, "None"),
         (TARGET + 1e300 * np.eye(4)[:, 3:] @ np.eye(4)[3:], {}, "off by"),
-        (np.block([[np.eye(3), np.full((3, 1), 1e200)], [np.eye(4)[3:]]]), {}, "within 1e9"),
+        (np.block([[np.eye(3), np.full((3, 1), 1e200)], [np.eye(4)[3:]]]), {}, "within ±1e9"),
         (TARGET, {"q0": np.full(7, np.nan)}, "finite"),
         (TARGET, {"q0": np.zeros(6)}, r"shape \(6,\)"),
         (TARGET, {"q0": np.zeros((3, 7))}, "batch axes"),

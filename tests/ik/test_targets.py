@@ -222,10 +222,17 @@ def test_a_twist_alone_moves_the_frame_along() -> None:
     """Resolved rate without a target: after a second the frame has moved by the twist."""
     arm, q0 = robot("panda"), AT["panda"]
     v = np.array([0.1, -0.05, 0.05, 0.0, 0.0, 0.0])
-    result = track(arm, q0, velocity=lambda t: v, dt=1e-3, duration=1.0)
-    goal = moved(pose_of("panda", q0), v[:3])
+    dt, goal = 1e-3, moved(pose_of("panda", q0), v[:3])
+    own = Limits.for_robot(arm)
+    result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0, limits=own)
     assert distance("panda", result.q[-1], goal) < 1e-4
     assert not result.error.any()
+    # The default limits accelerations: the frame starts from rest, and is late by as much.
+    result = track(arm, q0, velocity=lambda t: v, dt=dt, duration=1.0)
+    limits = Servo(arm, dt=dt).limits
+    start = (np.abs(result.qd[20]) / limits.max_acceleration).max()
+    assert 0 < start < 0.01
+    assert distance("panda", result.q[-1], goal) < np.linalg.norm(v) * (start / 2 + dt) + 1e-4
 
 
 def test_a_target_half_a_turn_away() -> None:

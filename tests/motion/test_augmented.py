@@ -136,7 +136,7 @@ def test_varying_weights_spare_the_main_task() -> None:
         (lambda: Augmented(RULE, [-1.0]), "not negative"),
         (
             lambda: Augmented(RULE, [np.eye(3)])(levels(np.random.default_rng(0), (2,))),
-            "one per row",
+            "a number, a vector",
         ),
         (lambda: Augmented(None, [1.0]), "rule must be callable"),
         (

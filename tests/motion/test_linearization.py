@@ -145,7 +145,7 @@ def test_what_cannot_be_stacked() -> None:
     with pytest.raises(InputError, match="at least one linearization is needed; given: none"):
         stacked([])
     wide, narrow = (Linearization(np.ones((2, n)), np.ones(2)) for n in (7, 6))
-    with pytest.raises(InputError, match=r"same columns; given: \[6, 7\]"):
+    with pytest.raises(InputError, match=r"same number of columns; given: \[6, 7\]"):
         stacked([wide, narrow])
 
 

@@ -74,7 +74,7 @@ def test_where_spatial_coordinates_make_no_sense() -> None:
     with pytest.raises(InputError, match="spatial coordinates need position and rotation"):
         supple.PositionTask(axes="spatial")
     robot = supple.load("ur5e")
-    with pytest.raises(InputError, match="solve takes tasks in the axes of a frame"):
+    with pytest.raises(InputError, match="solve takes no tasks in spatial coordinates"):
         supple.solve(robot, robot.fk(np.ones(6)), tasks=PoseTask(axes="spatial"))
     names = linearize(robot, PoseTask(axes="spatial"), np.ones(6), np.eye(4)).rows
     assert names[0] == "x of tool0 in axes of spatial coordinates"

@@ -79,7 +79,7 @@ def test_bad_tasks(make: Make, said: str) -> None:
         (
             PoseTask(),
             np.array([np.eye(4)] * 2),
-            r"target must be a single one; given: a batch of the shape \(2,\)",
+            r"target must not be a batch here; given: a batch of the shape \(2,\)",
         ),
         (PositionTask(), np.eye(4), r"PositionTask's target must be finite real.*given: an array"),
         (PositionTask(), (1, 2), "PositionTask's target"),

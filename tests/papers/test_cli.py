@@ -99,7 +99,7 @@ def test_without_the_extra_it_helps(words: list[str]) -> None:
     for name, summary in COMMANDS.items():
         assert name in done.stdout
         assert summary in done.stdout
-    assert 'pip install "click>=8.1" "rich>=13.7"' in done.stdout
+    assert 'pip install "click>=8.1" "rich>=13.7,<15"' in done.stdout
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
@@ -110,7 +110,7 @@ def test_without_the_extra_it_says_what_to_install(module: str) -> None:
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert 'pip install "click>=8.1" "rich>=13.7"' in done.stderr
+    assert 'pip install "click>=8.1" "rich>=13.7,<15"' in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -171,7 +171,7 @@ def test_columns_of_other_lengths_and_names_given_twice_are_refused() -> None:
     with pytest.raises(ValueError, match="these do not: q"):
         Table("t", {"t": np.zeros(2), "q": np.zeros(3)})
     table = Table("t", {"t": np.zeros(2)})
-    with pytest.raises(ValueError, match="name of its own"):
+    with pytest.raises(ValueError, match="unique name"):
         Outcome({}, (), lambda figure: None, (table, table))
 
 

@@ -1,8 +1,8 @@
-"""The papers' damping rules, word for word: slow, in sixty digits, from the equations alone.
+"""Literal transcriptions of the papers' damping rules: slow, with sixty digits.
 
-Matrices are NumPy arrays of Decimal: what comes out is exact for the J that goes in, at any
-condition. Written from Deo & Walker 1995 (DW), Maciejewski & Klein 1988 (MK) and the repairs of
-their misprints, not from supple's code. λ² is `lambda2` throughout (DW print it as λ).
+Matrices are NumPy arrays of Decimal, so results are exact for a given J of any condition number.
+They are written from Deo & Walker 1995 (DW), Maciejewski & Klein 1988 (MK) and corrections of their
+misprints, not from supple's code. λ² is `lambda2` throughout (DW print it as λ).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ZERO_RANK = 16 * EPS  # singular values up to this fraction of the largest are z
 
 
 def sixty_digits(f: Callable[P, R]) -> Callable[P, R]:
-    """Return the function, evaluated with sixty digits."""
+    """Decorate a function so that it is evaluated with sixty digits."""
 
     @wraps(f)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -100,14 +100,14 @@ class Measures:
 
     sigma: Array  # singular values, descending
     redundant: bool  # more columns than rows
-    rank: int  # number of nonzero ones
+    rank: int  # number of nonzero singular values
     w: Decimal  # sqrt(det(J Jᵀ))
     w_before: Decimal | None
     error2: Decimal  # ‖e‖²
     change: Decimal  # ‖J - J before‖, Frobenius
     blur: Decimal  # error of singular values by a backward stable decomposition
-    blur_w: Decimal  # the same of w
-    blur_w_before: Decimal  # the same of the previous w
+    blur_w: Decimal  # error of w
+    blur_w_before: Decimal  # error of the previous w
 
     @property
     def sigma_min(self) -> Decimal:
@@ -115,8 +115,8 @@ class Measures:
 
     @sixty_digits
     def moved(self, first: int, others: int, before: int) -> Measures:
-        """Return the measures with rounding errors of these signs (-1, 0, 1): of σ_1, of the other
-        singular values and w, and of the previous w.
+        """Return the measures changed by rounding errors with the given signs (-1, 0, 1): of σ_1,
+        of the other singular values and w, and of the previous w.
         """
         shift = np.array([first] + [others] * (len(self.sigma) - 1)) * self.blur
         w_before = self.w_before
@@ -129,8 +129,8 @@ class Measures:
 @cache
 @sixty_digits
 def decomposed(shape: tuple[int, ...], numbers: bytes) -> tuple[Array, Decimal, Decimal, Decimal]:
-    """Return the singular values of a J of floats, largest first, and the error that LAPACK's may
-    have; sqrt(det(J Jᵀ)), and the error of the product of LAPACK's singular values.
+    """Return the singular values of a J of floats, largest first, and a bound on the error of
+    LAPACK's; sqrt(det(J Jᵀ)), and a bound on the error of the product of LAPACK's values.
     """
     J = exact(np.frombuffer(numbers).reshape(shape))
     sigma = np.array([max(Decimal(0), x).sqrt() for x in eigenvalues(gram(J))[::-1]])
@@ -195,7 +195,7 @@ def speed_bound_as_printed(m: Measures, max_speed: Decimal) -> Decimal:
 
 
 def speed_bound(m: Measures, max_speed: Decimal) -> Decimal:
-    """MK (14) only "for those cases where σ_min > λ"; below, MK (10): λ = 1/(2 θ̇max)."""
+    """MK (14) "for those cases where σ_min > λ", and MK (10), λ = 1/(2 θ̇max), for smaller σ."""
     if m.sigma_min < 1 / max_speed / 2:
         return (1 / max_speed / 2) ** 2
     return speed_bound_as_printed(m, max_speed)
@@ -299,7 +299,7 @@ def optimal(J: Array, e: Array, bound: Decimal) -> Decimal:
     if high == 0 or phi(J, e, low) <= bound:
         return Decimal(0)
     while high / low - 1 > Decimal("1e-11"):
-        # Halves the decades first, then the interval.
+        # Bisects the logarithm first, then the interval.
         middle = (low * high).sqrt() if high > 2 * low else (low + high) / 2
         if phi(J, e, middle) > bound:
             low = middle

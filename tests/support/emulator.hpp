@@ -1,5 +1,6 @@
-// CUDA kernels on a CPU, for tests: the threads of a warp are contexts that take turns, and wait
-// for each other wherever they exchange numbers. Included before the source of the kernels.
+// Runs CUDA kernels on a CPU, for tests: the threads of a warp are contexts that take turns, and
+// wait for each other wherever they exchange numbers. To be included before the source of the CUDA
+// kernels.
 #pragma once
 
 #include <math.h>
@@ -105,14 +106,14 @@ inline unsigned __ballot_sync(unsigned, bool holds) {
 inline bool __any_sync(unsigned who, bool holds) { return __ballot_sync(who, holds) != 0; }
 template <class T>
 T __shfl_sync(unsigned who, T x, int lane) {
-  return who & (who - 1) ? emulated::of_lane(x, lane) : x;  // (of one thread: its own)
+  return who & (who - 1) ? emulated::of_lane(x, lane) : x;  // with a single thread, its own value
 }
 template <class T>
 T __shfl_xor_sync(unsigned, T x, int mask) {
   return emulated::of_lane(x, emulated::current ^ mask);
 }
 inline void __syncwarp() {}
-inline unsigned __activemask() { return 1u << emulated::current; }  // (the others have their turn)
+inline unsigned __activemask() { return 1u << emulated::current; }  // threads run one at a time
 inline int __ffs(unsigned x) { return __builtin_ffs(int(x)); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int atomicAdd(int* sum, int more) {

@@ -22,7 +22,7 @@ from supple.ik.gpu import position, solvers, subproblems, targets
 
 _HEADER = Path(__file__).with_name("emulator.hpp")
 _OPTIONS = ("-std=c++20", "-w", "-fPIC", "-fno-gnu-unique", "-fvisibility=hidden")
-_TYPES = {  # of the kernels' arguments
+_TYPES = {  # types of the CUDA kernels' arguments
     "nearest_seeds": ("Request",),
     "search": ("Request",),
     "finish": ("Request",),
@@ -33,11 +33,11 @@ _TYPES = {  # of the kernels' arguments
     "split": ("double*", "double*", "int*", "int", "int", "int"),
     "merge": ("SolutionArrays", "int*", "int", "double*", "int", "SolutionArrays", "int"),
 }
-_NEXT = "\0"  # between texts that are linked
+_NEXT = "\0"  # separator of texts that are linked
 
 
 class Memory:
-    """A piece of memory, filled with values that show if it is read before it is written."""
+    """A block of memory, filled with values that reveal a read before the first write."""
 
     def __init__(self, device: Device, size: int) -> None:
         self._bytes = np.full(size + 256, 0xAB, np.uint8)
@@ -46,7 +46,7 @@ class Memory:
 
 
 class Device:
-    """`supple.gpu.runtime.Device` on the CPU."""
+    """A replacement of `supple.gpu.runtime.Device` on the CPU."""
 
     number, processors = 0, 2
 
@@ -71,7 +71,7 @@ class Device:
         return {name: getattr(loaded, f"emulated_{name}") for name in names}
 
     def _compile(self, code: bytes, names: tuple[str, ...], path: Path) -> None:
-        # Under another name until it is complete, in case the compiler is interrupted.
+        # Written under another name until it is complete, in case the compiler is interrupted.
         own = path.with_name(f"{path.name}.{os.getpid()}")
         texts = code.decode().replace('extern "C" ', "").split(_NEXT)
 

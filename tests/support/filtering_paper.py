@@ -1,8 +1,9 @@
-"""Maciejewski & Klein 1988, sections IV and V, from the equations alone: slow, with inverses.
+"""Literal transcription of Maciejewski & Klein 1988, sections IV and V: slow, with inverses.
 
-Section V has two readings. `Literal` follows the text: û, σ_m, z and λ are from the previous
+Section V has two readings. `Literal` follows the text: û, σ_m, z and λ are those of the previous
 interval. `repaired` first does one inverse iteration on the current J, uses z of the current
-interval, and has either the printed gain or the component-aware one. Section IV is `Estimated`.
+interval, and has either the printed gain or one that depends on the components of ẋ. Section IV is
+`Estimated`.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def resolution(J: Array) -> float:
 def directions(J: Array, U: Array) -> tuple[Array, Array]:
     """Return U (m, p) and σ̂² (p,) after one inverse iteration, each orthogonal to the others.
 
-    If the first one is less than half as good as the best coordinate axis, the iteration starts
-    from the exact singular directions instead.
+    If the inverse stretches the first one less than half as much as the best coordinate axis, the
+    iteration starts from the exact singular directions instead.
     """
     mu, one = resolution(J), np.eye(len(J))
     inverse = np.linalg.inv(J @ J.T + mu * one)

@@ -76,9 +76,9 @@ CASES = cases()
 
 
 def compile_all(architecture: str) -> None:
-    """Compile what most tests need, into the folder named by SUPPLE_CACHE_DIR.
+    """Compile the code that most tests need, into the folder named by SUPPLE_CACHE_DIR.
 
-    That is the search of all cases and arms, and several answers of arms.
+    This is the search of all cases and arms, and the search for several solutions of arms.
     """
     every = [*CASES.values(), *((supple.load(name), None, None) for name in ARMS)]
     posture = (PoseTask(), PostureTask())

@@ -26,14 +26,14 @@ FLAGS = shlex.split(
     "-std=c++20 -O2 -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror -fPIC -shared"
 )
 WIDTHS = (1, 2, 4, 8, 16)
-# Whether fma is fused; on an architecture that isa.txt does not name it may be either.
+# Whether fma is fused on an instruction set; unknown on those that isa.txt does not name.
 FUSED = {"baseline": False, "avx2": True, "avx512": True, "neon": True}
 
 Array = NDArray[np.floating]
 
 
 def instruction_sets() -> dict[str, list[str]]:
-    """The compiler flags of each instruction set that this build has and this machine can run."""
+    """Return the compiler flags of each instruction set of this build that this machine can run."""
     machine = platform.machine().lower()
     names = {"amd64": "x86_64", "x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
     flags = {}
@@ -58,7 +58,7 @@ def compiled(isa: str, source: str = "harness.cpp") -> ctypes.CDLL:
     library = ROOT / "build/harness" / f"{isa}-{digest.hexdigest()[:16]}.so"
     with only_one(library):
         if not library.exists():
-            # Under another name until it is complete, in case the compiler is interrupted.
+            # Written under another name until it is complete, in case the compiler is interrupted.
             partial = library.with_suffix(f".{os.getpid()}")
             subprocess.run(
                 [*command, "-I", str(ROOT / "include"), str(HERE / source), "-o", str(partial)],
@@ -97,21 +97,21 @@ class Lane:
         return y
 
     def cholesky(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """The factor (c, n, n), x (c, n) of A x = b, and where the rank is full (c,)."""
+        """Return the factor (c, n, n), x (c, n) of A x = b, and a mask of full rank (c,)."""
         count, n, _ = a.shape
         out = self._empty((count, n, n), (count, n), (count,))
         self._call("cholesky", count, n, self._in(a), self._in(b), *out)
         return out[0], out[1], out[2] == 1
 
     def qr(self, a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """The packed R (c, m, n), Q (c, m, m), Q^T b (c, m), least-squares x (c, n), full (c,)."""
+        """Return the packed R (c, m, n), Q (c, m, m), Q^T b (c, m), x (c, n), full rank (c,)."""
         count, m, n = a.shape
         out = self._empty((count, m, n), (count, m, m), (count, m), (count, n), (count,))
         self._call("qr", count, m, n, self._in(a), self._in(b), *out)
         return out[0], out[1], out[2], out[3], out[4] == 1
 
     def svd(self, a: Array, *, six_rows: bool = False) -> tuple[Array, Array, Array]:
-        """U (c, m, k), sigma (c, k), V (c, n, k). With six_rows, m = 6 is known when compiling."""
+        """Return U (c, m, k), sigma (c, k), V (c, n, k); six_rows: m = 6 is a compile-time size."""
         count, m, n = a.shape
         k = min(m, n)
         out = self._empty((count, m, k), (count, k), (count, n, k))
@@ -122,14 +122,14 @@ class Lane:
         return out[0], out[1], out[2]
 
     def singular_values(self, a: Array) -> Array:
-        """Sigma (c, k), without U and V."""
+        """Return sigma (c, k), computed without U and V."""
         count, m, n = a.shape
         (sigma,) = self._empty((count, min(m, n)))
         self._call("singular_values", count, m, n, self._in(a), sigma)
         return sigma
 
     def secondary(self, how: SecondarySpec, J: Array, e: Array, v: Array) -> tuple[Array, Array]:
-        """q̇ (c, n) and lambda2 (c,) of a step with a criterion, v (c, n) = -gain ∇h."""
+        """Return q̇ (c, n) and lambda2 (c,) of a step with a criterion, v (c, n) = -gain ∇h."""
         count, m, n = J.shape
         bounds = np.array([how.alpha1, how.max_speed], float)
         out = self._empty((count, n), (count,))
@@ -139,7 +139,7 @@ class Lane:
         return out[0], out[1]
 
     def priority(self, how: Sequence[StepSpec], rows: Sequence[int], J: Array, e: Array) -> Array:
-        """Return q̇ (c, n) for tasks of these numbers of rows, from J (c, m, n) and e (c, m)."""
+        """Return q̇ (c, n) for tasks with the given numbers of rows in J (c, m, n) and e (c, m)."""
         count, m, n = J.shape
         (dq,) = self._empty((count, n))
         arrays = (np.array(rows, np.intc), _packed(how), self._in(J), self._in(e), dq)
@@ -149,7 +149,7 @@ class Lane:
     def limited(
         self, J: Array, x0: Array, low: Array, high: Array, lambda2: Array, bound: Array
     ) -> tuple[Array, ...]:
-        """x (c, n), side (c, n) and the damping used (c,) of steps inside boxes and bounds."""
+        """Return x (c, n), active sets (c, n) and damping (c,) of steps inside boxes and bounds."""
         count, m, n = J.shape
         numbers = np.stack([lambda2, bound], axis=-1)
         out = self._empty((count, n), (count, n), (count,))
@@ -160,7 +160,7 @@ class Lane:
     def bounded(
         self, J: Array, e: Array, low: Array, high: Array, lambda2: Array, bound: Array
     ) -> tuple[Array, ...]:
-        """The same for e (c, m) by the fast path, and where it is valid (c,); x is 0 elsewhere."""
+        """Return the same for e (c, m) by the fast path, and where x is valid (c,); else x = 0."""
         count, m, n = J.shape
         numbers = np.stack([lambda2, bound], axis=-1)
         out = self._empty((count, n), (count, n), (count,), (count,))
@@ -169,7 +169,7 @@ class Lane:
         return tuple(out)
 
     def least_direction(self, J: Array) -> tuple[Array, Array]:
-        """The exact û (c, m) and σ̂ (c,)."""
+        """Return the exact û (c, m) and σ̂ (c,)."""
         count, m, n = J.shape
         u, sigma = self._empty((count, m), (count,))
         self._call("least_direction", count, m, n, self._in(J), u, sigma)
@@ -178,7 +178,7 @@ class Lane:
     def filtered_step(
         self, J: Array, e: Array, U: Array, max_gain: float, printed: bool
     ) -> tuple[Array, ...]:
-        """q̇ (c, n), directions (c, p, m), σ̂ (c,), [σ_eff, σ_o, α²] (c, 3), lambda2 (c,)."""
+        """Return q̇ (c, n), directions (c, p, m), σ̂ (c,), [σ_eff, σ_o, α²] (c, 3), λ² (c,)."""
         count, m, n = J.shape
         turned = self._in(U).copy()
         sigma, found, dq, lambda2 = self._empty((count,), (count, 3), (count, n), (count,))
@@ -190,7 +190,8 @@ class Lane:
     def estimated_step(
         self, how: StepSpec, J: Array, e: Array, ends: Array, values: Array
     ) -> tuple[Array, ...]:
-        """q̇ (c, n), directions (c, 2, m) and values (c, 2) of the least and largest σ, lambda2."""
+        """Return q̇ (c, n), directions (c, 2, m) and values (c, 2) of the extreme σ, and λ²
+        (c,)."""
         count, m, n = J.shape
         ends, values = self._in(ends).copy(), self._in(values).copy()
         dq, lambda2 = self._empty((count, n), (count,))
@@ -204,9 +205,9 @@ class Lane:
     def optimal(
         self, J: Array, e: Array, bound: float, start: object = 0.0, *, sized: bool = False
     ) -> tuple[Array, Array, Array, Array]:
-        """q̇ (c, n), λ² (c,), where they are valid (c,), and Newton steps (c,), for ‖q̇‖ <= bound.
+        """Return q̇ (c, n), λ², validity and Newton iterations (c,) of steps with ‖q̇‖ <= bound.
 
-        With `sized`, (m, n) = (6, 7) is known when compiling.
+        With `sized`, (m, n) = (6, 7) are compile-time sizes.
         """
         count, m, n = J.shape
         numbers = [self._in(np.broadcast_to(x, (count,))) for x in (bound, start)]
@@ -218,7 +219,7 @@ class Lane:
     def residual(
         self, J: Array, e: Array, share: float, start: object = 0.0
     ) -> tuple[Array, Array, Array, Array]:
-        """The same for ‖e - J q̇‖ <= share ‖e‖."""
+        """Return the same for steps with ‖e - J q̇‖ <= share ‖e‖."""
         count, m, n = J.shape
         numbers = [self._in(np.broadcast_to(x, (count,))) for x in (share, start)]
         out = self._empty((count, n), (count,), (count,), (count,))
@@ -242,7 +243,7 @@ class Lane:
         getattr(compiled(self.isa, source), name)(ctypes.c_long(count), *converted)
 
 
-# `StepData` of harness_redundancy.cpp; test_redundancy_lanes.py compares sizes and offsets.
+# Mirrors `StepData` of harness_redundancy.cpp; test_redundancy_lanes.py compares the layouts.
 STEP = np.dtype(
     [
         ("method", np.intc),
@@ -259,7 +260,7 @@ STEP = np.dtype(
 
 
 def _packed(steps: Sequence[StepSpec]) -> Array:
-    """Steps without weights, as harness_redundancy.cpp reads them."""
+    """Return steps without weights, in the form that harness_redundancy.cpp reads."""
     packed = np.zeros(len(steps), STEP)
     for row, step in zip(packed, steps, strict=True):
         assert not [*step.task_scale, *step.joint_scale, *step.direction], step

@@ -14,7 +14,7 @@ from supple import Robot, Servo
 Array = NDArray[np.float64]
 NAMES = ("panda", "ur5e", "puma560", "youbot", "planar2", "stanford", "y", "double_y")
 
-# Configurations where a singular value of the Jacobian is zero to rounding.
+# Configurations where a singular value of the Jacobian is zero up to rounding.
 SINGULAR: dict[str, tuple[str, Array]] = {
     "ur5e wrist": ("ur5e", np.array([0.3, -1.2, 1.4, -0.5, 0.0, 0.2])),
     "ur5e elbow": ("ur5e", np.array([0.3, -1.2, 0.0, 0.7, 1.1, 0.2])),

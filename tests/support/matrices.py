@@ -8,11 +8,12 @@ import numpy as np
 
 from harness import Lane
 
-# Laws hold to BOUND * max(m, n) * eps, relative to the norm. The largest error measured over these
-# matrices is 1.9 of these units (orthogonality of U); the errors of the check itself are in it.
+# Laws must hold to BOUND * max(m, n) * eps, relative to the norm. The largest error measured over
+# these matrices is 1.9 max(m, n) eps (orthogonality of U), including the errors of the check
+# itself.
 BOUND = 4
 
-# sigma_min / sigma_max of the matrices built from a spectrum: a singularity is an input.
+# sigma_min / sigma_max of the matrices built from a spectrum.
 SMALLEST = (1.0, 1e-3, 1e-6, 1e-9, 1e-15, 0.0)
 SHAPES = (
     (1, 1),
@@ -96,8 +97,9 @@ def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray
 
 
 def normalised(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Each a[i], and the results that are as large, in float64 times the power of two that makes
-    the largest entry of a[i] about 1: checks then neither overflow nor underflow.
+    """Convert each a[i], and results of the same magnitude, to float64 and multiply them by the
+    power of two that makes the largest entry of a[i] about 1. Checks then neither overflow nor
+    underflow.
     """
     exponent = np.frexp(np.abs(a).max(axis=(1, 2)))[1]
     return tuple(
@@ -107,10 +109,10 @@ def normalised(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
-    """The error (c,) allowed in the norm of something as large as `normalised(a)`.
+    """Return the error (c,) allowed in the norm of results as large as `normalised(a)`.
 
-    Rounding relative to the norm of a[i]; and, where results are subnormal, half of the smallest
-    number in every entry.
+    It allows for rounding relative to the norm of a[i] and, where results are subnormal, for half
+    of the smallest number in every entry.
     """
     m, n = a.shape[1:]
     (unit,) = normalised(a)
@@ -121,6 +123,6 @@ def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
 
 
 def not_orthonormal(q: np.ndarray) -> float:
-    """The largest entry of Q^T Q - I."""
+    """Return the largest entry of Q^T Q - I."""
     q = q.astype(np.float64)
     return float(np.max(np.abs(q.swapaxes(-1, -2) @ q - np.eye(q.shape[-1]))))

@@ -1,8 +1,7 @@
 """Other libraries' kinematics behind one small interface: Pinocchio, MuJoCo, yourdfpy.
 
-Each oracle reads the robot's file by itself. Coordinates are matched by name. A joint that mimics
-another is an independent one to Pinocchio and MuJoCo: with the coordinates q_full = S q + offset of
-all joints, a Jacobian is J = J_full S.
+Each oracle reads the robot's file by itself. Coordinates are matched by name. Pinocchio and MuJoCo
+treat a mimic joint as independent: with q_full = S q + offset for all joints, J = J_full S.
 """
 
 from __future__ import annotations

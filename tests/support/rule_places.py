@@ -1,4 +1,4 @@
-"""The places that know every damping rule, as the recipe in CONTRIBUTING.md lists them."""
+"""The places that must list every damping rule, as the recipe in CONTRIBUTING.md says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLASS = re.compile(r"^class (\w+)\(KernelRule\):\n(.*?)(?=^@|^class |\Z)", re.DO
 
 
 def forgotten(root: Path) -> list[str]:
-    """Name each place that lacks a rule, one sentence each."""
+    """Return a sentence for each place that lacks a rule."""
     text = {file: (root / file).read_text(encoding="utf-8") for file in FILES}
     found = []
 
@@ -39,7 +39,7 @@ def forgotten(root: Path) -> list[str]:
         expect(KERNEL, rf"^enum class Rule[^}}]*\b{kernel},", "the enum Rule", kernel)
         expect(KERNEL, rf"case Rule::{kernel}:", "lambda2", f"case Rule::{kernel}")
         expect(NAMES, rf"\(Rule, {kernel}\)", "name_of", kernel)
-        if name not in ("Optimal", "ResidualOptimal"):  # found by a search; transcribed separately
+        if name not in ("Optimal", "ResidualOptimal"):  # root searches, transcribed separately
             expect(FORMULAS, rf"^FORMULAS[^}}]*\"{name}\":", "FORMULAS", name)
         expect(EXAMPLES, rf"^EVERY\b.*?^    {name}\(.*?^NUMBERS", "EVERY", name)
         expect(EXAMPLES, rf"^NUMBERS\b.*^    {name}: ", "NUMBERS", name)

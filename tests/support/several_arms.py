@@ -11,7 +11,7 @@ from supple import SolveStatus
 from supple.describe import Description, Joint
 from targets import apart
 
-HEAD = "head_turn"  # a joint that no arm's task moves
+HEAD = "head_turn"  # a joint that moves no arm
 
 
 def arms(*names: str, lift: bool = False) -> supple.Robot:
@@ -40,7 +40,7 @@ def somewhere(robot: supple.Robot, count: int) -> list[np.ndarray]:
 
 
 def far_of(robot: supple.Robot, q: np.ndarray, T: list[np.ndarray]) -> np.ndarray:
-    """Return the errors (2, tasks, B) of all end effectors."""
+    """Return the position [m] and rotation [rad] errors (2, tasks, B) of all end effectors."""
     return np.stack([apart(robot.fk(q, t), one) for t, one in zip(robot.tips, T, strict=True)], 1)
 
 

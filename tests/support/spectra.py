@@ -14,7 +14,7 @@ EPS = np.finfo(float).eps
 
 SHAPES = ((2, 2), (2, 3), (6, 6), (6, 7), (6, 5), (3, 7), (12, 25))
 SMALLEST = (1.0, 0.5, 0.1, 1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 0.0)
-ZERO = 16  # multiples of eps: smaller singular values, relative to the largest, are zero
+ZERO = 16  # singular values below this multiple of eps times the largest count as zero
 
 
 def orthonormal(rng: np.random.Generator, m: int, k: int) -> Array:
@@ -23,7 +23,7 @@ def orthonormal(rng: np.random.Generator, m: int, k: int) -> Array:
 
 
 def spectra(k: int) -> dict[str, Array]:
-    """Return singular values (k,), descending: one small, all but one, repeated, zero."""
+    """Return descending singular values (k,): one or all but one small, repeated ones, zeros."""
     named = {f"least {least:g}": np.append(np.linspace(2, 1, k - 1), least) for least in SMALLEST}
     named["others 1e-6"] = np.append(1.5, np.full(k - 1, 1e-6))
     named["all alike"] = np.full(k, 0.7)
@@ -84,8 +84,8 @@ def of_spectrum(
 ) -> Linearization:
     """Return a linearization with exactly this decomposition: sigma descending, any gamma.
 
-    `beside` is the part of e that no motion of the robot changes, `before` the manipulability one
-    step before, negative if there was none, and `change` the norm of how J has changed since.
+    `beside` is the length of the part of e outside the range of J, `before` the manipulability at
+    the previous step, negative if there was none, and `change` the norm of the change of J.
     """
     k = len(sigma)
     J, e = np.eye(k + 1, k) * sigma, np.append(gamma, beside)
@@ -107,8 +107,8 @@ def history(lin: Linearization) -> tuple[float, float, float]:
 def random_spectra(
     rng: np.random.Generator, count: int, k: int, decades: float = 9
 ) -> tuple[Array, Array]:
-    """Singular values (count, k), downwards, spread over decades; some zero, some repeated;
-    and components of tasks (count, k), likewise.
+    """Return singular values (count, k), descending, spread over decades, some zero, some repeated;
+    and components of tasks (count, k), spread in the same way.
     """
     sigma = 10 ** rng.uniform(-decades, 0.5, (count, k))
     sigma[::7, -1] = 0
@@ -123,8 +123,8 @@ def random_spectra(
 
 @cache
 def hard_spectra(k: int, huge: float, small: float, dtype: type) -> tuple[Linearization, ...]:
-    """At every scale from `small` to `huge`, with every kind of task and history, in numbers that
-    the dtype has.
+    """Return linearizations at every scale from `small` to `huge`, with every kind of task and
+    history, whose numbers the dtype represents exactly.
     """
     sigmas = [s * scale for s in spectra(k).values() for scale in (1, huge, small)]
     sigmas += [np.logspace(np.log10(huge), np.log10(small), k)]

@@ -1,7 +1,7 @@
-"""The papers' steps, word for word: slow, from the equations alone, in NumPy's own decompositions.
+"""Literal transcriptions of the papers' steps: slow, with NumPy's decompositions.
 
-Written from Buss 2009 (B), Maciejewski & Klein 1988 (MK), Deo & Walker 1995 (DW), Wampler 1986 (W)
-and Buss & Kim 2005, not from supple's code. Damping is λ² throughout.
+They are written from Buss 2009 (B), Maciejewski & Klein 1988 (MK), Deo & Walker 1995 (DW), Wampler
+1986 (W) and Buss & Kim 2005, not from supple's code. Damping is λ² throughout.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def clamp_mag(w: Array, d: float) -> Array:
 
 
 def clamped_error(e: Array, d: float, effectors: Sequence[Sequence[int]]) -> Array:
-    """Every end effector's part of e, clamped on its own."""
+    """Return e with each end effector's part clamped separately."""
     e = e.copy()
     for rows in effectors:
         e[list(rows)] = clamp_mag(e[list(rows)], d)

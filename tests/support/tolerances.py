@@ -19,7 +19,7 @@ def pose_at(robot: Robot, q: Array, frame: str | None = None) -> Array:
 
 
 def box_distance(off: Array, lower: Array, upper: Array) -> Array:
-    """Return how far each entry of an offset (..., k) lies outside [lower, upper], signed."""
+    """Return the signed distance of each entry of an offset (..., k) from [lower, upper]."""
     return np.where(off > upper, off - upper, np.where(off < lower, off - lower, 0.0))
 
 

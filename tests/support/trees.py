@@ -47,12 +47,12 @@ class Tree:
         return max(1.0, sum(np.linalg.norm(T[:3, 3]) for T in poses) + slides + offsets)
 
     def speed(self, qd: Array) -> float:
-        """Return the sum of all joint speeds, a bound on how fast directions change."""
+        """Return the sum of all joint speeds, a bound on the angular velocity of any direction."""
         return max(1.0, sum(self.gain(joint) * abs(x) for joint, x in self._moving(qd)))
 
     @property
     def rounding(self) -> float:
-        """Rounding error of a chain of all joints [m or 1]: a few eps times the reach each."""
+        """Rounding error of a chain of all joints [m or 1]: a few eps times the reach per joint."""
         return 4 * (len(self.robot.description.joints) + 1) * np.finfo(float).eps * self.reach
 
     @staticmethod

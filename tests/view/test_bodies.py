@@ -11,7 +11,9 @@ import pytest
 import supple as sp
 from supple.describe import builtin_names
 from supple.plot.shape import shape_of
-from supple.view.bodies import mesh_file, solids_in, solids_of
+from supple.view.bodies import solids_of
+from supple.view.file_bodies import solids_in
+from supple.view.urdf_bodies import mesh_file
 
 trimesh = pytest.importorskip("trimesh")
 
@@ -91,3 +93,57 @@ def test_a_missing_mesh_is_named(tmp_path: Path) -> None:
 def test_other_files_have_no_solids(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.xml").write_text(text)
     assert solids_in(tmp_path / "x.xml", sp.load("panda")) == ([], [])
+
+
+MJCF = """<mujoco>
+  <asset><mesh name="wedge" vertex="0 0 0  1 0 0  0 1 0  0 0 1  1 1 0" scale="0.1 0.1 0.2"/>
+    <material name="red" rgba="1 0 0 1"/></asset>
+  <default><geom group="2"/><default class="hit"><geom group="3"/></default></default>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body name="a" pos="0 0 0.5"><joint name="j" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.05" rgba="0 1 0 1"/>
+      <geom class="hit" type="box" size="1 1 1"/>
+      <body pos="0.3 0 0"><joint name="k" axis="0 0 1"/>
+        <geom type="mesh" mesh="wedge" material="red" pos="0.1 0.2 0.3" euler="20 30 40"/>
+        <geom type="box" size="0.1 0.2 0.3"/> <geom type="ellipsoid" size="0.1 0.2 0.3"/>
+        <geom type="cylinder" size="0.1 0.2"/> <geom type="sphere" size="0.1"/>
+      </body></body></worldbody></mujoco>"""
+
+
+def test_shapes_of_an_mjcf_file_are_where_mujoco_has_them(tmp_path: Path) -> None:
+    """Centers of area in the world, at a random configuration; hidden groups are left out."""
+    mujoco = pytest.importorskip("mujoco")
+    file = tmp_path / "arm.xml"
+    file.write_text(MJCF)
+    robot, model = sp.mjcf(file), mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(model)
+    q = robot.random(seed=3)
+    data.qpos[:] = q
+    mujoco.mj_forward(model, data)
+    solids, problems = solids_in(file, robot)
+    assert not problems
+    shown = [i for i in range(model.ngeom) if model.geom_group[i] == 2 and model.geom_type[i] != 0]
+    assert len(solids) == len(shown) == 6
+    assert solids[0].color == (0, 255, 0)
+    assert solids[1].color == (255, 0, 0)
+    for i, each in zip(shown, solids, strict=True):
+        T = robot.fk(q, each.link)
+        at = each.vertices @ T[:3, :3].T + T[:3, 3]
+        low, high = at.min(axis=0), at.max(axis=0)
+        R = data.geom_xmat[i].reshape(3, 3)
+        half = np.abs(R) @ model.geom_aabb[i, 3:]
+        middle = data.geom_xpos[i] + R @ model.geom_aabb[i, :3]
+        assert (low >= middle - half - 1e-6).all()
+        assert (high <= middle + half + 1e-6).all()
+        local = (at - data.geom_xpos[i]) @ R
+        np.testing.assert_allclose(np.ptp(local, axis=0), 2 * model.geom_aabb[i, 3:], rtol=0.03)
+
+
+def test_a_missing_mesh_of_an_mjcf_file_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    file = tmp_path / "arm.xml"
+    file.write_text(MJCF.replace('vertex="0 0 0  1 0 0  0 1 0  0 0 1  1 1 0"', 'file="no.stl"'))
+    solids, problems = solids_in(file, sp.mjcf(file))
+    assert not solids
+    assert "no.stl" in problems[0]

@@ -13,7 +13,8 @@ from supple import errors
 from supple.describe import builtin_names
 from supple.view.methods import method, method_names, numbers_of
 from supple.view.panel import EXPORTS, exported
-from supple.view.simulation import DT, MODES, Settings, Simulation, comfortable, controlled_rows
+from supple.view.posture import comfortable, up_axis
+from supple.view.simulation import DT, MODES, Settings, Simulation
 
 
 def through_singularity(simulation: Simulation, seconds: float = 4.0) -> None:
@@ -39,6 +40,21 @@ def test_a_robot_starts_inside_its_limits_and_rests(name: str) -> None:
     np.testing.assert_allclose(simulation.q, q, atol=1e-9)
     assert measured.position_error < 1e-9
     assert measured.sigma_min > 1e-3
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "iiwa14", "puma560", "youbot"])
+def test_an_arm_starts_above_its_base_and_stretched_out(name: str) -> None:
+    """No link is below the base, and the tool is farther from the base than the elbow."""
+    robot = sp.load(name)
+    places = robot.fk(comfortable(robot), robot.description.links)[:, :3, 3]
+    assert places[:, 2].min() >= min(robot.base[2, 3], places[0, 2]) - 1e-9
+    tool = robot.fk(comfortable(robot))[:3, 3]
+    assert np.linalg.norm(tool - places[0]) > 0.2 * np.ptp(robot.fk(robot.random(99))[:, :3, 3])
+
+
+@pytest.mark.parametrize(("name", "axis"), [("panda", 2), ("youbot", 2), ("double_y", 1), ("y", 1)])
+def test_figures_of_the_plane_stand_upright(name: str, axis: int) -> None:
+    assert up_axis(sp.load(name)) == axis
 
 
 @pytest.mark.parametrize("name", method_names())
@@ -84,6 +100,15 @@ def test_the_ghost_of_the_pseudoinverse_is_faster() -> None:
     fastest = np.abs(np.diff(ghost, axis=0)).max() / 0.02
     damped = max(np.abs(each.speeds).max() for each in simulation.history) * np.pi
     assert fastest > 3 * damped
+
+
+@pytest.mark.parametrize("lost", [1e9, -1e9])
+def test_a_ghost_that_has_run_away_returns_to_the_robot(lost: float) -> None:
+    simulation = Simulation(sp.load("ur5e"))
+    simulation.show_ghost(True)
+    simulation._ghost_q[1] = lost
+    simulation.advance(DT * 1.0001)
+    np.testing.assert_array_equal(simulation.ghost_q, simulation.q)
 
 
 def test_a_long_pause_does_not_make_it_jump() -> None:
@@ -203,6 +228,20 @@ def test_a_recording_is_the_motion(task: str) -> None:
     assert len(motion.rows) == (6 if task == "pose" else 3)
 
 
+def test_a_recording_keeps_the_task_that_it_was_made_with() -> None:
+    simulation = Simulation(sp.load("ur5e"), task="pose")
+    simulation.record(True)
+    through_singularity(simulation, 0.2)
+    before = simulation.trajectory()
+    simulation.change(task="position")
+    assert not simulation.recording
+    after = simulation.trajectory()
+    assert before is not None
+    assert after is not None
+    assert before.rows == after.rows
+    np.testing.assert_array_equal(before.error, after.error)
+
+
 def test_a_replay_ends_where_the_recording_did() -> None:
     simulation = Simulation(sp.load("panda"))
     assert not simulation.replay()
@@ -277,6 +316,4 @@ def test_an_unknown_method_lists_all() -> None:
 
 def test_the_default_is_that_of_a_servo() -> None:
     robot = sp.load("panda")
-    rows = controlled_rows(robot, False)
-    step = method(Settings().method, robot, dt=DT, frames=robot.tips, rows=rows)
-    assert step == sp.Servo(robot, dt=DT).step
+    assert method(Settings().method, robot, dt=DT) is None  # Servo chooses

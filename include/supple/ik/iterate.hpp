@@ -1,9 +1,9 @@
 // Position inverse kinematics on lanes: one iteration towards a target, inside the joint limits.
 //
-// A lane is a start: of a problem of its own (a batch), or of the same problem as all others (a
-// single target). The drivers (src/core/drivers, src/supple/ik/gpu) decide where a lane starts and
-// what follows when it has converged or stalled.
-// Tuned constants and what chose them: docs/constants.md.
+// Each lane iterates from one seed. In a batch the lanes solve different problems; for a single
+// target they solve the same one. The drivers (src/core/drivers, src/supple/ik/gpu) choose the seed
+// of a lane and decide what follows when it has converged or stalled.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/problem.hpp"
@@ -11,10 +11,10 @@
 
 namespace supple::inline SUPPLE_ISA {
 
-// Relative resolution of a position that is computed in float, after some dozen operations.
+// Relative accuracy of a position that is computed in float with a few dozen operations.
 inline constexpr float float_resolution = 2e-5f;
 
-// Whether λ² = gain ‖e‖, the default rule, which needs no singular values.
+// Whether the damping rule is the default, λ² = gain ‖e‖, which needs no singular values.
 template <class T>
 SUPPLE_FN constexpr bool uses_error_norm(const IkProblem<T>& ik) {
   return ik.step.damping.rule == Rule::error_norm;
@@ -79,8 +79,8 @@ SUPPLE_FN void evaluate(const IkProblem<T>& ik, IterateState<L>& at) {
   evaluate_jacobian(ik, at);
 }
 
-// The position tolerance at a target: `tolerance`, or more where long joints take the target so far
-// away that a float cannot resolve it.
+// The position tolerance at a target [m]: `tolerance`, or more if the robot has long prismatic
+// joints and the target is so far away that a float cannot resolve the tolerance.
 template <class L, class T>
 SUPPLE_FN L resolved_tolerance(const IkProblem<T>& ik, const IterateState<L>& at, T tolerance) {
   L resolved(tolerance);
@@ -109,8 +109,8 @@ SUPPLE_INLINE mask_t<L> held_at_limit(const IkProblem<T>& ik, const L& q, int j,
          ((q >= L(ik.upper[j])) & (direction > L(0)));
 }
 
-// The step of any other damping rule. The rule sees J without the joints held at a limit, and a
-// rule that compares with the previous step stores it.
+// Computes the step of any rule other than the default. J has zero columns for the joints held at a
+// limit; a rule that compares it with the previous step's J stores it.
 template <class L, class T>
 SUPPLE_NOINLINE_DEVICE void step_with_rule(const IkProblem<T>& ik, IterateState<L>& at, const L* J,
                                            const L* e, L* dq, L* scratch) {
@@ -156,13 +156,13 @@ SUPPLE_INLINE void clamp_step(const IkProblem<T>& ik, int n, L* dq) {
   }
 }
 
-// One damped step inside the joint limits. Joints at a limit that would be moved beyond it are
-// removed from J.
+// Takes one damped step inside the joint limits. Joints at a limit that would be moved beyond it
+// are removed from J.
 //
 //   dq = Jᵀ(JJᵀ + λ²)⁻¹ e
 //
-// With the default rule, long prismatic joints are scaled. Without `any_rule` only the default rule
-// is compiled, without `long_joints` only robots that have none.
+// With the default rule, long prismatic joints are scaled. Without `any_rule`, only the default
+// rule is compiled; without `long_joints`, only the code for robots without long joints.
 template <bool any_rule = true, bool long_joints = true, class L, class T, class M, class N>
 SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   L *A = at.work, *z = A + m * m, *dq = z + m, *J = at.J;
@@ -194,13 +194,13 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, M m, N n, IterateState<L>& at) {
   }
 }
 
-// The same for robots with long joints; not inlined because it would slow down all others.
+// The same for robots with long joints; not inlined because that would slow down all other robots.
 template <class L, class T>
 SUPPLE_NOINLINE_HOST void descend_with_long_joints(const IkProblem<T>& ik, IterateState<L>& at) {
   descend(ik, ik.rows, ik.chain.coordinates, at);
 }
 
-// The same, with the most common sizes known at compile time.
+// The same as `descend`, with compile-time sizes where they are common.
 template <class L, class T>
 SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
   const int m = ik.rows, n = ik.chain.coordinates;
@@ -215,9 +215,9 @@ SUPPLE_FN void descend(const IkProblem<T>& ik, IterateState<L>& at) {
 //
 //   ∂²p/∂qᵢ∂qⱼ = wᵢ × vⱼ        and for the rotation, half of  wᵢ × wⱼ
 //
-// The curvature of axes, of postures and of tasks relative to a moving base is neglected, and that
-// of the rotation of a frame that may turn about an axis. To be called after `evaluate`, whose
-// poses of the joints are in the scratch memory. H is n x n; only its lower triangle is used.
+// Neglected is the curvature of axes, of postures, of tasks relative to a moving base, and of the
+// rotation of a frame that may turn about an axis. To be called after `evaluate`, which leaves the
+// poses of the joints in the scratch memory. H is n x n; only its lower triangle is used.
 template <class L, class T>
 SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>& at, L* H) {
   const Chain<T>& chain = ik.chain;
@@ -262,11 +262,12 @@ SUPPLE_FN void subtract_curvature(const IkProblem<T>& ik, const IterateState<L>&
 // Lanes of scratch memory that `newton_step` needs.
 SUPPLE_FN constexpr int newton_scratch(int n) { return 2 * n * n + 2 * n; }
 
-// One step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain ‖e‖.
-// Where the Hessian is not positive definite, a nearby one that is replaces it. Joints at a limit
-// that would be moved beyond it are held; joints that the step would take outside stop at their
-// limit, and the others compensate. With `flat` the objective is -e·x(q) for a constant e: as far
-// along e as possible. To be called after `evaluate`; `work` has `newton_scratch` lanes.
+// Takes one step of Newton's method on ½‖e‖² inside the joint limits, damped by μ = newton_gain
+// ‖e‖. Where the Hessian is not positive definite, a nearby matrix that is positive definite
+// replaces it. Joints at a limit that would be moved beyond it are held; joints that the step would
+// take past their limit stop there, and the others compensate. With `flat` the objective is
+// -e·x(q) for a constant e, which moves the frames as far along e as possible. To be called after
+// `evaluate`; `work` has `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN void newton_step(const IkProblem<T>& ik, IterateState<L>& at, const L& newton_gain,
                            bool flat, L* work) {

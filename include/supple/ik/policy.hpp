@@ -12,7 +12,7 @@
 
 namespace supple {
 
-// Where solutions are written: `capacity` rows for each problem. Arrays are C-ordered.
+// The arrays of solutions, with `capacity` rows for each problem. Arrays are C-ordered.
 struct SolutionArrays {
   int capacity;
   double* q;         // (problems, capacity, n)
@@ -37,7 +37,7 @@ SUPPLE_FN bool is_valid(int targets, const double* target, int n, const double* 
   return valid;
 }
 
-// Writes solution `number` of a problem; q(j) is a coordinate of it.
+// Writes solution `number` of a problem; q(j) returns coordinate j.
 template <class Index, class Coordinate>
 SUPPLE_FN void record(const SolutionArrays& to, int n, Index problem, int number, Coordinate&& q,
                       double position, double rotation, Outcome outcome, int iterations,
@@ -52,7 +52,8 @@ SUPPLE_FN void record(const SolutionArrays& to, int n, Index problem, int number
   if (to.found) to.found[problem] = number + 1;
 }
 
-// Writes a problem that was not searched: q(j) is any configuration, its error counts as infinite.
+// Writes the result of a problem that was not searched: q(j) is any configuration, and its errors
+// are infinite.
 template <class Index, class Coordinate>
 SUPPLE_FN void record_skipped(const SolutionArrays& to, int n, Index problem, Coordinate&& q,
                               Outcome outcome) {
@@ -72,8 +73,8 @@ struct JointRange {
   }
 };
 
-// Begins the merged solution of a problem's subproblems: every joint at q0 (n,), or as near to zero
-// as its limits allow, with `starts` starts.
+// Initializes the merged solution of a problem's subproblems: every joint is at q0 (n,) or, without
+// q0, as near to zero as its limits allow, and `starts` starts have been made.
 template <class Index>
 SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints, Index problem,
                            const double* q0, int starts) {
@@ -87,9 +88,10 @@ SUPPLE_FN void begin_merge(const SolutionArrays& whole, const JointRange& joints
   }
 }
 
-// Merges the solution of a subproblem of `n` joints, whose indices in the whole are `joint` (n,):
-// the larger errors, the worse outcome, the total effort. The first `starts` starts of each
-// subproblem are not added again. An invalid subproblem makes the whole problem invalid.
+// Merges the solution of a subproblem with `n` joints, whose indices in the whole problem are
+// `joint` (n,). The result has the larger errors, the worse outcome and the total effort. Of the
+// starts of a subproblem, the first `starts` are already counted. An invalid subproblem makes the
+// whole problem invalid.
 template <class Index>
 SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
                           const SolutionArrays& whole, const JointRange& joints, Index problem,
@@ -111,7 +113,8 @@ SUPPLE_FN void merge_part(const SolutionArrays& part, int n, const int* joint,
 
 // ---- starts ------------------------------------------------------------------------------------
 
-// Coordinate j of a seed of the sequence, of which the first `used` values have been consumed.
+// Coordinate j of a seed. The first `used` values of the seed sequence have been consumed
+// elsewhere.
 SUPPLE_FN double sequence_seed(const IkProblem<double>& ik, int seed, int used, int j) {
   return ik.seed_lower[j] + seed_fraction(seed, used, ik.sequence_step[j]) * ik.seed_range[j];
 }
@@ -131,9 +134,9 @@ SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j)
   return q0 + radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1);
 }
 
-// Decides when a start that is polished in double precision makes no more progress. Towards a
-// singular pose convergence is only linear, and near one the cost oscillates: a start may fail to
-// lower its cost for some iterations.
+// Decides when polishing a start in double precision makes no more progress. Towards a singular
+// pose convergence is only linear, and near one the cost oscillates, so several iterations without
+// progress are allowed.
 template <class L>
 struct PolishProgress {
   L least = L(1e300), idle = L(0);
@@ -157,7 +160,7 @@ SUPPLE_FN bool is_same_solution(int n, const double* wrap, const double* a, cons
   return same;
 }
 
-// The largest displacement of a joint between two configurations, each given by q(j).
+// The largest displacement of a joint between two configurations; a(j) and b(j) are coordinates.
 template <class A, class B>
 SUPPLE_FN double max_displacement(int n, A&& a, B&& b) {
   double largest = 0;
@@ -172,14 +175,15 @@ SUPPLE_FN bool prefers_own(double own_cost, double own_displacement, double best
   return own_cost <= ratio * best_cost;
 }
 
-// Whether joints are unwound: not if the caller takes any solution.
+// Whether joints are unwound (moved by full turns). They are not if the caller accepts any
+// solution.
 SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
                                  int max_solutions) {
   return has_wraps && (has_posture || nearest || max_solutions > 1);
 }
 
-// The angle that joint j is unwound towards: that of the posture, of q0, or the middle of its
-// range; `posture` and `q0` are null if there is none.
+// The angle towards which joint j is unwound: that of the posture, else that of q0, else the middle
+// of its range. `posture` and `q0` may be null.
 SUPPLE_FN double wrap_reference(const IkProblem<double>& ik, int j, const double* posture,
                                 const double* q0) {
   if (posture) return *posture;

@@ -27,8 +27,8 @@ SUPPLE_FN double nearest_wrap(double q, double to, double turn, double lower, do
   return next >= lower && next <= upper && abs(next - to) < abs(q - to) ? next : q;
 }
 
-// Wraps the joints of one lane to the angles nearest to reference(j), and evaluates again. The
-// configuration is restored where rounding has spoiled it.
+// Wraps the joints of one lane to the angles nearest to reference(j) and evaluates the state again.
+// If rounding has made the configuration worse, it is restored.
 //
 //   wrap (n,)       2π for a joint that has wraps, else 0
 //   kept (n,)       scratch memory
@@ -101,7 +101,7 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
       more = true;
     }
     if (more) continue;
-    int released = -1;  // the joint with the largest motion back into its range
+    int released = -1;  // the fixed joint that would move back into its range the most
     for (int j = 0; j < n; ++j) {
       if (fixed[j] == 0 || leaves(j)) continue;
       if (released < 0 || abs(d[j]) > abs(d[released])) released = j;
@@ -119,8 +119,8 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
 // by a correction back to the target. A step that does not help is undone, and the next is shorter.
 //
 //   posture(j), weight(j)   the posture and its weights
-//   ready()                 brings J up to date; false to stop
-//   correct()               returns to the target; whether it is met
+//   ready()                 updates J; returns false to stop
+//   correct()               moves back to the target; returns whether it is met
 //
 // `work` has 5 n numbers.
 template <class Posture, class Weight, class Ready, class Correct>
@@ -157,7 +157,7 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
       }
       gain = min(curve > 0 ? max(along / curve, shortest) : 2 * gain, longest);
     }
-    double part = gain;  // of d, up to the first joint limit
+    double part = gain;  // factor of d, reduced so that the step ends at the first joint limit
     for (int j = 0; j < n; ++j) {
       const double size = abs(d[j]), room = (d[j] < 0 ? ik.lower[j] : ik.upper[j]) - at.q[j];
       if (part * size > abs(room)) part = abs(room) / size;
@@ -182,8 +182,8 @@ SUPPLE_FN void approach_posture(const IkProblem<double>& ik, IterateState<double
   }
 }
 
-// The same, alternating with unwind(), which tells whether it has changed the solution: after all
-// joints have moved, a 2π wrap of a single one may bring it nearer still.
+// Alternates `approach_posture` with unwind(), which returns whether it has changed the solution:
+// after all joints have moved, a 2π wrap of one joint may bring it still nearer to the posture.
 template <class Posture, class Weight, class Ready, class Correct, class Unwind>
 SUPPLE_FN void approach_posture_with_wraps(const IkProblem<double>& ik, IterateState<double>& at,
                                            double* work, Posture&& posture, Weight&& weight,

@@ -1,4 +1,5 @@
-// The data of position inverse kinematics: what all starts of a search share, and the state of one.
+// The data of position inverse kinematics: `IkProblem`, which all starts of a search share, and
+// `IterateState`, the state of one start.
 #pragma once
 
 #include "supple/step.hpp"
@@ -6,13 +7,14 @@
 
 namespace supple {
 
-// What a row of a task measures, and therefore which tolerance applies to it.
+// The quantity that a row of a task measures, which determines the tolerance that applies to it.
 enum class Measure : int { position, rotation };
 
-// Outcome of a search, in order of severity: values of `SolveStatus` in src/supple/ik/status.py.
+// Outcome of a search, in order of severity; the same values as `SolveStatus` in
+// src/supple/ik/status.py.
 enum class Outcome : signed char { solved, unreachable, timeout, nonfinite };
 
-// What all starts of a search share.
+// The problem that all starts of a search share.
 template <class T>
 struct IkProblem {
   Chain<T> chain;
@@ -21,16 +23,16 @@ struct IkProblem {
   const Measure* measure;            // (rows,)
   const T* weight;                   // (rows,)
   const T *lower, *upper;            // (n,): joint limits, infinite where there are none
-  const T *seed_lower, *seed_range;  // (n,): the box that seeds are drawn from
+  const T *seed_lower, *seed_range;  // (n,): the ranges that seeds are drawn from
   const T* sequence_step;            // (n,): step of the seed sequence, as a fraction of the range
   T position_tolerance, rotation_tolerance;
   Step<T> step;          // only its damping rule and the direction of a region are used
   T newton_gain;         // damping of Newton's method: μ = newton_gain ‖e‖
   T max_joint_step;      // largest joint displacement in one iteration [rad or m]
   int iteration_factor;  // multiplies all iteration limits: above 1 where steps are short
-  // Above 1 for prismatic joints that are long compared with the robot, or unlimited; null if there
-  // are none. Steps are damped in the coordinates q / joint_scale, by at most `max_lambda2`, and
-  // `max_joint_step` does not apply to these joints because the error is linear in them.
+  // (n,): above 1 for prismatic joints that are unlimited or long compared with the robot; null if
+  // there are none. Steps are damped in the coordinates q / joint_scale, by at most `max_lambda2`,
+  // and `max_joint_step` does not apply to these joints because the error is linear in them.
   const T* joint_scale;
   T max_lambda2;
 };
@@ -39,17 +41,17 @@ struct IkProblem {
 
 namespace supple::inline SUPPLE_ISA {
 
-// A configuration on each lane, and what has been evaluated there.
+// A configuration on each lane, with the errors, J and e evaluated there.
 template <class L>
 struct IterateState {
   L* q;                  // (n,)
   L* target;             // (targets,)
-  L position, rotation;  // largest error of all tasks at q [m], [rad]
+  L position, rotation;  // largest position error [m] and rotation error [rad] of all tasks at q
   L cost;                // ‖e‖² of the weighted error
   L* J;                  // (rows, n), weighted
   L* e;                  // (rows,), weighted
   L* work;               // scratch memory: `iterate_scratch` lanes
-  // Memory of the damping rules that compare with the previous step.
+  // Memory for damping rules that use the previous step.
   L* J_before;  // (rows, n), with zero columns for joints held at a limit: for `mayorga_rank`
   L before;     // manipulability, or zero if the rule needs only J; negative before the first step
 };

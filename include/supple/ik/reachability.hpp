@@ -1,15 +1,15 @@
-// Whether a target is unreachable: a separating plane proves it.
+// Proves that a target is unreachable by a separating plane.
 //
-// Let e be the position error at the closest pose found. No pose has a smaller error than the
-// component along e that remains where the joints bring the frames as far along e as possible, at
-// any orientation:
+// Let e be the position error at the closest pose found. Move the frames as far along e as the
+// joints allow, at any orientation: the component of the error along e that remains is a lower
+// bound on the error of all poses,
 //
 //   ‖e(q)‖ >= min e·e(q) / ‖e‖
 //
-// This minimum is easier to find than the closest pose: it is an ascent along e from the
+// This minimum is easier to find than the closest pose, by an ascent along e from the
 // configurations that reach farthest in that direction. Used on the lanes of a CPU
 // (src/core/drivers/closest.hpp) and in the threads of a GPU (src/supple/ik/gpu/warp.hpp).
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/restarts.hpp"
@@ -17,19 +17,19 @@
 namespace supple {
 
 inline constexpr int climb_iterations = 8;
-// A target is unreachable if every pose keeps at least this fraction of the error, and this
-// distance in units of newton_gain (about a millimetre).
+// A target is unreachable if the lower bound is at least this fraction of the error of the closest
+// pose, and at least this distance in units of newton_gain (about a millimetre).
 inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
-// The verdict is final if the bound is this close to the error, in units of newton_gain, or after
-// this many starts.
+// The target is then reported at once if the bound is this close to the error, in units of
+// newton_gain, and otherwise after this many starts.
 inline constexpr float closest_tolerance = 1e-3f;
 inline constexpr int starts_before_verdict = 64;
-// The ascent may end at a local maximum where the farthest pose has most joints at their limits.
-// Before a verdict, the bound is therefore compared with poses near this many corners of the joint
-// ranges.
+// The ascent may end at a local maximum if the farthest pose has most joints at their limits.
+// Before a target is reported unreachable, poses near this many corners of the joint ranges are
+// therefore compared with the bound.
 inline constexpr int verdict_corners = 64;
 
-// ‖e‖² of the whole error, and of its positions alone.
+// ‖e‖² of all rows, and of the position rows alone.
 template <class T>
 struct ErrorLength {
   T whole, part;
@@ -39,15 +39,15 @@ struct ErrorLength {
 
 namespace supple::inline SUPPLE_ISA {
 
-// Keeps the positions of frames in world axes in e (rows,) and sets the other rows to zero.
-// `number` (targets,) becomes the same direction in the layout of a target.
+// Keeps the rows of e (rows,) that are positions of frames in world axes, and sets the others to
+// zero. `number` (targets,) receives the same direction in the layout of a target.
 template <class T>
 SUPPLE_FN ErrorLength<T> position_part(const IkProblem<T>& ik, T* e, T* number) {
   ErrorLength<T> length{T(0), T(0)};
   for (int i = 0; i < ik.targets; ++i) number[i] = T(0);
   for (int t = 0, row = 0, first = 0; t < ik.tasks; ++t) {
     const Task<T>& task = ik.task[t];
-    // A position that may lie anywhere in a range bounds nothing along a constant e.
+    // A position with an allowed range gives no bound along a constant e.
     const bool fixed = task.goal == Goal::frame && task.base == task_world &&
                        task.axes == task_axes_base && !task.ranged;
     for (int i = 0; i < task.rows; ++i, ++row) {
@@ -75,8 +75,8 @@ SUPPLE_FN L error_along(const IkProblem<T>& ik, IterateState<L>& at, const T* e,
   return value;
 }
 
-// Moves each joint in turn to the other end of its range where that lowers e·e(q), from a corner q.
-// Returns the lowest value.
+// Starts at a corner q of the joint ranges and moves each joint in turn to the other end of its
+// range if that lowers e·e(q). Returns the lowest value.
 template <class L, class T>
 SUPPLE_FN L descend_corner(const IkProblem<T>& ik, IterateState<L>& at, const T* e, T length) {
   evaluate_error(ik, at);
@@ -92,9 +92,9 @@ SUPPLE_FN L descend_corner(const IkProblem<T>& ik, IterateState<L>& at, const T*
   return least;
 }
 
-// Whether a target is reported unreachable after a number of starts. `part` is the fraction of the
-// closest error found, `far` = ‖e‖, that remains at any pose: above 0 there is no solution, at 1 no
-// pose is closer.
+// Whether a target is reported unreachable after a number of starts. `far` = ‖e‖ is the smallest
+// error found, and `part` is the fraction of it that no pose can avoid: above 0 there is no
+// solution, and at 1 no pose is closer.
 SUPPLE_FN bool is_unreachable(float part, float far, float newton_gain, int starts) {
   if (part < separation_threshold || part * far < min_separation * newton_gain) return false;
   return (1 - part) * far <= closest_tolerance * newton_gain || starts >= starts_before_verdict;

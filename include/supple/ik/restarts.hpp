@@ -1,6 +1,7 @@
-// Starts of a search: where they begin, when they are abandoned, how a failed one is minimised.
+// The starts of a search: their seeds, when they are abandoned, and how a failed start is continued
+// to a local minimum.
 // Used on the lanes of a CPU (src/core/drivers) and in the threads of a GPU (src/supple/ik/gpu).
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "supple/ik/iterate.hpp"
@@ -15,11 +16,11 @@ inline constexpr int max_iterations = 16, window = 3, patient_after = 12;
 inline constexpr float progress = 0.4f;
 inline constexpr float huge_cost = 3e38f;  // larger than the cost of any configuration
 
-// Default number of starts. A solution at the limits of most joints may be reached by one start in
-// 10,000, but then others come close to it. So a target is abandoned after `far_starts` if the best
-// of them is far from it, after `near_starts` if one is within `near_target` (6 % of the reach),
-// and after `nearly_met_starts` if one is within `nearly_met` (0.06 %). Both are fractions of the
-// newton_gain.
+// Default number of starts. A solution with most joints at their limits may be reached by only one
+// start in 10,000, but then other starts come close to it. So the search for a target ends after
+// `far_starts` if no start has come near it, after `near_starts` if one is within `near_target` (6
+// % of the reach), and after `nearly_met_starts` if one is within `nearly_met` (0.06 %). Both
+// distances are fractions of newton_gain.
 inline constexpr int far_starts = 512, near_starts = 1024, nearly_met_starts = 16384;
 inline constexpr float near_target = 0.2f, nearly_met = 2e-3f;
 
@@ -36,34 +37,36 @@ inline constexpr double polish_progress = 0.8, polish_window = 3;
 // Iterations of Newton's method from a failed start to a local minimum of the cost, in the
 // precision of the search and in double precision.
 inline constexpr int search_newton_iterations = 24, polish_newton_iterations = 80;
-inline constexpr float min_gain_factor = 0.03f;  // fraction of the newton_gain that is negligible
+// Newton's method has converged only if its damping has fallen to this fraction of newton_gain.
+inline constexpr float min_gain_factor = 0.03f;
 
 // Solutions with joints at their limits attract few starts. Therefore every second seed after the
 // first `interior_seeds` is drawn from ranges that are wider by `overhang` on either side, and then
 // clamped: about a third of its joints start at a limit. From seed `first_corner` on, every second
-// one of these is a corner of the ranges, where every joint is at a limit: the corner with the
-// smallest cost of `corner_candidates`.
+// one of these is a corner of the ranges, where every joint is at a limit: of `corner_candidates`
+// corners, the one with the smallest cost.
 inline constexpr int interior_seeds = 24, first_corner = 128, corner_candidates = 16;
 inline constexpr double overhang = 0.3;
 
-// Solutions near an initial guess q0.
+// Constants of the search for a solution near an initial guess q0.
 inline constexpr double seed_scatter = 0.6;  // radius within which further starts begin [rad or m]
-inline constexpr double near_q0 = 0.5;     // a solution this near q0 is accepted at once, else ...
-inline constexpr int max_compared = 8;     // ... the nearest of this many solutions is chosen
+inline constexpr double near_q0 = 0.5;       // solutions this near q0 are accepted [rad or m]
+inline constexpr int max_compared = 8;     // otherwise, solutions among which the nearest is chosen
 inline constexpr double near_miss = 1e-4;  // ‖e‖² below which Newton's method continues from q0
-inline constexpr double distinct = 1e-2;   // solutions differ by more than this in some joint
+inline constexpr double distinct = 1e-2;   // smallest difference of distinct solutions [rad or m]
 
-// `approach_posture`: gains are factors of the gradient of the distance to the posture.
+// Constants of `approach_posture`. Gains are factors of the gradient of the distance to the
+// posture.
 inline constexpr int posture_iterations = 200;
 inline constexpr double max_posture_gain = 32;     // largest gain of a step
 inline constexpr double min_first_gain = 0.05;     // smallest gain of the first trial of a step
 inline constexpr double min_posture_gain = 1e-4;   // smallest gain of any trial
 inline constexpr double posture_tolerance = 1e-4;  // fraction of the gradient that may remain
-inline constexpr double at_limit = 1e-9;           // a joint this near a limit is at it [rad or m]
-inline constexpr int posture_rounds = 3;           // a 2π wrap may allow further improvement
+inline constexpr double at_limit = 1e-9;  // distance below which a joint is at a limit [rad or m]
+inline constexpr int posture_rounds = 3;  // rounds, because a 2π wrap may allow further improvement
 
-// The closest pose found from q0 is preferred if its cost is at most this multiple of the smallest
-// cost: the latter if it is near q0, to avoid jumps along a path.
+// To avoid jumps along a path, the closest pose found from q0 is preferred if its cost is at most
+// this multiple of the smallest cost; `own_cost_near` applies if it is near q0.
 inline constexpr double own_cost_far = 1.02, own_cost_near = 1.2;
 
 inline constexpr double max_input = 1e9;  // bound on targets and initial guesses
@@ -72,8 +75,8 @@ inline constexpr double max_input = 1e9;  // bound on targets and initial guesse
 
 namespace supple::inline SUPPLE_ISA {
 
-// The k-th value of an additive recurrence, which fills (0, 1) evenly; each coordinate has its own
-// step.
+// The k-th value of an additive recurrence, which fills (0, 1) evenly. Each coordinate has its own
+// `step`.
 SUPPLE_FN double sequence_value(int k, double step) {
   const double value = 0.5 + k * step;
   return value - double(static_cast<long long>(value));
@@ -103,8 +106,8 @@ SUPPLE_FN bool is_stalled(int start, int iteration, int iteration_factor, float 
   return slow;
 }
 
-// The budget for a maximum number of starts; 0 for the default, which is smaller for a search near
-// an initial guess.
+// The budget for a given maximum number of starts. 0 means the default, which is smaller for a
+// search near an initial guess.
 SUPPLE_FN RestartBudget restart_budget(int max_starts, bool nearest) {
   if (max_starts) return {max_starts, max_starts, max_starts};
   return {far_starts, near_starts, nearest ? near_starts : nearly_met_starts};
@@ -134,9 +137,9 @@ SUPPLE_FN Minimization<L> start_minimization(const IkProblem<T>& ik, const Itera
   return {work, work + n, L(T(huge_cost)), L(T(gain_factor) * ik.newton_gain)};
 }
 
-// One iteration of Newton's method. A step that has increased the objective is undone and repeated
-// with more damping. To be called after `evaluate`, with the objective `value` at q and its scale
-// `size`. Returns the lanes that have converged to a local minimum.
+// Takes one iteration of Newton's method. A step that has increased the objective is undone and
+// repeated with more damping. To be called after `evaluate`, with the objective `value` at q and
+// its scale `size`. Returns the lanes that have converged to a local minimum.
 template <class L, class T>
 SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimization<L>& minimum,
                              const L& value, const L& size, bool flat = false) {
@@ -151,7 +154,8 @@ SUPPLE_FN mask_t<L> minimize(const IkProblem<T>& ik, IterateState<L>& at, Minimi
   for (int j = 0; j < n; ++j) minimum.q[j] = select(better, at.q[j], minimum.q[j]);
   minimum.value = select(better, value, minimum.value + noise);
   newton_step(ik, at, minimum.newton_gain, flat, minimum.work);
-  // Where the objective increased, J and e do not belong to minimum.q: return there first.
+  // Where the objective increased, J and e do not belong to minimum.q: the step is discarded, and
+  // the caller evaluates minimum.q again.
   for (int j = 0; j < n; ++j) at.q[j] = select(better, at.q[j], minimum.q[j]);
   minimum.newton_gain =
       select(better, max(minimum.newton_gain * L(T(0.3)), L(T(1e-3) * ik.newton_gain)),

@@ -1,4 +1,4 @@
-// Reads the pose of a target: checked, and with an orthonormal rotation.
+// Reads and checks the pose of a target, and makes its rotation orthonormal.
 #pragma once
 
 #include "supple/lane.hpp"
@@ -8,7 +8,7 @@ namespace supple::inline SUPPLE_ISA {
 // Largest entry of |RᵀR - 1| that is corrected: POSE_TOLERANCE in supple/describe/_pose.py.
 inline constexpr double max_rotation_residual = 1e-3;
 
-// Residual of a product of rotations, which is left unchanged.
+// Residual |RᵀR - 1| up to which a rotation is left unchanged: the rounding errors of products.
 inline constexpr double rotation_rounding = 1e-14;
 
 // Replaces a matrix, given by its columns R (3, 3), by the nearest rotation. Returns false if it is
@@ -42,8 +42,9 @@ SUPPLE_FN bool orthonormalize(double (*R)[3]) {
 }
 
 // Writes the twelve numbers of a pose: the columns of its rotation, then its position. `entry(r,
-// c)` is an entry of the matrix (4, 4), or (3, 3) of a rotation, whose position is zero;
-// `last_row_tolerance` is that of the last row of a pose, 0 0 0 1. Returns false if it is no pose.
+// c)` returns an entry of a pose (4, 4), or of a rotation (3, 3), whose position is then zero.
+// `last_row_tolerance` is the tolerance on the last row of a pose, 0 0 0 1. Returns false if the
+// matrix is not a pose.
 template <class Entry>
 SUPPLE_FN bool read_pose(Entry&& entry, bool has_position, double last_row_tolerance,
                          double* numbers) {

@@ -1,10 +1,10 @@
-// NumPy arrays in and out, by NumPy's own C interface: a single call must cost less than a
+// Reads and creates NumPy arrays through NumPy's C API, because a single call must cost less than a
 // microsecond.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
-// One table of NumPy's functions for all files: module.cpp fills it.
+// All files share one table of NumPy's functions, which module.cpp fills.
 #define PY_ARRAY_UNIQUE_SYMBOL supple_numpy
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
@@ -15,20 +15,20 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// Types for the stub: nanobind knows only that these are Python objects.
+// Types for the type stub: nanobind only knows that these arguments are Python objects.
 #define SUPPLE_ARRAY "numpy.typing.NDArray[numpy.floating[typing.Any]]"
 
 template <class T>
 inline constexpr int numpy_type = sizeof(T) == sizeof(double) ? NPY_DOUBLE : NPY_FLOAT;
 
-// Calls a function of supple/kinematics/arrays.py, for conversions that are rare.
+// Calls a function of supple/kinematics/arrays.py, for rare conversions.
 template <class... Args>
 nb::object call(const char* function, Args&&... args) {
   return nb::module_::import_("supple.kinematics.arrays")
       .attr(function)(std::forward<Args>(args)...);
 }
 
-// Raises an InputError for an array that is not accepted, by a function of
+// Raises an InputError for an invalid array, by calling a function of
 // supple/kinematics/array_errors.py.
 template <class... Args>
 [[noreturn]] void raise_input_error(const char* function, Args&&... args) {
@@ -37,7 +37,7 @@ template <class... Args>
   throw nb::value_error(function);  // unreachable: the function raises
 }
 
-// A new array, not initialised.
+// Returns a new, uninitialised array.
 inline nb::object new_array(int type, int axes, const npy_intp* shape) {
   PyObject* const made = PyArray_SimpleNew(axes, const_cast<npy_intp*>(shape), type);
   if (!made) throw nb::python_error();
@@ -56,7 +56,7 @@ inline const double* contiguous_data(nb::handle given, npy_intp n, npy_intp m = 
   return static_cast<const double*>(PyArray_DATA(array));
 }
 
-// Whether two contiguous arrays share memory; false if one of them is no array.
+// Whether two contiguous arrays share memory; false if one of them is not an array.
 inline bool overlap(nb::handle a, nb::handle b) {
   if (!a.is_valid() || !b.is_valid()) return false;
   if (!PyArray_Check(a.ptr()) || !PyArray_Check(b.ptr())) return false;
@@ -66,7 +66,7 @@ inline bool overlap(nb::handle a, nb::handle b) {
   return p < q + PyArray_NBYTES(y) && q < p + PyArray_NBYTES(x);
 }
 
-// A C-contiguous array of float64 or float32 whose last axis is known to be `width` long.
+// A C-contiguous array of float64 or float32 whose last axis has the length `width`.
 class Batch {
  public:
   // Uses `given` itself if it is such an array. Any other object goes to `coordinates` of
@@ -77,7 +77,8 @@ class Batch {
       return;
     }
     array_ = call("coordinates", given, width, name);
-    if (!fits(array_.ptr(), width)) throw nb::type_error("coordinates() returned no fitting array");
+    if (!fits(array_.ptr(), width))
+      throw nb::type_error("coordinates() must return an array of the requested width");
   }
 
   PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(array_.ptr()); }
@@ -97,8 +98,8 @@ class Batch {
   bool overlaps(nb::handle other) const { return overlap(array_, other); }
   void copy() { array_ = nb::steal(PyArray_NewCopy(array(), NPY_CORDER)); }
 
-  // An array of shape (leading axes..., tail...) and this one's type: `out` if one is given, else
-  // new.
+  // Returns an array of shape (leading axes..., tail...) with the type of this one: `out`, if
+  // given, or a new one.
   nb::object result(nb::handle out, std::initializer_list<int> tail) const {
     npy_intp shape[NPY_MAXDIMS];
     int axes = 0;

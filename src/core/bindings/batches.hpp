@@ -1,4 +1,4 @@
-// Rows of a batch over threads.
+// Distributes the rows of a batch over threads.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,9 +14,9 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// Fewest rows of a thread: with fewer, starting it takes longer than it saves.
+// Smallest number of rows for a thread: with fewer, starting the thread takes longer than it saves.
 inline constexpr std::ptrdiff_t grain = 512;
-// Most rows of a thread between two checks for Ctrl-C.
+// Largest number of rows that a thread processes between two checks for Ctrl-C.
 inline constexpr std::ptrdiff_t patience = 1 << 16;
 
 // Runs work(begin, end) over a batch, on threads and without the GIL. Like `work`, it returns the

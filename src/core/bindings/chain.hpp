@@ -14,7 +14,7 @@
 
 namespace supple {
 
-// A chain in one precision, owning its memory.
+// A chain in one precision that owns its memory.
 template <class T>
 struct OwnedChain {
   std::vector<Joint<T>> joints;
@@ -101,16 +101,16 @@ struct Wanted {
        manipulability = false;
 };
 
-// Arrays to write into, where given; afterwards the results.
+// On entry, arrays to write into, or None; on return, the results.
 struct Outputs {
   nb::object poses{}, jacobian{}, bias_acceleration{}, bias_jerk{}, sigma{}, manipulability{};
 };
 
 class PyChain {
  public:
-  // Results are those of the first `outputs` frames, with a frame axis if `stack`; a frame after
-  // them may give the `axes` of twists. Singular values are those of `rows` of the stacked
-  // Jacobian.
+  // Results are computed for the first `outputs` frames, with a frame axis if `stack`. Any further
+  // frame only provides the `axes` of twists. Singular values are those of the given `rows` of the
+  // stacked Jacobian.
   PyChain(int coordinates, const std::vector<JointSpec>& joints,
           const std::vector<FrameSpec>& frames, int outputs, bool stack, int axes, Ints rows)
       : f64_(build_chain<double>(coordinates, joints, frames)),
@@ -124,7 +124,7 @@ class PyChain {
     for (int row : rows_) check_index("rows", 0, 6 * outputs, row);
   }
 
-  // Joint velocities and accelerations, where the results need them.
+  // Joint velocities and accelerations, if the results need them.
   struct Speeds {
     nb::handle qd{}, qdd{};
   };
@@ -148,7 +148,7 @@ class PyChain {
   }
   int frames() const { return int(f64_.frames.size()); }
 
-  // qd as an array with the rows and the type of q.
+  // Returns qd as an array with as many rows as q and the same type.
   static Batch paired(const Batch& q, nb::handle qd, int n) {
     Batch speed(qd, n, "qd");
     if (speed.same_rows(q)) return speed;
@@ -206,7 +206,7 @@ class PyChain {
                             const Kernel<T>& kernel, int threads) {
     if (request.count == 0) return -1;
     const std::size_t bytes = kernel.scratch(chain, request);
-    if (request.count < 32) {  // shorter than releasing the GIL takes
+    if (request.count < 32) {  // faster than releasing the GIL
       Scratch scratch(bytes);
       return kernel.run(chain, request, 0, request.count, scratch.get());
     }

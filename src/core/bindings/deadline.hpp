@@ -1,4 +1,4 @@
-// Time, Ctrl-C and progress of a long call.
+// Time limit, Ctrl-C and progress reports of a long call.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -31,7 +31,7 @@ class Deadline {
 
   static bool stop(void* watch) { return static_cast<Deadline*>(watch)->look(); }
 
-  // To be called at the end. Throws what Python has raised meanwhile.
+  // To be called at the end. Rethrows an exception that Python has raised during the call.
   void finish() {
     if (failure_) std::rethrow_exception(failure_);
     if (report_) report_(count_);

@@ -50,9 +50,10 @@ constexpr const char* keyword_text[keywords] = {"frame",
                                                 "max_seeds",
                                                 "threads",
                                                 "device"};
-PyObject* keyword_name[keywords];  // interned, as names in a call are: pointers are compared
+// Interned like the names in a call, so that pointers can be compared.
+PyObject* keyword_name[keywords];
 
-// Their values; objects are borrowed.
+// The values of the keyword arguments; objects are borrowed references.
 struct SolveArguments {
   PyObject *frame, *tasks, *q0, *damping;
   bool fast, nearest;  // prefer="fast", prefer="nearest"
@@ -75,7 +76,8 @@ bool is_tolerance(PyObject* given, double& number) {
   return is_number(given, number) && number > 0 && std::isfinite(number);
 }
 
-// Whether a count is given that fits an int, or None for the default, 0.
+// Reads a count that fits an int, or None, which means the default 0. Returns false for anything
+// else.
 bool is_count(PyObject* given, int& count) {
   double number = 0;
   if (given == Py_None) return (count = 0, true);
@@ -89,10 +91,10 @@ bool equals(PyObject* given, const char* word) {
   return PyUnicode_CheckExact(given) && PyUnicode_CompareWithASCIIString(given, word) == 0;
 }
 
-// Reads one argument. Returns false if it is not valid, or not in the form that the fast path
-// takes.
+// Reads one argument. Returns false if it is invalid, or in a form that the fast path does not
+// support.
 bool read(Keyword keyword, PyObject* given, SolveArguments& arguments) {
-  int thread_count;  // one target takes one thread
+  int thread_count;  // only checked: a single target uses one thread
   switch (keyword) {
     case frame:
       arguments.frame = given;
@@ -128,7 +130,7 @@ bool read(Keyword keyword, PyObject* given, SolveArguments& arguments) {
   }
 }
 
-// Whether the arguments go together.
+// Whether the arguments are consistent with each other.
 bool agree(const SolveArguments& arguments) {
   return (arguments.frame == Py_None || arguments.tasks == Py_None) &&
          !(arguments.nearest && arguments.q0 == Py_None);
@@ -138,11 +140,11 @@ bool agree(const SolveArguments& arguments) {
 
 constexpr int solution_fields = 8;
 
-// The class of a solution: a Python class whose instances hold only its slots. Filling them in
-// place takes a tenth of the time of a call of the class.
+// The Python class of a solution, whose instances have only slots. Writing to the slots directly
+// takes a tenth of the time of calling the class.
 struct SolutionClass {
   PyTypeObject* type;
-  Py_ssize_t offset[solution_fields];  // of the slots, in the order of `__slots__`
+  Py_ssize_t offset[solution_fields];  // offsets of the slots, in the order of `__slots__`
 
   explicit SolutionClass(nb::handle given) : type(reinterpret_cast<PyTypeObject*>(given.ptr())) {
     const nb::tuple slots = nb::cast<nb::tuple>(given.attr("__slots__"));
@@ -154,7 +156,7 @@ struct SolutionClass {
     }
   }
 
-  // Returns a new solution with these fields, whose references it takes.
+  // Returns a new solution with these fields. Takes over their references.
   nb::object make(const std::array<PyObject*, solution_fields>& field) const {
     nb::object made = nb::steal(type->tp_alloc(type, 0));
     bool complete = made.is_valid();
@@ -213,7 +215,7 @@ struct FastCall {
   PyObject ob_base;
   vectorcallfunc call;
   nb::object function, solver_of, task;
-  nb::dict all_defaults;  // of the function's keyword arguments
+  nb::dict all_defaults;  // defaults of the function's keyword arguments
   nb::tuple statuses;
   SolutionClass solution;
   SolveArguments defaults;
@@ -221,14 +223,16 @@ struct FastCall {
 
 FastCall& as_fast_call(PyObject* object) { return *reinterpret_cast<FastCall*>(object); }
 
-// The solvers of the last calls. Never destroyed: that would be after the end of the interpreter.
+// The solvers of the last calls. They are never destroyed, because that would happen after the end
+// of the interpreter.
 struct CachedSolver {
   nb::object robot, tasks, damping, solver;
 };
 auto& cached_solvers = *new std::array<CachedSolver, 4>;
 
-// The solver of the tasks of a robot. On an error it is invalid, and the error is cleared so that
-// the Python function reports it; KeyboardInterrupt and SystemExit propagate.
+// Returns the solver for the tasks of a robot. On an error the returned object is invalid, and the
+// error is cleared so that the Python function reports it; KeyboardInterrupt and SystemExit
+// propagate.
 nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, PyObject* damping) {
   for (const CachedSolver& one : cached_solvers) {
     if (one.robot.ptr() == robot && one.tasks.ptr() == tasks && one.damping.ptr() == damping) {
@@ -246,7 +250,7 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
   if (is_task < 0) return {};
   const bool fixed =
       tasks == Py_None || is_task || PyTuple_CheckExact(tasks) || PyUnicode_CheckExact(tasks);
-  if (!fixed || closing) return solver;  // at exit nothing releases the cache
+  if (!fixed || closing) return solver;  // not cached at exit, when nothing releases the cache
   static std::size_t last = 0;
   last = (last + 1) % cached_solvers.size();
   // The previous entry is destroyed last: its destructors may run Python code that solves.
@@ -255,7 +259,8 @@ nb::object find_solver(const FastCall& self, PyObject* robot, PyObject* tasks, P
   return solver;
 }
 
-// Reads the keyword arguments of a call. Returns false if the fast path does not take one of them.
+// Reads the keyword arguments of a call. Returns false if the fast path does not support one of
+// them.
 bool read_all(const FastCall& self, PyObject* const* args, PyObject* names,
               SolveArguments& arguments) {
   const Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
@@ -271,7 +276,8 @@ bool read_all(const FastCall& self, PyObject* const* args, PyObject* names,
   return agree(arguments);
 }
 
-// Returns a solution; an invalid object, possibly with an error, if the fast path has none.
+// Returns a solution. If the fast path does not apply, returns an invalid object, possibly with a
+// Python error set.
 nb::object solve_directly(const FastCall& self, PyObject* const* args, PyObject* names) {
   SolveArguments arguments = self.defaults;
   if (!read_all(self, args + 2, names, arguments)) return {};
@@ -331,11 +337,12 @@ void deallocate(PyObject* object) {
   Py_DECREF(type);
 }
 
-// Attributes are those of the function, even its class: help, signature and annotations work.
+// All attributes, even the class, are those of the function, so that help, signatures and
+// annotations work.
 PyObject* attribute(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(as_fast_call(object).function.ptr(), name);
 }
-PyObject* doc(PyObject* object, void*) {  // (help bypasses the above)
+PyObject* doc(PyObject* object, void*) {  // help() does not use `attribute`
   return PyObject_GetAttrString(as_fast_call(object).function.ptr(), "__doc__");
 }
 PyObject* repr(PyObject* object) { return PyObject_Repr(as_fast_call(object).function.ptr()); }
@@ -399,7 +406,7 @@ void bind_fast_path(nb::module_& m) {
   m.def(
       "release_solvers", [] { cached_solvers.fill({}); },
       "Release the cached solvers of the last calls.");
-  // (pickled by name, like a function)
+  // The object is pickled by name, like a function.
   nb::module_::import_("copyreg").attr("pickle")(
       fast_call_type(), nb::module_::import_("operator").attr("attrgetter")("__qualname__"));
 }

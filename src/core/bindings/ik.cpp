@@ -25,8 +25,9 @@ using namespace nb::literals;
 #define SUPPLE_I32 "numpy.typing.NDArray[numpy.int32]"
 #define SUPPLE_I8 "numpy.typing.NDArray[numpy.int8]"
 
-// Poses (..., 4, 4) as the kernel's numbers (..., 12); poses of a batch that are not finite become
-// NaN. None if this is not a C-contiguous float64 array of poses: Python raises the error.
+// Converts poses (..., 4, 4) to the kernel's layout (..., 12); non-finite poses of a batch become
+// NaN. Returns None if `given` is not a C-contiguous float64 array of poses; Python then raises the
+// error.
 nb::object pose_numbers(nb::handle given, int threads) {
   if (!PyArray_CheckExact(given.ptr())) return nb::none();
   auto* const array = reinterpret_cast<PyArrayObject*>(given.ptr());
@@ -61,17 +62,17 @@ nb::object zeros(int type, std::initializer_list<npy_intp> shape) {
   return nb::steal(made);
 }
 
-// How a batch is solved.
+// Settings of the search for a batch.
 struct SearchSpec {
   double position_tolerance = 0, rotation_tolerance = 0;  // [m], [rad]
-  int max_starts = 0;                                     // of each target; 0 for the default
+  int max_starts = 0;                                     // for each target; 0 for the default
   double timeout = 0;                                     // [s]
-  int max_solutions = 1;                                  // of each target
+  int max_solutions = 1;                                  // for each target
   bool single = false;     // whether targets are solved one at a time, with all lanes
   bool nearest = false;    // whether the solution nearest to q0 is returned
   bool explain = false;    // whether statistics of failed starts are returned
-  int threads = 1;         // maximum number
-  int merged_at_once = 1;  // targets whose subproblems are merged at a time
+  int threads = 1;         // maximum number of threads
+  int merged_at_once = 1;  // number of targets whose subproblems are solved and merged at a time
 
   bool operator==(const SearchSpec&) const = default;
 };
@@ -98,7 +99,8 @@ void run_batch(PySolver& solver, const Bounds& bounds, const SolveRequest& array
   deadline.finish();
 }
 
-// Problems `first` to `first + count` of a request with one solution each.
+// Returns the request for problems `first` to `first + count - 1` of another, with one solution
+// each.
 SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff_t count,
                      const PySolver& solver) {
   SolveRequest some = all;
@@ -114,10 +116,10 @@ SolveRequest some_of(const SolveRequest& all, std::ptrdiff_t first, std::ptrdiff
   return some;
 }
 
-// Solves a batch: the kernel's numbers (B, k) and q0 (n,) or (B, n) -> q (B, s, n), outcome (B, s),
-// errors and efforts (B, s, 2) of s = max_solutions, the number of solutions (B,), and, with
-// `explain` and `single`, the number of starts, of failed ones, and the errors of the best failed
-// one (B, 4).
+// Solves a batch of B targets in the kernel's layout (B, k), with q0 (n,) or (B, n). Returns, for s
+// = max_solutions, q (B, s, n), outcomes (B, s), errors and efforts (B, s, 2) and the number of
+// solutions (B,). With `explain` and `single`, it also returns the number of starts, the number of
+// failed starts and the two errors of the best failed start (B, 4).
 nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const SearchSpec& spec,
                       nb::handle progress) {
   const int n = solver.coordinates(), most = spec.max_solutions;
@@ -163,7 +165,7 @@ nb::tuple solve_batch(PySolver& solver, nb::handle targets, nb::handle q0, const
   if (!parts) {
     run_batch(solver, bounds, request, spec.threads, report);
   } else {
-    // In chunks: a target is solved when all its subproblems are.
+    // Targets are solved in chunks: a chunk is complete when all its subproblems are solved.
     SubproblemArrays own;
     std::ptrdiff_t first = 0;
     do {

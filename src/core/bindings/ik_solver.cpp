@@ -1,4 +1,4 @@
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #define NO_IMPORT_ARRAY
 #include "bindings/ik_solver.hpp"
 
@@ -13,9 +13,10 @@
 namespace supple {
 namespace {
 
-constexpr double first_damping = 1 / 600.0;  // of a table's first steps, relative to newton_gain
+// Damping of the first steps that are stored in the table of seeds, relative to newton_gain.
+constexpr double first_damping = 1 / 600.0;
 
-// Raises ValueError for a field that does not fit the tasks.
+// Raises ValueError if the size of a field does not match the tasks.
 const SolverSpec& checked(const SolverSpec& spec, const PyTasks& tasks) {
   const auto& all = tasks.tasks<double>();
   check_index("primary", 1, int(all.size()) + 1, spec.primary);
@@ -76,7 +77,7 @@ nb::tuple PySolver::operations() const {
 bool PySolver::read_target(nb::handle target, double* numbers) const {
   const int count = int(target_specs_.size());
   if (count < 1) return false;
-  if (count == 1) return read_one_target(target, 0, numbers);  // a list would be a batch
+  if (count == 1) return read_one_target(target, 0, numbers);  // for one task a list is a batch
   if ((!PyList_CheckExact(target.ptr()) && !PyTuple_CheckExact(target.ptr())) ||
       PySequence_Fast_GET_SIZE(target.ptr()) != count) {
     return false;
@@ -162,8 +163,8 @@ void* PySolver::workspace(const SolveRequest& request) {
   return workspace_->get();
 }
 
-// Builds the table of seeds in the order in which the lanes of this instruction set read it. The
-// table may take half the time until a deadline; a search without a complete table does without it.
+// Builds the table of seeds in the layout that the lanes of this instruction set read. Building may
+// take half the time until the deadline; until the table is complete, searches do not use it.
 void PySolver::prepare_table(long long deadline) {
   const SolveKernel* const kernel = isa().solve;
   if (kernel != prepared_for_) {

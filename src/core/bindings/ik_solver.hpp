@@ -1,4 +1,4 @@
-// Position inverse kinematics of some tasks in both precisions, with the table of seeds.
+// Position inverse kinematics for a robot's tasks in both precisions, with the table of seeds.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,7 +20,7 @@
 
 namespace supple {
 
-// The constants of a problem in one precision, owning their memory.
+// The constants of a problem in one precision; owns their memory.
 template <class T>
 struct OwnedProblem {
   std::vector<T> weight, lower, upper, from, span, stride, joint_scale;
@@ -76,13 +76,13 @@ struct OwnedProblem {
   }
 };
 
-// Writes the twelve numbers of a pose (4, 4); returns false if it is no pose. Agrees with `pose` in
-// supple/kinematics/arrays.py.
+// Writes the twelve numbers of a pose (4, 4). Returns false if the matrix is not a pose, by the
+// same criteria as `pose` in supple/kinematics/arrays.py.
 inline bool read_pose(const double* T, double* numbers) {
   return read_pose([T](int r, int c) { return T[4 * r + c]; }, true, 1e-6, numbers);
 }
 
-// Tolerances [m], [rad], the maximum number of starts of a target (0 for the default), and the
+// Tolerances [m], [rad], the maximum number of starts per target (0 for the default), and the
 // deadline (clock.hpp).
 struct Bounds {
   double position, rotation;
@@ -90,7 +90,7 @@ struct Bounds {
   long long deadline = 0;
 };
 
-// Results of a subproblem of some problems, and its part of their targets and initial guesses.
+// Targets, initial guesses and results of one subproblem, for some of the problems.
 struct SubproblemArrays {
   Doubles target, q0, q, error, failed;
   std::vector<Outcome> outcome;
@@ -101,10 +101,10 @@ class PySolver {
  public:
   PySolver(nb::object tasks, const SolverSpec& spec);
 
-  // A request with these bounds, for the targets and results of another.
+  // A request with the given bounds, and with the targets and results of another request.
   struct Prepared {
     Prepared(PySolver& solver, const Bounds& bounds, const SolveRequest& arrays);
-    Prepared(const Prepared&) = delete;  // it points into itself
+    Prepared(const Prepared&) = delete;  // contains pointers to its own members
 
     IkProblem<float> wide;
     IkProblem<double> fine, closest;
@@ -115,23 +115,23 @@ class PySolver {
   int targets() const { return fine_.ik.targets; }
   const OwnedProblem<double>& fine() const { return fine_; }
 
-  // Writes the numbers of a target: an array for one task, a list or tuple of arrays for several.
-  // Returns false if the conversion needs Python.
+  // Writes a target in the kernel's layout. `target` is an array for one task, or a list or tuple
+  // of arrays for several. Returns false if the conversion needs Python.
   static constexpr int max_tasks = 8;
   bool read_target(nb::handle target, double* numbers) const;
 
-  // Tasks that share no joint: the solver of each, its coordinates and its numbers of a target.
-  // For one solution of each target the subproblems are then solved one after the other, and their
-  // solutions merged (supple/ik/subproblems.py).
+  // Sets the subproblems of tasks that share no joint: for each its solver, the indices of its
+  // coordinates and of its values in a target. For one solution per target, the subproblems are
+  // then solved one after the other and their solutions are merged (supple/ik/subproblems.py).
   void set_subproblems(const std::vector<std::tuple<nb::object, Ints, Ints>>& given);
   int subproblems() const { return int(subproblems_.size()); }
 
-  // Solves one problem, with memory that is reused.
+  // Solves one problem in workspace memory that is kept for the next call.
   void run(const Bounds& bounds, const SolveRequest& arrays);
 
   // Solves the subproblems of some problems by run(solver, number, bounds, request), and merges
-  // their solutions. Joints in no subproblem stay at q0, or as near to zero as their limits allow.
-  // Subproblems share the remaining time.
+  // their solutions. Joints in no subproblem stay at q0 or, without q0, as near to zero as their
+  // limits allow. Subproblems share the remaining time.
   template <class Run>
   void run_subproblems(const Bounds& bounds, const SolveRequest& arrays, SubproblemArrays& own,
                        Run&& run) const;
@@ -142,7 +142,7 @@ class PySolver {
   // Size of the table of seeds: 0 until it is complete.
   int seeds() const { return table_ ? table_->view().entries : 0; }
 
-  // Multiplications, additions, others, and the depth of one iteration.
+  // Numbers of multiplications, additions and other operations of one iteration, and its depth.
   nb::tuple operations() const;
 
  private:
@@ -164,14 +164,14 @@ class PySolver {
   std::vector<float> feature_scale_;
   std::vector<TargetSpec> target_specs_;
   int table_size_;
-  const SolveKernel* prepared_for_ = nullptr;  // that the table and the memory were made for
+  const SolveKernel* prepared_for_ = nullptr;  // kernel that the table and the memory belong to
   std::unique_ptr<SeedTable> table_;
   std::unique_ptr<Scratch> workspace_;   // reused from problem to problem
   std::vector<Subproblem> subproblems_;  // empty if the tasks are one problem
-  SubproblemArrays subproblem_arrays_;   // likewise reused
+  SubproblemArrays subproblem_arrays_;   // reused from problem to problem
 };
 
-// Row i of the result holds the entries `index` of row i of a matrix whose rows are `stride` apart.
+// Copies the columns `index` of a matrix whose rows are `stride` apart.
 inline const double* selected_columns(const double* from, std::ptrdiff_t stride,
                                       std::ptrdiff_t rows, const Ints& index, Doubles& to) {
   const std::size_t width = index.size();
@@ -226,7 +226,8 @@ void PySolver::run_subproblems(const Bounds& bounds, const SolveRequest& arrays,
     for (std::ptrdiff_t p = 0; p < count; ++p) {
       merge_part(solved, n, part.joints.data(), whole, range, p, 1);
     }
-    for (std::size_t k = 0; k < own.failed.size(); ++k) {  // sums of starts, largest errors
+    // Numbers of starts are added; of the errors, the largest is kept.
+    for (std::size_t k = 0; k < own.failed.size(); ++k) {
       double& merged = arrays.failed[k];
       merged = k % 4 < 2 ? merged + own.failed[k] : std::max(merged, own.failed[k]);
     }

@@ -42,7 +42,7 @@ NB_MODULE(_core, m) {
       "Lanes of a batch in double and in single precision.",
       nb::sig("def lane_widths() -> tuple[int, int]"));
 
-  bind_specs(m);  // first: the signatures of the others name them
+  bind_specs(m);  // first, because the signatures of the other functions contain specs
   nb::class_<PyChain>(m, "Chain", "The joints that move a set of frames, ready for the kernel.")
       .def(nb::init<int, const std::vector<JointSpec>&, const std::vector<FrameSpec>&, int, bool,
                     int, Ints>(),

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels/isa.hpp"
@@ -21,10 +23,10 @@ using namespace nb::literals;
 // the caller passes one.
 class PyServo {
  public:
-  // `convert` makes the kernel's numbers of targets and velocities that are not arrays of the
-  // expected input. `secondary_velocity` maps q to v, or is None; `python_step` is a step that the
-  // kernel does not have, or None; `open_rows` evaluates the tasks that Python defines, or is None,
-  // and needs a step in Python.
+  // `convert` converts targets and velocities that are not plain arrays to the kernel's layout.
+  // `secondary_velocity` maps q to v, or is None. `python_step` is a step that the kernel does not
+  // have, or None. `open_rows` evaluates tasks that are defined in Python, or is None; it requires
+  // a `python_step`.
   PyServo(nb::object tasks, const ServoSpec& spec, nb::object convert,
           nb::object secondary_velocity, nb::object python_step, nb::object open_rows)
       : tasks_(std::move(tasks)),
@@ -69,18 +71,23 @@ class PyServo {
               .gain = spec.gain,
               .rate_gain = spec.rate_gain,
               .rest_gain = spec.rest_gain,
-              .in_python = !python_step_.is_none()};
+              .in_python = !python_step_.is_none(),
+              .curvature = spec.curvature,
+              .whole = spec.whole,
+              .slow_condition = spec.slow_condition,
+              .halt_condition = spec.halt_condition};
     check_index("directions", 1, max_directions + 1, spec.filter.directions);
     estimates_ = spec.mode == ControlMode::filtered || spec.mode == ControlMode::estimated;
     remembers_ = estimates_ || steps_[0].damping.rule == Rule::mayorga_rank;
-    record_ = 7 * n + 2 * m * n + (2 + max_directions) * m;
+    const int exact = spec.curvature > 0 ? m * n : 0, offset = spec.curvature > 0 ? m : 0;
+    record_ = 9 * n + 2 * m * n + (3 + max_directions) * m + exact;
     const int metric = servo_.in_python ? n * n : 0;
     const bool ranged = std::any_of(servo_.task, servo_.task + servo_.tasks,
                                     [](const Task<double>& task) { return task.ranged; });
     const int ranges = ranged && !servo_.in_python ? ranges_memory(m, n) : 0;
-    memory_.assign(
-        2 * record_ + targets_ + 2 * velocities_ + metric + ranges + isa().servo->scratch(servo_),
-        0.0);
+    memory_.assign(2 * record_ + targets_ + 2 * velocities_ + metric + offset + ranges +
+                       isa().servo->scratch(servo_),
+                   0.0);
     double* piece = memory_.data();
     const auto take = [&piece](int count) {
       double* taken = piece;
@@ -90,6 +97,7 @@ class PyServo {
     for (Record* record : {&records_[0], &records_[1]}) {
       record->state = {.q = take(n),
                        .qd = take(n),
+                       .change = take(n),
                        .J = take(m * n),
                        .desired = take(m),
                        .e = take(m),
@@ -105,13 +113,19 @@ class PyServo {
                        .before = -1,
                        .has_previous = false,
                        .estimate = {}};
+      record->state.direction = take(m);
       record->before = take(n);
+      record->change_before = take(n);
       record->from = take(n);
+      record->state.exact_J = take(exact);
     }
     target_ = take(targets_);
     velocity_ = take(velocities_);
     acceleration_ = take(velocities_);
     metric_ = take(metric);
+    if (double* const shared = take(offset); offset > 0) {
+      for (Record& record : records_) record.state.offset = shared;
+    }
     if (double* const shared = take(ranges); ranges > 0) {
       for (Record& record : records_) record.state.ranges = shared;
     }
@@ -133,7 +147,7 @@ class PyServo {
     return next;
   }
 
-  // The same with the kernel's own numbers, all checked.
+  // The same with arrays in the kernel's layout that have already been checked.
   void raw(nb::handle q, nb::handle velocity, nb::handle target, nb::handle acceleration,
            nb::handle out) {
     const auto known = [](nb::handle given, int count) -> const double* {
@@ -169,22 +183,31 @@ class PyServo {
     for (int j = 0; j < servo_.chain.coordinates; ++j) {
       state.qd[j] = speed.is_double() ? speed.data<double>()[j] : double(speed.data<float>()[j]);
       last_->before[j] = state.qd[j];
-      state.active_set[j] = state.dq[j] = 0;
+      last_->change_before[j] = 0;
+      state.active_set[j] = state.dq[j] = state.change[j] = 0;
     }
+    std::fill_n(state.direction, servo_.rows, 0.0);
+    state.scattered = false;
+    state.halting = 1;
     state.before = state.sigma = -1;
     state.has_previous = false;
     state.lambda2 = state.damping_applied = state.limited = 0;
+    state.beyond = -1;
   }
 
   nb::object speeds() const { return copy(last_->state.qd, {servo_.chain.coordinates}); }
   nb::object speeds_before() const { return copy(last_->before, {servo_.chain.coordinates}); }
+  nb::object change_before() const {
+    return copy(last_->change_before, {servo_.chain.coordinates});
+  }
   nb::object sides() const { return copy(last_->state.active_set, {servo_.chain.coordinates}); }
   nb::object from() const { return copy(last_->from, {servo_.chain.coordinates}); }
   nb::object jacobian() const { return jacobian_of(last_->state); }
   nb::object asked() const { return copy(last_->state.desired, {servo_.rows}); }
   nb::object seen() const { return copy(last_->state.e, {servo_.rows}); }
   nb::object before_limits() const { return copy(last_->state.dq, {servo_.chain.coordinates}); }
-  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates; None if it does not, or before the first.
+  // σ̂, σ_eff, σ_o, α² and λ² of a step that estimates singular values; None for other steps and
+  // before the first step.
   nb::object estimates() const {
     const ServoState<double>& state = last_->state;
     if (!estimates_ || !state.has_previous) return nb::none();
@@ -195,15 +218,76 @@ class PyServo {
   bool begun() const { return last_->state.has_previous; }
   double lambda2() const { return last_->state.damping_applied; }
   double chosen() const { return last_->state.lambda2; }
+  double beyond() const { return last_->state.beyond; }
+  bool scattered() const { return last_->state.scattered; }
+  double halting() const { return last_->state.halting; }
 
-  // Everything that a later step, or a question about the last one, depends on.
+  // The part of the command (m,) that is lost to damping although the joints could perform it.
+  nb::object lost() const {
+    const nb::object made = copy(last_->state.e, {servo_.rows});
+    lost_part(data_of<double>(made));
+    return made;
+  }
+
+  // ‖e - J q̇‖ before limits, relative to ‖e‖.
+  double missed() const {
+    const ServoState<double>& state = last_->state;
+    const int n = servo_.chain.coordinates, m = servo_.rows;
+    double left = 0;
+    for (int i = 0; i < m; ++i) left += square(state.e[i] - dot(n, state.J + i * n, state.dq));
+    return std::sqrt(left / std::max(dot(m, state.e, state.e), Number<double>::tiny));
+  }
+
+  // The smallest singular value of J in the last step.
+  double sigma_min() const {
+    const int n = servo_.chain.coordinates, m = servo_.rows, k = std::min(m, n);
+    std::vector<double> J(last_->state.J, last_->state.J + m * n), sigma(k), work(m * n);
+    singular_values(m, n, J.data(), sigma.data(), work.data());
+    return sigma[k - 1];
+  }
+
+  // The limit of each joint that acted on the last step (n,), as flags of StepStatus.
+  nb::object joint_flags() const {
+    const npy_intp n = servo_.chain.coordinates;
+    const nb::object made = new_array(NPY_INT64, 1, &n);
+    for (int j = 0; j < n; ++j) data_of<std::int64_t>(made)[j] = flags_of(j);
+    return made;
+  }
+
+  // What acted on the last step: the flags of StepStatus.
+  int flags() const {
+    const ServoState<double>& state = last_->state;
+    const int n = servo_.chain.coordinates, m = servo_.rows;
+    int found = 0;
+    double norm2 = 0;
+    bool held = false;
+    for (int j = 0; j < n; ++j) {
+      norm2 += state.qd[j] * state.qd[j];
+      held = held || state.active_set[j] != 0;
+      found |= flags_of(j);
+    }
+    const double size = std::sqrt(norm2);
+    if (state.limited != 0 && (size >= servo_.bound * nearly || !(held || found))) found |= at_norm;
+    const double asked = dot(m, state.desired, state.desired);
+    if (servo_.curvature > 0 && state.lambda2 > 0) {
+      std::vector<double> lost(m);
+      if (lost_part(lost.data()) > noticed * std::sqrt(asked)) found |= damped;
+    }
+    if (state.beyond > noticed * std::sqrt(asked)) found |= out_of_reach;
+    if (state.scattered) found |= direction_lost;
+    if (state.halting < 1) found |= halts;
+    return found;
+  }
+
+  // The whole state that later steps, and reports about the last step, depend on.
   nb::object memory() const {
     const ServoState<double>& state = last_->state;
     const Estimate<double>& found = state.estimate;
     const double rest[scalars] = {state.sigma,   state.lambda2,   state.damping_applied,
                                   state.limited, state.before,    double(state.has_previous),
                                   found.largest, found.effective, found.across,
-                                  found.alpha2};
+                                  found.alpha2,  state.beyond,    double(state.scattered),
+                                  state.halting};
     nb::object all = copy(state.q, {record_ + scalars});
     std::copy(rest, rest + scalars, data_of<double>(all) + record_);
     return all;
@@ -219,9 +303,10 @@ class PyServo {
     state.limited = from[3];
     state.before = from[4], state.has_previous = from[5] != 0;
     state.estimate = {from[6], from[7], from[8], from[9]};
+    state.beyond = from[10], state.scattered = from[11] != 0, state.halting = from[12];
   }
 
-  // The next step is the k-th of a motion with steps of these lengths [s].
+  // Declares that the next step is the k-th of a motion with steps of these lengths [s].
   void pace(nb::handle lengths, int k) {
     const nb::object kept = nb::borrow(lengths);
     const int count = PyArray_CheckExact(kept.ptr())
@@ -238,14 +323,72 @@ class PyServo {
   }
 
  private:
-  // A step: what it was made of, and what came of it. The next one is worked out in another, so
-  // that what is refused changes nothing.
+  // The inputs and results of a step. The next step is computed in a second record, so that a step
+  // that is rejected with an error changes nothing.
   struct Record {
     ServoState<double> state;
-    double *before, *from;  // (n,): speeds before the step, and where it began
+    // (n,): speeds before the step, their change in the step before it, and where it began
+    double *before, *change_before, *from;
   };
-  static constexpr int scalars = 10;
+  static constexpr int scalars = 13;
   static constexpr int pose_size = 16;
+  // The values of StepStatus in Python.
+  static constexpr int damped = 1, at_norm = 2, at_acceleration = 4, at_speed = 8, at_position = 16,
+                       over_acceleration = 32, at_jerk = 64, over_jerk = 128, out_of_reach = 256,
+                       direction_lost = 512, halts = 1024;
+  static constexpr double nearly = 1 - 1e-9, exceeds = 1 + 1e-9;
+  static constexpr double noticed = 0.01;  // share of a command that counts as lost
+
+  // Writes the part of e - J q̇ in the range of J, before limits, to `to` (m); J is that of the
+  // step, corrected at folds. Returns its length.
+  double lost_part(double* to) const {
+    const ServoState<double>& state = last_->state;
+    const int n = servo_.chain.coordinates, m = servo_.rows, k = std::min(m, n);
+    std::fill_n(to, m, 0.0);
+    if (state.lambda2 == 0) return 0;
+    const double* const J = servo_.curvature > 0 && state.beyond >= 0 ? state.exact_J : state.J;
+    std::vector<double> left(m), u(k * m), sigma(k), v(k * n);
+    for (int i = 0; i < m; ++i) left[i] = state.e[i] - dot(n, J + i * n, state.dq);
+    thin_svd(m, n, J, u.data(), sigma.data(), v.data());
+    double size2 = 0;
+    for (int i = 0; i < k && sigma[i] > rank_floor(sigma[0]); ++i) {
+      const double part = dot(m, u.data() + i * m, left.data());
+      for (int r = 0; r < m; ++r) to[r] += part * u[i * m + r];
+      size2 += part * part;
+    }
+    return std::sqrt(size2);
+  }
+
+  // The limit that holds a joint, and those that it exceeds.
+  int flags_of(int j) const {
+    const ServoState<double>& state = last_->state;
+    const JointLimit<double>& limit = servo_.limit[j];
+    const double dt = servo_.dt, q = last_->from[j], v = last_->before[j],
+                 c = last_->change_before[j], more = state.qd[j] - v;
+    const double rounding = 8 * 2.3e-16 * (std::abs(v) + std::abs(state.qd[j]));
+    const bool too_hard = std::abs(more) > limit.acceleration * dt * exceeds;
+    int found = too_hard ? over_acceleration : 0;
+    if (std::abs(more - c) > limit.jerk * dt * dt * exceeds + rounding) found |= over_jerk;
+    if (state.active_set[j] == 0) return found;
+    const double end = too_hard ? (v > 0 ? 1 : -1) : state.active_set[j];
+    double low, high;
+    isa().f64.box(limit, q, v, c, dt, low, high);
+    const double fastest = end > 0 ? high : -low, rise = fastest - end * v;
+    if (q < limit.lower || q > limit.upper) return found | at_position;
+    if (fastest >= limit.speed * nearly) return found | at_speed;
+    if (rise >= limit.acceleration * dt * nearly) return found | at_acceleration;
+    if (rise - end * c >= limit.jerk * dt * dt * nearly) return found | at_jerk;
+    if (!(limit.jerk < std::numeric_limits<double>::infinity())) return found | at_position;
+    if (end * state.qd[j] < fastest - (1 - nearly) * std::abs(fastest)) return found | at_jerk;
+    // The end of its range holds it, unless it would be held alike without one.
+    JointLimit<double> free = limit;
+    free.upper = std::numeric_limits<double>::infinity();
+    free.lower = -free.upper;
+    isa().f64.box(free, q, v, c, dt, low, high);
+    const double unbounded = end > 0 ? high : -low;
+    const bool same = std::abs(fastest - unbounded) <= (1 - nearly) * std::abs(unbounded);
+    return found | (same ? at_speed : at_position);
+  }
 
   void run(const Batch& at, const Command<double>& command, double* next) {
     const int n = servo_.chain.coordinates, m = servo_.rows;
@@ -257,8 +400,10 @@ class PyServo {
         raise_input_error("raise_nonfinite", at.object(), nb::none(), 0);
       }
       next_->before[j] = state.qd[j] = last.qd[j];
+      next_->change_before[j] = state.change[j] = last.change[j];
       next_->from[j] = state.q[j];
     }
+    std::copy_n(last.direction, m, state.direction);
     state.sigma = last.sigma;
     state.estimate = last.estimate;
     state.lambda2 = last.lambda2;
@@ -304,8 +449,9 @@ class PyServo {
     return made;
   }
 
-  // The kernel's numbers of what was given, written to `to`; null for None. What is not an array of
-  // the expected kind, or a list or tuple of those, is made into numbers by Python, or refused.
+  // Writes `given` in the kernel's layout to `to` and returns a pointer to it; null for None.
+  // Anything but an array of the expected kind, or a list or tuple of them, is converted or
+  // rejected by Python.
   const double* numbers(nb::handle given, int count, const char* name, double* to,
                         nb::object& kept) const {
     if (given.is_none()) return nullptr;
@@ -330,7 +476,7 @@ class PyServo {
     return data_of<double>(kept);
   }
 
-  // The numbers of one task, where that is simple: whether it was.
+  // Writes the values of one task, if they need no conversion by Python. Returns whether it did.
   bool put(nb::handle given, int k, bool target, double* to) const {
     const Task<double>& task = servo_.task[k];
     const InputSpec& input = inputs_[k];
@@ -344,7 +490,7 @@ class PyServo {
     if (count == 0 || !contiguous_data(given, count)) return false;
     const auto* from =
         static_cast<const double*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(given.ptr())));
-    const bool position = target && task.goal == Goal::frame;  // a pose that is not turned
+    const bool position = target && task.goal == Goal::frame;  // as a pose without rotation
     for (int i = 0; i < size; ++i) to[i] = position && i < 9 && i % 4 == 0;
     for (int i = 0; i < count; ++i) {
       if (!std::isfinite(from[i])) return false;
@@ -353,7 +499,7 @@ class PyServo {
     return true;
   }
 
-  // (4, 4) -> rotation and position, by columns.
+  // Writes a pose (4, 4) as the columns of its rotation, then its position.
   static bool put_pose(nb::handle given, double* to) {
     auto* array = reinterpret_cast<PyArrayObject*>(given.ptr());
     if (!PyArray_CheckExact(given.ptr()) || PyArray_TYPE(array) != NPY_DOUBLE ||
@@ -369,11 +515,11 @@ class PyServo {
     return true;
   }
 
-  // How far rounding alone takes the columns of a rotation from orthonormal.
+  // Residual of orthonormality of a rotation that is due to rounding alone.
   static constexpr double orthonormal_tolerance = 1e-14;
 
-  // Whether this is a rotation, a position and the row 0 0 0 1. Other matrices go to Python, which
-  // orthonormalizes them or raises the error.
+  // Whether the matrix consists of a rotation, a position and the row 0 0 0 1. Other matrices are
+  // passed to Python, which orthonormalizes them or raises an error.
   static bool is_pose(const double* T) {
     double off = 0;
     for (int a = 0; a < 3; ++a) {
@@ -406,7 +552,8 @@ class PyServo {
     return copy(state.J, {servo_.rows, servo_.chain.coordinates});
   }
 
-  // J and the desired motion of tasks that Python defines: it writes them over the kernel's rows.
+  // Evaluates J and the desired motion of tasks that are defined in Python, which overwrites the
+  // kernel's rows.
   void evaluate_in_python(const Command<double>& command, ServoState<double>& state) {
     const int n = servo_.chain.coordinates, m = servo_.rows;
     const auto given = [](const double* numbers, int count) -> nb::object {
@@ -423,7 +570,8 @@ class PyServo {
     }
   }
 
-  // q̇ or q̈, λ², and the rows of the norm that it minimises (n, n) or None, of a step in Python.
+  // Calls a step in Python, which returns q̇ or q̈, λ², and the rows (n, n) of the norm that it
+  // minimises, or None.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});
@@ -518,7 +666,19 @@ void bind_servo(nb::module_& m) {
            nb::sig("def _pace(self, lengths: " SUPPLE_ARRAY ", k: int) -> None"))
       .def_prop_ro("_before", &PyServo::speeds_before,
                    nb::sig("def _before(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_change_before", &PyServo::change_before,
+                   nb::sig("def _change_before(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def_prop_ro("_chosen", &PyServo::chosen, nb::sig("def _chosen(self) -> float"))
+      .def_prop_ro("_flags", &PyServo::flags, nb::sig("def _flags(self) -> int"))
+      .def_prop_ro("_joint_flags", &PyServo::joint_flags,
+                   nb::sig("def _joint_flags(self) -> numpy.typing.NDArray[numpy.int64]"))
+      .def_prop_ro("_sigma_min", &PyServo::sigma_min, nb::sig("def _sigma_min(self) -> float"))
+      .def_prop_ro("_lost", &PyServo::lost,
+                   nb::sig("def _lost(self) -> numpy.typing.NDArray[numpy.float64]"))
+      .def_prop_ro("_scattered", &PyServo::scattered, nb::sig("def _scattered(self) -> bool"))
+      .def_prop_ro("_halting", &PyServo::halting, nb::sig("def _halting(self) -> float"))
+      .def_prop_ro("_missed", &PyServo::missed, nb::sig("def _missed(self) -> float"))
+      .def_prop_ro("_beyond", &PyServo::beyond, nb::sig("def _beyond(self) -> float"))
       .def_prop_ro("_memory", &PyServo::memory,
                    nb::sig("def _memory(self) -> numpy.typing.NDArray[numpy.float64]"))
       .def("_recall", &PyServo::recall, "memory"_a,

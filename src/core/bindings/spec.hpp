@@ -1,4 +1,5 @@
-// How a struct of settings becomes a Python class: keyword-only constructor, read-only fields.
+// Binds a struct of settings (a spec) as a Python class with a keyword-only constructor and
+// read-only fields.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,14 +14,15 @@ namespace supple {
 
 namespace nb = nanobind;
 
-// A field of a spec by its name in Python. An optional one may be left out of the constructor and
-// then keeps the value that the struct gives it.
+// A field of a spec, with its name in Python. An optional field may be omitted in the constructor
+// and then keeps the struct's default value.
 template <bool optional, class Spec, class Value>
 struct Field {
   const char* name;
   Value Spec::* member;
 
-  // A spec is left out as None: as the default of an argument it might outlive the module.
+  // The default of a nested spec is None: an object of the module as a default argument might
+  // outlive the module.
   static constexpr bool nested = nb::detail::is_base_caster_v<nb::detail::make_caster<Value>>;
   using Given = std::conditional_t<optional && nested, std::optional<Value>, Value>;
 

@@ -91,6 +91,7 @@ void bind_specs(nb::module_& m) {
             required("lower", &LimitsSpec::lower), required("upper", &LimitsSpec::upper),
             required("max_speed", &LimitsSpec::max_speed),
             required("max_acceleration", &LimitsSpec::max_acceleration),
+            required("max_jerk", &LimitsSpec::max_jerk),
             required("max_norm", &LimitsSpec::max_norm),
             required("keep_direction", &LimitsSpec::keep_direction));
   bind_spec(m, "InputSpec", "Sizes of a task's velocity and target; 0 if Python converts them.",
@@ -102,7 +103,11 @@ void bind_specs(nb::module_& m) {
             optional("filter", &ServoSpec::filter), required("limits", &ServoSpec::limits),
             required("second_order", &ServoSpec::second_order), required("dt", &ServoSpec::dt),
             required("gain", &ServoSpec::gain), required("rate_gain", &ServoSpec::rate_gain),
-            required("rest_gain", &ServoSpec::rest_gain), required("inputs", &ServoSpec::inputs));
+            required("rest_gain", &ServoSpec::rest_gain),
+            optional("curvature", &ServoSpec::curvature), optional("whole", &ServoSpec::whole),
+            optional("slow_condition", &ServoSpec::slow_condition),
+            optional("halt_condition", &ServoSpec::halt_condition),
+            required("inputs", &ServoSpec::inputs));
   bind_spec(m, "TargetSpec", "The kind of a target and where its numbers begin.",
             required("kind", &TargetSpec::kind), required("begin", &TargetSpec::begin));
   bind_spec(

@@ -1,4 +1,5 @@
-// Settings as they cross from Python: structs with named fields, and the kernel's form of them.
+// Settings that Python passes, as structs with named fields (specs), and their conversion to the
+// kernel's structs.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -40,7 +41,7 @@ inline void check_positive(const char* field, double given) {
   if (!(given > 0)) throw_field_error(field, "above 0", given);
 }
 
-// `Joint` of include/supple/robot.hpp.
+// Corresponds to `Joint` of include/supple/robot.hpp.
 struct JointSpec {
   int parent = -1;
   Motion motion = Motion::revolute;
@@ -54,7 +55,7 @@ struct JointSpec {
   bool operator==(const JointSpec&) const = default;
 };
 
-// `Frame` of include/supple/robot.hpp.
+// Corresponds to `Frame` of include/supple/robot.hpp.
 struct FrameSpec {
   int joint = -1;
   std::array<double, 9> rotation = {};
@@ -63,8 +64,9 @@ struct FrameSpec {
   bool operator==(const FrameSpec&) const = default;
 };
 
-// `Task` of include/supple/task.hpp. `rows` are components of the twist, or coordinates of a
-// posture; `lower` and `upper` are the allowed ranges of the rows, empty if no row has one.
+// Corresponds to `Task` of include/supple/task.hpp. `rows` are components of the twist, or
+// coordinates of a posture; `lower` and `upper` are the allowed ranges of the rows, empty if no row
+// has one.
 struct TaskSpec {
   Goal goal = Goal::frame;
   int frame = 0, base = task_world, axes = task_axes_base;
@@ -79,7 +81,7 @@ struct TaskSpec {
 
 struct DampingSpec {
   Rule rule = Rule::constant;
-  Doubles parameters = {};  // in the order that `Rule` gives
+  Doubles parameters = {};  // in the order of the comments in `Rule`
 
   bool operator==(const DampingSpec&) const = default;
   template <class T>
@@ -93,8 +95,8 @@ struct DampingSpec {
   }
 };
 
-// A bound on the error of each end effector, which has `group` rows; 0 to group them as the step
-// does.
+// A bound on the error of each end effector. `group` is the number of rows of an end effector; 0
+// uses the groups of the step.
 struct ErrorClampSpec {
   double max_error = std::numeric_limits<double>::infinity();
   int group = 0;
@@ -102,7 +104,7 @@ struct ErrorClampSpec {
   bool operator==(const ErrorClampSpec&) const = default;
 };
 
-// `Step` of include/supple/step_spec.hpp, owning its arrays.
+// Corresponds to `Step` of include/supple/step_spec.hpp; owns its arrays.
 struct StepSpec {
   Method method = Method::damped_quick;
   double parameter = 0;
@@ -137,7 +139,7 @@ class OwnedStep {
     }
   }
 
-  // Points into this object's memory.
+  // Returns a `Step` that points to this object's memory.
   Step<T> view() const {
     const auto or_null = [](const std::vector<T>& all) {
       return all.empty() ? nullptr : all.data();
@@ -199,9 +201,9 @@ struct FilterSpec {
 
 // Limits of n joints; infinite where a joint is free.
 struct LimitsSpec {
-  Doubles lower = {}, upper = {}, max_speed = {}, max_acceleration = {};  // (n,)
-  double max_norm = std::numeric_limits<double>::infinity();              // of all speeds
-  bool keep_direction = false;  // scale the whole step instead of bending it
+  Doubles lower = {}, upper = {}, max_speed = {}, max_acceleration = {}, max_jerk = {};  // (n,)
+  double max_norm = std::numeric_limits<double>::infinity();  // bound on the norm of speeds
+  bool keep_direction = false;  // scale the step as a whole, which keeps its direction
 
   bool operator==(const LimitsSpec&) const = default;
   template <class T>
@@ -210,20 +212,22 @@ struct LimitsSpec {
     check_length("upper", std::size_t(n), upper.size());
     check_length("max_speed", std::size_t(n), max_speed.size());
     check_length("max_acceleration", std::size_t(n), max_acceleration.size());
+    check_length("max_jerk", std::size_t(n), max_jerk.size());
     std::vector<JointLimit<T>> made;
     for (std::size_t j = 0; j < lower.size(); ++j) {
       made.push_back({.lower = T(lower[j]),
                       .upper = T(upper[j]),
                       .speed = T(max_speed[j]),
-                      .acceleration = T(max_acceleration[j])});
+                      .acceleration = T(max_acceleration[j]),
+                      .jerk = T(max_jerk[j])});
     }
     return made;
   }
 };
 
-// The arrays that a control loop reads as velocity and target of a task, instead of Python: their
-// sizes, 0 if Python converts them, and the offset of a velocity's values within the twist or rows
-// that the kernel takes. A target of size 16 is a pose (4, 4).
+// Sizes of the velocity and target arrays of a task that a control loop reads without help from
+// Python, or 0 if Python converts them; and the offset of the velocity's values in the twist or
+// rows of the kernel. A target of size 16 is a pose (4, 4).
 struct InputSpec {
   int velocity = 0, velocity_begin = 0, target = 0;
 
@@ -232,23 +236,26 @@ struct InputSpec {
 
 struct ServoSpec {
   ControlMode mode = ControlMode::step;
-  std::vector<StepSpec> steps = {};  // one for each task with priorities, else one
-  SecondarySpec secondary = {};      // of mode `secondary`
-  FilterSpec filter = {};            // of mode `filtered`
+  std::vector<StepSpec> steps = {};  // one for each task if they have priorities, else one
+  SecondarySpec secondary = {};      // for the mode `secondary`
+  FilterSpec filter = {};            // for the mode `filtered`
   LimitsSpec limits = {};
   bool second_order = false;            // resolved acceleration
   double dt = 0;                        // [s]
-  double gain = 0;                      // of the error: [1/s], or [1/s²] of second order
+  double gain = 0;                      // gain of the error [1/s], or [1/s²] if second_order
   double rate_gain = 0, rest_gain = 0;  // [1/s], of second order
-  std::vector<InputSpec> inputs = {};   // one for each task
+  double curvature = 0;                 // of the robot, times dt, if folds are corrected
+  bool whole = false;  // perform the whole command or stop, if the direction is kept
+  double slow_condition = 0, halt_condition = 0;  // thresholds of halting, zero for none
+  std::vector<InputSpec> inputs = {};             // one for each task
 
   bool operator==(const ServoSpec&) const = default;
 };
 
-// Arrays that the fast path takes as a target: a pose (4, 4), a position (3,) or a direction (3,).
+// Kinds of targets that the fast path accepts: a pose (4, 4), a position (3,) or a direction (3,).
 enum class TargetKind : int { pose, position, axis };
 
-// The kind of a task's target, and where its numbers begin among the kernel's.
+// The kind of a task's target, and the offset of its values in the kernel's target array.
 struct TargetSpec {
   TargetKind kind = TargetKind::pose;
   int begin = 0;
@@ -256,27 +263,28 @@ struct TargetSpec {
   bool operator==(const TargetSpec&) const = default;
 };
 
-// Position inverse kinematics: `IkProblem` of include/supple/ik/iterate.hpp, and the tables around
-// it. Of the tasks the first `primary` are to be met, with m rows; the others are postures.
+// A problem of position inverse kinematics: `IkProblem` of include/supple/ik/problem.hpp, and the
+// settings of the search. The first `primary` tasks, with m rows, must be met; the others are
+// postures.
 struct SolverSpec {
   int primary = 1;
   std::vector<Measure> measures = {};          // (m,)
-  Doubles weights = {}, relaxed_weights = {};  // (m,): of the closest pose, and of the search
+  Doubles weights = {}, relaxed_weights = {};  // (m,): for the closest pose; for the search
   Doubles lower = {}, upper = {};              // (n,): joint limits
-  Doubles seed_low = {}, seed_span = {}, seed_stride = {};  // (n,): where seeds are
+  Doubles seed_low = {}, seed_span = {}, seed_stride = {};  // (n,): box and sequence of the seeds
   Doubles joint_scale = {};                         // (n,): above 1 for long prismatic joints
   Doubles wrap = {};                                // (n,): 2π, or 0 for joints without 2π wraps
-  StepSpec step = {};                               // its damping and direction
-  double newton_gain = 0, closest_newton_gain = 0;  // of the search, and towards the closest pose
+  StepSpec step = {};                               // only its damping and direction are used
+  double newton_gain = 0, closest_newton_gain = 0;  // for the search; for the closest pose
   double max_step = 1;                              // of a joint in one iteration [rad or m]
-  int iteration_factor = 1;                         // times the usual number of iterations
+  int iteration_factor = 1;                         // factor of the usual number of iterations
   double float_tolerance = 0;   // position tolerance of the search in floats [m]
-  double max_lambda2 = 0;       // in scaled joints
+  double max_lambda2 = 0;       // bound on the damping if joints are scaled
   Ints posture_index = {};      // (n,): index of a coordinate in a target, -1 for none; or empty
   Doubles posture_weight = {};  // (n,), at most 1; or empty
-  Doubles feature_scale = {};   // (targets,): of the look-up in the table of seeds
-  int table_size = 1;           // seeds
-  std::vector<TargetSpec> targets = {};  // of the fast path, in the caller's order; or empty
+  Doubles feature_scale = {};   // (targets,): weights for looking up seeds in the table
+  int table_size = 1;           // number of seeds in the table
+  std::vector<TargetSpec> targets = {};  // for the fast path, in the caller's order; or empty
 
   bool operator==(const SolverSpec&) const = default;
 };

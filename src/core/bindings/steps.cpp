@@ -27,7 +27,7 @@ void check_same_rows(const Batch& one, const Batch& other, const char* names) {
   throw nb::value_error(message.c_str());
 }
 
-// The kernel's twin of the rules of supple/motion/damping/, on a batch of spectra.
+// Evaluates the kernel's twins of the rules of supple/motion/damping/ on a batch of spectra.
 nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamma,
                       nb::handle history, int values, bool redundant) {
   check_at_least("values", 1, values);
@@ -54,7 +54,8 @@ nb::object lambda2_of(const DampingSpec& spec, nb::handle sigma, nb::handle gamm
   return out;
 }
 
-// The kernel's twin of the steps of supple/motion/steps/, on a batch. J comes as (..., m n).
+// Evaluates the kernel's twins of the steps of supple/motion/steps/ on a batch. J has the shape
+// (..., m n).
 nb::tuple steps(const StepSpec& spec, nb::handle J, nb::handle e, nb::handle history, int rows,
                 int columns, int threads) {
   check_at_least("rows", 1, rows);
@@ -123,21 +124,26 @@ nb::tuple limited(nb::handle J, nb::handle dq, nb::handle lambda2, nb::handle lo
   return nb::make_tuple(nb::borrow(step.object()), std::move(active_set), std::move(applied));
 }
 
-// Bounds (2, n) on the joint speeds of the next step: low, high.
+// Returns the bounds (2, n) on the joint speeds of the next step: lower, then upper.
 nb::object joint_boxes(Doubles lower, Doubles upper, Doubles max_speed, Doubles max_acceleration,
-                       const Doubles& q, const Doubles& qd, double dt) {
+                       Doubles max_jerk, const Doubles& q, const Doubles& qd, const Doubles& change,
+                       double dt) {
   const int n = int(q.size());
   check_length("qd", q.size(), qd.size());
+  check_length("change", q.size(), change.size());
   check_positive("dt", dt);
   const LimitsSpec limits{.lower = std::move(lower),
                           .upper = std::move(upper),
                           .max_speed = std::move(max_speed),
-                          .max_acceleration = std::move(max_acceleration)};
+                          .max_acceleration = std::move(max_acceleration),
+                          .max_jerk = std::move(max_jerk)};
   const std::vector<JointLimit<double>> limit = limits.in_kernel<double>(n);
   const npy_intp shape[] = {2, n};
   const nb::object box = new_array(NPY_DOUBLE, 2, shape);
   double* const low = data_of<double>(box);
-  for (int j = 0; j < n; ++j) isa().f64.box(limit[j], q[j], qd[j], dt, low[j], low[n + j]);
+  for (int j = 0; j < n; ++j) {
+    isa().f64.box(limit[j], q[j], qd[j], change[j], dt, low[j], low[n + j]);
+  }
   return box;
 }
 
@@ -159,11 +165,12 @@ void bind_steps(nb::module_& m) {
                 "threads: int) -> tuple[" SUPPLE_ARRAY ", " SUPPLE_ARRAY ", int]"));
 
   m.def("joint_box", &joint_boxes, nb::kw_only(), "lower"_a, "upper"_a, "max_speed"_a,
-        "max_acceleration"_a, "q"_a, "qd"_a, "dt"_a,
+        "max_acceleration"_a, "max_jerk"_a, "q"_a, "qd"_a, "change"_a, "dt"_a,
         "Bounds (2, n) on the joint speeds of the next step: low, high.",
         nb::sig("def joint_box(*, lower: " SUPPLE_ARRAY ", upper: " SUPPLE_ARRAY
                 ", max_speed: " SUPPLE_ARRAY ", max_acceleration: " SUPPLE_ARRAY
-                ", q: " SUPPLE_ARRAY ", qd: " SUPPLE_ARRAY ", dt: float) -> " SUPPLE_ARRAY));
+                ", max_jerk: " SUPPLE_ARRAY ", q: " SUPPLE_ARRAY ", qd: " SUPPLE_ARRAY
+                ", change: " SUPPLE_ARRAY ", dt: float) -> " SUPPLE_ARRAY));
 
   m.def("limited", &limited, nb::kw_only(), "J"_a, "dq"_a, "lambda2"_a, "low"_a, "high"_a,
         "max_norm"_a, "keep_direction"_a, "rows"_a, "columns"_a, "threads"_a,

@@ -115,7 +115,7 @@ std::ptrdiff_t PyTasks::run(TaskRequest<T> request, int threads) const {
 
 namespace {
 
-// Calls work with a number of the type that the batch has.
+// Calls `work` with a number of the batch's type, float or double.
 template <class Work>
 void in_precision(const Batch& batch, Work&& work) {
   batch.is_double() ? work(double()) : work(float());
@@ -142,7 +142,8 @@ nb::tuple PyTasks::linearize(nb::handle q, nb::handle targets, int threads) cons
   return nb::make_tuple(J, e, bad);
 }
 
-// The targets that some rows of velocities need, as many as there are configurations; or None.
+// Returns the data of the targets, one for each configuration, or null for None. The rows of a
+// velocity depend on the target if the task has a tilt.
 template <class T>
 const T* PyTasks::optional_targets(const Batch& q, nb::handle targets) const {
   if (targets.is_none()) return nullptr;

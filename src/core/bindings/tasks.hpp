@@ -10,13 +10,13 @@
 
 namespace supple {
 
-// Tasks in one precision, owning their memory.
+// Tasks in one precision that own their memory.
 template <class T>
 class OwnedTasks {
  public:
   explicit OwnedTasks(const std::vector<TaskSpec>& specs);
 
-  OwnedTasks(OwnedTasks&&) = default;  // no copies: they would point into the original's memory
+  OwnedTasks(OwnedTasks&&) = default;  // a copy would point to the original's memory
 
   const std::vector<Task<T>>& view() const { return tasks_; }
 

@@ -46,7 +46,7 @@ class OwnedServo {
               .rate_gain = T(0),
               .rest_gain = T(0)};
   }
-  OwnedServo(const OwnedServo&) = delete;  // it points into itself
+  OwnedServo(const OwnedServo&) = delete;  // contains pointers to its own members
 
   const Servo<T>& view() const { return servo_; }
 
@@ -73,7 +73,8 @@ class PyVelocity {
     const int n = f64_.view().chain.coordinates;
     Batch at(q, n, "q"), asked(velocity, velocities_, "twist");
     Batch speed(before.is_none() ? q : before, n, "qd");
-    if (!at.same_rows(asked) || !at.same_rows(speed)) throw nb::value_error("rows do not match");
+    if (!at.same_rows(asked) || !at.same_rows(speed))
+      throw nb::value_error("q, velocity and before must have the same rows");
     nb::object result = at.result(out, {n});
     for (Batch* given : {&at, &asked, &speed}) {
       if (given->overlaps(result)) given->copy();

@@ -1,6 +1,6 @@
-// Many problems on a CPU: every lane is another problem, replaced by the next one when it is done.
+// Many problems on a CPU: each lane solves its own problem and takes the next one when it is done.
 // For files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// The next valid problem that no thread has taken; -1 if there is none.
+// Claims the next valid problem that no thread has taken; returns -1 if there is none.
 std::ptrdiff_t take_problem(const SolveRequest& request) {
   for (;;) {
     const std::ptrdiff_t problem = request.next->fetch_add(1, std::memory_order_relaxed);
@@ -23,7 +23,7 @@ std::ptrdiff_t take_problem(const SolveRequest& request) {
   }
 }
 
-// Marks all problems that no thread has taken, in blocks: there may be millions.
+// Marks all problems that no thread has taken as skipped, in blocks because there may be millions.
 void mark_remaining_skipped(const SolveRequest& request) {
   constexpr std::ptrdiff_t block = 512;
   for (std::ptrdiff_t p; (p = request.next->fetch_add(block)) < request.count;) {
@@ -63,8 +63,9 @@ class BatchSolver {
     set_target(request_, workspace_.search, lane, problem);
   }
 
-  // Restarts the problem of a lane. After `hard_after` starts it is solved like a single problem,
-  // and after the last one the closest pose is recorded; the lane then takes the next problem.
+  // Restarts the problem of a lane. After `hard_after` starts the problem is solved like a single
+  // one, and after the last start the closest pose is recorded; the lane then takes the next
+  // problem.
   void restart(int lane) {
     LaneState& state = workspace_.lane[lane];
     state.is_new = true;
@@ -161,7 +162,7 @@ class BatchSolver {
     return true;
   }
 
-  // Ends the search when time is up, with the best pose so far for the problems that are running.
+  // Ends the search when time is up, and records the best pose so far for each running problem.
   void stop() {
     evaluate(*request_.search, workspace_.search);
     for (int i = 0; i < lanes; ++i) {

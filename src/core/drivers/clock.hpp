@@ -1,4 +1,4 @@
-// The clock of time limits [ns]. A deadline of 0 is none.
+// The clock of time limits [ns]. A deadline of 0 means no deadline.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline long long share_of_time(long long deadline, int shares) {
   return time + std::max(0LL, deadline - time) / shares;
 }
 
-// Whether a deadline has passed, as the `stop` of a request.
+// Whether a deadline has passed; used as the `stop` callback of a request.
 inline bool past(void* deadline) { return now() >= *static_cast<long long*>(deadline); }
 
 }  // namespace supple

@@ -1,6 +1,6 @@
 // Failed starts of a search on a CPU: local minima, the closest pose, unreachable targets. For
 // files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// After this many iterations a minimisation is abandoned if its cost is still this multiple of the
-// smallest one.
+// A minimisation is abandoned after `hopeless_after` iterations if its cost is still
+// `hopeless_factor` times the smallest cost.
 constexpr int hopeless_after = 8;
 constexpr float hopeless_factor = 4;
 
@@ -97,7 +97,8 @@ bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std:
   return solved;
 }
 
-// min e·e(q) near corners of the joint ranges, in workspace.minimize.
+// Returns the smallest e·e(q) found near corners of the joint ranges, for the constant e in `along`
+// (see supple/ik/reachability.hpp). Overwrites workspace.minimize.
 float least_at_corners(const SolveRequest& request, Workspace& workspace, int starts,
                        const float* along, float length) {
   IterateState<SearchLanes>& at = workspace.minimize;
@@ -111,10 +112,10 @@ float least_at_corners(const SolveRequest& request, Workspace& workspace, int st
   return all;
 }
 
-// The fraction of the closest error found that remains at any pose: min e·e(q) / ‖e‖², see
-// supple/ik/reachability.hpp. The ascent starts from the seeds of the table that reach farthest
-// along e, and from the closest poses themselves: a small motion from there often crosses the
-// plane.
+// Returns the fraction of the smallest error found that no pose can avoid: min e·e(q) / ‖e‖² (see
+// supple/ik/reachability.hpp). The ascent starts from the seeds of the table that reach farthest
+// along e, and from the closest poses themselves, because a small motion from there often crosses
+// the separating plane.
 float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
                            std::ptrdiff_t problem, const FailedStarts& failures, int starts) {
   const IkProblem<float>& ik = *request.search;
@@ -130,7 +131,7 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
   for (int r = 0; r < ik.rows; ++r) along[r] = get(at.e[r], 0);
   const ErrorLength<float> length = position_part(ik, along, number);
   if (!(length.part >= separation_threshold * length.whole) || !request.table->blocks) return 0;
-  // The table stores positions without a scale: distances along the error need no conversion.
+  // The table stores positions unscaled, so distances along the error need no conversion.
   SearchLanes farthest(-huge_cost), index(0.0f), block(0.0f);
   const SearchLanes* entry = reinterpret_cast<const SearchLanes*>(request.table->block);
   for (int b = 0; b < request.table->blocks; ++b, entry += k + 1) {
@@ -165,8 +166,8 @@ float unreachable_fraction(const SolveRequest& request, Workspace& workspace,
 }
 
 // Converges to the closest pose in double precision, from the best failed starts or, if `failures`
-// is null, from the fallback configuration. The result is in workspace.polish; its best lane is
-// returned.
+// is null, from the fallback configuration. The results are in workspace.polish; returns the index
+// of the best lane.
 int find_closest(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                  const FailedStarts* failures) {
   const IkProblem<double>& ik = *request.closest;
@@ -208,10 +209,10 @@ double polish_displacement(const SolveRequest& request, const Workspace& workspa
       [&](int j) { return fallback_coordinate(request, problem, j); });
 }
 
-// Reviews the failed starts of a problem at intervals, and when there are no more starts (`last`).
-// Returns whether the problem is decided and recorded: as the closest pose of an unreachable
-// target, as the best pose so far if time is up, or as solved if a local minimum is a solution.
-// Several configurations may be as close: with `nearest` the one found from q0 is preferred.
+// Reviews the failed starts of a problem at intervals, and after the last start (`last`). Returns
+// whether the problem is decided and recorded: as the closest pose of an unreachable target, as the
+// best pose so far if time is up, or as solved if a local minimum is a solution. If several
+// configurations are equally close, `nearest` prefers the one found from q0.
 bool decide_unreachable(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                         FailedStarts& failures, int iterations, int starts, bool last) {
   const bool early = request.polish->rows <= 6 && !failures.minimized;

@@ -1,5 +1,5 @@
-// Names of the kernel's enumerators: Python's enums and the GPU source take them from here. Values
-// count from 0; `name_of` returns null beyond the last, and a compiler warns of a name left out.
+// Names of the kernel's enumerators, from which Python's enums and the GPU source are made. Values
+// count from 0; `name_of` returns null beyond the last, and the compiler warns of a missing name.
 #pragma once
 
 #include "supple/ik/iterate.hpp"

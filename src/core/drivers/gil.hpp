@@ -1,8 +1,8 @@
 // Work without the GIL, and its end when the interpreter exits.
 //
 // A daemon thread may still be running when the program ends. Python then terminates it when it
-// requests the GIL, by unwinding its stack; through C++ frames that would abort the process.
-// Therefore the interpreter first waits until such work has stopped, and no other thread may begin.
+// requests the GIL, by unwinding its stack; unwinding C++ frames would abort the process. At exit,
+// the interpreter therefore waits until such work has stopped, and no new work may begin.
 #pragma once
 
 #include <Python.h>
@@ -36,7 +36,7 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-// Stops the work of other threads and waits for it, at most `patience` [s].
+// Stops the work of other threads and waits until it has ended, for at most `patience` [s].
 inline void close_down(double patience) {
   closer = std::this_thread::get_id();
   closing = true;

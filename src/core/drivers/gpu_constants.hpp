@@ -1,6 +1,6 @@
-// A robot, its tasks, a step and limits as C++ source, which the GPU's compiler folds into its code
-// at run time (src/supple/gpu/source.py). Numbers are written in base 16, so that no bit is lost
-// and both precisions can be folded.
+// Writes a robot, its tasks, a step and limits as C++ source, so that the GPU's compiler treats
+// them as constants at run time (src/supple/gpu/source.py). Numbers are written in hexadecimal, so
+// that no bit is lost in either precision.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ inline std::string of(double x) {
   const bool fits = size == 0 || (size >= std::numeric_limits<float>::min() &&
                                   size <= std::numeric_limits<float>::max());
   if (fits) return "T(" + hexadecimal(x) + ")";
-  // A compiler may refuse to fold the conversion of a number outside the range of normal floats,
-  // so the float nearest to it is written beside it.
+  // A compiler may refuse to convert a number outside the range of normal floats at compile time,
+  // so the nearest float is written as well.
   const float nearest = float(x);
   const std::string rounded = std::isinf(nearest) ? huge : hexadecimal(double(nearest));
   return "T(sizeof(T) == sizeof(float) ? " + rounded + " : " + hexadecimal(x) + ")";
@@ -94,7 +94,7 @@ inline std::string of(const Step<double>& step) {
                 step.direction ? "direction" : "nullptr", step.min_weight);
 }
 inline std::string of(const JointLimit<double>& limit) {
-  return braces(limit.lower, limit.upper, limit.speed, limit.acceleration);
+  return braces(limit.lower, limit.upper, limit.speed, limit.acceleration, limit.jerk);
 }
 
 template <class X>
@@ -102,8 +102,8 @@ std::string line(const char* type, const char* name, int count, const X* x) {
   return std::string("  static constexpr ") + type + " " + name + "[] = " + array(count, x) + ";\n";
 }
 
-// C++ lines that define the arrays of a chain, of tasks and of a step. `laid` returns the
-// initializer of the chain that refers to these arrays.
+// Returns C++ lines that define the arrays of a chain (below: of tasks, of a step). `laid` returns
+// the initializer of the chain that refers to these arrays.
 inline std::string lines(const Chain<double>& chain) {
   int supports = 0;
   for (int f = 0; f < chain.frames; ++f) supports = std::max(supports, chain.frame[f].support_end);
@@ -136,8 +136,8 @@ inline std::string in_struct(const char* name, const std::string& all) {
          "};\n\n}  // namespace supple\n";
 }
 
-// The source of a struct template `name` with the constants of `ik`, and the weight of each value
-// of a target in the look-up of seeds (targets,). Posture tasks are not supported.
+// Returns the source of a struct template `name` with the constants of `ik` and the weight
+// (targets,) of each target value in looking up seeds. Posture tasks are not supported.
 inline std::string constants(const char* name, const IkProblem<double>& ik,
                              const float* feature_scale) {
   const int n = ik.chain.coordinates;
@@ -160,7 +160,8 @@ inline std::string constants(const char* name, const IkProblem<double>& ik,
   return in_struct(name, all);
 }
 
-// The same for `servo`: resolved rate, one step for all tasks, no posture tasks.
+// The same for `servo`, which must use resolved rates and one step for all tasks, without posture
+// tasks.
 inline std::string constants(const char* name, const Servo<double>& servo) {
   const int n = servo.chain.coordinates;
   std::string all = lines(servo.chain) + lines(*servo.step, servo.rows, n);
@@ -177,8 +178,8 @@ inline std::string constants(const char* name, const Servo<double>& servo) {
   return in_struct(name, all);
 }
 
-// Preferences among solutions, as C++ source. Each (n,): index of a coordinate's rest posture
-// in a target, -1 for none; its weight; 2π for a joint that has 2π wraps, else 0 [rad].
+// Returns C++ source with the preferences among solutions, each (n,): the index of a coordinate's
+// rest posture in a target, or -1; its weight; and 2π for a joint that has 2π wraps, else 0 [rad].
 inline std::string wishes(std::vector<int> rest, std::vector<double> pull,
                           const std::vector<double>& turn) {
   const int n = int(turn.size());

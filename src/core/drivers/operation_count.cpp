@@ -1,4 +1,4 @@
-// Counts the operations of the kernel: its kinematics on a lane type that keeps a tally.
+// Counts the operations of the kernel by running its kinematics on a lane type that counts them.
 #include "drivers/operation_count.hpp"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ thread_local Operations tally;
 
 // A number with the interface of a lane that counts its operations. A fused multiply-add counts as
 // one multiplication and one addition; signs, comparisons and selections are free. `ready` is the
-// length of the chain of dependent operations that produces it, in which a fused operation and an
-// elementary function count as one.
+// length of the longest chain of dependent operations that leads to the number; a fused operation
+// or an elementary function counts as one.
 struct Counted {
   double x;
   long ready = 0;
@@ -91,7 +91,7 @@ Operations operations(const IkProblem<double>& ik) {
   std::vector<Counted> q(n), target(ik.targets, Counted(0)), J(m * n), e(m), J_before(m * n),
       work(iterate_scratch(ik));
   for (int j = 0; j < n; ++j) q[j] = ik.seed_lower[j] + 0.4 * ik.seed_range[j];
-  for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // no rotation, and along x
+  for (int i = 0; i < ik.targets; ++i) target[i] = (i % 12) % 4 == 0;  // R = 1; for an axis, x
   IterateState<Counted> at{q.data(),    target.data(),   0, 0, 0, J.data(), e.data(),
                            work.data(), J_before.data(), -1};
   tally = {};

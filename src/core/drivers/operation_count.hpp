@@ -11,10 +11,11 @@ struct Operations {
   long depth = 0;   // length of the longest chain of dependent operations
 };
 
-// For the poses and Jacobians of all frames of a chain, in world axes; without sines and cosines.
+// Counts the operations for the poses and Jacobians of all frames of a chain, in world axes,
+// without sines and cosines.
 Operations operations(const Chain<double>& chain);
 
-// For one iteration with the default damping: `evaluate` and `descend`.
+// Counts the operations of one iteration, `evaluate` and `descend`, with the default damping.
 Operations operations(const IkProblem<double>& ik);
 
 }  // namespace supple

@@ -7,7 +7,7 @@
 
 namespace supple {
 
-// Memory that is aligned to 64 bytes; a small piece is in the object itself.
+// Memory aligned to 64 bytes; a small block is stored in the object itself.
 class Scratch {
  public:
   explicit Scratch(std::size_t bytes) {

@@ -14,7 +14,7 @@ struct Blocks {
   float* to;
   int k, lanes;
 
-  // Padding (not `real`) copies its neighbour, but is never the nearest.
+  // Writes a row. A padding row (not `real`) is a copy of its neighbour that is never the nearest.
   void put(int place, const float* row, bool real) const {
     float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
     float half = 0;
@@ -26,7 +26,8 @@ struct Blocks {
   }
 };
 
-// A seed: its configuration, the target it reaches, and its first step towards any target.
+// A seed: its configuration, the target that it reaches, and the gains of its first step towards
+// another target.
 class Seed {
  public:
   explicit Seed(const IkProblem<double>& ik)
@@ -66,8 +67,8 @@ class Seed {
   }
 
  private:
-  // The gains (6 tasks, padded) of the first step dq = Σ gain_c d_c towards a target that is
-  // displaced by d: the columns of Jᵀ(JJᵀ + λ²)⁻¹ e(d).
+  // Computes the gains (6 tasks, padded) of the first step dq = Σ gain_c d_c towards a target that
+  // is displaced by d: the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
     const int m = ik_.rows, n = ik_.chain.coordinates;
     gram(m, n, J_.data(), A_.data());
@@ -112,7 +113,7 @@ struct SeedTable::Draft {
 
   Seed seed;
   std::vector<float> reached, records;  // (entries, k), scaled; (entries, size)
-  std::vector<int> owner;               // (entries,): the nearest cluster of each
+  std::vector<int> owner;               // (entries,): index of the nearest cluster
   int written = 0, sorted = 0;          // number of entries with a record; with a cluster
 };
 

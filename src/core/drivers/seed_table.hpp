@@ -12,8 +12,8 @@ namespace supple {
 // Owns the memory of a `Table`.
 class SeedTable {
  public:
-  // A table of the first `entries` seeds of the sequence, for a number of lanes. `scale` (targets,)
-  // weights each value of a target; `lambda2` damps the first step.
+  // A table of the first `entries` seeds of the sequence, in the layout for `lanes` lanes. `scale`
+  // (targets,) weights each value of a target; `lambda2` damps the first step.
   SeedTable(const IkProblem<double>& ik, const std::vector<float>& scale, int entries, int lanes,
             double lambda2);
   ~SeedTable();

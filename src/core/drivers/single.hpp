@@ -1,6 +1,6 @@
-// One problem on a CPU: every lane is another start of it. For files that are compiled once for
-// each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// One problem on a CPU: each lane runs a different start. For files that are compiled once for each
+// instruction set.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-constexpr int table_attempts = 3;  // seeds of the table that are tried one by one before all lanes
+// Number of seeds of the table that are tried one by one before a search on all lanes.
+constexpr int table_attempts = 3;
 
 class SingleSolver {
  public:
@@ -67,7 +68,7 @@ class SingleSolver {
     return found_ == (request_.nearest ? max_compared : request_.max_solutions);
   }
 
-  // Starts from q0, alone and in double precision: near a solution this suffices. Returns whether
+  // Iterates from q0 alone, in double precision, which suffices near a solution. Returns whether
   // the search is complete.
   bool try_q0() {
     if (try_seed(request_.q0 + problem_ * request_.q0_stride, request_.nearest ? 2 : 1)) {
@@ -79,8 +80,8 @@ class SingleSolver {
     return request_.nearest && workspace_.single.cost < near_miss && newton_from_q0();
   }
 
-  // Starts from the most promising seeds of the table in the same way: iterations on one number
-  // take less time than those on all lanes, and usually one seed suffices.
+  // Iterates in the same way from each of the most promising seeds of the table: a scalar iteration
+  // takes less time than one on all lanes, and usually one seed suffices.
   bool try_table_seeds() {
     const SeedList& listed = workspace_.seeds[0];
     const int n = ik_.chain.coordinates;
@@ -119,7 +120,7 @@ class SingleSolver {
     return false;
   }
 
-  // Counts a failed start for the report, which states how close the best of them came.
+  // Counts a failed start, and keeps the errors of the best one for the report.
   template <class L>
   void count_failure(const IterateState<L>& at, int lane) {
     ++failed_;
@@ -162,7 +163,7 @@ class SingleSolver {
         [&](int j) { return q0[j]; });
   }
 
-  // Adds the solution in workspace.single, unless it is known.
+  // Adds the solution in workspace.single, unless it has been found before.
   void add_solution() {
     const int n = ik_.chain.coordinates;
     unwind_solution(request_, workspace_, problem_);
@@ -209,7 +210,7 @@ class SingleSolver {
     return true;
   }
 
-  // One iteration of every lane. Returns whether time is up.
+  // Runs one iteration of every lane. Returns whether time is up.
   bool iterate(int& running) {
     evaluate(*request_.search, workspace_.search);
     const mask_t<SearchLanes> met = converged(*request_.search, workspace_.search);
@@ -258,7 +259,7 @@ class SingleSolver {
   int found_ = 0, next_start_ = 0, iterations_ = 0;
   double least_displacement_ = 0;  // smallest displacement from q0 among the solutions found
   float close_cost_ = 0.02f;       // ‖e‖² below which a lane is finished in double precision
-  int failed_ = 0;                 // number of failed starts, and the errors of the best of them
+  int failed_ = 0;                 // number of failed starts; below, the errors of the best one
   double failed_cost_ = 3e300, failed_error_[2] = {};
 };
 

@@ -1,6 +1,6 @@
 // Solutions of a search on a CPU: polishing in double precision, postprocessing, recording. For
 // files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include "drivers/workspace.hpp"
@@ -16,8 +16,8 @@ const double* q0_of(const SolveRequest& request, std::ptrdiff_t problem) {
   return request.q0 ? request.q0 + problem * request.q0_stride : nullptr;
 }
 
-// A coordinate for problems without a better one: the initial guess, or as near to zero as the
-// joint limits allow.
+// Coordinate j of the result for problems that are not searched: that of the initial guess or,
+// without one, the value nearest to zero that the joint limits allow.
 double fallback_coordinate(const SolveRequest& request, std::ptrdiff_t problem, int j) {
   const IkProblem<double>& ik = *request.polish;
   const double* const q0 = q0_of(request, problem);
@@ -38,7 +38,7 @@ void record(const SolveRequest& request, std::ptrdiff_t problem, int solution,
          get(at.position, lane), get(at.rotation, lane), outcome, iterations, starts);
 }
 
-// Records a problem that is not searched.
+// Records the result of a problem that is not searched.
 void mark_skipped(const SolveRequest& request, std::ptrdiff_t problem, Outcome outcome) {
   const IkProblem<double>& ik = *request.polish;
   const auto q = [&](int j) {
@@ -96,8 +96,8 @@ bool unwinding_matters(const SolveRequest& request) {
                                    request.max_solutions);
 }
 
-// Wraps the joints of one lane towards the posture, q0 or the middle of their range, as far as
-// acceptable() allows. Returns whether the configuration has changed.
+// Wraps the joints of one lane towards the posture, q0 or the middle of their range, unless
+// acceptable() rejects the result. Returns whether the configuration has changed.
 template <class L, class Acceptable>
 bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
             IterateState<L>& at, int lane, Acceptable&& acceptable) {
@@ -115,7 +115,7 @@ bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t pr
       acceptable);
 }
 
-// Wraps the joints of the solution in workspace.single, as far as it stays a solution.
+// Wraps the joints of the solution in workspace.single, unless it would no longer be a solution.
 bool unwind_solution(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   IterateState<double>& at = workspace.single;
   return unwind(request, workspace, problem, at, 0, [&] { return converged(*request.polish, at); });
@@ -139,7 +139,8 @@ template <class Posture, class Weight>
       [&] { return unwind_solution(request, workspace, problem); });
 }
 
-// Postprocesses a solution in workspace.single: 2π wraps, then towards the posture or q0.
+// Postprocesses a solution in workspace.single: chooses 2π wraps, then moves towards the posture or
+// q0.
 void postprocess(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   unwind_solution(request, workspace, problem);
   if (request.posture) {

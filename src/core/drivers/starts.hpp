@@ -1,6 +1,6 @@
 // The starts of a search on a CPU: seeds that reach poses near a target, the seed sequence, and the
 // lanes that they run on. For files that are compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,9 @@ struct Nearest {
     }
   }
 
-  // Writes the index of the nearest entry of each lane to `place` (lanes + 1,); the first
-  // `max_sorted` are the nearest of all, in order. Returns their number.
+  // Writes the index of the nearest entry of each lane to `place` (lanes + 1,). The first
+  // `max_sorted` of them are the nearest of all, in order of distance. Returns the number of
+  // indices.
   int sorted(int max_sorted, int* place) const {
     float before[lanes + 1];
     int count = 0;
@@ -38,7 +39,8 @@ struct Nearest {
       const float here = get(far, i);
       if (!(here < huge_cost)) continue;
       int at = count++;
-      if (at >= max_sorted && here < before[max_sorted - 1]) {  // replaces the last sorted one
+      // A nearer entry replaces the last of the sorted ones.
+      if (at >= max_sorted && here < before[max_sorted - 1]) {
         place[at] = place[max_sorted - 1];
         at = max_sorted - 1;
       }
@@ -56,14 +58,15 @@ struct Nearest {
 constexpr int clusters_scanned = 2, predicted_seeds = 4;
 constexpr float clipping_weight = 256;  // penalty on the part of a step beyond a joint limit
 
-// Approximates the rotation vector between two orientations: 2 sin(angle / 2) replaces the angle.
-// `sine` is the sum of the cross products of their axes, `cosine` that of the dot products.
+// Approximates the rotation vector between two orientations, with 2 sin(angle / 2) instead of the
+// angle. `sine` is the sum of the cross products of corresponding axes, `cosine` the sum of their
+// dot products.
 Vec3<float> rotation_between(const Vec3<float>& sine, float cosine) {
   return sine * std::sqrt(2 / (1 + std::max(cosine, -0.5f)));
 }
 
-// Predicts the first step from a seed of the table towards a target: q (padded,), inside the joint
-// limits. Returns a penalty for long steps and for steps that were clipped.
+// Predicts q (padded,) after the first step from a seed of the table towards a target, inside the
+// joint limits. Returns a penalty for long steps and for steps that were clipped.
 float predict_first_step(const SolveRequest& request, const float* record, const float* target,
                          Row* q) {
   const IkProblem<float>& ik = *request.search;
@@ -114,9 +117,9 @@ float predict_first_step(const SolveRequest& request, const float* record, const
   return sum;
 }
 
-// The seeds of the table nearest to a target, one for each lane (which scans every lanes-th entry).
-// For the nearest of these the first step is predicted; they start after it, the most promising
-// first.
+// Looks up the seeds of the table nearest to a target, one for each lane (lane i scans the entries
+// i, i + lanes, ...). For the nearest of these the first step is predicted, and the search starts
+// from the predicted configurations, the most promising first.
 void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspace& workspace,
                    SeedList& listed) {
   const Table& table = *request.table;
@@ -136,7 +139,7 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
   listed.count = seed.sorted(predicted_seeds, place);
   const int first = std::min(listed.count, predicted_seeds);
   float before[predicted_seeds];
-  for (int i = 0; i < first; ++i) {  // the table may not fit into the cache
+  for (int i = 0; i < first; ++i) {  // prefetch: the table may not fit into the cache
     const float* const record = table.record + std::ptrdiff_t(place[i]) * table.size;
     for (int at = 0; at < table.size; at += 16) __builtin_prefetch(record + at);
   }
@@ -157,8 +160,8 @@ void nearest_seeds(const SolveRequest& request, std::ptrdiff_t problem, Workspac
   }
 }
 
-// The number of a start without those at and near q0. If a solution near q0 is wanted, every second
-// start is near it.
+// The index of a start's seed, not counting starts at and near q0. If the solution nearest to q0 is
+// wanted, every second start is near q0.
 int seed_number(const SolveRequest& request, int start) {
   if (!request.q0) return start;
   return request.nearest ? (start - 1) / 2 : start - 1;

@@ -1,4 +1,4 @@
-// Threads over the rows of a batch.
+// Runs work on the rows of a batch in several threads.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void parallel(std::ptrdiff_t count, std::ptrdiff_t grain, int threads, Work&& wo
   try {
     for (; next < pieces; ++next) workers.emplace_back(guarded, next);
   } catch (const std::system_error&) {
-    // No more threads are available: the remaining pieces run on this one.
+    // No more threads are available: the remaining pieces run on the calling thread.
   }
   guarded(0);
   for (; next < pieces; ++next) guarded(next);

@@ -1,6 +1,6 @@
 // The state of a search on the lanes of a CPU, in scratch memory of one thread. For files that are
 // compiled once for each instruction set.
-// Tuned constants and what chose them: docs/constants.md.
+// Tuned constants are explained in docs/constants.md.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ constexpr int lanes = width<SearchLanes>, polish_lanes = width<PolishLanes>;
 
 using Row = Pack<float, Table::row>;  // several joints side by side
 
-// The unit of the search's scratch memory: arrays begin at cache lines.
+// The unit of the search's scratch memory: each array begins at a cache line.
 struct CacheLine {
   unsigned char bytes[64];
 };
@@ -45,24 +45,24 @@ struct LaneState {
   std::ptrdiff_t problem;  // negative: the lane is idle
   int start;               // number of the start
   int iteration;           // number of iterations of this start
-  int iterations;          // of all starts of the problem
-  float cost;              // at the last check of its progress
-  bool is_new;             // to be initialised after the current iteration
+  int iterations;          // number of iterations of all starts of the problem
+  float cost;              // cost at the last check of progress
+  bool is_new;             // whether the lane must be initialised after the current iteration
 };
 
-// The failed starts of a problem are reviewed after the first of these numbers of them, then each
-// time the second has been added: the best are minimised, which solves some and may show that the
-// target is unreachable. Problems with many rows skip the early review.
+// The failed starts of a problem are reviewed after `first_review` failures, and again after every
+// `review_interval` more: the cost of the best ones is minimised, which may give a solution or show
+// that the target is unreachable. Problems with many rows skip the first review.
 constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
-// In a batch, a target that this many starts have missed is solved like a single problem, with
-// every lane a start of it. A batch and a single call then agree on which targets are unreachable,
-// and all lanes work on the same hard problem.
+// In a batch, a target that this many starts have missed is solved like a single problem, with a
+// start on every lane. So a batch and a single call agree on which targets are unreachable, and all
+// lanes work on the hard problem.
 constexpr int hard_after = 16;
 
 // The best failed starts of a problem: first those that have been minimised, then the others.
 struct FailedStarts {
-  int count, minimized, since_review;  // the last: number of failures since the last review
+  int count, minimized, since_review;  // numbers: kept, minimised, failed since the last review
   float cost[max_failures];
   float* q;  // (max_failures, n)
 
@@ -89,12 +89,11 @@ struct Workspace {
   float* direction;            // (rows + targets,)
   double* posture_work;        // (5 n,): for `approach_posture`
   SearchLanes* minimize_work;  // n + `newton_scratch` lanes for a `Minimization`
-  PolishLanes* polish_work;    // likewise
-  double* single_work;         // likewise
-  Workspace*
-      hard;  // for problems of a batch that are solved like single ones; null without a batch
+  PolishLanes* polish_work;    // the same for PolishLanes
+  double* single_work;         // the same for one configuration
+  Workspace* hard;  // workspace for problems of a batch that are solved like single ones, else null
 
-  // Takes the arrays from a block of memory, which may be null. Returns the bytes they need.
+  // Places the arrays in a block of memory, which may be null. Returns the bytes that they need.
   std::size_t allocate(const SolveRequest& request, void* memory) {
     Arena<CacheLine> arena(static_cast<CacheLine*>(memory));
     const int n = request.search->chain.coordinates;
@@ -117,7 +116,7 @@ struct Workspace {
     return std::size_t(arena.size()) * sizeof(CacheLine);
   }
 
-  // Idle lanes are evaluated as well: zero keeps their sines fast.
+  // Idle lanes are evaluated as well. Setting them to zero keeps their sines fast.
   void clear(const SolveRequest& request) {
     for (IterateState<SearchLanes>* at : {&search, &minimize}) {
       for (int j = 0; j < request.search->chain.coordinates; ++j) at->q[j] = SearchLanes(0.0f);

@@ -1,9 +1,10 @@
 // Position inverse kinematics, compiled once for each instruction set: SUPPLE_ISA names it.
 //
-// For one solution of each of many problems every lane is another problem (batch.hpp). For a single
-// problem, or several solutions of each, every lane is another start (single.hpp). The iteration
-// itself is in include/supple/ik/iterate.hpp, the decisions shared with the GPU in ik/policy.hpp,
-// seeds in starts.hpp, results in solutions.hpp and closest.hpp.
+// In a batch with one solution for each problem, each lane solves its own problem (batch.hpp). For
+// a single problem, or several solutions for each, each lane runs a different start of the same
+// problem (single.hpp). The iteration itself is in include/supple/ik/iterate.hpp, the decisions
+// shared with the GPU are in ik/policy.hpp, seeds in starts.hpp, results in solutions.hpp and
+// closest.hpp.
 #include <new>
 
 #include "drivers/batch.hpp"
@@ -12,7 +13,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Bytes at the beginning of the memory: the Workspace. The arrays that it points to follow.
+// Bytes of the Workspace at the beginning of the memory. The arrays that it points to follow.
 constexpr std::size_t header = (sizeof(Workspace) + 63) / 64 * 64;
 
 std::size_t workspace_memory(const SolveRequest& request) {

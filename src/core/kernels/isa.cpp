@@ -41,8 +41,7 @@ const Kernels& named(const std::string& name) {
     if (name == kernels->isa) return *kernels;
     known += (known.empty() ? "" : ", ") + std::string(kernels->isa);
   }
-  throw std::invalid_argument("instruction set '" + name +
-                              "' is not one this machine and build have: " + known);
+  throw std::invalid_argument("unknown instruction set '" + name + "'. Available: " + known);
 }
 
 std::atomic<const Kernels*>& current() {

@@ -14,7 +14,8 @@ const Kernels& isa();
 // Names of the instruction sets compiled in that this machine can run, the best last.
 std::vector<std::string> available_isas();
 
-// Switches to one of them; the message of std::invalid_argument lists those available.
+// Switches to an available instruction set. Throws std::invalid_argument for any other name; the
+// message lists those available.
 void use_isa(const std::string& name);
 
 }  // namespace supple

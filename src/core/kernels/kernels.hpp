@@ -35,9 +35,9 @@ struct Request {
   T* jacobian;           // (count, frames, 6, coordinates)
   T* bias_acceleration;  // (count, frames, 6): J̇ q̇
   T* bias_jerk;          // (count, frames, 6): 2 J̇ q̈ + J̈ q̇
-  T* sigma;           // (count, min(rows, coordinates)): of the chosen rows of the stacked Jacobian
-  T* manipulability;  // (count,): the product of the sigma
-  const int* rows;    // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
+  T* sigma;              // (count, min(rows, coordinates)): singular values of `rows`
+  T* manipulability;     // (count,): product of the singular values
+  const int* rows;       // (row_count,): rows of the stacked Jacobian (6 frames), for sigma
   int row_count;
 };
 
@@ -46,7 +46,7 @@ template <class T>
 struct DampingRequest {
   std::ptrdiff_t count;
   int values;
-  bool redundant;  // the Jacobians have more columns than rows
+  bool redundant;  // whether the Jacobians have more columns than rows
   Damping<T> damping;
   const T* sigma;    // (count, values), each row descending
   const T* gamma;    // (count, values)
@@ -67,28 +67,28 @@ struct StepRequest {
   T* lambda2;        // (count,)
 };
 
-// Projects steps (rows, columns) into boxes and under the norm `bound`. Arrays are C-ordered.
+// Projects steps into boxes and limits their norms to `bound`. Arrays are C-ordered.
 template <class T>
 struct LimitRequest {
   std::ptrdiff_t count;
   int rows, columns;
   T bound;
-  bool scale;          // scale the whole step, which keeps its direction
+  bool scale;          // whether to scale the step as a whole, which keeps its direction
   const T* J;          // (count, rows, columns)
-  const T* lambda2;    // (count,): of the step
+  const T* lambda2;    // (count,): damping of the step
   const T* low;        // (count, columns)
   const T* high;       // (count, columns)
-  T* dq;               // (count, columns): the step, replaced
-  T* active_set;       // (count, columns): -1, 0, 1
+  T* dq;               // (count, columns): the step, replaced by its projection
+  T* active_set;       // (count, columns): -1, 0 or 1, as in `boxed_step`
   T* damping_applied;  // (count,): damping of the projected step
 };
 
-// Tasks at `count` configurations: their rows below each other, their targets and velocities side
-// by side. Arrays are C-ordered; outputs that are null are not computed.
+// Tasks at `count` configurations. The rows of all tasks are stacked; their targets and velocities
+// are concatenated. Arrays are C-ordered; outputs that are null are not computed.
 template <class T>
 struct TaskRequest {
   std::ptrdiff_t count;
-  int tasks, rows, targets, velocities;  // the last three summed over all tasks
+  int tasks, rows, targets, velocities;  // number of tasks, and totals over all tasks
   const Task<T>* task;
   const T* q;            // (count, coordinates)
   const T* target;       // (count, targets), for e; null if not given
@@ -103,7 +103,7 @@ struct TaskRequest {
 template <class T>
 struct TaskKernel {
   std::size_t (*scratch)(const Chain<T>&, const TaskRequest<T>&);
-  // Returns the first configuration with an input or a result out of bounds, or -1.
+  // Returns the index of the first configuration with an input or a result out of bounds, or -1.
   std::ptrdiff_t (*run)(const Chain<T>&, const TaskRequest<T>&, std::ptrdiff_t begin,
                         std::ptrdiff_t end, void* scratch);
 };
@@ -129,7 +129,7 @@ struct Kernel {
   std::size_t (*limit_scratch)(const LimitRequest<T>&);
   void (*limit)(const LimitRequest<T>&, std::ptrdiff_t begin, std::ptrdiff_t end, void* scratch);
   // The admissible speeds of a joint: `joint_box` of limits.hpp.
-  void (*box)(const JointLimit<T>&, T q, T speed, T dt, T& low, T& high);
+  void (*box)(const JointLimit<T>&, T q, T speed, T change, T dt, T& low, T& high);
 };
 
 // Velocity inverse kinematics of `count` robots (velocity.hpp). Arrays are C-ordered.
@@ -152,8 +152,9 @@ struct VelocityKernel {
                         void* scratch);
 };
 
-// One step of a control loop in double precision: as a whole, or with a user's own step between
-// `evaluate_tasks` and `advance`. Nothing is allocated; the scratch memory has `scratch` numbers.
+// One step of a control loop in double precision: as a whole, or in parts, with a user's own step
+// between `evaluate_tasks` and `advance`. Nothing is allocated; the scratch memory has `scratch`
+// numbers.
 struct ServoKernel {
   int (*scratch)(const Servo<double>&);
   void (*evaluate_tasks)(const Servo<double>&, const Command<double>&, ServoState<double>&,
@@ -164,20 +165,20 @@ struct ServoKernel {
   VelocityKernel<float> f32;
 };
 
-// A table of seeds, indexed by the targets that they reach. Some seeds are the centres of clusters;
-// all are stored with the nearest cluster, in blocks of as many as there are lanes. Targets are
-// compared by their scaled values, (targets + 1, lanes) in a block: the last is half the sum of the
-// squares of the others. An incomplete table has no entries.
+// A table of seeds, indexed by the targets that they reach. Some seeds are the centres of clusters,
+// and each seed is stored with its nearest cluster, in blocks of one seed per lane. Targets are
+// compared by their scaled values: a block holds (targets + 1, lanes) numbers, of which the last
+// row is half the squared norm of the others. An incomplete table has no entries.
 struct Table {
   static constexpr int row = 8;  // joints in a pack
   int entries;                   // number of seeds
   int clusters, blocks;          // number of blocks of clusters and of seeds
-  int padded, size;              // numbers in a row of joints; in a record
+  int padded, size;              // number of values in a padded q, and in a record
   const float* cluster;          // (clusters, targets + 1, lanes)
   const float* block;            // (blocks, targets + 1, lanes)
   const int* begin;              // (clusters lanes + 1,): the first block of each cluster
-  // (blocks lanes, size): q (padded,), the first step for a unit displacement of each task (6
-  // tasks, padded), and the target that is reached (targets,)
+  // (blocks lanes, size): for each seed q (padded,), the first step for a unit displacement of the
+  // target in each direction (6 tasks, padded), and the target that the seed reaches (targets,)
   const float* record;
   const float* scale;   // (targets,)
   const float* limits;  // (3, padded): lower, upper, and the longest first step of each joint
@@ -185,13 +186,13 @@ struct Table {
 
 // Position inverse kinematics of `count` problems. Arrays are C-ordered.
 struct SolveRequest {
-  const IkProblem<float>* search;    // for the search
-  const IkProblem<double>* polish;   // with the caller's tolerances
-  const IkProblem<double>* closest;  // the same, with the weights that define the closest pose
+  const IkProblem<float>* search;    // the problem for the search, in float
+  const IkProblem<double>* polish;   // the problem in double, with the caller's tolerances
+  const IkProblem<double>* closest;  // like `polish`, with the weights that define the closest pose
   std::ptrdiff_t count;
   const double* target;      // (count, targets)
   const double* q0;          // initial guesses, or null
-  std::ptrdiff_t q0_stride;  // to the next problem: 0 if all share one
+  std::ptrdiff_t q0_stride;  // distance to the next problem's q0; 0 if all share one
   // A posture task: the index of each coordinate (n,) in the values of a target, -1 for none, and
   // its weight (n,), at most 1; null if there is none.
   const int* posture;
@@ -199,10 +200,10 @@ struct SolveRequest {
   const Table* table;
   const double* wrap;    // (n,): 2π for a joint that has 2π wraps, else 0; null if none has
   int max_starts;        // maximum number of starts per target
-  RestartBudget budget;  // the same, depending on how close the best start came
-  bool single;           // every lane is a start of the same problem, not a problem of its own
-  int max_solutions;     // of each problem; more than one requires `single`
-  bool nearest;          // the solution nearest to q0; requires `single` and max_solutions = 1
+  RestartBudget budget;  // maximum number of starts, depending on the error of the best start
+  bool single;           // whether all lanes run starts of the same problem
+  int max_solutions;     // for each problem; more than one requires `single`
+  bool nearest;          // whether to find the solution nearest to q0: needs `single`, one solution
   double* q;             // (count, max_solutions, n)
   Outcome* outcome;      // (count, max_solutions)
   double* error;         // (count, max_solutions, 2): position [m], rotation [rad]
@@ -217,7 +218,7 @@ struct SolveRequest {
 };
 
 struct SolveKernel {
-  int lanes;  // of the search
+  int lanes;  // number of lanes of the search
   std::size_t (*scratch)(const SolveRequest&);
   // Initialises scratch memory for all requests with the same tasks.
   void (*prepare)(const SolveRequest&, void* scratch);
@@ -228,7 +229,7 @@ struct SolveKernel {
 
 struct Kernels {
   const char* isa;
-  int width_double, width_float;  // lanes of a batch
+  int width_double, width_float;  // number of lanes of a batch in each precision
   Kernel<double> f64;
   Kernel<float> f32;
   const TaskKernels* tasks;

@@ -1,4 +1,5 @@
-// What the batch loops share: moving rows of arrays into and out of lanes, and bounds on the input.
+// Shared parts of the batch loops: moving rows of arrays into and out of lanes, and bounds on the
+// input.
 // For files that are compiled once for each instruction set.
 #pragma once
 
@@ -9,11 +10,12 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// Lanes of a batch: two registers hide latency where there are enough of them (isa.txt).
+// Number of lanes of a batch: two registers, to hide latency, if the instruction set has enough
+// registers (isa.txt).
 template <class T>
 inline constexpr int batch_width = SUPPLE_REGISTERS * register_bytes / int(sizeof(T));
 
-// The first lane where a mask is false; lanes from `lanes` on repeat the last one.
+// The first of `lanes` lanes where a mask is false; the others repeat the last one.
 template <class L>
 int first_false(const mask_t<L>& mask, int lanes) {
   int i = 0;
@@ -31,8 +33,8 @@ void load(int n, int lanes, const T* rows, L* x) {
   }
 }
 
-// rows[i * n + k] <- lane i of x[k]. Row by row, four numbers at a time: written in the order of
-// addresses, whole cache lines go to memory without being read first.
+// rows[i * n + k] <- lane i of x[k], four numbers at a time. Writing in the order of addresses lets
+// the processor store whole cache lines without reading them first.
 template <class L, class T>
 void store(int n, int lanes, const L* x, T* rows) {
   const T* const numbers = reinterpret_cast<const T*>(x);
@@ -72,8 +74,8 @@ mask_t<L> within_bounds(const Chain<T>& chain, const L* q, const L* qd) {
   return valid;
 }
 
-// Processes begin..end in blocks of lanes, with a workspace in `memory`. Returns the first row that
-// `block` reported as invalid, or -1.
+// Processes rows begin to end - 1 in blocks of lanes, with a workspace in `memory`. Returns the
+// index of the first row that `block` reports as invalid, or -1.
 template <template <class> class Space, class L, class T, class Request>
 std::ptrdiff_t run_lanes(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                          std::ptrdiff_t end, void* memory) {
@@ -95,7 +97,7 @@ std::size_t workspace(const Chain<T>& chain, const Request& request) {
   return space.allocate(chain, request, nullptr);
 }
 
-// On the lanes of a batch; a single row on a scalar.
+// Runs a batch on lanes, and a single row on a scalar.
 template <template <class> class Space, class T, class Request>
 std::ptrdiff_t run_blocks(const Chain<T>& chain, const Request& request, std::ptrdiff_t begin,
                           std::ptrdiff_t end, void* memory) {

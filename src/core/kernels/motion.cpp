@@ -58,7 +58,7 @@ void write_pose(const Pose<L>& T, L* matrix) {
   matrix[15] = L(1);
 }
 
-// The 6 x n Jacobian of one frame, in the axes of `in` unless null.
+// The 6 x n Jacobian of one frame, in the axes of `in`, or in world axes if `in` is null.
 template <class L, class T>
 void write_jacobian(const Chain<T>& chain, const Frame<T>& frame, const Workspace<L>& space,
                     const Vec3<L>& p, const Rotation<L>* in, L* J) {
@@ -107,8 +107,9 @@ void write_bias_acceleration(const Chain<T>& chain, const Request<T>& request,
   put(bias_acceleration + 3, 1, rate.b);
 }
 
-// The bias jerk 2 J̇q̈ + J̈q̇ of one frame whose origin is p: the derivatives above once more, without
-// the terms of q⃛. With the acceleration of a twist that q̈ causes:
+// The bias jerk 2 J̇q̈ + J̈q̇ of one frame whose origin is p: the formulas above differentiated
+// once more, without the terms of q⃛. Here (a, b) is the full acceleration, including that due to
+// q̈:
 //
 //   moving axes R   d²/dt² R^T v = R^T (j - 2 w_R × a - b_R × v + w_R × (w_R × v))
 //   spatial         d²/dt² = j + a × w + 2 v × b + p × c
@@ -158,8 +159,8 @@ mask_t<L> write_sigma(const Chain<T>& chain, const Request<T>& request, std::ptr
   return finite(product);
 }
 
-// Computes configurations first .. first + lanes, one on each lane. Returns the lanes where inputs
-// and results are finite.
+// Evaluates configurations first to first + lanes - 1, one on each lane. Returns the lanes where
+// inputs and results are finite.
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const Request<T>& request, std::ptrdiff_t first, int lanes,
                 const Workspace<L>& space) {
@@ -303,8 +304,8 @@ void limit(const LimitRequest<T>& request, std::ptrdiff_t begin, std::ptrdiff_t 
 }
 
 template <class T>
-void box(const JointLimit<T>& limit, T q, T speed, T dt, T& low, T& high) {
-  joint_box(limit, q, speed, dt, low, high);
+void box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low, T& high) {
+  joint_box(limit, q, speed, change, dt, low, high);
 }
 
 }  // namespace

@@ -48,12 +48,23 @@ struct Robots {
   std::size_t allocate(const Chain<T>& chain, const VelocityRequest<T>& request, void* memory) {
     const int m = request.servo->rows, n = chain.coordinates;
     Arena<L> arena(static_cast<L*>(memory));
-    state = {arena.take(n), arena.take(n), arena.take(m * n),
-             arena.take(m), arena.take(m), arena.take(n),
-             arena.take(n), nullptr,       nullptr,
-             nullptr,       L(-1),         L(0),
-             L(0),          L(0),          L(-1),
-             false};
+    state = {.q = arena.take(n),
+             .qd = arena.take(n),
+             .change = nullptr,
+             .J = arena.take(m * n),
+             .desired = arena.take(m),
+             .e = arena.take(m),
+             .dq = arena.take(n),
+             .active_set = arena.take(n),
+             .J_before = nullptr,
+             .v = nullptr,
+             .u = nullptr,
+             .sigma = L(-1),
+             .lambda2 = L(0),
+             .damping_applied = L(0),
+             .limited = L(0),
+             .before = L(-1),
+             .has_previous = false};
     q = state.q;
     velocity = arena.take(request.velocities);
     scratch = arena.take(resolve_scratch(*request.servo));

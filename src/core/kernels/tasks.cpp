@@ -30,8 +30,8 @@ struct Space {
   }
 };
 
-// Computes configurations first .. first + lanes, one on each lane. Returns the lanes where inputs
-// and results are finite.
+// Evaluates configurations first to first + lanes - 1, one on each lane. Returns the lanes where
+// inputs and results are finite.
 template <class L, class T>
 mask_t<L> block(const Chain<T>& chain, const TaskRequest<T>& request, std::ptrdiff_t first,
                 int lanes, const Space<L>& space) {

@@ -107,7 +107,8 @@ def self_test() -> dict[str, Any]:
 def _print(found: dict[str, Any]) -> None:
     machine, test = found["machine"], found["test"]
     rows = [*found["versions"].items()]
-    rows.append(("instruction set", f"{machine['instruction_set']} of {machine['available']}"))
+    available = ", ".join(machine["available"])
+    rows.append(("instruction set", f"{machine['instruction_set']} (available: {available})"))
     rows.append(("threads", f"{machine['threads']} (SUPPLE_THREADS changes it)"))
     rows.append(("GPU", ", ".join(machine["gpus"]) or "none"))
     for name, missing in found["extras"].items():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import supple as sp
 from supple.cli.console import UsageError
-from supple.errors import InputError, join_names
+from supple.errors import InputError, join_names, short_repr
 from supple.tables import FORMATS, Table, read_table
 
 Array = NDArray[Any]
@@ -140,10 +140,24 @@ def targets_in(file: Path) -> tuple[Array, bool, Table]:
 
 def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> Array:
     parts = [columns[name] for name in names]
-    numbers = all(part.dtype.kind in "fiu" and part.shape == parts[0].shape for part in parts)
-    if not numbers or parts[0].ndim != 1:
-        raise InputError(f"{file}: the columns {join_names(names)} must be numbers in every row")
+    for name, part in zip(names, parts, strict=True):
+        if part.dtype.kind not in "fiu":
+            row, word = _first_word(part)
+            problem = f"the column {name!r} must have a number in every row"
+            raise InputError(f"{file}: {problem}; given: {short_repr(word)} in row {row + 1}")
+    if any(part.ndim != 1 or part.shape != parts[0].shape for part in parts):
+        raise InputError(f"{file}: the columns {join_names(names)} must have one number per row")
     return np.stack(parts, axis=1).astype(np.float64)
+
+
+def _first_word(part: Array) -> tuple[int, Any]:
+    """Return the first entry of a column that is not a number, with its row."""
+    for row, word in enumerate(part.ravel().tolist()):
+        try:
+            float(word)
+        except (TypeError, ValueError):
+            return row, word
+    return 0, part.ravel()[0] if part.size else part
 
 
 def tasks_for(robot: sp.Robot, frame: str | None, poses: bool) -> Any:

@@ -19,6 +19,7 @@ from supple.cli.console import (
     written,
 )
 from supple.cli.robots import configuration, table_path, targets_in, tasks_for, with_robot
+from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
 from supple.view.methods import DEFAULT, method, method_names
 
@@ -73,8 +74,9 @@ def track(
       supple track panda poses.csv --out motion.csv --animate motion.html
       supple track ur5e --twist 0.1 0 0 0 0 0 --duration 3 --q0 0,-1.2,1.7,-2,-1,0 --plot m.png
 
-    FILE has one pose for each step, as for `supple solve`, and optionally their times in a column
-    t [s]. The summary says what happened; the exit code is 0 also if limits or damping acted.
+    FILE has one pose per step, in the format of `supple solve`, and optionally their times in a
+    column t [s]. The exit code is 0 even if limits or damping changed the motion, which the summary
+    reports.
     """  # noqa: D301
     if (file is None) == (twist is None):
         raise click.UsageError("give a FILE of poses or --twist, one of them")
@@ -95,8 +97,13 @@ def track(
             raise InputError(f"the first pose of {file} is not met: {found}; --q0 gives a start")
         start = found.q
     rows = None if is_pose else ("x", "y", "z")
-    limits: dict[str, Any] = {"max_speed": max_speed, "max_acceleration": max_acceleration}
-    bounds = sp.Limits.for_robot(robot, **limits, max_norm=np.inf if max_norm is None else max_norm)
+    bounds = sp.Limits.for_robot(
+        robot,
+        max_speed=max_speed,
+        max_acceleration=max_acceleration,
+        max_norm=np.inf if max_norm is None else max_norm,
+        acceleration_time=ACCELERATION_TIME,
+    )
     step = method(name, robot, dt=dt, frames=[task.frame], rows=rows)
     motion = sp.track(robot, start, tasks=task, step=step, limits=bounds, **reference)
     _write(motion, out, plot, animate)
@@ -109,7 +116,7 @@ def track(
 def _reference(
     file: Path | None, twist: tuple[float, ...] | None, dt: float, duration: float | None
 ) -> tuple[dict[str, Any], bool]:
-    """Return the arguments of `supple.track` that say where to go, and whether it is poses."""
+    """Return the reference as arguments of `supple.track`, and whether it has an orientation."""
     if file is None:
         return {"velocity": list(twist or ()), "dt": dt, "duration": duration}, True
     goals, is_pose, table = targets_in(file)

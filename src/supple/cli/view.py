@@ -43,8 +43,8 @@ def view(
 ) -> None:
     """Open a robot in the browser, and drag its end effectors through singularities.
 
-    ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file; meshes of a
-    URDF file are shown. The page is served to this machine only unless --host says otherwise.
+    ROBOT is the name of a built-in robot (panda by default), or a URDF or MJCF file, which is
+    shown with its meshes. The page is served to this machine only unless --host says otherwise.
     Figures with several end effectors, such as y and double_y, start with moving targets. Ctrl-C
     ends it.
     """

@@ -1,4 +1,7 @@
-"""Parse and validate the arguments of `Servo` and `track`."""
+"""Parse and validate the arguments of `Servo` and `track`.
+
+Tuned constants and what chose them: docs/constants.md.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,10 @@ from supple.motion.task import (
 )
 
 _LONGEST_STEP = 5.0  # [s]: a longer one is in milliseconds, or a rate
+DAMPING = 1e-3  # [s²] λ²/‖e‖² by default: bounds the speed along a singular direction by 16 rad/s
+SLOW_CONDITION, HALT_CONDITION = 17.0, 30.0  # condition numbers of mode "halt", as in MoveIt Servo
+GAIN = 30.0  # [1/s] of the error by default
+ACCELERATION_TIME = 0.0525  # [s] in which the fastest joint reaches its speed, by default
 
 
 def check_robot_first(robot: object, usage: str, *others: object) -> None:
@@ -73,9 +80,9 @@ def check_order(order: object) -> None:
 
 
 def limits_for(limits: object, robot: Robot) -> Limits:
-    """Return the limits of a robot's joints, by default the robot's own."""
+    """Return the limits of a robot's joints, by default its own, with derived accelerations."""
     if limits is None:
-        return Limits.for_robot(robot)
+        return Limits.for_robot(robot, acceleration_time=ACCELERATION_TIME)
     if not isinstance(limits, Limits) or len(limits.lower) != robot.dof:
         raise InputError(
             f"limits must be Limits of {robot.dof} joints; given: {short_repr(limits)}"
@@ -83,19 +90,32 @@ def limits_for(limits: object, robot: Robot) -> Limits:
     return limits
 
 
-def default_damping(layout: CompiledTasks, dt: float) -> damping.Curvature:
-    """Return the default damping for the frames that the tasks move, and for every `OpenTask`.
+def default_gain(limits: Limits, dt: float) -> float:
+    """Return the default gain of the error to a target [1/s].
+
+    It is at most 1/dt, which reaches the target in one step, and at most the gain with which a
+    joint that approaches its target at full speed v can still brake: braking begins at the distance
+    v/gain and needs v (v/a + a/j)/2, where a and j are the limits of acceleration and jerk.
+    """
+    with np.errstate(invalid="ignore"):  # inf/inf: neither speed nor acceleration is limited
+        times = limits.max_speed / limits.max_acceleration
+        times += limits.max_acceleration / limits.max_jerk
+    slowest = float(times.max(initial=0.0, where=np.isfinite(times)))
+    return min(min(GAIN, 1 / dt), 2 / slowest if slowest > 0 else GAIN)
+
+
+def largest_curvature(layout: CompiledTasks) -> float:
+    """Return the largest curvature of what the tasks move, frames and open tasks [m/rad].
 
     A `PostureTask` is linear in q and has no curvature.
     """
     rows = [task.on(layout.robot) for task in layout.tasks]
     moved = [one for one in rows if one.goal != Goal.POSTURE]
     frames = {name for one in moved for name in (one.frame, one.base) if name is not None}
-    curvature = max((_curvature(part.open, layout.robot) for part in layout.open), default=0.0) * dt
+    curvature = max((_curvature(part.open, layout.robot) for part in layout.open), default=0.0)
     if not frames:
-        return damping.Curvature(curvature)
-    of_frames = damping.Curvature.for_robot(layout.robot, sorted(frames), dt=dt)
-    return damping.Curvature(max(curvature, of_frames.curvature))
+        return curvature
+    return max(curvature, damping.Curvature.for_robot(layout.robot, sorted(frames)).curvature)
 
 
 def _curvature(rows: OpenRows, robot: Robot) -> float:

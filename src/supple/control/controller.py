@@ -250,7 +250,7 @@ class PythonStep:
             one.memory = memory
 
     def _split(self, lin: Linearization) -> Sequence[Linearization]:
-        """Return one linearization for each task; the first has the previous one."""
+        """Return one linearization for each task; only the first keeps its part of `before`."""
         parts = zip(np.split(lin.J, self._ends), np.split(lin.e, self._ends), strict=True)  # type: ignore[arg-type]
         split = [
             Linearization(J, e, q=lin.q, effectors=effectors)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.control.arguments import (
+    DAMPING,
+    HALT_CONDITION,
+    SLOW_CONDITION,
     check_order,
     check_robot_first,
     command_converter,
-    default_damping,
+    default_gain,
     input_spec,
+    largest_curvature,
     limits_for,
     step_length,
 )
@@ -25,18 +31,26 @@ from supple.errors import HINTS, InputError, known_arguments, short_repr
 from supple.kinematics import Robot
 from supple.kinematics.arrays import coordinates, number
 from supple.kinematics.robot import FrameNames
+from supple.motion.damping import Curvature, ErrorDamped
 from supple.motion.diagnostics import Report, explain_taken, unlimited_step
+from supple.motion.direction_text import direction_text
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits, limits_spec
 from supple.motion.linearization import Array, Linearization
 from supple.motion.redundancy.priority import Priority
-from supple.motion.status import NEARLY, StepStatus, held_joints, statuses_of
+from supple.motion.status import NEARLY, StepStatus, held_joints
 from supple.motion.steps.estimate import Estimates
-from supple.motion.steps.step import DLS
+from supple.motion.steps.step import DLS, Pseudoinverse
 from supple.motion.task import Task, TaskLike
 from supple.motion.wrapped import gives_up, row_weights
 
+_TOLD = 1e-3  # share of a command, above which a report tells that damping takes it
+_NOTHING = 1e-12  # share of a command, below which a loss is due to rounding
 _SAME = 1e-6  # relative difference below which two joint velocities are parallel
+
+
+_DAMPED = int(StepStatus.DAMPED)
+_status = functools.cache(StepStatus)  # a flag of several causes takes microseconds to make
 
 
 NEGLIGIBLE = 1e-9  # share of a command along a direction, below which a filter does not damp it
@@ -99,11 +113,15 @@ class Servo(_core.Servo):
             tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             dt: Length of a step [s], at most 5.
-            step: A step or a callable; by default DLS with `damping.Curvature` for the frames that
-                the tasks move, which is exact away from singularities and does not overshoot there.
-            limits: Limits of the joints; by default the robot's own positions and speeds. The norm
-                of all speeds is unbounded unless `max_norm` is given.
-            gain: Gain of the error to the target; by default 10/s, or 100/s² with order=2.
+            step: A step or a callable; by default DLS with little damping and a second-order
+                correction at the end of the reach, so that the arm stops in front of a target out
+                of reach and leaves a stretched pose at once. The modes "scale" and "halt" use
+                `Pseudoinverse` instead; order=2 and open tasks use the rule `Curvature`.
+            limits: Limits of the joints; by default the robot's own positions and speeds, with
+                accelerations derived from the speeds (docs/servo.md). The norm of all speeds is
+                unbounded unless `max_norm` is given.
+            gain: Gain of the error to the target; by default 30/s, or less if the joints need more
+                time to brake, or 100/s² with order=2.
             order: 1 for resolved rate, 2 for resolved acceleration.
             rate_gain: Gain of the velocity error with order=2 [1/s]; by default 2 sqrt(gain).
             rest_gain: Decay rate of null-space motion with order=2 [1/s]; by default rate_gain.
@@ -114,14 +132,19 @@ class Servo(_core.Servo):
         self._layout, self._single = compile_selected(robot, frame, tasks)
         self.tasks = self._layout.tasks
         self.limits = bounds = limits_for(limits, robot)
-        self._dt = step_length(dt)
-        self.step = DLS(default_damping(self._layout, self._dt)) if step is None else step
-        default = 100.0 if order == 2 else min(10.0, 1 / self._dt)
+        self._dt, self._order = step_length(dt), order
+        keeps = bounds.mode != "exact"
+        self._default = step is None
+        self._curvature = largest_curvature(self._layout) * self._dt
+        plain = order == 1 and not self._layout.open and not keeps and self._curvature > 0
+        self._folds = step is None and plain
+        self.step = self._default_step() if step is None else step
+        default = 100.0 if order == 2 else default_gain(bounds, self._dt)
         self._gain = number(default if gain is None else gain, "gain", least=0)
         damped = 2 * math.sqrt(self._gain) if rate_gain is None else rate_gain
         rate = number(damped, "rate_gain", least=0)
         rest = number(rate if rest_gain is None else rest_gain, "rest_gain", least=0)
-        self._order, self._rate_gain, self._rest_gain = order, rate, rest
+        self._rate_gain, self._rest_gain = rate, rest
         if order == 2 and any(task.on(robot).alternate for task in self.tasks):
             raise InputError(
                 "an alternate J is for resolved rate (order=1); given: order=2 and a task with "
@@ -130,7 +153,6 @@ class Servo(_core.Servo):
         controller = make_controller(self.step, self._layout)
         self._own = controller.python_step
         self._bound = min(bounds.max_norm, controller.max_speed if order == 1 else math.inf)
-        self._brakes = bool(np.isfinite(bounds.max_acceleration).any())
         spec = _core.ServoSpec(
             mode=controller.mode,
             steps=controller.steps,
@@ -142,6 +164,10 @@ class Servo(_core.Servo):
             gain=self._gain,
             rate_gain=rate,
             rest_gain=rest,
+            curvature=self._curvature if self._folds else 0.0,
+            whole=keeps and self._default and order == 1,
+            slow_condition=SLOW_CONDITION if bounds.mode == "halt" else 0.0,
+            halt_condition=HALT_CONDITION if bounds.mode == "halt" else 0.0,
             inputs=[
                 input_spec(task, robot.dof, rows)
                 for task, rows in zip(self.tasks, self._layout.counts, strict=True)
@@ -156,6 +182,14 @@ class Servo(_core.Servo):
             open_rows=open_rows(self._layout, spec),
         )
         self._made = frozenset((*self.__dict__, "_made"))  # attributes that __init__ makes again
+
+    def _default_step(self) -> AnyStep:
+        """Return the step for the mode and order."""
+        if self._folds:
+            return DLS(ErrorDamped(DAMPING))
+        if self.limits.mode != "exact" and self._order == 1:
+            return Pseudoinverse()
+        return DLS(Curvature(self._curvature))
 
     def __repr__(self) -> str:
         return f"Servo({self.robot.name!r}, {list(self.tasks)}, {self.step}, dt={self.dt})"
@@ -217,32 +251,36 @@ class Servo(_core.Servo):
 
     @property
     def active(self) -> NDArray[np.int8]:
-        """The end of its limits at which each joint is (n,): -1, 0 or 1.
+        """Each joint (n,): -1 at a lower limit, 1 at an upper limit, 0 if no limit acts.
 
-        The limit of position, speed or acceleration, whichever acts; `status` and `explain` tell.
+        `status` and `explain` tell which one it is: of position, speed, acceleration or jerk.
         """
         return self._side.astype(np.int8)
 
     @property
     def status(self) -> StepStatus:
         """Everything that acted on the last step, as flags."""
+        return _status(self._causes())
+
+    def _causes(self) -> int:
+        """Return the status as an integer."""
+        flags = self._flags if self._begun else 0
+        if self._folds or not self._begun:
+            return flags
         damped = self._damps or (
-            self._chosen == 0 and self._begun and bool(self._gives_up(self._J, self._e, self._step))
+            self._chosen == 0
+            and self._missed > _NOTHING
+            and bool(self._gives_up(self._J, self._e, self._step))
         )
-        if not (self._held or (self._brakes and self._begun)):
-            return StepStatus.DAMPED if damped else StepStatus.FOLLOWING
-        (status,) = statuses_of(
-            self.limits,
-            self._bound,
-            self._dt,
-            q=self._from[None],
-            before=self._before[None],
-            qd=self._qd[None],
-            active=self._side[None],
-            damped=np.array([damped]),
-            limited=np.array([self._held]),
-        )
-        return StepStatus(int(status))
+        return flags | _DAMPED if damped else flags
+
+    @property
+    def lost(self) -> Array:
+        """The part of the command that is given up although joints could perform it (m,).
+
+        Weighted, in the units of the rows: what damping takes, before limits.
+        """
+        return self._lost
 
     @property
     def linearization(self) -> Linearization:
@@ -252,7 +290,7 @@ class Servo(_core.Servo):
     @property
     def sigma_min(self) -> float:
         """Smallest singular value of the weighted J."""
-        return self.linearization.sigma_min
+        return self._sigma_min
 
     def explain(self) -> Report:
         """Return what the last step did and why: its speeds, its damping, the limits that acted."""
@@ -262,7 +300,10 @@ class Servo(_core.Servo):
         speed = float(np.linalg.norm(qd))
         second = (qd - before) / self._dt + self._rest_gain * before
         linearization = self.linearization
-        return explain_taken(
+        asked = float(np.linalg.norm(self._asked)) or 1.0
+        share = float(np.linalg.norm(self.lost)) / asked
+        told = share > _TOLD and self._chosen > 0
+        report = explain_taken(
             linearization,
             self.step,
             qd if self._order == 1 else second,
@@ -272,15 +313,19 @@ class Servo(_core.Servo):
             held=held_joints(
                 self.limits,
                 self.robot.joint_names,
-                self._from,
                 self._before,
                 self._side,
+                self._joint_flags.tolist(),
                 self._exceeded(),
-                self._dt,
             ),
             max_norm=self._bound if speed >= self._bound * NEARLY else None,
             mode=self.limits.mode if self._held else None,
             factor=self._factor(linearization),
+        )
+        return replace(
+            report,
+            damped=(share, direction_text(self.lost, linearization.rows)) if told else None,
+            beyond=max(self._beyond, 0.0) / asked,
         )
 
     def _gives_up(self, J: Array, e: Array, dq: Array) -> NDArray[np.bool_]:
@@ -290,8 +335,8 @@ class Servo(_core.Servo):
         return gives_up(J, e, dq, weights=weights, levels=levels)
 
     def _factor(self, linearization: Linearization) -> float | None:
-        """Return the factor by which mode "scale" slowed all joints, if it did and it is known."""
-        if self.limits.mode != "scale" or not self._held:
+        """Return the factor by which mode "scale" slowed all joints; None if none is known."""
+        if self.limits.mode == "exact" or not self._held:
             return None
         step = unlimited_step(self.step, linearization, self._chosen)
         if step is None:
@@ -313,7 +358,7 @@ class Servo(_core.Servo):
             "robot": self.robot,
             "tasks": self.tasks[0] if self._single else self.tasks,
             "dt": self._dt,
-            "step": self.step,
+            "step": None if self._default else self.step,
             "limits": self.limits,
             "gain": self._gain,
             "order": self._order,

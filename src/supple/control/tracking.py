@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +19,7 @@ from supple.kinematics.robot import FrameNames
 from supple.motion.layout import compile_selected
 from supple.motion.limits import Limits
 from supple.motion.linearization import Array
-from supple.motion.status import StepStatus, statuses_of
+from supple.motion.status import StepStatus
 from supple.motion.status_array import StatusArray
 from supple.motion.steps.estimate import Estimates
 from supple.motion.task import TaskLike
@@ -61,8 +60,8 @@ def track(
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
         dt: Length of a step [s], if `times` is not given.
-        times: Times (K + 1,), increasing [s]. Joints brake for the steps ahead; after the last
-            one, for steps of its length.
+        times: Times (K + 1,), increasing [s]. Braking is planned with the lengths of the coming
+            steps; after the last one, more steps of its length are assumed.
         duration: Duration [s], if neither `times` nor arrays determine it.
         feedforward: Whether missing velocities are the differences of the targets.
         step: As in `Servo`.
@@ -111,12 +110,12 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
     qd, side = np.empty((steps + 1, n)), np.empty((steps, n))
     qd[0] = servo._qd
     lambda2, asked = np.empty(steps), np.empty((steps, len(layout.rows)))
-    damps, limited = np.empty((2, steps), dtype=bool)
-    chosen, estimates = np.empty(steps), []
-    jacobians, seen = np.empty((steps, len(layout.rows), n)), np.empty_like(asked)
-    before_limits = np.empty_like(side)
+    status, estimates = np.empty(steps, dtype=np.int16), []
     lengths = np.diff(t)
     uneven = not np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
+    if uneven and np.isfinite(servo.limits.max_jerk).any():
+        given = f"steps from {lengths.min():.3g} to {lengths.max():.3g} s"
+        raise InputError(f"max_jerk needs times with steps of equal lengths; given: {given}")
     for k in range(steps):
         if uneven:
             servo._pace(lengths, k)
@@ -128,9 +127,7 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
             q[k + 1],
         )
         qd[k + 1], side[k] = servo._qd, servo._side
-        lambda2[k], asked[k], limited[k] = servo._lambda2, servo._asked, servo._held
-        chosen[k], damps[k] = servo._chosen, servo._damps
-        jacobians[k], seen[k], before_limits[k] = servo._J, servo._e, servo._step
+        lambda2[k], asked[k], status[k] = servo._lambda2, servo._asked, servo._causes()
         estimates.append(servo._estimates)
     weights = layout.weights
     J = layout.jacobian(q[:-1])
@@ -145,33 +142,13 @@ def _run(servo: Servo, q0: Array, commands: Commands) -> Trajectory:
         velocity=np.einsum("kmn,kn->km", J, qd[1:]) / weights,
         error=error / weights,
         active=side.astype(np.int8),
-        status=_statuses(
-            servo,
-            lengths,
-            q=q[:-1],
-            before=qd[:-1],
-            qd=qd[1:],
-            active=side,
-            damped=damps | ((chosen == 0) & servo._gives_up(jacobians, seen, before_limits)),
-            limited=limited,
-        ),
+        status=StatusArray.of(StepStatus, status),
         rows=layout.rows,
         estimates=None
         if not estimates or estimates[0] is None
         else Estimates(*np.array(estimates).T),
         robot=servo.robot,
     )
-
-
-def _statuses(servo: Servo, lengths: Array, **steps: Any) -> StatusArray[StepStatus]:
-    """Return the status of each step (K,), as `Servo.status` has it, given its lengths (K,) [s]."""
-    status = np.empty(len(lengths), dtype=np.int8)
-    even = np.allclose(lengths, servo.dt, rtol=1e-12, atol=0)
-    for part in [slice(None)] if even else [slice(k, k + 1) for k in range(len(lengths))]:
-        dt = servo.dt if even else float(lengths[part][0])
-        of_part = {name: array[part] for name, array in steps.items()}
-        status[part] = statuses_of(servo.limits, servo._bound, dt, **of_part)
-    return StatusArray.of(StepStatus, status)
 
 
 def _start(q0: ArrayLike, robot: Robot) -> Array:

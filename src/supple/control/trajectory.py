@@ -35,7 +35,7 @@ class Trajectory:
         velocity: Velocity of each row, J q̇ (K, m).
         error: Error of each row to its target after the step (K, m); zero without a target.
         active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
-        status: `StepStatus` of each step (K,): flags in an int8 array, whose entries are statuses.
+        status: `StepStatus` of each step (K,): flags in an int16 array, whose entries are statuses.
         rows: Names of the m rows.
         estimates: Estimated singular values and the damping chosen from them, arrays (K,), for a
             `NumericalFilter` or an `EstimatedDLS`; None for other steps.
@@ -83,8 +83,9 @@ class Trajectory:
         All arrays and names are kept exactly; the robot is not written.
 
         Args:
-            path: A file that ends in .npz, .csv or .parquet. Tables have one row for each time;
-                the cells of what steps have, such as "qd:joint", are empty in the first.
+            path: A file that ends in .npz, .csv or .parquet. Tables have one row for each of the
+                K + 1 times. In the first row, columns with one value per step, such as "qd:joint",
+                are empty.
 
         Raises:
             InputError: Another suffix.

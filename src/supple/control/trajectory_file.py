@@ -45,13 +45,13 @@ def from_table(table: Table) -> dict[str, Any]:
     """Return the arguments of a `Trajectory` from a table.
 
     Raises:
-        InputError: A table that is no motion.
+        InputError: The table is not a trajectory.
     """
     arrays = table.arrays
     missing = [name for name in (*_ALONE, *_BY_JOINT, *_BY_ROW) if name not in arrays]
     if missing:
         raise InputError(
-            f"the file is no trajectory: it has no {join_names(missing)}; "
+            f"the file is not a trajectory: {join_names(missing)} missing; "
             f"given: {join_names(arrays)}"
         )
     numbers = [name for name in (*_ALONE, *_BY_JOINT, *_BY_ROW) if name != "status"]
@@ -95,4 +95,4 @@ def _statuses(words: NDArray[Any]) -> StatusArray[StepStatus]:
             raise InputError(
                 f"the file is no trajectory: unknown status {short_repr(word)}. Available: {names}"
             ) from None
-    return StatusArray.of(StepStatus, np.array(values, dtype=np.int8)[where])
+    return StatusArray.of(StepStatus, np.array(values, dtype=np.int16)[where])

@@ -1,4 +1,4 @@
-"""Readers of files and tables: joints, links, frames and limits as plain immutable data."""
+"""Readers of robot files and tables, which return joints, links and limits as immutable data."""
 
 from supple.describe.builtin import builtin
 from supple.describe.builtin import names as builtin_names

@@ -1,4 +1,4 @@
-"""The branching figures of Buss's program, drawn in their zero pose in world axes.
+"""The branching figures of Buss's program. In the zero pose, all link frames have world axes.
 
 References:
     Buss, "Introduction to inverse kinematics with Jacobian transpose, pseudoinverse and damped
@@ -87,8 +87,8 @@ def double_y16() -> Description:
     """The double Y of the text: 16 links with one joint each, end effectors E0 to E3.
 
     The text states 16 links and a 12 × 16 Jacobian; its drawing shows the links of the program's
-    figure. The axes are not stated: each link has one of the joints that the program has at its
-    start.
+    figure. The text does not state the axes: each link here has one of the joints that the program
+    has at the start of this link.
     """
     p = _double_y_points()
     joints: list[tuple[str, str, _Point, str]] = [
@@ -111,7 +111,7 @@ def double_y16() -> Description:
 
 
 def _double_y_points() -> list[_Point]:
-    """Return the ends p0 to p16 of the double Y's links [m]."""
+    """Return the end points p0 to p16 of the double Y's links [m]."""
     r, h = 1 / math.sqrt(2), math.sqrt(3) / 2
     p: list[_Point] = [(0, -1.5, 0), (0, -1, 0), (0, -0.5, 0), (0.5 * r, -0.5 + 0.5 * r, 0)]
     p += [_along(p[3], k, 0.5 * h, 0.25) for k in (1, 2, 3)]  # p4, p5, p6

@@ -1,4 +1,4 @@
-"""Merging of MJCF files with the files they include, into one tree of elements per model."""
+"""Merge an MJCF file with the files that it includes, into one tree of elements per model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_FILES = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """An MJCF model with its <include> elements replaced, and the models it may attach, by name."""
+    """An MJCF model without <include> elements, and the models that it may attach, by name."""
 
     root: Element
     models: dict[str, Document] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """The folder in which file names are looked up, and the files that led to the current one."""
+    """The folder in which file names are looked up, and the include chain of the current file."""
 
     model_folder: Path
     chain: tuple[Path, ...]  # include chain from the main file, if any, to this one
@@ -36,7 +36,7 @@ def read_document(file: Source, budget: Budget) -> Document:
     the folder of the file that names it.
 
     Raises:
-        DescriptionError: A file that cannot be read, includes itself or exceeds the budget.
+        DescriptionError: A file cannot be read, includes itself or exceeds the budget.
     """
     main = Path(os.path.abspath(file.path)) if file.path else None
     document = Document(file.root)

@@ -1,7 +1,7 @@
 """The kinematic tree of an MJCF model: its bodies, joints and sites as MuJoCo compiles them.
 
-Elements are visited one by one, those in a <replicate> or an attached model once per copy, within a
-budget. The effort is thus bounded for any file, and no asset is opened.
+Elements are visited one by one; those in a <replicate> or an attached model are visited once per
+copy. A budget bounds the number of visits, and with it the time for any file. No asset is opened.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from supple.errors import DescriptionError, short_repr, unknown_name_error
 
 MAX_DEPTH = 400
 MAX_ELEMENTS = 20_000
-MAX_PARTS = 4_000  # 0.1 to 0.2 ms each; the largest of 448 public files has 264
+MAX_PARTS = 4_000  # each takes 0.1 to 0.2 ms; the largest of 448 public files has 264
 
 _SECTIONS = ("compiler", "default", "worldbody", "equality")
 _OTHER_SECTIONS = """
@@ -37,7 +37,7 @@ _COORDINATES = {"free": 6, "ball": 3, "slide": 1, "hinge": 1}
 
 @dataclass(frozen=True, eq=False)
 class TreeJoint:
-    """A joint: anchor and axis in its body's frame, and its position `ref` in the file's pose."""
+    """A joint: anchor and axis in its body's frame, and `ref`, its position in the file's pose."""
 
     name: str
     kind: str  # a key of _COORDINATES
@@ -51,8 +51,8 @@ class TreeJoint:
 class TreeBody:
     """A body: index of its parent, pose in the parent, joints, sites by name, and masses.
 
-    Mass, pose of the principal axes and principal moments are as stated by <inertial>, None for
-    each <geom>: its mass would follow from its shape.
+    Each mass entry has the mass, the pose of the principal axes and the principal moments of an
+    <inertial>. It is None for a <geom>, whose mass would have to be computed from its shape.
     """
 
     name: str
@@ -64,7 +64,7 @@ class TreeBody:
 
 
 class Equality(NamedTuple):
-    """A coupling: q1 - ref1 is the polynomial c of q2 - ref2, or c[0] without a second joint."""
+    """A coupling: q1 - ref1 = Σ c[i] (q2 - ref2)^i, or c[0] if there is no second joint."""
 
     one: str
     two: str | None
@@ -72,7 +72,7 @@ class Equality(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Bodies, the world first and parents before children, and couplings of their joints."""
+    """All bodies, beginning with the world and parents before children, and joint couplings."""
 
     bodies: list[TreeBody]
     equalities: list[Equality]
@@ -82,7 +82,7 @@ def tree_of(document: Document) -> Tree:
     """Return the kinematic tree of a model.
 
     Raises:
-        DescriptionError: Invalid MJCF, or more elements than the budget allows.
+        DescriptionError: The MJCF is invalid or has more elements than the budget allows.
     """
     walk = _Walk()
     model = _Model(document)
@@ -127,14 +127,14 @@ class _Model:
         return self._models[name]
 
     def find(self, tag: str, name: str) -> tuple[Element, str]:
-        """Return a body or frame by name, and the default class around it."""
+        """Return a body or frame by name, and the default class that applies to it."""
         if (tag, name) not in self._found:
             raise DescriptionError(f"<attach>: the model has no {tag} {short_repr(name)}.")
         return self._found[tag, name]
 
     @cached_property
     def _found(self) -> dict[tuple[str, str], tuple[Element, str]]:
-        """All elements that can be attached; the first of those that share a name."""
+        """All elements that can be attached, by tag and name; of equal names only the first."""
         found: dict[tuple[str, str], tuple[Element, str]] = {}
         todo = [(child, MAIN) for section in reversed(self.world) for child in reversed(section)]
         while todo:
@@ -156,27 +156,27 @@ class _Model:
 
 
 class _Place(NamedTuple):
-    """The place of an element: its model and body, and the changes to its name."""
+    """The context of an element: its model, its body, and the changes to its name."""
 
     model: _Model
     body: int
-    pose: Array  # of the surrounding frames, in the body (4, 4)
+    pose: Array  # pose of the surrounding frames in the body (4, 4)
     childclass: str
     prefix: str
     suffix: str
-    copies: tuple[int, ...]  # index in each surrounding <replicate> of this instance
+    copies: tuple[int, ...]  # index of this copy in each surrounding <replicate>
     instance: int
 
     def named(self, name: str) -> str:
         return f"{self.prefix}{name}{self.suffix}" if name else ""
 
     def within(self, element: Element) -> Iterator[tuple[Element, _Place]]:
-        """Return pairs of a child of an element and this place, which the children share."""
+        """Return pairs (child, place) for the children of an element, which share this place."""
         return ((child, self) for child in element)
 
 
 class _Instance(NamedTuple):
-    """One attachment of a model: its joints by their name in the file, for each copy."""
+    """One attachment of a model: the joints of each copy, by their name in the file."""
 
     model: _Model
     prefix: str
@@ -206,14 +206,14 @@ class _Walk:
             if inside is not None:
                 stack.append(inside)
                 if len(stack) - first > MAX_DEPTH:
-                    raise DescriptionError(f"nests elements deeper than {MAX_DEPTH}.")
+                    raise DescriptionError(f"nests elements more than {MAX_DEPTH} levels deep.")
 
     def instance(self, model: _Model, prefix: str, suffix: str) -> int:
         self.instances.append(_Instance(model, prefix, suffix, {}))
         return len(self.instances) - 1
 
     def _spend(self, *names: str, part: bool = True) -> None:
-        """Count another element and the letters of its names."""
+        """Add an element and the letters of its names to the budget."""
         self.elements += 1
         self.parts += part
         self.letters += sum(len(name) for name in names)
@@ -225,7 +225,7 @@ class _Walk:
         if self.letters > MAX_BYTES:
             limit = f"at most {MAX_BYTES / 1e6:.0f} MB"
             raise DescriptionError(
-                f"contains names of {self.letters / 1e6:.0f} MB; {limit} are read."
+                f"contains names of {self.letters / 1e6:.0f} MB; {limit} are allowed."
             )
 
     def _visit(self, element: Element, place: _Place) -> Iterator[tuple[Element, _Place]] | None:
@@ -315,7 +315,7 @@ class _Walk:
             self.bodies[place.body].sites.append((name, place.pose @ pose))
 
     def _mass(self, element: Element, place: _Place) -> None:
-        """Add what an element says about the mass of its body; None if it cannot be read."""
+        """Add the mass entry of an element to its body; the entry is None if it cannot be read."""
         masses, compiler = self.bodies[place.body].masses, place.model.compiler
         if element.tag == "geom" or compiler.inertia_from_geoms:
             masses.append(None)
@@ -348,7 +348,7 @@ class _Walk:
         lower, upper = (float(x) for x in values.numbers("range", 2, (0, 0)))
         limited = values.keyword("limited", ("true", "false", "auto"), "auto")
         if limited == "auto" and not compiler.autolimits and lower < upper:
-            raise values.error('has a range; expected limited="true" or "false" beside it')
+            raise values.error('has a range; expected limited="true" or "false" as well')
         if limited == "true" and not lower < upper and kind in ("hinge", "slide"):
             raise values.error(
                 f"range: the lower limit is not below the upper one: {lower}, {upper}"

@@ -20,7 +20,7 @@ from supple.describe._pose import (
 )
 from supple.errors import DescriptionError, short_repr, unknown_name_error
 
-_MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
+_MAX_NUMBERS = 1_000  # maximum length of an attribute with numbers [characters]
 _TINY = 1e-14  # length below which MuJoCo treats a vector as zero
 _ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}
 _LONG = ("capsule", "cylinder", "ellipsoid", "box")  # types of sites with two ends
@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """Settings of the compiler: unit of angles, order of Euler angles, implied limits, masses."""
+    """Settings of <compiler>: unit of angles, order of Euler angles, implied limits, masses."""
 
     degrees: bool = True
     eulerseq: str = "xyz"
@@ -74,7 +74,7 @@ class Values:
     """The attributes of an element, with those of its default class.
 
     Raises:
-        DescriptionError: An unknown attribute, or more than one orientation.
+        DescriptionError: An attribute is unknown, or there is more than one orientation.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class Values:
         return self.all.get(key, default)
 
     def keyword(self, key: str, words: Sequence[str], default: str) -> str:
-        """Return an attribute that must be one of some words."""
+        """Return an attribute that must be one of `words`."""
         word = self.all.get(key, default)
         if word not in words:
             raise DescriptionError(f"{self.what}: {unknown_name_error(key, word, words)}")
         return word
 
     def count(self, key: str) -> int:
-        """Return a required whole number, cut after 19 characters, which is huge either way."""
+        """Return a required whole number; only 19 digits are read, which is more than any limit."""
         text = self.all.get(key, "").strip()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise self.error(f"{key}: expected a whole number, given {short_repr(text)}")
@@ -145,7 +145,7 @@ class Values:
         return T
 
     def rotation_by(self, euler: Array, compiler: Compiler) -> Array:
-        """Return a rotation (4, 4) by Euler angles; lower case: moving axes, upper case: fixed."""
+        """Return a rotation (4, 4) by Euler angles about moving (xyz) or fixed (XYZ) axes."""
         T = np.eye(4)
         for letter, value in zip(compiler.eulerseq, euler, strict=True):
             turn = {"x": rotation_x, "y": rotation_y, "z": rotation_z}[letter.lower()]
@@ -205,7 +205,7 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
         every.update(Values(section, "compiler").all)
     values = Values(Element("compiler", every), "compiler")
     if values.keyword("coordinate", ("local", "global"), "local") == "global":
-        raise values.error('has coordinate="global", which MuJoCo no longer supports either')
+        raise values.error('has coordinate="global", which MuJoCo does not support')
     eulerseq = values.text("eulerseq", "xyz")
     if not re.fullmatch("[xyzXYZ]{3}", eulerseq):
         raise values.error(f"eulerseq: expected three of xyzXYZ, given {short_repr(eulerseq)}")
@@ -218,7 +218,7 @@ def compiler_of(sections: Iterable[Element]) -> Compiler:
 
 
 MAIN = "main"
-Defaults = dict[str, dict[str, dict[str, str]]]  # by class, then by element
+Defaults = dict[str, dict[str, dict[str, str]]]  # attributes by class, then by element
 
 
 def defaults_of(sections: Iterable[Element]) -> Defaults:

@@ -18,7 +18,7 @@ def real_numbers(given: object, expected: str) -> npt.NDArray[Any]:
         expected: The beginning of the error message, such as "q must be real numbers".
 
     Raises:
-        InputError: A ragged list, entries that are not real numbers, or masked entries.
+        InputError: The argument is a ragged list, or has entries that are masked or not real.
     """
     if _is_masked(given):
         raise InputError(f"{expected}; given: a masked array with masked entries")
@@ -60,7 +60,7 @@ def described_numbers(
 
 
 def _is_masked(given: object) -> bool:
-    """Return whether any entry is masked, also inside lists, where NumPy drops the mask."""
+    """Return whether any entry is masked, including those in lists, where NumPy drops the mask."""
     if isinstance(given, np.ma.MaskedArray):
         return bool(np.ma.is_masked(given))
     return isinstance(given, list | tuple) and any(

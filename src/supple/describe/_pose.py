@@ -1,4 +1,4 @@
-"""Poses as 4x4 matrices T_ab [m]: elementary ones, exact at quarter turns; the nearest rotation."""
+"""Poses as matrices T_ab (4, 4) [m]: elementary poses, and the rotation nearest to a matrix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _QUARTERS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
 def cos_sin(angle: float) -> tuple[float, float]:
     """Return cosine and sine of an angle [rad], exactly 0 or ±1 at multiples of 90°.
 
-    A multiple of π/2 is recognised within rounding and up to two full turns; 1.5707963 is not one.
+    A multiple of π/2 is recognised if it is exact up to rounding, and up to two full turns;
+    1.5707963 is not.
     """
     if math.isfinite(angle):
         k = round(angle / (math.pi / 2))
@@ -80,7 +81,7 @@ def from_wxyz(position: Array, wxyz: Array) -> Array:
 
 
 def motion(kind: str, axis: Array, value: float, pitch: float = 0.0) -> Array:
-    """Return the transform (4, 4) of a joint at a position [rad or m]; pitch [m/rad] of a screw."""
+    """Return the transform (4, 4) of a joint at position `value` [rad or m]; pitch in [m/rad]."""
     if kind == "prismatic":
         return translation(*(axis * value))
     if kind == "screw":
@@ -97,7 +98,8 @@ def rotation_residual(R: Array) -> Array:
 def orthonormalized(R: Array, residual: Array, exact: float = ROUNDING) -> Array:
     """Return the nearest rotations (..., 3, 3) to nearly orthonormal matrices.
 
-    Newton's iteration for the polar factor, which squares the residual: 1e-3, 1e-6, 1e-12, 0.
+    Newton's iteration for the polar factor squares the residual in each round: 1e-3, 1e-6, 1e-12,
+    0.
 
     Args:
         R: Matrices (..., 3, 3) with positive determinants.

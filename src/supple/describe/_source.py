@@ -1,4 +1,4 @@
-"""Reading of robot files: limits on size, well-formed XML without document types."""
+"""Read robot files and check their size and XML: well-formed, without document types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PathOrText: TypeAlias = "str | os.PathLike[str]"
 
 MAX_BYTES = 16_000_000
 
-# Hints by root element for files given to the wrong reader.
+# Hints for files that were given to the wrong reader, by root element.
 _OTHER_ROOTS = {
     "robot": "this is a URDF file: read it with supple.urdf",
     "mujoco": "this is an MJCF file: read it with supple.mjcf",
@@ -27,7 +27,7 @@ _OTHER_ROOTS = {
 
 @dataclass
 class Budget:
-    """Limits on what is read and what has been read, for a file and all files it includes."""
+    """Limits for a file and all files that it includes, and the amounts read so far."""
 
     max_elements: int
     max_depth: int
@@ -64,9 +64,9 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
         depth: Nesting depth at which the file is included.
 
     Raises:
-        DescriptionError: A file that is missing, not a regular file, unreadable, empty or larger
-            than 16 MB; XML that is not well-formed, declares a document type or entities, has
-            another root element, nests too deeply or has too many elements.
+        DescriptionError: The file is missing, not a regular file, unreadable, empty or larger than
+            16 MB; or its XML is not well-formed, declares a document type or entities, has another
+            root element, nests too deeply or has too many elements.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         label, path, data = "the given text", None, _encoded(source)
@@ -74,7 +74,7 @@ def read_source(source: PathOrText, budget: Budget, *, root: str = "", depth: in
     elif isinstance(source, str | os.PathLike):
         label, path, data = _loaded(source, budget)
     else:
-        raise InputError(f"expected a path or a text of XML, given {short_repr(source)}.")
+        raise InputError(f"expected a path or an XML text, given {short_repr(source)}.")
 
     if not data.strip():
         expected = f"XML with a <{root}> element" if root else "XML"
@@ -113,14 +113,14 @@ def _loaded(source: str | os.PathLike[str], budget: Budget) -> tuple[str, Path, 
 
 
 def _label(path: Path) -> str:
-    """Return a quoted path; a long one is cut at the beginning, since its end tells more."""
+    """Return a quoted path; a long one is cut at the beginning, because its end tells more."""
     text = str(path)
     return repr(text if len(text) <= 80 else f"…{text[-79:]}")
 
 
 def _nearby(path: Path) -> str:
-    """Return a hint at files of similar names in the folder of a missing file."""
-    from difflib import get_close_matches  # not needed to import supple
+    """Return a hint that lists files with similar names in the folder of a missing file."""
+    from difflib import get_close_matches  # kept out of the import of supple
 
     try:
         with os.scandir(path.parent) as entries:
@@ -184,11 +184,11 @@ class _Checker:
                 f"has the element <{short_repr(name)[1:-1]}>: it is xacro; expand it first, "
                 "xacro arm.urdf.xacro > arm.urdf"
             )
-        self.expected = ""  # only the root is checked
+        self.expected = ""  # no element below the root is checked
         self.depth += 1
         self.budget.elements += 1
         if self.depth > self.budget.max_depth:
-            raise self._error(f"nests elements deeper than {self.budget.max_depth}")
+            raise self._error(f"nests elements more than {self.budget.max_depth} levels deep")
         if self.budget.elements > self.budget.max_elements:
             raise self._error(f"has more than {self.budget.max_elements} elements")
         self.builder.start(name, attributes)

@@ -1,4 +1,4 @@
-"""Validation of a Description, shared by all readers; iterative, and linear in the joints."""
+"""Validation of a Description, for all readers; without recursion, in linear time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from supple.describe.joint import Frame, Joint, Mimic
 from supple.errors import DescriptionError, join_names, short_repr, unknown_name_error
 
 KINDS = ("revolute", "continuous", "prismatic", "screw", "fixed")
-_MAX_SIZE = 1e12  # of a length [m] or a mimic: larger ones would overflow in float32
+_MAX_SIZE = 1e12  # largest length [m] or mimic factor: larger ones would overflow in float32
 
 
 def check_names(robot: str, joints: Sequence[Joint], frames: Sequence[Frame]) -> None:
-    """Check that names are non-empty strings, joints unique, kinds known; that a joint moves."""
+    """Check that names are non-empty, joints unique and of known kinds, and that a joint moves."""
     if not isinstance(robot, str):
         raise DescriptionError(f"robot name: expected a string, given {short_repr(robot)}.")
     names: list[tuple[str, object]] = [
@@ -72,7 +72,7 @@ def raise_several_roots(roots: Sequence[str]) -> NoReturn:
 
 
 def in_tree_order(joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return the joints depth-first from the only root, siblings in the given order."""
+    """Return the joints depth-first from the root, siblings in the given order."""
     above: dict[str, Joint] = {}
     below: dict[str, list[Joint]] = {}
     for joint in joints:
@@ -137,7 +137,7 @@ def with_clean_numbers(joints: Sequence[Joint]) -> tuple[Joint, ...]:
         _check_pitch(joint, name)
         if joint.moves:
             _check_limits(joint, name)
-            # Files write 1e308 for "no limit"; the difference of two such numbers overflows.
+            # Some files write 1e308 for "no limit"; the difference of two such numbers overflows.
             lower, upper = (
                 math.copysign(math.inf, x) if abs(x) > _MAX_SIZE else x
                 for x in (joint.lower, joint.upper)
@@ -179,7 +179,8 @@ def _check_limits(joint: Joint, name: str) -> None:
     if lower == math.inf or upper == -math.inf:
         raise DescriptionError(f"{name}: no position lies between the limits, {given}")
     if joint.kind == "continuous" and (math.isfinite(lower) or math.isfinite(upper)):
-        raise DescriptionError(f"{name}: a continuous joint has no limits (use revolute), {given}")
+        problem = "a continuous joint must not have limits (use revolute)"
+        raise DescriptionError(f"{name}: {problem}, {given}")
     if not joint.max_speed > 0:
         problem = f"max_speed must be positive or infinite, given {joint.max_speed:g}."
         raise DescriptionError(f"{name}: {problem}")
@@ -208,19 +209,19 @@ def _unit(axes: Array, names: Sequence[str]) -> Array:
     _raise_first(~np.isfinite(axes).all(axis=1), what, "contains values that are not finite", axes)
     size = abs(axes).max(axis=1, keepdims=True)
     _raise_first(size[:, 0] < 1e-9, what, "is zero, expected a direction", axes)
-    axes = axes / np.where(abs(size - 1) < 0.5, 1.0, size)  # no overflow in the norm
+    axes = axes / np.where(abs(size - 1) < 0.5, 1.0, size)  # the norm cannot overflow
     norm = np.linalg.norm(axes, axis=1, keepdims=True)
     return _snapped(np.where(abs(norm - 1) > ROUNDING, axes / norm, axes))
 
 
 def _snapped(values: Array) -> Array:
-    """Round entries that are -1, 0 or 1 up to rounding errors: cos(π/2) becomes 0, not 6e-17."""
+    """Round entries that differ from -1, 0 or 1 only by rounding: cos(π/2) becomes 0, not 6e-17."""
     nearest = np.round(values)
     return np.where(abs(values - nearest) <= ROUNDING, nearest + 0.0, values)
 
 
 def _raise_first(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array) -> None:
-    """Raise an error that shows the first bad value, if any; `bad` (n,) marks those of `given`."""
+    """Raise an error that shows the first bad value, if any; `bad` (n,) marks rows of `given`."""
     if np.any(bad):
         first = int(np.argmax(bad))
         rows = np.atleast_2d(given[first])
@@ -229,7 +230,7 @@ def _raise_first(bad: npt.ArrayLike, what: Sequence[str], why: str, given: Array
 
 
 def with_resolved_mimics(joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return joints whose mimics refer directly to joints that do not mimic another one."""
+    """Return joints in which every mimic refers directly to a joint that mimics no other."""
     by_name = {joint.name: joint for joint in joints}
     resolved: dict[str, Mimic] = {}
     for joint in joints:
@@ -282,8 +283,8 @@ def _composed(name: str, mimic: Mimic, above: Mimic | None) -> Mimic:
     if not (abs(mimic.multiplier) <= _MAX_SIZE and abs(mimic.offset) <= _MAX_SIZE):
         numbers = f"multiplier={mimic.multiplier:g}, offset={mimic.offset:g}"
         raise DescriptionError(
-            f"joint {short_repr(name)}: the mimic of {short_repr(mimic.joint)} must be finite and "
-            f"at most {_MAX_SIZE:g}, given {numbers}."
+            f"joint {short_repr(name)}: the mimic of {short_repr(mimic.joint)} must have a finite "
+            f"multiplier and offset of at most {_MAX_SIZE:g}, given {numbers}."
         )
     return mimic
 

@@ -24,14 +24,15 @@ _INCH = 0.0254
 
 
 def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Description:
-    """Return the built-in robot of this name; `supple.describe.builtin_names()` lists them.
+    """Return the built-in robot with a given name; `supple.describe.builtin_names()` lists all.
 
     Args:
         name: Name of the robot. Files are read by `supple.urdf` and `supple.mjcf`.
-        tips: Name of the end effector (any link or frame), or several; the robot's own by default.
+        tips: Name of the end effector (any link or frame), or several; by default those of the
+            robot's table.
 
     Raises:
-        UnknownNameError: An unknown robot or end effector; the message lists the available ones.
+        UnknownNameError: The robot or end effector does not exist; the message lists those that do.
     """
     given: object = name
     build = _ROBOTS.get(name) if isinstance(given, str) else None
@@ -43,7 +44,7 @@ def builtin(name: str, *, tips: str | Iterable[str] | None = None) -> Descriptio
 
 
 def _file_hint(given: object) -> str:
-    """Return a hint at the right reader if `given` looks like the path or text of a robot file."""
+    """Return a hint at the right reader if `given` looks like a robot file or its path."""
     if not isinstance(given, str | os.PathLike):
         return ""
     text = str(given).strip().lower()
@@ -63,12 +64,12 @@ def names() -> tuple[str, ...]:
 
 
 def _table(*rows: tuple[float, float, float, float]) -> list[tuple[float, float, float, float]]:
-    """Return DH rows with angles in degrees as rows with angles in radians."""
+    """Convert DH rows with angles in degrees to rows with angles in radians."""
     return [(a, math.radians(alpha), d, math.radians(theta)) for a, alpha, d, theta in rows]
 
 
 def _degrees(*values: float | tuple[float, float]) -> Array:
-    """Return limits (n, 2) [rad] from pairs in degrees; one number stands for ± that number."""
+    """Return limits (n, 2) [rad] from pairs in degrees; a single number x means (-x, x)."""
     pairs = [value if isinstance(value, tuple) else (-value, value) for value in values]
     return np.radians(pairs)
 
@@ -98,7 +99,8 @@ def planar3() -> Description:
 def planar4() -> Description:
     """Four links of 0.5 m in a plane, relative angles, without limits.
 
-    Deo & Walker mention such arms without dimensions; equal links have the reach of `planar3`.
+    Deo & Walker mention such arms without dimensions. The equal links here add up to the reach of
+    `planar3`.
 
     References:
         Deo & Walker 1995, section 1.
@@ -120,7 +122,7 @@ def puma560_mk() -> Description:
 
 
 def puma560() -> Description:
-    """The Unimation PUMA 560 on its column, up to the mounting flange; no published speeds.
+    """The Unimation PUMA 560 on its column, up to the mounting flange, without speed limits.
 
     Zero position, signs and limits are those of the textbook table (and of MK Table I): the upper
     arm is horizontal along x, the forearm points up. Authors differ by up to 1 mm in a3, d2 and d4;
@@ -150,7 +152,7 @@ def puma560_roll() -> Description:
     limits. At zero it is a `puma560`.
 
     References:
-        Deo & Walker 1995, section 1, of Egeland's study.
+        Deo & Walker 1995, section 1 (on Egeland's study).
     """
     puma = puma560()
     first, second, third, *rest = puma.joints
@@ -165,7 +167,7 @@ def puma560_rail() -> Description:
     "rail" is the first joint; it has no limits. At zero it is a `puma560`.
 
     References:
-        Deo & Walker 1995, section 1, of a study in which the base translates.
+        Deo & Walker 1995, section 1 (on a study in which the base translates).
     """
     puma = puma560()
     rail = Joint("rail", "prismatic", "floor", "link0", axis=np.array((1.0, 0, 0)))
@@ -173,7 +175,7 @@ def puma560_rail() -> Description:
 
 
 def stanford() -> Description:
-    """The Stanford (Scheinman) arm: two revolute joints, a slide, a spherical wrist; no speeds.
+    """The Stanford (Scheinman) arm: two revolute joints, a slide, a wrist; no speed limits.
 
     q3 is the extension [m]; at q3 = 0 the wrist is at the shoulder, which the limits exclude.
 

@@ -48,7 +48,7 @@ class Description:
         inertias: Masses of links, at most one entry per link; a link without one has no mass.
 
     Raises:
-        DescriptionError: An invalid tree; the message names the joint, link or frame.
+        DescriptionError: The tree is invalid; the message names the joint, link or frame.
     """
 
     name: str

@@ -46,9 +46,9 @@ def dh(
         standard:           A_i = Rz(theta + q) Tz(d) Tx(a) Rx(alpha)
         modified (Craig):   A_i = Rx(alpha) Tx(a) Rz(theta + q) Tz(d),  a and alpha of link i-1
 
-    The column that the joint moves is its offset: q is added to theta of a revolute joint and to d
-    of a prismatic one; a screw joint adds q to theta and pitch times q to d. Multiples of 90° are
-    exact.
+    q is added to theta of a revolute joint and to d of a prismatic one, so the table's value is the
+    joint's offset; a screw joint adds q to theta and pitch times q to d. Rotations by multiples of
+    90° are exact.
 
     Args:
         table: Columns a [m], alpha [rad], d [m], theta [rad], shape (n, 4).
@@ -58,8 +58,8 @@ def dh(
         limits: Lower and upper position limits (n, 2) [rad or m], infinite if there are none. A
             revolute joint without limits is continuous.
         max_speed: Speed limits (n,) or one for all joints [rad/s or m/s].
-        pitch: Translation per angle of the screw joints [m/rad], one for all of them or (n,), zero
-            for the other joints; required if there are any.
+        pitch: Translation per angle of the screw joints [m/rad], one for all of them or (n,) with
+            zeros for the other joints; required if there are screw joints.
         base: Pose of the table's frame 0 in the root link, T_root_0 (4, 4) [m].
         tool: Pose of the tool in the last link, T_n_tool (4, 4) [m]; adds the frame "tool", which
             becomes the end effector.
@@ -69,8 +69,8 @@ def dh(
         name: Name of the robot.
 
     Raises:
-        DescriptionError: A table or an option of the wrong shape, or invalid values.
-        UnknownNameError: An unknown convention or end effector.
+        DescriptionError: The table or an option has the wrong shape or invalid values.
+        UnknownNameError: The convention or an end effector is unknown.
     """
     check_one_of(convention, "convention", ("standard", "modified"))
     rows = _numbers("table", table, None)
@@ -118,9 +118,10 @@ def dh(
 
 
 def _constants(row: Array, convention: str) -> tuple[Array, Array]:
-    """Return origin and child placement of the joint of one row.
+    """Return the origin and the child placement of the joint of one row.
 
-    Rotation about z and translation along z commute, so each convention needs only one of them.
+    Rotation about z and translation along z commute, so each convention needs only one of the two
+    poses.
     """
     a, alpha, d, theta = (float(value) for value in row)
     along_z = _product(rotation_z(theta), translation(z=d))
@@ -137,7 +138,7 @@ def _product(A: Array, B: Array) -> Array:
 
 
 def _numbers(what: str, given: object, default: object, *shapes: tuple[int, ...]) -> Array:
-    """Return an option as a float64 array of one of the shapes, or any shape if none is given."""
+    """Return an option as a float64 array with one of the given shapes (any, if none is given)."""
     value = default if given is None else given
     array = described_numbers(value, what)
     if shapes and array.shape not in shapes:
@@ -156,7 +157,8 @@ def _pitches(given: npt.ArrayLike | None, kinds: Sequence[Kind]) -> Array:
     """Return the pitch (n,) [m/rad] of each joint, zero unless it is a screw."""
     n, screws = len(kinds), np.array([kind == "screw" for kind in kinds])
     if given is None and screws.any():
-        problem = f"expected a number or {n}, as joint {int(screws.argmax()) + 1} is a screw joint"
+        screw = int(screws.argmax()) + 1
+        problem = f"expected one number or {n} numbers, as joint {screw} is a screw joint"
         raise DescriptionError(f"pitch: {problem}, given none.")
     pitches = _numbers("pitch", given, 0.0, (), (n,))
     return np.where(screws, pitches, 0.0) if pitches.ndim == 0 else pitches

@@ -19,8 +19,8 @@ _UNKNOWN = math.nan
 class Inertia(PickledByFields):
     """The mass of a link, its center and its rotational inertia.
 
-    The readers of files keep what a file says without judging it, because most uses of a robot do
-    not depend on masses. `check` does, on first use.
+    The file readers store the values of a file without checking them, because most uses of a robot
+    do not depend on masses. `check` checks them on first use.
 
     Attributes:
         link: Name of the link.
@@ -42,14 +42,14 @@ class Inertia(PickledByFields):
 
     @classmethod
     def unknown(cls, link: str) -> Inertia:
-        """Return the entry of a link with an unknown mass: its file states none, or no number."""
+        """Return the entry of a link whose mass is missing in the file, or not a number."""
         return cls(link, _UNKNOWN, np.full(3, _UNKNOWN), np.full((3, 3), _UNKNOWN))
 
     def check(self) -> None:
-        """Raise an error unless mass, center and matrix are known, finite and of the right sign.
+        """Raise an error unless mass, center and matrix are known and finite and the mass is >= 0.
 
-        Zero is allowed. Principal moments are checked where links form a body, because public files
-        have small parts with negative ones.
+        Principal moments are checked only for whole bodies of links, because some public files have
+        small parts with negative ones.
         """
         what = f"inertia of link {short_repr(self.link)}"
         if math.isnan(self.mass):
@@ -71,14 +71,14 @@ class Inertia(PickledByFields):
 
 
 def check_moments(matrix: Array, what: str) -> None:
-    """Raise an error if a principal moment of inertia is negative, by more than rounding."""
+    """Raise an error if a principal moment of inertia is negative by more than rounding."""
     if np.linalg.eigvalsh(matrix)[0] < -1e-9 * abs(matrix).max():
         given = f"given {short_repr(matrix.tolist())}."
         raise DescriptionError(f"{what}: a principal moment of inertia is negative, {given}")
 
 
 def checked_inertias(inertias: Iterable[Inertia], links: Sequence[str]) -> tuple[Inertia, ...]:
-    """Return inertias after checking that each belongs to a link of its own."""
+    """Return inertias after checking that each belongs to an existing link, at most one to each."""
     known, found = set(links), tuple(inertias)
     seen: set[str] = set()
     for each in found:

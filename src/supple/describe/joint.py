@@ -24,7 +24,7 @@ def _z_axis() -> Array:
 
 
 def read_only(value: object, shape: tuple[int, ...], what: str) -> Array:
-    """Return a read-only float64 copy of a value that must have this shape."""
+    """Return a read-only float64 copy of a value after checking its shape."""
     array = described_numbers(value, what)
     if array.shape != shape:
         raise DescriptionError(f"{what}: expected shape {shape}, given shape {array.shape}.")
@@ -33,7 +33,7 @@ def read_only(value: object, shape: tuple[int, ...], what: str) -> Array:
 
 
 def described_number(value: object, what: str) -> float:
-    """Return a value that must be one number."""
+    """Return a value as a float after checking that it is one number."""
     if type(value) is float:
         return value
     array = described_numbers(value, what, "a number")
@@ -49,7 +49,7 @@ class Mimic:
     Attributes:
         joint: Name of the joint to follow.
         multiplier: Ratio of the two joint positions.
-        offset: Joint position where the followed joint is at zero [rad or m].
+        offset: Joint position when the followed joint is at zero [rad or m].
     """
 
     joint: str
@@ -81,8 +81,8 @@ class Joint(PickledByFields):
 
         T_parent_child(q) = origin @ motion(axis, q) @ child_placement
 
-    motion rotates about the axis (revolute, continuous), translates along it (prismatic), does both
-    in a fixed ratio (screw) or is the identity (fixed). A continuous joint is a revolute one
+    `motion` rotates about the axis (revolute, continuous), translates along it (prismatic), does
+    both in a fixed ratio (screw) or is the identity (fixed). A continuous joint is a revolute joint
     without limits. The position of a screw joint is its angle.
 
     Attributes:

@@ -29,8 +29,8 @@ def mjcf(
 ) -> Description:
     """Return a robot from an MJCF file, or from an MJCF text (a string that starts with "<").
 
-    Kinematics and masses are read, with the meaning they have in MuJoCo, which need not be
-    installed: meshes and textures are ignored. q is MuJoCo's qpos:
+    Kinematics and masses are interpreted as in MuJoCo, which need not be installed. Meshes and
+    textures are ignored. q is MuJoCo's qpos:
 
     - A body is a link and the root is "world"; a body without joints is fixed to its parent.
     - A hinge is revolute, or continuous if it has no range; a slide is prismatic. `ref` and the
@@ -45,7 +45,7 @@ def mjcf(
       deformable bodies are rejected.
     - Body frames are those of the file: `fusestatic` and `align` are not applied.
     - Masses are those of <inertial>. MuJoCo computes missing ones from shapes and meshes; here they
-      are unknown, which is an error when they are used. An armature is not a mass.
+      are unknown, and functions that need them raise an error. Armatures are ignored.
     - Bodies and joints without a name are called "body<id>" and "joint<id>".
 
     Args:
@@ -57,8 +57,8 @@ def mjcf(
             end of each branch of joints: see `supple.describe.tips`.
 
     Raises:
-        DescriptionError: A file that cannot be read, or that is not valid MJCF.
-        UnknownNameError: A name in `fixed` or `tips` that does not exist.
+        DescriptionError: The file cannot be read or is not valid MJCF.
+        UnknownNameError: A name in `fixed` or `tips` does not exist.
     """
     budget = Budget(max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH)
     file = read_source(source, budget, root="mujoco")
@@ -132,7 +132,7 @@ class _Reader:
     def _joint(
         self, joint: TreeJoint, parent: str, child: str, here: Array, weld: frozenset[str]
     ) -> Joint:
-        """Return one joint, rotating about its anchor; the file shows it at q = ref."""
+        """Return one joint, which rotates about its anchor; the file's pose has q = ref."""
         name = self.joints[joint]
         kinds: dict[str, Kind] = {
             "slide": "prismatic",
@@ -177,8 +177,8 @@ class _Reader:
                 continue
             if any(c[2:]):
                 raise DescriptionError(
-                    f"joint {short_repr(name)} follows {short_repr(two)} by a polynomial of "
-                    f"higher degree {list(c)}; expected a linear one, or weld it with "
+                    f"joint {short_repr(name)} follows {short_repr(two)} by a nonlinear "
+                    f"polynomial {list(c)}; expected a linear one, or weld the joint with "
                     f"fixed=[{short_repr(name)}]."
                 )
             if name in mimics:
@@ -198,7 +198,7 @@ class _Reader:
 
 
 def _named(kind: str, given: list[str]) -> list[str]:
-    """Return names, with missing ones made from the kind and the index."""
+    """Return names; a missing name is made of the kind and the index."""
     taken = set(given)
     return [name or _unique(f"{kind}{i}", taken) for i, name in enumerate(given)]
 

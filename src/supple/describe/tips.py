@@ -3,20 +3,20 @@
 The leaf links of a real file include the base plate, cameras, IMUs, rotors and every finger. The
 default end effectors (`tips`) are chosen by these rules, in this order:
 
-1. A *branch* is a chain of moving joints that no moving joint continues. It yields one end effector
-   on its last body: links joined by fixed joints. Frames that no joint moves, and sensors half-way
-   along a chain, are therefore no end effectors.
-2. *Grippers* end at the palm: a body that carries several branches, all of them fingers, is the
-   last body of its branch. A finger has no more joints than the chain that carries it and at most
-   half its length at the zero configuration. A single jaw on an arm of at least four joints is
-   recognised by its name (gripper, finger, jaw, claw). A hand on its own keeps its fingertips.
+1. A *branch* is a chain of moving joints whose last joint carries no further moving joint. A *body*
+   consists of links joined by fixed joints. Each branch yields one end effector, on its last body.
+   Frames that no joint moves, and sensors half-way along a chain, are therefore not end effectors.
+2. *Grippers* end at the palm: a body that carries several branches, all of them fingers, counts as
+   the last body of its branch. A finger has no more joints than the chain that carries it and at
+   most half its length at the zero configuration. A single jaw on an arm of at least four joints is
+   recognised by its name (gripper, finger, jaw, claw). A hand without an arm keeps its fingertips.
 3. Branches named after wheels, casters, rotors, propellers or thrusters, and bodies that carry only
-   sensors (a camera head), are left out if others remain.
+   sensors (a camera head), are omitted if other branches remain.
 4. Among the frames of the last body, conventional names are preferred: tcp and tool0, then end
    effector and ee, then grasp, gripper, palm, hand and sole, then foot; then the first leaf that is
    not a sensor. Extra frames, such as MJCF sites, count only if they have such a name.
 
-`tips=` of a reader overrides them; `Robot.tips` shows them.
+`tips=` of a reader overrides the default; `Robot.tips` shows the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FINGER_LENGTH = 0.5  # longest finger, relative to the chain from the root to i
 
 
 class _Words:
-    """Patterns, ignoring case, that are compiled at their first use to keep the import fast."""
+    """Case-insensitive patterns, compiled on first use to keep the import fast."""
 
     def __init__(self, *patterns: str) -> None:
         self._patterns = "|".join(patterns)
@@ -67,8 +67,8 @@ def with_tips(robot: Description, tips: str | Iterable[str] | None) -> Descripti
     """Return a description with the given end effectors, or the default ones if None.
 
     Raises:
-        UnknownNameError: A name that is neither a link nor a frame.
-        InputError: Not a name or a sequence of names, or none at all.
+        UnknownNameError: A name is neither a link nor a frame.
+        InputError: `tips` is neither a name nor a sequence of names, or is empty.
     """
     if tips is None:
         return robot._with_valid_tips(default_tips(robot))
@@ -102,12 +102,12 @@ class _Bodies:
 
     def __init__(self, robot: Description) -> None:
         self.robot = robot
-        self.body_of = {robot.root: _ROOT}  # by link
+        self.body_of = {robot.root: _ROOT}  # body of each link
         self.links: dict[str, list[str]] = {_ROOT: [robot.root]}
-        self.parent: dict[str, str] = {}  # by body
-        self.branches: dict[str, list[Joint]] = {_ROOT: []}  # moving joints on a body
+        self.parent: dict[str, str] = {}  # parent of each body
+        self.branches: dict[str, list[Joint]] = {_ROOT: []}  # moving joints attached to each body
         self.depth = {_ROOT: 0}  # number of joints that carry a body
-        self.length = {robot.root: 0.0}  # of the chain from the root to a link [m]
+        self.length = {robot.root: 0.0}  # length of the chain from the root to a link [m]
         for joint in robot.joints:
             above = self.body_of[joint.parent]
             body = joint.name if joint.moves else above
@@ -127,8 +127,8 @@ class _Bodies:
         self.extra: dict[str, list[str]] = {}  # names of extra frames, by body
         for frame in robot.frames:
             self.extra.setdefault(self.body_of[frame.link], []).append(frame.name)
-        # Longest chain [m] and largest joint depth, both from the root, among each body and its
-        # descendants; computed from the leaves up.
+        # The longest chain [m] and the largest depth from the root to a body or any of its
+        # descendants, computed from the leaves up.
         self.reach = {
             body: max(map(self.length.__getitem__, own)) for body, own in self.links.items()
         }
@@ -186,7 +186,7 @@ class _Bodies:
 
 
 def _by_convention(given: Iterable[str]) -> str | None:
-    """Return the first name that a tool frame conventionally has, most specific first."""
+    """Return the name that matches the most specific convention for tool frames, if any."""
     names = list(given)
     for pattern in _TOOLS:
         for name in names:

@@ -21,7 +21,7 @@ from supple.errors import DescriptionError, short_repr, unknown_name_error
 _MAX_DEPTH = 100
 _MAX_ELEMENTS = 200_000
 _MAX_JOINTS = 5_000
-_MAX_NUMBERS = 1_000  # characters of an attribute that holds numbers
+_MAX_NUMBERS = 1_000  # maximum length of an attribute with numbers [characters]
 _WELDABLE = ("floating", "planar")
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", *_WELDABLE)
 
@@ -34,7 +34,7 @@ def urdf(
 ) -> Description:
     """Return a robot from a URDF file, or from a URDF text (a string that starts with "<").
 
-    Kinematics and masses are read: meshes and colours are ignored and need not exist.
+    Kinematics and masses are read. Meshes and colours are ignored and need not exist.
 
     - A missing <axis> is x, as specified by the format.
     - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor
@@ -42,7 +42,7 @@ def urdf(
       two is missing it is 0, as specified by the format.
     - velocity="0", or no velocity, means that the speed limit is unknown.
     - Limits of continuous joints are ignored.
-    - A link without <inertial> has no mass. What an <inertial> says is checked when it is used.
+    - A link without <inertial> has no mass. The values of an <inertial> are checked on first use.
     - Floating and planar joints are rejected unless they are named in `fixed`.
 
     Args:
@@ -53,8 +53,8 @@ def urdf(
             each branch of joints: see `supple.describe.tips`.
 
     Raises:
-        DescriptionError: A file that cannot be read, or a robot that is not a tree.
-        UnknownNameError: A name in `fixed` or `tips` that does not exist.
+        DescriptionError: The file cannot be read, or the robot is not a tree.
+        UnknownNameError: A name in `fixed` or `tips` does not exist.
     """
     budget = Budget(max_elements=_MAX_ELEMENTS, max_depth=_MAX_DEPTH)
     file = read_source(source, budget, root="robot")
@@ -79,7 +79,7 @@ def _at_most(limit: int, elements: list[Element]) -> list[Element]:
     """Return elements of one kind after checking their number."""
     if len(elements) > limit:
         many = f"{len(elements)} <{elements[0].tag}> elements"
-        raise DescriptionError(f"{many} are too many: at most {limit} are read.")
+        raise DescriptionError(f"{many} are too many; at most {limit} are allowed.")
     return elements
 
 
@@ -167,7 +167,7 @@ class _Part:
         if text is None:
             return ()
         if len(text) > _MAX_NUMBERS:
-            problem = f"{len(text)} characters are too many: at most {_MAX_NUMBERS} are read"
+            problem = f"{len(text)} characters are too many; at most {_MAX_NUMBERS} are allowed"
             raise DescriptionError(f"{self._what} {key}: {problem}, given {short_repr(text)}.")
         try:
             numbers = [float(word) for word in text.split()]

@@ -1,1 +1,1 @@
-"""GPU plumbing: devices, compilation, memory and arrays of other libraries."""
+"""Access to GPUs: devices, compilation, memory and arrays of other libraries."""

@@ -1,4 +1,4 @@
-"""Arrays in GPU memory: those of CuPy, PyTorch, JAX and others, and results for them."""
+"""Arrays in GPU memory: arguments from CuPy, PyTorch, JAX and others, and results for them."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def stream_of(given: object, arrays: tuple[object, ...]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DeviceArrayView:
-    """An array of the caller: its address, shape and type, and the object that keeps it alive."""
+    """An array passed by the caller: address, shape, type, and the object that keeps it alive."""
 
     pointer: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     device: int
     owner: object
-    strides: tuple[int, ...]  # in numbers, not bytes
+    strides: tuple[int, ...]  # strides in numbers, not bytes
     dense: bool  # whether it is C-contiguous
 
 
@@ -77,10 +77,11 @@ def seen(
         stream: The stream that reads it.
         name: Name of the argument, for errors.
         dtypes: Accepted types.
-        strided: Whether it may be strided; otherwise it must be C-contiguous.
+        strided: Whether the array may be strided; otherwise it must be C-contiguous.
 
     Raises:
-        InputError: not in GPU memory, of another type, or not C-contiguous where it must be.
+        InputError: The array is not in GPU memory, has another type, or is not C-contiguous
+            although it must be.
     """
     if not on_gpu(given):
         raise InputError(
@@ -110,15 +111,15 @@ def seen(
 class GpuArray:
     """A result in GPU memory, for `cupy.asarray`, `torch.from_dlpack`, `jax.dlpack.from_dlpack`.
 
-    The call that made it is asynchronous: the numbers are valid when the stream has reached them,
-    which CuPy, PyTorch and JAX take care of.
+    The call that returned it is asynchronous: the numbers are valid once the stream has computed
+    them. CuPy, PyTorch and JAX wait for the stream by themselves.
 
     Attributes:
         shape: Shape of the array.
         dtype: Type of its numbers.
         strides: Strides in numbers, not bytes.
         pointer: Address of the first number.
-        memory: The allocation that it is part of.
+        memory: The allocation that the array is part of.
     """
 
     shape: tuple[int, ...]

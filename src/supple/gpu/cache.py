@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def folder() -> Path:
-    """Return the folder of compiled code: SUPPLE_CACHE_DIR, or `supple` in the user's cache."""
+    """Return the folder of compiled code: SUPPLE_CACHE_DIR, or "supple" in the user's cache."""
     own = os.environ.get("SUPPLE_CACHE_DIR")
     if own:
         return Path(own)
@@ -19,17 +19,17 @@ def folder() -> Path:
 def cached(key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
     """Return the result of `make`, from disk if it was made before with the same key.
 
-    A file is written under a temporary name and then renamed, so other processes never see a part
-    of it. Without a folder that can be read and written, nothing is cached.
+    A file is written under a temporary name and then renamed, so that other processes never see an
+    incomplete file. If the folder cannot be read or written, nothing is cached.
     """
-    import hashlib  # neither is needed to import supple
+    import hashlib  # imported here to keep `import supple` fast
     import tempfile
 
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()
     try:
         path = folder() / f"{digest}.cubin"
         return path.read_bytes()
-    except (OSError, RuntimeError):  # (no home folder is a RuntimeError)
+    except (OSError, RuntimeError):  # a missing home folder raises RuntimeError
         pass
     made = make()
     try:

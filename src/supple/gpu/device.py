@@ -18,7 +18,7 @@ _ARRAY = np.ndarray
 
 
 def is_named(given: object, name: str) -> bool:
-    """Return whether an argument is a name, without comparing arrays and other objects."""
+    """Return whether an argument is the given name, without comparing arrays and other objects."""
     return isinstance(given, str) and given == name
 
 
@@ -26,7 +26,7 @@ def device_named(given: object) -> str:
     """Return the name of a GPU, by default the first.
 
     Raises:
-        InputError: not the name of a device.
+        InputError: `given` is not the name of a device.
     """
     if given is None:
         return "cuda"
@@ -39,8 +39,8 @@ def check_precision(given: object, device: Literal["cpu", "cuda"]) -> None:
     """Raise an error if `given` is not a precision of a device.
 
     Raises:
-        UnknownNameError: a name that does not exist.
-        InputError: "double" on the CPU.
+        UnknownNameError: `given` is not the name of a precision.
+        InputError: `given` is "double" and the device is the CPU.
     """
     check_one_of(given, "precision", _PRECISIONS)
     if given == "double" and device == "cpu":

@@ -1,7 +1,7 @@
 """The CUDA driver and compiler: compilation, kernels, streams and memory.
 
-NVIDIA's packages are imported on first use. Most functions need only the bindings: importing
-`cuda.core` takes longer than the rest of a first call.
+NVIDIA's packages are imported on first use. Most functions need only `cuda.bindings`; `cuda.core`
+is avoided where possible because importing it takes longer than the rest of a first call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from supple.gpu.cache import cached
 _OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 _FAST_MATH = ("--use_fast_math",)
 _ACCURATE_SINES = ("--ftz=true", "--prec-div=false", "--prec-sqrt=false")
-_RELOCATABLE = ("-rdc=true",)  # for linking
+_RELOCATABLE = ("-rdc=true",)  # relocatable code, which can be linked
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def driver() -> Any:
     """Return the GPU's driver, `cuda.bindings.driver`.
 
     Raises:
-        MissingExtraError: the package is not installed.
+        MissingExtraError: The package is not installed.
     """
     try:
         from cuda.bindings import driver as found
@@ -55,7 +55,7 @@ def packages() -> tuple[Any, Any]:
     """Return `cuda.core`, which reads arrays of other libraries, and the driver.
 
     Raises:
-        MissingExtraError: the packages are not installed.
+        MissingExtraError: The packages are not installed.
     """
     try:
         from cuda import core
@@ -71,7 +71,7 @@ def check(returned: tuple[Any, ...]) -> Any:
     """Return the result of a function of the driver, without its status.
 
     Raises:
-        DeviceError: the status is an error.
+        DeviceError: The status is an error.
     """
     status, *results = returned
     if int(status):
@@ -120,8 +120,8 @@ def device_named(name: str) -> tuple[int, DeviceInfo]:
     """Return the number of a GPU ("cuda" is the first) and its properties.
 
     Raises:
-        MissingExtraError: the packages are not installed.
-        DeviceError: the GPU does not exist, or there is no driver.
+        MissingExtraError: The packages are not installed.
+        DeviceError: The GPU does not exist, or there is no driver.
     """
     available = _devices()
     number = 0 if name == "cuda" else int(name.removeprefix("cuda:"))
@@ -139,9 +139,9 @@ def compile_source(
     Args:
         text: The source.
         architecture: Architecture of the GPU, "sm_90".
-        accurate_sines: Whether sines are as accurate as on a CPU, for float32 results that the user
-            receives; quotients and roots are accurate to 2 ulp. Without it they are fast, for
-            results that are verified in float64.
+        accurate_sines: Whether sines are as accurate as on a CPU and quotients and roots accurate
+            to 2 ulp, for float32 results that the user receives. Otherwise faster approximations
+            are used, for results that are verified in float64.
         relocatable: Whether the code can be linked with other code.
 
     Raises:
@@ -157,10 +157,11 @@ def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
     """Compile several C++ sources in parallel and link them.
 
     Args:
-        texts: The sources; one defines what another declares `extern`. Linking needs a context.
+        texts: The sources, each of which may define functions that another declares `extern`. A
+            context must be current for linking.
         architecture: Architecture of the GPU, "sm_90".
     """
-    from concurrent.futures import ThreadPoolExecutor  # not needed to import supple
+    from concurrent.futures import ThreadPoolExecutor  # kept out of the import of supple
 
     if len(texts) == 1:
         return compile_source(texts[0], architecture)
@@ -179,8 +180,8 @@ def compile_linked(texts: Sequence[str], architecture: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def nvrtc_version() -> str:
-    """Return the version of the compiler, from its package if possible: no library is loaded."""
-    from importlib import metadata  # takes a tenth of the time of importing supple
+    """Return the version of the compiler, if possible from its package, without loading NVRTC."""
+    from importlib import metadata  # imported here: it takes a tenth of the import time
 
     for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -238,7 +239,7 @@ def link(codes: Sequence[bytes]) -> bytes:
             check(cuda.cuLinkAddData(state, kind, code, len(code), b"supple", 0, [], []))
         status, pointer, size = cuda.cuLinkComplete(state)
         check((status,))
-        return ctypes.string_at(pointer, size)  # (the state owns it)
+        return ctypes.string_at(pointer, size)  # a copy: the link state owns the code
     finally:
         check(cuda.cuLinkDestroy(state))
 
@@ -253,7 +254,7 @@ class Device:
         handle = check(self._driver.cuDeviceGet(number))
         self._context = check(
             self._driver.cuDevicePrimaryCtxRetain(handle)
-        )  # shared with other libraries
+        )  # the primary context, which other libraries share
         self.use()
         self.processors = _attribute(handle, "MULTIPROCESSOR_COUNT")
         major, minor = (_attribute(handle, f"COMPUTE_CAPABILITY_{x}") for x in ("MAJOR", "MINOR"))
@@ -286,7 +287,7 @@ class Device:
         }
 
     def resident(self, kernel: Any, threads: int) -> int:
-        """Return how many blocks of a kernel run at the same time."""
+        """Return the number of blocks of a kernel that can run at the same time."""
         ask = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return self.processors * max(1, int(check(ask(kernel, threads, 0))))
 

@@ -1,4 +1,4 @@
-"""Source for the GPU's compiler: headers, the constants of a robot, and kernels, as one text."""
+"""Source text for the GPU's compiler: headers, the constants of a robot, and CUDA kernels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PLACE = f"//// {_GIVEN}\n"
 
 
 def source(name: str, constants: str = "", rough: str = "float", several: bool = False) -> str:
-    """Return a file of kernels for one robot, with all includes inlined.
+    """Return the source of a file of CUDA kernels for one robot, with all includes inlined.
 
     Args:
         name: Name of the file, "search.cu".
         constants: Content of given.hpp: `constants()` of the compiled robot and tasks.
-        rough: Type of the numbers of the search, "float" or "double".
-        several: Whether several solutions are compared, instead of taking the first.
+        rough: Floating-point type of the search, "float" or "double".
+        several: Whether several solutions are compared, instead of returning the first.
     """
     ways = f"using SearchReal = {rough};\nconstexpr bool several = {str(several).lower()};\n"
     return _general(name).replace(_PLACE, f"namespace supple {{\n{ways}}}\n{constants}")
@@ -28,7 +28,7 @@ def source(name: str, constants: str = "", rough: str = "float", several: bool =
 
 @lru_cache(maxsize=16)
 def _general(name: str) -> str:
-    """Return the text for any robot, with a placeholder for its constants."""
+    """Return the source that all robots share, with a placeholder for the constants."""
     seen: set[str] = set()
 
     def whole(text: str) -> str:

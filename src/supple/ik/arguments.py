@@ -25,13 +25,13 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 LARGEST = 1e9  # largest magnitude in a target or a seed, as in the kernel
 _MAX_SEEDS = 2**31 - 1  # the largest count of the kernel
-_MAX_SOLUTIONS = 100_000  # memory for all of them is allocated at the beginning
+_MAX_SOLUTIONS = 100_000  # bounded because memory for all of them is allocated at the beginning
 _INFINITE = 1e9  # [s]: longer timeouts are treated as infinite
 
 
 @dataclass(frozen=True)
 class GpuChoice:
-    """Where and how a problem is solved on a GPU.
+    """The GPU that solves a problem, and its settings.
 
     Attributes:
         device: Name of the GPU.
@@ -52,13 +52,13 @@ class SolveOptions:
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
         max_seeds: Maximum number of seeds; 0 for the default.
-        prefer: Which solution is returned.
+        prefer: Preference among several solutions: a name or a function of q.
         solutions: Maximum number of solutions of one target; None for one `Solution`.
-        began: Beginning of the call, by `time.perf_counter` [s].
+        began: Time at which the call began, by `time.perf_counter` [s].
         deadline: End of the time limit, by the same clock [s].
         explain: Whether a solution has a report.
         threads: Maximum number of threads.
-        progress: Function that is called with the number of finished targets, and of all.
+        progress: Function of the number of finished targets and the number of all targets.
         gpu: The GPU; None for the CPU.
     """
 
@@ -76,7 +76,7 @@ class SolveOptions:
 
     @property
     def tolerances(self) -> tuple[float, float, int]:
-        """Both tolerances and the maximum number of seeds."""
+        """Position tolerance [m], rotation tolerance [rad] and maximum number of seeds."""
         return self.position_tolerance, self.rotation_tolerance, self.max_seeds
 
 
@@ -101,7 +101,7 @@ def parse_options(
     """Validate the arguments of `solve`.
 
     Raises:
-        InputError: an argument that is malformed, or not available on the device.
+        InputError: An argument is malformed or not available on the device.
     """
     there = on_a_gpu(target)
     uses_gpu = there if device is None else not is_named(device, "cpu")
@@ -118,8 +118,9 @@ def parse_options(
     count = None if solutions is None else count_of(solutions, "solutions", _MAX_SOLUTIONS)
     if uses_gpu and there and (count is not None or prefer not in ("fast", "nearest")):
         raise InputError(
-            'targets in GPU memory take prefer="fast" or "nearest" and no solutions; NumPy arrays '
-            f"with device= take all; given: prefer={short_repr(prefer)}, solutions={count}"
+            'for targets in GPU memory, prefer must be "fast" or "nearest" and solutions is not '
+            "available (it is for NumPy arrays with device=); given: "
+            f"prefer={short_repr(prefer)}, solutions={count}"
         )
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function, or None; given: {short_repr(progress)}")
@@ -153,9 +154,9 @@ def check_iterated(
     prefer: object,
     **others: object,
 ) -> None:
-    """Raise an error for arguments that `solve` does not take together with a step or OpenTask.
+    """Raise an error for arguments that `solve` does not accept with a step or an OpenTask.
 
-    Without these (`iterates` is false), max_iterations is such an argument.
+    If there is neither (`iterates` is false), raise an error for max_iterations.
     """
     if not iterates:
         if max_iterations is not None:
@@ -167,16 +168,17 @@ def check_iterated(
     if max_iterations is not None:
         count_of(max_iterations, "max_iterations", _MAX_SEEDS)  # type: ignore[arg-type]
     if on_a_gpu(target) or (device is not None and not is_named(device, "cpu")):
-        raise InputError("step, or an OpenTask, is only for device='cpu'; given: a GPU")
+        raise InputError("step= and OpenTask are only for device='cpu'; given: a GPU")
     if not isinstance(prefer, str) or prefer not in ("fast", "nearest"):
         others["prefer"] = prefer
     for name, value in others.items():
         if value is not None:
-            raise InputError(f"{name} is not for step=, or an OpenTask; given: {short_repr(value)}")
+            problem = f"{name} is not available with step= or an OpenTask"
+            raise InputError(f"{problem}; given: {short_repr(value)}")
 
 
 def per_task(target: Any, single: bool, all_tasks: Sequence[Task]) -> Sequence[ArrayLike]:
-    """Return one target for each task; `single` as `selected_tasks` returns it."""
+    """Return one target for each task; `single` is the second result of `selected_tasks`."""
     count = len(all_tasks)
     if single or (count == 1 and isinstance(target, np.ndarray)):
         return (_real(target),)
@@ -193,14 +195,14 @@ def per_task(target: Any, single: bool, all_tasks: Sequence[Task]) -> Sequence[A
 
 
 def _real(target: Any) -> Any:
-    """Return a target that is not complex: NumPy would drop the imaginary part with a warning."""
+    """Return a target after checking that it is not complex: NumPy would only warn."""
     if isinstance(target, np.ndarray) and target.dtype.kind == "c":
         raise InputError(f"target must be real numbers; given: an array of {target.dtype}")
     return target
 
 
 def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Array | None:
-    """Return a seed for all targets (n,), one for each (..., n), or None."""
+    """Return q0 as one seed for all targets (n,), as one for each (..., n), or None."""
     if q0 is None:
         return None
     q = np.ascontiguousarray(coordinates(q0, robot.dof, "q0"), dtype=np.float64)
@@ -217,21 +219,21 @@ def seeds_of(q0: ArrayLike | None, robot: Robot, batch: tuple[int, ...]) -> Arra
 
 
 def raise_nonfinite(target: Array, seed: Array | None) -> NoReturn:
-    """Raise the error for a target or a seed that the kernel did not accept."""
+    """Raise the error for a target or a seed that the kernel rejected."""
     arrays = {"q0": np.empty(0) if seed is None else seed, "target": target}
     for name, numbers in arrays.items():
         wrong = numbers[~(np.abs(numbers) <= LARGEST)]
         if wrong.size:
-            raise InputError(f"{name} must be finite, and within 1e9; given: {wrong[0]:g} in it")
+            raise InputError(f"{name} must be finite and within ±1e9; given: an entry {wrong[0]:g}")
     raise AssertionError("the kernel accepts all other numbers")
 
 
 def seconds(timeout: object) -> float:
-    """Return a time limit [s], infinite if it is longer than any call."""
+    """Return a time limit [s]; very long ones become infinite."""
     if isinstance(timeout, float | np.floating) or type(timeout) is int:
         if timeout >= _INFINITE:
             return math.inf
-        if timeout >= 0:  # (fast: a control loop calls this a thousand times per second)
+        if timeout >= 0:  # checked first, because control loops call this often
             return float(timeout)
     return number(timeout, "timeout", least=0)
 

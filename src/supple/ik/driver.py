@@ -1,6 +1,6 @@
 """Run a search for targets on the CPU or a GPU, and choose among the solutions it finds.
 
-Tuned constants and the measurements that chose them: docs/constants.md.
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from supple.ik.status import SolveStatus
 from supple.ik.subproblems import decoupled_solver
 from supple.motion.linearization import Array
 
-_COMPARED = 8  # solutions of a target that a preference chooses from
-_CHUNK = 4096  # targets whose solutions are compared at a time
-_MERGED = (65_536, 1024)  # targets merged at a time: without and with a timeout
+_COMPARED = 8  # number of solutions of a target among which a preference chooses
+_CHUNK = 4096  # number of targets whose solutions are compared at a time
+_MERGED = (65_536, 1024)  # number of targets merged at a time, without and with a timeout
 
 # Arrays (B, s, ...): q, status, errors, iterations and seeds; then the number of solutions (B,) and
 # the statistics of failed seeds (B, 4).
@@ -83,7 +83,7 @@ class Driver:
         return BatchSolution(*_fields(*parts), robot=self.problem.layout.robot)
 
     def _best_by_chunks(self, targets: Array, seeds: Array | None) -> RawSolutions:
-        """Return the best solution of each target, in chunks: each target has several."""
+        """Return the best solution of each target, in chunks to bound memory."""
         chunks, progress = [], self.options.progress
         for first in range(0, max(len(targets), 1), _CHUNK):
             chunk = slice(first, first + _CHUNK)
@@ -110,7 +110,8 @@ class Driver:
     def _costs(self, q: Array, count: Any, seeds: Array | None) -> Array:
         """Return the costs (B, s) of solutions (B, s, n), infinite beyond their counts (B,).
 
-        Targets with only one solution cost nothing: after a timeout there may be millions.
+        Costs are not evaluated for targets with only one solution: after a timeout there may be
+        millions of them.
         """
         there = np.arange(q.shape[1]) < count[:, None]
         cost = np.where(there, 0.0, math.inf)
@@ -169,5 +170,5 @@ class Driver:
 
 def _fields(q: Array, status: Any, error: Array, effort: Any) -> tuple[Any, ...]:
     """Return the fields of `SolutionArrays`."""
-    restarts = np.maximum(effort[..., 1] - 1, 0)  # (a target that is not tried has no seed)
+    restarts = np.maximum(effort[..., 1] - 1, 0)  # targets that are not tried have no seed
     return q, status, error[..., 0], error[..., 1], effort[..., 0], restarts

@@ -1,7 +1,8 @@
 """Position inverse kinematics by a given step, repeated until the targets are met.
 
-This is Buss's second mode. It runs in Python around the kernel's kinematics and steps, so that any
-step and any task can take part; the default search of `solve` runs in the kernel alone.
+Buss (2009) calls this the second mode of inverse kinematics. It runs in Python around the kernel's
+kinematics and steps, so that any step and any task can be used; the default search of `solve` runs
+entirely in the kernel.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from supple.motion.steps.batch import run_batch
 from supple.motion.steps.step import DLS, kernel_of
 from supple.motion.task import PostureTask, Task
 
-# Tuned constants and what chose them: docs/constants.md.
-MAX_ITERATIONS = 1000  # of each seed, by default
-MAX_SEEDS = 8  # by default
-_LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
-_DAMPING = 0.005  # λ² = _DAMPING ‖J‖ ‖e‖ for open tasks, by default
-_SAMPLES = 16  # configurations from which the size of J is taken
-_PATIENCE = 100  # iterations in which the error of a seed must decrease by the next fraction
+# Tuned constants are explained in docs/constants.md.
+MAX_ITERATIONS = 1000  # default number of iterations of each seed
+MAX_SEEDS = 8  # default number of seeds
+_LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
+_DAMPING = 0.005  # default damping λ² = _DAMPING ‖J‖ ‖e‖ for open tasks
+_SAMPLES = 16  # number of configurations from which the size of J is estimated
+_PATIENCE = 100  # iterations within which the error of a seed must decrease by the next fraction
 _PROGRESS = 0.01
 _STILL = 1e-14  # joint displacement per iteration below which a search stops [rad or m]
-_HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that look at the previous step
+_HISTORY = (Rule.MANIPULABILITY_RATE, Rule.MAYORGA_RANK)  # rules that use the previous step
 
 
 def needs_iteration(tasks: Sequence[Task], step: object) -> bool:
-    """Return whether a problem is solved here: with a step, or with an open task."""
+    """Return whether a problem is solved by this module: it has a step or an open task."""
     return step is not None or any(isinstance(task, OpenTask) for task in tasks)
 
 
@@ -79,7 +80,7 @@ class StepSearch:
         object.__setattr__(self, "_kernel", _kernel_form(self.step, self.layout))
 
     def targets(self, given: Sequence[ArrayLike]) -> Array:
-        """Return targets, one per task, as numbers for the kernel (..., k); NaN if not finite."""
+        """Convert targets, one per task, to the kernel's layout (..., k); NaN if not finite."""
         robot, threads = self.layout.robot, self.options.threads
         each = [
             task_numbers(robot, task, one, threads)
@@ -101,7 +102,7 @@ class StepSearch:
         return BatchSolution(*parts, robot=self.layout.robot)
 
     def _search(self, targets: Array, start: Array | None) -> BatchSolution:
-        """Solve targets (B, k), from the seeds (B, n) first."""
+        """Solve targets (B, k); the first start is from the seeds (B, n)."""
         robot, options = self.layout.robot, self.options
         count = len(targets)
         low, span, stride = seed_range(robot)
@@ -173,7 +174,7 @@ class StepSearch:
             iterations[left[running]] += 1
             moved = np.abs(then - at).max(axis=1) > _STILL
             q[running] = then
-            running = running[moved]  # what is at rest stays there
+            running = running[moved]  # a search that has come to rest makes no more progress
             if not len(running):
                 break
         return left[~solved]
@@ -183,8 +184,8 @@ class StepSearch:
     ) -> Array:
         """Return the next configurations (B, n), inside the joint limits.
 
-        A joint at a limit that the step pulls outwards is held, and the step is taken again with
-        the others.
+        A joint at a limit that the step pulls outwards is held, and the step is computed again for
+        the other joints.
         """
         robot = self.layout.robot
         free = np.ones_like(q, dtype=bool)
@@ -199,7 +200,7 @@ class StepSearch:
         return np.asarray(np.clip(q + shorter * dq, robot.lower, robot.upper))
 
     def _steps(self, count: int) -> Move:
-        """Return the step for `count` problems, each with a memory of its own."""
+        """Return the step for `count` problems, each with its own memory."""
         spec, threads, effectors = (
             self._kernel,
             self.options.threads,
@@ -255,13 +256,14 @@ def step_search(
     max_iterations: int,
     options: SolveOptions,
 ) -> StepSearch:
-    """Return the search of some tasks by a step; by default damped least squares.
+    """Return the search for some tasks by a step, by default damped least squares.
 
     Raises:
-        InputError: both a step and a damping rule, or what is not a step.
+        InputError: Both a step and a damping rule are given, or the step is not a step.
     """
     if step is not None and damping is not None:
-        raise InputError(f"damping is part of the step; given: both, damping={short_repr(damping)}")
+        problem = "damping must not be given with step=, which has its own"
+        raise InputError(f"{problem}; given: damping={short_repr(damping)}")
     if step is None:
         step = DLS(default_damping(layout) if damping is None else damping)
     longest = _LONGEST if max_step is None else number(max_step, "max_step", above=0)
@@ -269,7 +271,7 @@ def step_search(
 
 
 def default_damping(layout: CompiledTasks) -> ErrorNorm:
-    """Return the default damping of a search with open tasks, from the median size of J."""
+    """Return the default damping of a search with open tasks, from the median norm of J."""
     low, span, stride = seed_range(layout.robot)
     q = low + (0.5 + np.arange(1, _SAMPLES + 1)[:, None] * stride) % 1 * span
     sizes = np.linalg.norm(layout.jacobian(q), axis=(1, 2))
@@ -277,7 +279,7 @@ def default_damping(layout: CompiledTasks) -> ErrorNorm:
 
 
 def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
-    """Return the kernel's form of a step; None if only Python has it."""
+    """Return the kernel's form of a step; None if it exists only in Python."""
     if isinstance(step, Augmented) and step.is_diagonal:
         step = step.as_weighted(layout.counts)
     if isinstance(step, Augmented | Priority):
@@ -293,7 +295,7 @@ def _kernel_form(step: Any, layout: CompiledTasks) -> StepSpec | None:
 
 
 def _turns(task: Task, layout: CompiledTasks) -> NDArray[np.bool_]:
-    """Return which rows of a task are rotations."""
+    """Return a mask of the rows of a task that are rotations."""
     rows = task.on(layout.robot)
     if isinstance(task, OpenTask):
         return np.full(len(rows.names), task.unit == "rad")

@@ -49,8 +49,8 @@ def _solver_of(robot: Robot, tasks: Any, damping: Any) -> Any:
 def _fast_path(function: Function) -> Function:
     """Return the function with a fast path in C++, for one target and common arguments.
 
-    Such a call takes about a microsecond: reading its arguments in Python would take longer. It
-    neither checks for signals nor releases the GIL.
+    Such a call takes about a microsecond; parsing its arguments in Python would take longer. The
+    fast path neither checks for signals nor releases the GIL.
     """
     whole = _all_at_once(known_arguments(**HINTS)(function))
     wrapped: Function = _core.with_fast_path(whole, _solver_of, Solution, STATUS, Task)
@@ -78,7 +78,7 @@ def _all_at_once(function: Function) -> Function:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments that do not change what `solve` returns."""
+    """The keyword arguments that do not change the type that `solve` returns."""
 
     frame: FrameNames
     tasks: TaskLike | Sequence[TaskLike] | None
@@ -99,10 +99,11 @@ class Options(TypedDict, total=False):
     precision: Precision
 
 
-# For type checkers only: at run time typing's registry of overloads would keep this module, and
-# with it compiled objects, alive beyond the end of the interpreter.
+# For type checkers only: at run time, typing's registry of overloads would keep this module and its
+# compiled objects alive beyond the end of the interpreter.
 if TYPE_CHECKING:
-    # An array has no shape in its type: one target or a batch gives Any, fit for any annotation.
+    # The type of an array does not contain its shape, so the type checker cannot distinguish one
+    # target from a batch: the result is Any.
     @overload
     def solve(
         robot: Robot, target: Any, *, explain: Literal[True], **options: Unpack[Options]
@@ -160,31 +161,31 @@ def solve(
     """Find configurations that meet targets, inside the joint limits.
 
         solve(robot, T)                    one pose (4, 4) -> Solution
-        solve(robot, T, q0=q)              near q: the same branch along a path
+        solve(robot, T, q0=q)              the solution near q, for example along a path
         solve(robot, poses)                a batch (..., 4, 4) -> BatchSolution
         solve(robot, T, solutions=8)       several solutions of one pose -> Solutions
         solve(robot, T, solutions="all")   all of them; for a batch -> BatchSolutions
 
     No initial guess is needed: damped least squares starts from many seeds, and solutions are
-    verified in double precision. A target that no seed reaches gives the closest pose found, in the
-    norm of the weighted error, with `SolveStatus.UNREACHABLE`. The same arguments give the same
-    result, regardless of threads and of the other targets in a batch; a target alone and the same
-    target in a batch may get different solutions.
+    verified in double precision. If no seed reaches the target, the result is the closest pose
+    found (with the smallest weighted error) and `SolveStatus.UNREACHABLE`. The same arguments give
+    the same result, regardless of the number of threads and of the other targets in a batch; but a
+    target alone and the same target in a batch may get different solutions.
 
     Args:
         robot: The robot to solve for.
-        target: Target of the task, (4, 4) for a pose. Several tasks take a sequence with one target
-            per task; k poses also an array (..., k, 4, 4), as `Robot.fk` returns it. Leading axes
-            are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved there.
+        target: Target of the task, (4, 4) for a pose. For several tasks, a sequence with one target
+            per task; k poses may also be an array (..., k, 4, 4), as `Robot.fk` returns it. Leading
+            axes are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved on that GPU.
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
             `PostureTask` is secondary: the solution moves along its branch towards the posture
             while the other targets stay met.
         q0: Seed (n,), or one per target (..., n) [rad or m].
-        prefer: Which solution is returned. "fast": the first (default without q0). "nearest":
-            near q0, otherwise the solution with the smallest maximum joint displacement (default
-            with q0). "manipulability", "limits" (far from them) or a function of q (n,) to
-            minimise: the best of up to 8 solutions.
+        prefer: Preference among the solutions. "fast" returns the first one found (default without
+            q0). "nearest" returns one near q0 or, if there is none, the solution with the smallest
+            maximum joint displacement (default with q0). "manipulability", "limits" (far from joint
+            limits) or a cost as a function of q (n,) return the best of up to 8 solutions.
         solutions: Maximum number of distinct solutions of one target, at most 100 000, ordered by
             `prefer`. With "fast" they are the first that are found, in the order of "limits". "all"
             gives every solution of one pose or of a batch, on the CPU, for arms of 6 revolute
@@ -196,8 +197,8 @@ def solve(
         position_tolerance: Position tolerance of each task [m].
         rotation_tolerance: Rotation tolerance of each task [rad].
         damping: Damping rule of the search; by default `ErrorNorm`, scaled by the robot's reach.
-        max_step: Maximum joint displacement in an iteration [rad or m], 1 by default. A smaller
-            one stays closer to the branch of q0 and takes more iterations.
+        max_step: Maximum joint displacement in an iteration [rad or m], 1 by default. With a
+            smaller value the search stays closer to the branch of q0 and takes more iterations.
         step: Step that is repeated until the target is met, instead of the default search: any step
             of a `Servo`. It starts from q0, or the neutral configuration, then from other seeds,
             and never reports `SolveStatus.UNREACHABLE`. It runs in Python around the kernel, as do
@@ -210,9 +211,11 @@ def solve(
             are nearly in reach, and 16,384 for those nearly met; 8 with `step` or an `OpenTask`.
         explain: Whether the solution of one target has a diagnosis, `Solution.report`.
         threads: Maximum number of threads for a batch; all cores by default.
-        progress: Function that is called with the number of finished targets, and of all.
-        device: "cpu", or a GPU of `supple.devices()`, "cuda" for the first; by default where the
-            target is. A GPU takes no timeout, explain, threads or progress.
+        progress: Function of the number of finished targets and the number of all targets, called
+            now and then.
+        device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); by default the device
+            that holds the target. On a GPU, timeout, explain, threads and progress are not
+            available.
         stream: CUDA stream for targets in GPU memory; by default that of the array, or the default
             stream. The call is asynchronous and returns a `GpuSolution`, for which `solutions` is
             not supported and `prefer` must be "fast" or "nearest".
@@ -220,9 +223,9 @@ def solve(
             "double".
 
     Raises:
-        InputError: malformed arguments, or a single target or seed that is not finite; in a batch
-            those get `SolveStatus.NONFINITE_INPUT`.
-        MissingExtraError, DeviceError: the GPU is not available.
+        InputError: An argument is malformed, or a single target or seed is not finite; in a batch,
+            such targets get `SolveStatus.NONFINITE_INPUT`.
+        MissingExtraError, DeviceError: The GPU is not available.
     """
     began = time.perf_counter()
     check_robot_first(robot, "solve(robot, target)", target)

@@ -39,7 +39,7 @@ def check_preference(prefer: object, seeded: bool) -> None:
 def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | None) -> Array:
     """Return the costs (B,) of configurations (B, n); q0 is (n,) or (B, n).
 
-    Solutions found by "fast" are ordered like those found by "limits".
+    For "fast", the costs are those of "limits".
     """
     if prefer == "nearest" and q0 is not None:
         return np.asarray(np.abs(q - q0).max(axis=-1))
@@ -52,7 +52,7 @@ def costs(prefer: Preference, problem: CompiledProblem, q: Array, q0: Array | No
 
 
 def _limit_proximity(robot: Robot, q: Array) -> Array:
-    """Return the largest distance from mid-range, over half the range (...): 1 at a limit."""
+    """Return the largest distance of a joint from mid-range relative to half its range (...)."""
     bounded = np.isfinite(robot.lower) & np.isfinite(robot.upper) & (robot.upper > robot.lower)
     if not bounded.any():
         return np.zeros(q.shape[:-1])
@@ -61,7 +61,7 @@ def _limit_proximity(robot: Robot, q: Array) -> Array:
 
 
 def _evaluated(prefer: Objective, q: Array) -> float:
-    """Return the cost of a configuration by the caller's function."""
+    """Return the cost of a configuration, evaluated by the caller's function."""
     value = prefer(q.copy())
     try:
         cost = float(value)

@@ -1,6 +1,6 @@
 """Tasks of a robot, compiled for the position solver: scales, weights, seeds and limits.
 
-Tuned constants and the measurements that chose them: docs/constants.md.
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from supple.motion.task import (
 )
 from supple.motion.task_rows import SPATIAL, TaskRows
 
-_TABLE = 2048  # entries of the seed table
-_ENTRIES = 512  # entries of the seed table on a GPU, which also give the size of the robot
+_TABLE = 2048  # number of entries in the table of seeds
+_ENTRIES = 512  # the same on a GPU; these entries also determine the size of the robot
 _TURN = 0.1  # weight of rotation in the look-up of seeds, relative to a translation by the reach
-_DAMPING = 0.005  # λ² = _DAMPING reach ‖e‖, by default
-_NEWTON_GAIN = 0.3  # gain of Newton's method towards the closest pose, in the same units
-_LONGEST = 1.0  # joint displacement in an iteration [rad or m], by default
-_SLOWEST = 1000  # largest factor of the number of iterations, for small displacements
+_DAMPING = 0.005  # default damping λ² = _DAMPING reach ‖e‖
+_NEWTON_GAIN = 0.3  # damping μ = _NEWTON_GAIN reach ‖e‖ of Newton's method to the closest pose
+_LONGEST = 1.0  # default maximum joint displacement in an iteration [rad or m]
+_SLOWEST = 1000  # largest factor of the number of iterations, for a small max_step
 # Robots with long prismatic joints. Lengths are relative to the reach of the other joints.
 _LONG = 10.0  # range above which a prismatic joint is long
 _LONG_SCALE = 32.0  # largest displacement of a long joint in one iteration
@@ -54,7 +54,7 @@ _KINDS: dict[type[Task], TargetKind] = {
     PositionTask: TargetKind.POSITION,
     AxisTask: TargetKind.AXIS,
 }
-_MAX_TASKS = 8  # up to which the kernel reads the targets from Python objects
+_MAX_TASKS = 8  # largest number of tasks whose targets the kernel reads from Python objects
 _FLOAT_TOLERANCE = 2e-5  # tolerance of the search in float32, relative to the size of positions
 
 
@@ -64,8 +64,8 @@ class SeedTable:
 
     Attributes:
         seeds: Configurations (N, n).
-        reached: Targets that they reach, as numbers for the kernel (N, k).
-        scale: Weight of each number in the look-up (k,).
+        reached: Targets that they reach, in the kernel's layout (N, k).
+        scale: Weights of the target values in the distance used to look up seeds (k,).
     """
 
     seeds: Array
@@ -85,9 +85,9 @@ class CompiledProblem:
 
     Attributes:
         layout: The tasks, postures last.
-        order: Index of each of the layout's tasks among the caller's.
-        primary: Number of rows to be met; the others are postures.
-        rest: Index of the rest posture of each coordinate among a target's numbers (n,), or -1.
+        order: For each task of the layout, its index among the caller's tasks.
+        primary: Number of rows to be met; the other rows belong to postures.
+        rest: For each coordinate, the index of its rest posture in a target, or -1 (n,).
         rule: Damping rule of the search.
         settings: Damping rule and maximum joint displacement from the caller, or None.
         seed_table: Seeds for the GPU.
@@ -108,12 +108,12 @@ class CompiledProblem:
     kernel: _core.Solver
 
     def targets(self, given: Sequence[ArrayLike], threads: int = 1) -> Array:
-        """Return targets, one per task in the caller's order, as numbers for the kernel (..., k).
+        """Convert targets, one per task in the caller's order, to the kernel's layout (..., k).
 
         Targets of a batch that are not finite contain NaN.
 
         Raises:
-            InputError: malformed targets, or a single target that is not finite.
+            InputError: A target is malformed, or a single target is not finite.
         """
         tasks = self.layout.tasks
         if any(one is None for one in given):
@@ -145,7 +145,7 @@ class CompiledProblem:
 
 
 def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Array:
-    """Return the targets of one task; NaN for targets of a batch that are not finite."""
+    """Convert the targets of one task to the kernel's layout, nonfinite ones of a batch to NaN."""
     made = _core.pose_numbers(given, threads) if isinstance(task, PoseTask) else None
     if made is not None:
         return made
@@ -154,14 +154,14 @@ def task_numbers(robot: Robot, task: Task, given: ArrayLike, threads: int) -> Ar
     except InputError:
         replaced, good = _without_nonfinite(given, task)
         if good.all():
-            raise  # something else is wrong
+            raise  # the error has another cause
     numbers = task.targets(robot, replaced)
     numbers[~good] = np.nan
     return numbers
 
 
 def _without_nonfinite(given: ArrayLike, task: Task) -> tuple[ArrayLike, NDArray[np.bool_]]:
-    """Return a batch with nonfinite targets replaced by valid ones, and a mask of the finite."""
+    """Replace nonfinite targets of a batch by valid ones; also return a mask of the finite ones."""
     core = 2 if isinstance(task, PoseTask | OrientationTask) else 1
     try:
         array = as_doubles(real_numbers(given, "targets must be real numbers"))
@@ -191,13 +191,13 @@ def _settings(damping: object, max_step: object) -> tuple[KernelRule | None, flo
     """Return the damping rule and the maximum joint displacement.
 
     Raises:
-        InputError: not a rule of the kernel, or a displacement that is not above zero.
+        InputError: The kernel does not have the rule, or the displacement is not above zero.
     """
     if damping is not None and not isinstance(damping, KernelRule):
         raise InputError(
             f"damping must be a rule of supple.damping; given: {short_repr(damping)}. The search "
-            "runs in the compiled kernel, which cannot call Python: CONTRIBUTING.md says how to "
-            "add a rule to it, and a Servo takes any function"
+            "runs in the compiled kernel, which cannot call Python: CONTRIBUTING.md explains how "
+            "to add a rule to it, and a Servo takes any function"
         )
     return damping, None if max_step is None else number(max_step, "max_step", above=0)
 
@@ -216,12 +216,12 @@ def _compiled(
     rows = [task.on(robot) for task in layout.tasks]
     if any(one.axes == SPATIAL for one in rows):
         raise InputError(
-            "solve takes tasks in the axes of a frame, because spatial coordinates mix errors of "
+            "solve takes no tasks in spatial coordinates, because they mix errors of "
             "position and rotation; given: axes='spatial'"
         )
     if any(one.goal == Goal.POSTURE and one.lower for one in rows):
         raise InputError(
-            "a PostureTask of solve is a preference without a range; given: one with a tolerance"
+            "a PostureTask of solve is a preference and must have no tolerance; given: a tolerance"
         )
     primary = sum(layout.counts[: len(met)])
     low, span, stride = seed_range(robot)
@@ -293,8 +293,8 @@ def _compiled(
 def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array:
     """Return weights for the search, whose ratios are bounded.
 
-    Any weights give the same solutions of a target in reach. Small ones are raised so that rows of
-    different size do not spoil the conditioning.
+    The solutions of a reachable target do not depend on the weights. Small weights are raised so
+    that J is better conditioned.
     """
     natural = np.array([1 / reach if one == Measure.POSITION else 1.0 for one in measures])
     shares = weights / natural
@@ -302,15 +302,15 @@ def _relaxed(weights: Array, measures: Sequence[Measure], reach: float) -> Array
 
 
 def _scale(weights: Array, measures: Sequence[Measure], reach: float) -> float:
-    """Return the size of the rows: the weighted reach."""
+    """Return the typical magnitude of the weighted rows."""
     position = [w for w, kind in zip(weights, measures, strict=True) if kind == Measure.POSITION]
     return float(reach * max(position) if position else weights.max())
 
 
 def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -> list[TargetSpec]:
-    """Return the kind of each task's target and the index of its first number, in caller's order.
+    """Return the kind and the first index of each task's target, in the caller's order.
 
-    Empty if a task has targets that the kernel cannot read.
+    The list is empty if a task has targets that the kernel cannot read.
     """
     if len(tasks) > _MAX_TASKS or not all(type(task) in _KINDS for task in tasks):
         return []
@@ -320,7 +320,7 @@ def _kinds(tasks: Sequence[Task], moved: Sequence[int], layout: CompiledTasks) -
 
 
 def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
-    """Return the step that a search descends by."""
+    """Return the step of the search."""
     spec = DLS(rule).kernel
     if spec.direction and len(spec.direction) != rows:
         raise InputError(f"Region: direction must have {rows} entries; given: {spec.direction}")
@@ -328,14 +328,14 @@ def _step(rule: KernelRule, rows: int) -> _core.StepSpec:
 
 
 def _iteration_factor(max_step: float | None) -> int:
-    """Return the factor of the number of iterations, for displacements below the default."""
+    """Return the factor of the number of iterations for a `max_step` below the default."""
     if max_step is None or max_step >= _LONGEST:
         return 1
     return math.ceil(min(_SLOWEST, _LONGEST / max(max_step, _LONGEST / _SLOWEST)))
 
 
 def turns(robot: Robot) -> Array:
-    """Return the 2π wrap of each coordinate whose range has room for it (n,) [rad]; else 0."""
+    """Return 2π for each coordinate whose range has room for a 2π wrap, else 0 (n,) [rad]."""
     roomy = robot.upper - robot.lower >= 2 * np.pi
     return np.where(roomy & may_turn(robot), 2 * np.pi, 0.0)
 
@@ -352,7 +352,7 @@ def seed_range(robot: Robot) -> tuple[Array, Array, Array]:
     low = np.where(np.isfinite(upper), upper - 2 * reach, -reach)
     low = np.where(np.isfinite(lower), lower, low)
     high = np.where(np.isfinite(upper), upper, low + 2 * reach)
-    # Two revolutions suffice where a further one repeats the same posture.
+    # For joints that may turn freely, two revolutions suffice: more would repeat the same postures.
     many = may_turn(robot) & (high - low > 4 * np.pi)
     low = np.where(many, np.clip(-2 * np.pi, low, high - 4 * np.pi), low)
     high = np.where(many, low + 4 * np.pi, high)
@@ -379,7 +379,7 @@ def _sizes(rows: Sequence[TaskRows], layout: CompiledTasks, reached: Array) -> t
 
 
 def _moves(rows: TaskRows) -> bool:
-    """Return whether a task has a position."""
+    """Return whether a task has position rows."""
     return rows.goal == Goal.FRAME and min(rows.picked) < 3
 
 

@@ -13,9 +13,9 @@ from supple.motion.diagnostics import Report, explain
 from supple.motion.linearization import Array, Linearization
 from supple.motion.steps.step import DLS
 
-AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # a joint, and the end of its range
-_AT_LIMIT = 1e-6  # distance from a limit [rad or m]
-_SMALLEST_PULL = 1e-6  # relative to the largest possible: below that it is rounding
+AtLimit: TypeAlias = tuple[str, Literal["lower", "upper"]]  # name of a joint, and its limit
+_AT_LIMIT = 1e-6  # distance from a limit below which a joint is at the limit [rad or m]
+_SMALLEST_PULL = 1e-6  # smallest relevant |Jᵀe| of a joint, relative to the largest possible
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,13 @@ class SolveReport:
             damping there and its reason, as `supple.explain` returns them.
         sigma_min: Smallest singular value of the weighted J there.
         lambda2: Damping there.
-        at_limit: Joints at a limit, each with the end of its range: "lower" or "upper".
-        blocking: Those that keep the solution from coming closer: the error pulls them outwards.
-        seeds: Number of seeds, including those that ran side by side.
-        failed: Number of seeds that ended elsewhere.
-        best_failed: Errors of the best of those [m], [rad]; None if none failed. Tasks that share
-            no joint have their own seeds: the worst of their best.
+        at_limit: Joints at a limit, each with "lower" or "upper".
+        blocking: Joints at a limit that keep the solution from coming closer to the target: the
+            error pulls them outwards.
+        seeds: Number of seeds, including those that ran in parallel.
+        failed: Number of seeds that did not lead to a solution.
+        best_failed: Position and rotation error of the best failed seed [m], [rad]; None if none
+            failed. For tasks that share no joint and have their own seeds, the largest of these.
         iterations: Iterations of the search until it found the solution.
         seconds: Time of the call [s].
     """
@@ -88,7 +89,8 @@ def make_report(
         q: The solution (n,).
         status: Its status.
         iterations: Iterations of the search.
-        failed: Number of seeds, number of failed ones, and the errors of the best of those (4,).
+        failed: Number of seeds, number of failed seeds, and the two errors of the best failed seed
+            (4,).
         seconds: Time of the call [s].
     """
     layout, rows = problem.layout, slice(problem.primary)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import overload
 
 
-STATUS = tuple(SolveStatus)  # by value
-_MAX_LISTED = 20  # solutions in words
+STATUS = tuple(SolveStatus)  # indexed by value
+_MAX_LISTED = 20  # maximum number of solutions that `str()` lists
 _LATER = {"status": np.int8, "iterations": np.int32, "restarts": np.int32, "sampled": np.bool_}
 _PARTS = ("q", "status", "position_error", "rotation_error", "iterations", "restarts")
 
@@ -36,17 +36,17 @@ def _none_sampled() -> NDArray[np.bool_]:
 class Solution:
     """A configuration that meets a target, or comes closest to it.
 
-    Errors are computed in double precision at the q that is returned. A solution is true if it has
-    converged. `str()` of it is a sentence, with `explain=True` followed by the report. Its q is an
-    array of its own: writing into it changes no other result.
+    Errors are computed in double precision at the returned q. `bool(solution)` is True if it has
+    converged. `str(solution)` is a sentence, followed by the report with `explain=True`. q is not
+    shared with other results, so writing to it changes only this solution.
 
     Attributes:
         q: Joint coordinates (n,) [rad or m], inside the limits.
-        status: Whether it converged, and why not.
+        status: Status: converged, or the reason why not.
         position_error: Largest position error of all tasks [m]; infinite if nothing was solved.
         rotation_error: Largest rotation error of all tasks [rad]; infinite if nothing was solved.
-        iterations: Iterations of the search.
-        restarts: Seeds after the first, including those that ran side by side.
+        iterations: Number of iterations of the search.
+        restarts: Number of seeds after the first, including those that ran in parallel.
         report: A diagnosis, with `explain=True`; otherwise None.
         robot: The solved robot; None for a solution from GPU memory.
     """
@@ -57,7 +57,7 @@ class Solution:
     rotation_error: float
     iterations: int
     restarts: int
-    report: SolveReport | Any = None  # (Any: None needs no check where explain=True)
+    report: SolveReport | Any = None  # Any: callers with explain=True need no check for None
     robot: Robot | None = field(default=None, repr=False)
 
     @property
@@ -108,10 +108,10 @@ class Solution:
 class SolutionArrays:
     """Solutions as arrays, with batch axes first; indexed like a NumPy array of solutions.
 
-    With one batch axis, `len` counts the solutions, and an integer index or iteration gives each
-    `Solution`. With several axes, these refer to the first axis, and one integer per axis gives a
-    `Solution`. Slices, masks and index arrays select a part. Every index returns a copy: writing
-    into its arrays does not change those of the batch.
+    With one batch axis, `len` is the number of solutions, and an integer index or iteration gives
+    each `Solution`. With several axes, `len` and iteration refer to the first axis, and one integer
+    per axis gives a `Solution`. Slices, masks and index arrays select a part. Indexing always
+    returns a copy: writing to its arrays does not change those of the batch.
     """
 
     q: Array
@@ -213,25 +213,25 @@ class SolutionArrays:
 class BatchSolution(SolutionArrays):
     """Solutions of a batch of targets, one for each; `str()` of it is a summary.
 
-    `found[3]` is the `Solution` of the target 3, `found[found.success]` a batch of those that
+    `found[3]` is the `Solution` of target 3, `found[found.success]` is the batch of those that
     converged, and iteration yields each `Solution`. A batch with several axes is indexed like an
-    array: for axes (2, 3), `found[0]` is a batch of 3 and `found[0, 2]` a `Solution`. Every index
-    returns a copy.
+    array: for axes (2, 3), `found[0]` is a batch of 3 and `found[0, 2]` is a `Solution`. Indexing
+    always returns a copy.
 
     Attributes:
         q: Joint coordinates (..., n) [rad or m], inside the limits.
-        status: `SolveStatus` of each (...), an int8 array whose entries are statuses:
-            `status[3].name`, `status.count(SolveStatus.CONVERGED)`.
+        status: Statuses (...), an int8 array whose entries are `SolveStatus`: `status[3].name`,
+            `status.count(SolveStatus.CONVERGED)`.
         position_error: Largest position error of all tasks (...) [m]; infinite if not solved.
         rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
-        iterations: Iterations of the search (...).
-        restarts: Seeds after the first (...), including those that ran side by side.
+        iterations: Number of iterations of the search (...).
+        restarts: Number of seeds after the first (...), including those that ran in parallel.
         robot: The solved robot; None for solutions from GPU memory.
     """
 
     def __str__(self) -> str:
         counts = [(status, self.status.count(status)) for status in SolveStatus]
-        lines = [f"{self.size} targets"]
+        lines = [f"{self.size} target{'s' if self.size != 1 else ''}"]
         lines += [f"  {n:>6} {status}: {status.sentence}" for status, n in counts if n]
         return "\n".join(lines)
 
@@ -240,21 +240,21 @@ class BatchSolution(SolutionArrays):
 class Solutions(SolutionArrays):
     """Several solutions of one target, the best first; `str()` of it lists them.
 
-    They are ordered by the preference of `solve`: the nearest to q0 first if there is one. Without
-    q0 and `prefer`, the one farthest from joint limits is first. `found[0]` is the best `Solution`,
-    and iteration yields each. If the target is unreachable there is one, the closest pose found;
-    with solutions="all" there is none. Every index returns a copy.
+    They are ordered by `prefer` of `solve`; by default the solution nearest to q0 is first or,
+    without q0, the one farthest from joint limits. `found[0]` is the best `Solution`, and iteration
+    yields each. If the target is unreachable, the only entry is the closest pose found;
+    with solutions="all" there is none. Indexing always returns a copy.
 
     At a singular target, and for a redundant robot, solutions form a continuum: some joints can
     move while the frame stays. With solutions="all" the continuum is sampled.
 
     Attributes:
         q: Joint coordinates (s, n) [rad or m], inside the limits.
-        status: `SolveStatus` of each (s,), an int8 array whose entries are statuses.
+        status: Statuses (s,), an int8 array whose entries are `SolveStatus`.
         position_error: Largest position error of all tasks (s,) [m].
         rotation_error: Largest rotation error of all tasks (s,) [rad].
-        iterations: Iterations of the search until each was found (s,).
-        restarts: Seeds after the first until each was found (s,).
+        iterations: Number of iterations until each solution was found (s,).
+        restarts: Number of seeds after the first until each solution was found (s,).
         sampled: Whether each is one of a continuum (s,); empty without solutions="all".
         complete: Whether these are all solutions of the target inside the limits.
         reason: Why there may be more; empty if they are complete.

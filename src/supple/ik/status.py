@@ -6,9 +6,10 @@ from enum import IntEnum
 
 
 class SolveStatus(IntEnum):
-    """The result of a solve; the first four are `Outcome` in include/supple/ik/problem.hpp.
+    """The status of a solve.
 
-    A status prints as a word, and `sentence` explains it.
+    A status prints as a word, and `sentence` explains it. The first four values are those of
+    `Outcome` in include/supple/ik/problem.hpp.
 
     Attributes:
         CONVERGED: The solution was verified in double precision.

@@ -23,9 +23,9 @@ class Subproblem:
     """Some tasks of a problem, and the joints that move them.
 
     Attributes:
-        problem: Those tasks, for a robot with those joints only.
-        joints: Index of each of its coordinates in the whole robot (k,).
-        numbers: Index of each of its target's numbers in the whole target.
+        problem: The compiled problem of these tasks, for a robot that has only these joints.
+        joints: Indices of its coordinates in the whole robot (k,).
+        numbers: Indices of its target values in the whole target.
     """
 
     problem: CompiledProblem
@@ -35,15 +35,15 @@ class Subproblem:
 
 @lru_cache(maxsize=64)
 def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
-    """Return the subproblems of a problem: no task of one moves with a joint of another.
+    """Return the subproblems of a problem: no joint moves tasks of two subproblems.
 
     The squared error is a sum over tasks and the limits are a box, so the closest configurations of
-    the subproblems, put together, are the closest configuration of the whole. Fewer seeds are
-    needed: those of one subproblem do not have to meet the targets of the others. Joints that move
-    no task are in no subproblem.
+    the subproblems together form the closest configuration of the whole problem. Fewer seeds are
+    needed, because a start has to meet only the targets of one subproblem. Joints that move no task
+    are in no subproblem.
 
-    The only subproblem is the problem itself if it cannot be decoupled, if it has postures, or if
-    its damping rule has a direction of the whole task.
+    The problem itself is the only subproblem if it cannot be decoupled, if it has postures, or if
+    its damping rule has a direction that refers to all rows.
     """
     robot, tasks = problem.layout.robot, problem.layout.tasks
     groups = _groups([moving_joints(robot, task) for task in tasks])
@@ -67,7 +67,7 @@ def subproblems_of(problem: CompiledProblem) -> tuple[Subproblem, ...]:
 
 @lru_cache(maxsize=64)
 def decoupled_solver(problem: CompiledProblem) -> _core.Solver:
-    """Return the compiled solver of a problem, which knows its subproblems."""
+    """Return the compiled solver of a problem, with its subproblems set."""
     if is_separable(problem):
         problem.kernel.set_subproblems(
             [
@@ -99,7 +99,8 @@ def moving_joints(robot: Robot, task: Task) -> frozenset[int]:
 def _groups(moving: list[frozenset[int]]) -> list[tuple[list[int], frozenset[int]]]:
     """Group tasks that share a coordinate, directly or through others.
 
-    Returns the tasks and the coordinates of each group. Tasks that no joint moves are in the first.
+    Returns the tasks and the coordinates of each group. Tasks that no joint moves are in the first
+    group.
     """
     groups: list[tuple[list[int], frozenset[int]]] = []
     for task, joints in enumerate(moving):

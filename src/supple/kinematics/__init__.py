@@ -1,4 +1,4 @@
-"""Robots: poses, Jacobians, bias accelerations and singular values of descriptions."""
+"""Robots and their kinematics: poses, Jacobians, bias accelerations and singular values."""
 
 from supple.kinematics import leaving as leaving
 from supple.kinematics.load import dh, load, mjcf, urdf

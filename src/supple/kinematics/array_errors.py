@@ -1,4 +1,4 @@
-"""Errors for arrays that the compiled module does not accept: it calls these functions by name."""
+"""Errors for invalid arrays. The compiled module calls these functions by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supple.kinematics.arrays import FloatArray
 
 
 def raise_nonfinite(q: FloatArray, qd: FloatArray | None, row: int) -> NoReturn:
-    """Raise the error for row `row` of a flattened batch, which is not finite or overflows."""
+    """Raise the error for row `row` of a flattened batch that is not finite or overflows."""
     for name, array in (("q", q), ("qd", qd)):
         if array is None:
             continue

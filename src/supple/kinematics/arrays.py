@@ -19,7 +19,7 @@ from supple.errors import InputError, short_repr
 
 FloatArray = NDArray[np.floating[Any]]
 
-_ROUNDING = 1e-14  # residual of a product of rotations, which is left unchanged
+_ROUNDING = 1e-14  # residual |RᵀR - 1| up to which a rotation is left unchanged
 
 
 class ReadOnlyArrays:
@@ -40,7 +40,7 @@ def coordinates(given: ArrayLike, width: int, name: str) -> FloatArray:
     float32 stays float32 (in native byte order), every other real type becomes float64.
 
     Raises:
-        InputError: Not real numbers, or another shape.
+        InputError: `given` is not an array of real numbers, or has another shape.
     """
     expected = f"{name} must be an array of real numbers of shape ({width},) or (..., {width})"
     array = real_numbers(given, expected)
@@ -68,10 +68,11 @@ def matched(q: FloatArray, qd: FloatArray) -> FloatArray:
 
 
 def pose(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> NDArray[np.float64]:
-    """Return `given` as a new float64 pose (4, 4), its rotation made orthonormal.
+    """Return `given` as a new float64 pose (4, 4) with an orthonormal rotation.
 
     Raises:
-        InputError: Another shape, not finite, or not a pose within the tolerance.
+        InputError: The matrix has another shape, is not finite, or is not a pose within the
+            tolerance.
     """
     expected = f"{name} must be a pose (4, 4)"
     T = real_numbers(given, expected)
@@ -83,7 +84,7 @@ def pose(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> N
 
 
 def poses(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> NDArray[np.float64]:
-    """Return `given` as new float64 poses (..., 4, 4), their rotations made orthonormal.
+    """Return `given` as new float64 poses (..., 4, 4) with orthonormal rotations.
 
     Args:
         given: Matrices (..., 4, 4).
@@ -91,7 +92,8 @@ def poses(given: ArrayLike, name: str, *, tolerance: float = POSE_TOLERANCE) -> 
         tolerance: Largest entry of |RᵀR - 1| that is corrected.
 
     Raises:
-        InputError: Another shape, not finite, or not a pose within the tolerance.
+        InputError: The array has another shape, or a matrix is not finite or not a pose within the
+            tolerance.
     """
     numbers = real_numbers(given, f"{name} must be finite real numbers of shape (..., 4, 4)")
     T = finite_array(numbers, (4, 4), name, batch=True)
@@ -114,7 +116,7 @@ def rotations(
     """Return the nearest rotations (..., 3, 3) to finite matrices.
 
     Raises:
-        InputError: A matrix that is not a rotation within the tolerance; the message begins with
+        InputError: A matrix is not a rotation within the tolerance; the message begins with
             `expected`.
     """
     residual = rotation_residual(R)
@@ -131,7 +133,7 @@ def rotations(
 
 
 def _first(wrong: NDArray[np.bool_], name: str) -> tuple[str, tuple[np.intp, ...]]:
-    """Return how to name the first wrong entry of a batch in an error, and its index."""
+    """Return the name of the first wrong entry of a batch for an error, and its index."""
     where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else "a matrix that"
     return place, where
@@ -140,10 +142,10 @@ def _first(wrong: NDArray[np.bool_], name: str) -> tuple[str, tuple[np.intp, ...
 def finite_array(
     given: ArrayLike, shape: tuple[int, ...], name: str, *, batch: bool = False
 ) -> NDArray[np.float64]:
-    """Return `given` as a new float64 array of a shape, after leading axes if `batch`.
+    """Return `given` as a new float64 array of a given shape, with leading axes if `batch`.
 
     Raises:
-        InputError: Not real numbers, another shape, or numbers that are not finite.
+        InputError: `given` is not an array of finite real numbers, or has another shape.
     """
     wide = f"(..., {', '.join(map(str, shape))})" if batch else str(shape)
     expected = f"{name} must be finite real numbers of shape {wide}"
@@ -177,7 +179,7 @@ def number(
         most: Largest allowed value.
 
     Raises:
-        InputError: Not a real number, not finite, or outside the bounds.
+        InputError: `given` is not a real number, is not finite, or is outside the bounds.
     """
     value = np.nan
     if not isinstance(given, bool) and isinstance(given, Real):
@@ -198,10 +200,10 @@ def number_field(owner: object, name: str, **bounds: float) -> None:
 
 
 def names_of(given: str | Sequence[str], what: str) -> tuple[str, ...]:
-    """Return the names given as one string or as several.
+    """Return names that are given as one string or a sequence of strings.
 
     Raises:
-        InputError: No name, or something that is not a name.
+        InputError: There is no name, or an entry is not a string.
     """
     try:
         names = (given,) if isinstance(given, str) else tuple(given)

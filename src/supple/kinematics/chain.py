@@ -1,9 +1,9 @@
-"""Joints and frames -> the flat chain of the kernel (`include/supple/robot.hpp`).
+"""Convert joints and frames to the flat chain of the kernel (`include/supple/robot.hpp`).
 
-Each joint of a chain moves along or about the z axis of its frame, and a frame may be turned about
-that axis at will: the turn is a phase of the joint's angle. The freedom is spent on making the
-constant rotation to the next joint a mere twist about x, as Denavit and Hartenberg do, but on
-rotations alone: origins stay where they are, so nearly parallel axes do no harm.
+Each joint of a chain moves along or about the z axis of its frame. This frame may be rotated about
+z by any constant angle, a phase that is added to the joint's angle. The phase is chosen such that
+the constant rotation to the next joint is a twist about x, as in the Denavit-Hartenberg convention.
+Unlike there, origins do not move, so nearly parallel axes cause no numerical problems.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from supple._core import FrameSpec, JointSpec, Motion, Placement
 
 Matrix = NDArray[np.float64]
 
-WORLD = -1  # the parent of a joint that hangs on the world
+WORLD = -1  # the parent of a joint that is attached to the world
 
 
 @dataclass(frozen=True, eq=False)
 class MovingJoint:
-    """A joint that moves, after fixed ones have been folded into the constants.
+    """A moving joint, after fixed joints have been folded into constant placements.
 
-    The pose of the body it carries, in the parent's: placement · motion(axis, scale q + offset).
+    The pose of the body that it carries, in the parent body, is
+    placement · motion(axis, scale q + offset).
     """
 
     parent: int  # index of the parent among the moving joints, or WORLD
@@ -49,7 +50,7 @@ class FixedFrame:
 
 @dataclass
 class _Slot:
-    """A joint while its chain is laid out; `rest` takes its kernel frame to its body's frame."""
+    """A joint of a chain under construction; `rest` is its body's pose in the kernel frame."""
 
     parent: int
     motion: Motion
@@ -64,7 +65,7 @@ class _Slot:
     free_to_turn: bool = field(default=True)
 
     def turn(self, cosine: float, sine: float) -> None:
-        """Turn the kernel frame about its z axis; bodies and axes stay where they are."""
+        """Rotate the kernel frame about its z axis, without moving bodies and axes."""
         turn = _about_z(cosine, sine)
         self.rest = _inverse(turn) @ self.rest
         self.free_to_turn = False
@@ -76,7 +77,7 @@ class _Slot:
                 self.placement = Placement.GENERAL
 
     def spec(self) -> JointSpec:
-        """Return the joint as the kernel takes it."""
+        """Return the joint in the kernel's form."""
         rotation = self.rotation.T.ravel().tolist()
         if self.placement == Placement.TWIST:
             cosine, sine = _snapped(self.rotation[2, 2], -self.rotation[1, 2])
@@ -110,7 +111,8 @@ def chain(
         frames: The frames whose kinematics are computed.
         coordinates: Length of q.
         stack: Whether results get an axis for the frames.
-        axes: `_core.AXES_WORLD`, `_core.AXES_BODY`, or the frame in whose axes twists are written.
+        axes: `_core.AXES_WORLD`, `_core.AXES_BODY`, or the frame in whose axes twists are
+            expressed.
         rows: Rows of the stacked Jacobian whose singular values are computed.
     """
     extra = [] if isinstance(axes, int) else [axes]
@@ -129,7 +131,7 @@ def chain(
 def chain_specs(
     joints: Sequence[MovingJoint], frames: Sequence[FixedFrame]
 ) -> tuple[list[JointSpec], list[FrameSpec]]:
-    """Return the joints that move some frames, and these frames, as the kernel takes them."""
+    """Return the joints that move some frames, and these frames, in the kernel's form."""
     needed = set()
     for frame in frames:
         j = frame.joint
@@ -141,7 +143,7 @@ def chain_specs(
     for j in sorted(needed):
         slot_of[j] = len(slots)
         slots.append(_slot(joints[j], slot_of[joints[j].parent], slots))
-    # After all slots are laid out, since a child may turn the frame of its parent.
+    # Only after all slots are complete, because a child may turn the frame of its parent.
     return [slot.spec() for slot in slots], [
         _frame_spec(frame, slot_of[frame.joint], slots) for frame in frames
     ]
@@ -155,7 +157,7 @@ def _frame_spec(frame: FixedFrame, slot: int, slots: Sequence[_Slot]) -> FrameSp
 
 
 def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
-    """Lay out one joint, turning the parent's frame if that makes the rotation a twist."""
+    """Return the slot of a joint; turn the parent's frame if that makes the rotation a twist."""
     along_z = np.eye(4)
     along_z[:3, :3] = z_onto(joint.axis)
     before = np.eye(4) if parent == WORLD else slots[parent].rest
@@ -174,7 +176,8 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
     if parent == WORLD or not slots[parent].free_to_turn:
         return slot
 
-    # R = Rz(phi) Rx(alpha) Rz(psi): the parent's frame takes phi, this one psi, and alpha is left.
+    # R = Rz(phi) Rx(alpha) Rz(psi): phi goes to the parent's phase, psi to that of this joint, and
+    # the twist alpha remains.
     x, y = slot.rotation[0, 2], -slot.rotation[1, 2]
     length = hypot(x, y)
     cosine, sine = (y / length, x / length) if length > 1e-15 else (1.0, 0.0)
@@ -192,7 +195,7 @@ def _slot(joint: MovingJoint, parent: int, slots: Sequence[_Slot]) -> _Slot:
 
 
 def _snapped(cosine: float, sine: float) -> tuple[float, float]:
-    """Return a unit vector; one within rounding of a coordinate axis becomes that axis."""
+    """Return a unit vector; if it is a coordinate axis up to rounding, return the exact axis."""
     length = hypot(cosine, sine)
     cosine, sine = cosine / length, sine / length
     few = 4 * np.finfo(float).eps
@@ -219,9 +222,9 @@ def _inverse(pose: Matrix) -> Matrix:
 
 
 def z_onto(axis: Matrix) -> Matrix:
-    """A rotation (3, 3) that takes z to a unit vector; exact for the coordinate axes."""
+    """Return a rotation (3, 3) that maps z to a unit vector; exact for the coordinate axes."""
     x, y, z = (float(c) for c in axis)
-    if z < -0.5:  # far from -z the formula below is well conditioned: mirror
+    if z < -0.5:  # near -z the formula below is ill conditioned: mirror the axis
         flip = np.diag([1.0, -1.0, -1.0])
         return flip @ z_onto(flip @ axis)
     k = 1.0 / (1.0 + z)

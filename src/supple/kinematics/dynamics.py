@@ -1,7 +1,7 @@
 """Inertia matrix, gravity and center of mass of a robot: methods of `Robot`.
 
-Everything follows from the Jacobians of the bodies' centers of mass, which the kernel computes; a
-body is what moves with one joint.
+All results are computed from the Jacobians of the bodies' centers of mass, which come from the
+kernel. A body consists of the links that one joint carries.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ GRAVITY = (0.0, 0.0, -9.81)  # [m/s²] in world axes
 
 @dataclass(frozen=True, eq=False)
 class Bodies:
-    """The k bodies with mass that move, and the mass that does not.
+    """The k moving bodies that have a mass, and the mass that no joint moves.
 
     Attributes:
         mass: Masses (k,) [kg].
         matrix: Inertia matrices (k, 3, 3) about the centers of mass, in the axes of `frames`.
         frames: A frame at the center of mass of each body.
-        still: Mass that no joint moves [kg], and the sum of mass times position (3,) [kg m].
+        still: Mass that no joint moves [kg], and its sum of mass times position (3,) [kg m].
     """
 
     mass: Matrix
@@ -51,7 +51,7 @@ def bodies(robot: Robot) -> Bodies:
     """Return the bodies of a robot: the links that one joint carries are rigidly connected.
 
     Raises:
-        DescriptionError: A link whose mass is not known or not valid, or a robot without masses.
+        DescriptionError: The mass of a link is unknown or invalid, or no link has a mass.
     """
     found: dict[int, list[tuple[Inertia, Matrix]]] = {}
     for inertia in robot.description.inertias:
@@ -83,7 +83,7 @@ def bodies(robot: Robot) -> Bodies:
 
 
 def _lumped(parts: Sequence[tuple[Inertia, Matrix]]) -> tuple[float, Matrix, Matrix]:
-    """Return mass, center (3,) and inertia about it (3, 3) of links placed on one body."""
+    """Return mass, center (3,) and inertia about the center (3, 3) of the links of one body."""
     mass = sum(inertia.mass for inertia, _ in parts)
     at = [T[:3, :3] @ inertia.center + T[:3, 3] for inertia, T in parts]
     center = np.zeros(3)
@@ -103,7 +103,7 @@ def _chain_of_bodies(robot: Robot) -> _core.Chain:
 
 @lru_cache(maxsize=64)
 def _chain_of_joints(robot: Robot) -> _core.Chain:
-    """Return the chain in which every moving joint is a coordinate, also one that mimics."""
+    """Return a chain in which every moving joint, even a mimic joint, has its own coordinate."""
     joints = [
         replace(joint, coordinate=i, scale=1.0, offset=0.0)
         for i, joint in enumerate(robot._tree.joints)
@@ -120,9 +120,9 @@ def _chain(
 def inertia_matrix(self: Robot, q: ArrayLike, *, threads: int | None = None) -> FloatArray:
     """Return the joint-space inertia matrix M(q), (..., n, n) [kg m², kg m or kg].
 
-    The kinetic energy is ½ q̇ᵀ M q̇. Symmetric; positive definite if every joint moves a mass or
-    an inertia about its axis. As weight of a step it minimizes the kinetic energy instead of
-    ‖q̇‖²: `WeightedDLS(rule, joint_weight=robot.inertia_matrix(q))`.
+    The kinetic energy is ½ q̇ᵀ M q̇. M is symmetric, and positive definite if every joint moves a
+    mass or an inertia about its axis. A step with the weight M minimizes the kinetic energy instead
+    of ‖q̇‖²: `WeightedDLS(rule, joint_weight=robot.inertia_matrix(q))`.
 
     Args:
         q: Configurations (..., n) [rad or m].
@@ -162,7 +162,7 @@ def gravity_torques(
 ) -> FloatArray:
     """Return the joint torques that hold the robot against gravity, (..., n) [N m or N].
 
-    The gradient of the potential energy with respect to q.
+    This is the gradient of the potential energy with respect to q.
 
     Args:
         q: Configurations (..., n) [rad or m].
@@ -183,12 +183,13 @@ def gravity_torques(
 def gravity_stiffness(robot: Robot, q: Matrix, gravity: Matrix) -> Matrix:
     """Return ∂(gravity torques)/∂q (n, n) at one configuration, symmetric.
 
-    A point that joints i and j move, i nearer to the base, has ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j.
+    For a point p that joints i and j move, with i nearer to the base, ∂²p/∂q_i∂q_j = w_i × ∂p/∂q_j.
     """
     each, joints = bodies(robot), robot._tree.joints
     if not each.frames:
         return np.zeros((robot.dof, robot.dof))
-    moves = np.zeros((len(joints), robot.dof))  # joint displacements per coordinate
+    # The displacement of each joint per unit of each coordinate.
+    moves = np.zeros((len(joints), robot.dof))
     moves[np.arange(len(joints)), [j.coordinate for j in joints]] = [j.scale for j in joints]
     at = moves @ q + [joint.offset for joint in joints]
     J = _chain_of_joints(robot).jacobian(at, DEFAULT_THREADS)

@@ -12,10 +12,10 @@ _MAX_THREADS = 4096
 
 
 def thread_count(given: int | None) -> int:
-    """Return a valid number of threads; if None, SUPPLE_THREADS or the number of cores.
+    """Return a number of threads; if None, that of SUPPLE_THREADS or the number of cores.
 
     Raises:
-        InputError: Not a positive whole number.
+        InputError: `given` or SUPPLE_THREADS is not a positive whole number.
     """
     if given is None:
         return DEFAULT_THREADS

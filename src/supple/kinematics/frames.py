@@ -1,4 +1,4 @@
-"""Frames of a robot and the joints that move them, as tasks and solvers need them."""
+"""Frames of a robot and the joints that move them, for tasks and solvers."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def ancestors(robot: Robot, frame: str) -> dict[int, int]:
 
 
 def link_lengths(robot: Robot, frames: Sequence[str]) -> list[float]:
-    """Return the lengths of the links that carry some frames [m], between successive joints.
+    """Return the lengths of the links that carry some frames, between successive joints [m].
 
-    The last link ends at the frame, the first one begins at the first joint. Links without length,
-    as between the axes of a spherical joint, are left out.
+    The first link begins at the first joint and the last one ends at the frame. Links of zero
+    length, as between the axes of a spherical joint, are omitted.
     """
     joints = robot._tree.joints
     lengths: dict[str | int, float] = {}
@@ -75,14 +75,14 @@ def may_turn(robot: Robot) -> NDArray[np.bool_]:
     """Return the mask (n,) of angles for which a 2π wrap leaves every frame in place."""
     found = ~robot.prismatic
     for joint in robot._tree.joints:
-        # A joint that mimics another one turns by its multiple of 2π, which must be whole turns.
+        # A mimic joint turns by scale times 2π, which must be a whole number of turns.
         if joint.prismatic or joint.scale != round(joint.scale):
             found[joint.coordinate] = False
     return found
 
 
 def chain_of(robot: Robot, frames: Sequence[FixedFrame]) -> _core.Chain:
-    """Return the kernel's chain for frames on a robot: those of `placed`, possibly rotated."""
+    """Return the kernel's chain for frames from `placed`, possibly rotated."""
     return chain(
         robot._tree.joints, frames, coordinates=robot.dof, stack=True, axes=AXES_WORLD, rows=[0]
     )

@@ -1,4 +1,4 @@
-"""Configurations of a robot with frozen joints, and of the full robot."""
+"""Conversion between configurations of a robot with frozen joints and of the full robot."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from supple.kinematics.arrays import FloatArray, coordinates
 
 @dataclass(frozen=True)
 class FullConfiguration:
-    """The configuration of a robot before some of its joints were frozen.
+    """The joints of a robot before some of them were frozen.
 
     Attributes:
-        names: Names of its N joints.
-        frozen: Names and positions of the frozen ones [rad or m].
+        names: Names of the N joints.
+        frozen: Names and positions of the frozen joints [rad or m].
     """
 
     names: tuple[str, ...]
@@ -25,7 +25,7 @@ class FullConfiguration:
 
     @cached_property
     def _free(self) -> list[int]:
-        """Indices of the n joints that still move, in their order."""
+        """Indices of the n joints that are not frozen, in ascending order."""
         return [i for i, name in enumerate(self.names) if name not in self.frozen]
 
     @cached_property
@@ -34,7 +34,7 @@ class FullConfiguration:
         return [self.names.index(name) for name in self.frozen]
 
     def full(self, q: ArrayLike) -> FloatArray:
-        """Return full configurations (..., N) of reduced ones (..., n)."""
+        """Convert reduced configurations (..., n) to full ones (..., N)."""
         q = coordinates(q, len(self._free), "q")
         full = np.empty((*q.shape[:-1], len(self.names)), q.dtype)
         full[..., self._free] = q
@@ -42,5 +42,5 @@ class FullConfiguration:
         return full
 
     def reduced(self, q: ArrayLike) -> FloatArray:
-        """Return reduced configurations (..., n) of full ones (..., N)."""
+        """Convert full configurations (..., N) to reduced ones (..., n)."""
         return coordinates(q, len(self.names), "q")[..., self._free]

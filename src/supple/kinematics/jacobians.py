@@ -1,4 +1,4 @@
-"""Jacobians, their derivatives and what follows from them: methods of `Robot`."""
+"""Jacobians, their derivatives, joint torques and singular values: methods of `Robot`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def jacobian(
     References:
         Wampler 1986, eq. (6), Theorems 1 and 2.
     """
-    try:  # as in `_chain`, without the cost of a call
+    try:  # the body of `_chain`, inlined to save the cost of a call
         found = self._chains[frame, axes, None]
     except (KeyError, TypeError, ValueError):
         found = self._chain(frame, axes)
@@ -58,7 +58,7 @@ def fk_jacobian(
     out: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the results of `fk` and `jacobian` in one pass; `out` is a pair of arrays."""
-    try:  # as in `_chain`, without the cost of a call
+    try:  # the body of `_chain`, inlined to save the cost of a call
         found = self._chains[frame, axes, None]
     except (KeyError, TypeError, ValueError):
         found = self._chain(frame, axes)
@@ -123,9 +123,9 @@ def joint_torques(
 ) -> FloatArray:
     """Return the joint torques (..., n) that correspond to wrenches at frames:  τ = Jᵀ f.
 
-    The power is the same on both sides: τ·q̇ = f·twist. A wrench that the robot exerts on its
-    surroundings takes these torques [N m, or N for a slide]; one that acts on the robot is
-    balanced by their negatives. Weights and friction are not included.
+    The power is the same on both sides: τ·q̇ = f·twist. To exert a wrench on its surroundings, the
+    robot needs these torques [N m, or N for a prismatic joint]; to balance a wrench that acts on
+    the robot, it needs their negatives. Gravity and friction are not included.
 
     Args:
         q: Configurations (..., n) [rad or m].
@@ -166,8 +166,8 @@ def bias_acceleration(
 
         d/dt twist = J q̈ + J̇ q̇
 
-    In "world" axes it is the acceleration [m/s²] of the frame's origin and the angular
-    acceleration [rad/s²], otherwise the derivative of the twist's components.
+    In "world" axes it consists of the acceleration of the frame's origin [m/s²] and the angular
+    acceleration [rad/s²]; otherwise it is the derivative of the twist's components.
 
     Args:
         q: Configurations (..., n) [rad or m].
@@ -177,7 +177,7 @@ def bias_acceleration(
         threads: Maximum number of threads; all cores by default.
 
     References:
-        Wampler 1986, eq. (51): the forward pass of Newton and Euler without its q̈ terms.
+        Wampler 1986, eq. (51): the forward pass of the Newton-Euler method without its q̈ terms.
     """
     return self._chain(frame, axes).bias_acceleration(q, qd, thread_count(threads))
 
@@ -196,19 +196,19 @@ def bias_jerk(
 
         d²/dt² twist = J q⃛ + 2 J̇ q̈ + J̈ q̇
 
-    In "world" axes it is the jerk [m/s³] of the frame's origin and the derivative of the
-    angular acceleration [rad/s³], otherwise the second derivative of the twist's components.
+    In "world" axes it consists of the jerk of the frame's origin [m/s³] and the derivative of the
+    angular acceleration [rad/s³]; otherwise it is the second derivative of the twist's components.
 
     Args:
         q: Configurations (..., n) [rad or m].
         qd: Joint velocities [rad/s or m/s], of the shape of q or broadcast to it.
-        qdd: Joint accelerations [rad/s² or m/s²], likewise.
+        qdd: Joint accelerations [rad/s² or m/s²], of the shape of q or broadcast to it.
         frame: Name of a frame, or several; the end effectors by default.
         axes: Axes of the twist: "world", "body", "spatial" or the name of any frame.
         threads: Maximum number of threads; all cores by default.
 
     References:
-        Wampler 1986, after eq. (51): solutions of any higher-order derivative.
+        Wampler 1986, after eq. (51), on higher derivatives.
     """
     at, faster = coordinates(q, self.dof, "q"), coordinates(qdd, self.dof, "qdd")
     if not np.isfinite(faster).all():
@@ -233,13 +233,14 @@ def singular_values(
 ) -> FloatArray:
     """Return the singular values of the Jacobian, (..., min(m, n)), largest first.
 
-    For several frames their Jacobians are stacked. At a singularity the smallest is zero. They
-    mix metres and radians and thus depend on the unit of length.
+    For several frames, their Jacobians are stacked. At a singularity the smallest value is zero.
+    The values mix metres and radians and therefore depend on the unit of length.
 
     Args:
         q: Configurations (..., n) [rad or m].
         frame: Name of a frame, or several; the end effectors by default.
-        rows: Rows used of each frame, from "x", "y", "z", "rx", "ry", "rz"; all by default.
+        rows: Rows of each frame's Jacobian to use, from "x", "y", "z", "rx", "ry", "rz"; all by
+            default.
         axes: Axes of these rows: "world", "body", "spatial" or the name of any frame.
         threads: Maximum number of threads; all cores by default.
     """
@@ -259,7 +260,7 @@ def manipulability(
 
         w = sqrt(det(J Jᵀ)),  or sqrt(det(Jᵀ J)) if J has more rows than columns
 
-    Zero at a singularity. The arguments are those of `singular_values`.
+    w is zero at a singularity. The arguments are those of `singular_values`.
     """
     w = self._chain(frame, axes, rows).manipulability(q, thread_count(threads))
     return w if w.ndim else w[()]

@@ -1,4 +1,4 @@
-"""Changed joint limits of a description, given by number, array or joint name."""
+"""Descriptions with other joint limits, given by a number, an array or a mapping by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def moved_limits(lower: Matrix, upper: Matrix, margin: Matrix) -> tuple[Matrix, 
     """Return position limits (n,) moved inwards by a margin (n,).
 
     Raises:
-        InputError: A margin that is negative or infinite.
+        InputError: A margin is negative or infinite.
     """
     wrong = margin[~(margin >= 0) | np.isinf(margin)]
     if wrong.size:
@@ -30,7 +30,7 @@ def moved_limits(lower: Matrix, upper: Matrix, margin: Matrix) -> tuple[Matrix, 
 
 
 def joint_values(given: JointValues, present: Matrix, names: Sequence[str], what: str) -> Matrix:
-    """Return one number per joint (n,): given ones, and the present ones of joints left out.
+    """Return one number per joint (n,): the given number, or the present one if none is given.
 
     Args:
         given: One number for all joints, an array (n,), a mapping by joint name, or None.
@@ -39,8 +39,8 @@ def joint_values(given: JointValues, present: Matrix, names: Sequence[str], what
         what: Name of the argument in error messages.
 
     Raises:
-        InputError: Not numbers of one of these shapes.
-        UnknownNameError: An unknown joint.
+        InputError: `given` does not consist of numbers in one of these forms.
+        UnknownNameError: A joint is unknown.
     """
     if given is None:
         return present
@@ -73,7 +73,7 @@ def with_limits(
     """Return a description with other limits (n,) of the named joints.
 
     Raises:
-        InputError: A lower limit above the upper one, or a speed limit that is not positive.
+        InputError: A lower limit is above the upper one, or a speed limit is not positive.
     """
     index = {name: j for j, name in enumerate(names)}
     joints = []
@@ -90,7 +90,7 @@ def with_limits(
                 raise InputError(f"max_speed of {joint.name!r} must be positive; given: {speed:g}")
             kind = joint.kind
             if kind == "continuous" and np.isfinite((low, high)).any():
-                kind = "revolute"  # a continuous joint has no limits
+                kind = "revolute"  # a continuous joint cannot have limits
             joint = replace(joint, kind=kind, lower=low, upper=high, max_speed=speed)
         joints.append(joint)
     return replace(description, joints=tuple(joints))

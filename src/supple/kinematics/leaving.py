@@ -16,9 +16,10 @@ _PATIENCE = 1.0  # time for other threads to finish [s]
 def _leave() -> None:
     """Stop batches of daemon threads and empty every cache.
 
-    A cycle behind `gc.callbacks`, a class of another extension or a daemon thread can keep a robot
-    beyond the end of the interpreter; after this it holds plain Python objects only. Objects on the
-    stack of a daemon thread cannot be released; they are not reported as leaks.
+    A reference cycle through `gc.callbacks`, a class of another extension or a daemon thread can
+    keep a robot alive beyond the end of the interpreter. After this call such a robot refers only
+    to plain Python objects. Objects on the stack of a daemon thread cannot be released, and are not
+    reported as leaks.
     """
     _core.close_down(_PATIENCE)
     for name, module in list(sys.modules.items()):
@@ -34,7 +35,7 @@ def _leave() -> None:
 
 
 class _Forks:
-    """Fork handlers: a child process inherits objects of threads that it does not have."""
+    """Fork handlers, needed because a child process inherits objects of threads that it lacks."""
 
     def __init__(self) -> None:
         self.others = False

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 def _robot_reader(reader: Callable[P, describe.Description], name: str) -> Callable[P, Robot]:
-    """Return a reader of robots with the signature of a reader of descriptions."""
+    """Return a function that reads a `Robot`, with the signature of a reader of descriptions."""
 
     @wraps(reader)
     def read(*args: P.args, **kwargs: P.kwargs) -> Robot:

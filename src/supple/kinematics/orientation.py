@@ -6,8 +6,8 @@
     "wxyz", "xyzw"         Euler parameters: a unit quaternion (4) whose scalar is not negative
     "direction_cosines"    the rotation matrix (9), row by row
 
-Each of the twelve sequences of axes can be used, with three different axes (Tait-Bryan) or with the
-first one repeated (proper Euler angles).
+All twelve sequences of axes are supported: those with three different axes (Tait-Bryan angles) and
+those whose last axis is the first (proper Euler angles).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ for _i, _j, _k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
 
 @dataclass(frozen=True)
 class EulerAngles:
-    """Angles about the axes i, j, k, each fixed to the frame that the one before has turned.
+    """Euler angles about the moving axes i, j, k.
 
         R = R_i(first) R_j(middle) R_k(last)
 
-    Angles about fixed axes are the same in reverse order.
+    Angles about fixed axes are the same angles in reverse order.
     """
 
     i: int
@@ -68,13 +68,14 @@ class EulerAngles:
         return float(PERMUTATION[self.i, self.j, 3 - self.i - self.j])
 
     def angles(self, R: Array) -> Array:
-        """Return the angles (..., 3) [rad] of rotations (..., 3, 3), the first one 0 if singular.
+        """Return the angles (..., 3) [rad] of rotations (..., 3, 3).
 
-        The middle one is in [0, π] for proper Euler angles, in [-π/2, π/2] for the others.
+        The middle angle is in [0, π] for proper Euler angles and in [-π/2, π/2] for the others. At
+        a singularity the first angle is 0.
         """
         i, j, k, s = self.i, self.j, self.k, self.sign
         third = 3 - i - j
-        # R's column k is the last axis, at the middle angle to the first one.
+        # Column k of R is the last axis; the angle between it and the first axis is the middle one.
         u, v = (R[..., j, k], -s * R[..., third, k])
         if not self.proper:
             u, v = -s * R[..., j, k], R[..., k, k]
@@ -84,7 +85,8 @@ class EulerAngles:
             middle = np.arctan2(away, R[..., i, i])
         else:
             middle = np.arctan2(s * R[..., i, k], away)
-        # Row j of R_i(-first) R = R_j R_k is that of R_k: exact where the first angle is not.
+        # R_i(-first) R = R_j R_k, and row j of this product is that of R_k. So the last angle is
+        # accurate even where the first one is not.
         c, m = np.cos(first)[..., None], s * np.sin(first)[..., None]
         row = c * R[..., j, :] + m * R[..., third, :]
         other = 3 - j - k
@@ -94,15 +96,16 @@ class EulerAngles:
     def rates(self, R: Array) -> Array:
         """Return the map (..., 3, 3) from the angular velocity to the rates of the angles.
 
-        With the axes a, b, c of the three turns, w = a ẋ₁ + b ẋ₂ + c ẋ₃; b is normal to a and c.
+        With the axes a, b, c of the three rotations, w = a ẋ₁ + b ẋ₂ + c ẋ₃; b is normal to a and
+        c.
         """
         a = np.zeros(R.shape[:-1], R.dtype)
         a[..., self.i] = 1.0
         c = R[..., :, self.k]
-        normal = np.cross(c, a)  # b times the volume of a, b, c
+        normal = np.cross(c, a)  # parallel to b
         size = np.linalg.norm(normal, axis=-1, keepdims=True)
         _check_regular(size[..., 0], self)
-        # b has the sense of the angles above: the middle angle of proper ones is positive.
+        # The sign of b matches `angles`, where the middle angle of proper Euler angles is positive.
         b = normal / size * (-1.0 if self.proper else self.sign)
         volume = (b * normal).sum(axis=-1, keepdims=True)
         rows = [np.cross(b, c) / volume, b, np.cross(a, b) / volume]
@@ -117,10 +120,10 @@ def _check_regular(size: Array, angles: EulerAngles) -> None:
     """Raise InputError if the first and last axes are nearly parallel.
 
     Args:
-        size: Distances of the middle angle from the value where they are parallel [rad].
+        size: Distances of the middle angle from the value where the axes are parallel [rad].
         angles: The Euler angles.
     """
-    # The relative error of the rates is eps/size; this limit keeps half of the digits.
+    # The relative error of the rates is eps/size; with this limit half of the digits are correct.
     singular = ~(size > np.sqrt(np.finfo(size.dtype).eps))
     if not singular.any():
         return
@@ -146,7 +149,7 @@ def euler_angles(parameters: str) -> EulerAngles | None:
 
 
 def check_parameters(given: object) -> str:
-    """Return the name of the parameters of an orientation, or raise an error that lists them."""
+    """Return the name of orientation parameters, or raise an error that lists the valid names."""
     if isinstance(given, str) and given in PARAMETERS:
         return given
     if isinstance(given, str) and given.lower() in SEQUENCES:
@@ -158,7 +161,7 @@ def check_parameters(given: object) -> str:
 
 
 def rate_map(R: Array, parameters: str) -> Array:
-    """Return Ω (..., k, 3) of rotations (..., 3, 3):  d/dt parameters = Ω w,  w in world axes."""
+    """Return Ω (..., k, 3) at rotations (..., 3, 3):  d/dt parameters = Ω w,  w in world axes."""
     angles = euler_angles(parameters)
     if angles is not None:
         return angles.rates(R)

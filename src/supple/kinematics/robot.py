@@ -31,7 +31,7 @@ AXES = {"world": AXES_WORLD, "body": AXES_BODY, "spatial": AXES_SPATIAL}  # besi
 class Robot:
     """An immutable kinematic tree: joints, limits, named frames; poses and Jacobians.
 
-    Made by `supple.load`, `urdf`, `mjcf` or `dh`; safe to share between threads.
+    Robots are created by `supple.load`, `urdf`, `mjcf` or `dh`, and can be shared between threads.
 
     A configuration q has shape (..., n): one position [rad or m] for each joint that moves and does
     not mimic another one, in the order of `joint_names`. Leading axes are batch axes; batches run
@@ -39,8 +39,8 @@ class Robot:
     float64.
 
     A frame is the name of a link or of an extra frame. If `frame` is omitted it is the robot's end
-    effector, or all of `tips` if there are several. One name gives results without a frame axis, a
-    sequence of k names an axis of length k before the matrix axes.
+    effector, or all of `tips` if there are several. With one name, results have no frame axis; with
+    a sequence of k names, they have an axis of length k before the matrix axes.
 
     A twist is [v; w]: the velocity [m/s] of the frame's origin and the angular velocity [rad/s],
     relative to the world. `axes` selects the axes in which it is expressed: "world", "body" (the
@@ -54,8 +54,8 @@ class Robot:
         joint_names: Names of the n joints of a configuration.
         lower, upper: Position limits (n,) [rad or m]; infinite if there are none.
         max_speed: Speed limits (n,) [rad/s or m/s]; infinite if unknown.
-        prismatic: Mask (n,) of the joints whose position is a length, bool. A screw joint's is an
-            angle.
+        prismatic: Mask (n,) of the joints whose position is a length, bool. The position of a screw
+            joint is an angle.
         frames: Names of all frames: links from the root on, then extra frames.
         tips: Names of the end effectors.
         base: Pose (4, 4) of the root link in the world [m].
@@ -63,7 +63,7 @@ class Robot:
         description: Joints, links and frames as plain data.
     """
 
-    if TYPE_CHECKING:  # so that help() does not list them a second time
+    if TYPE_CHECKING:  # only for type checkers, so that help() does not list them twice
         name: str
         dof: int
         joint_names: tuple[str, ...]
@@ -132,7 +132,7 @@ class Robot:
         base: ArrayLike | None = None,
         full: FullConfiguration | None = None,
     ) -> Robot:
-        """Return a robot of another description that remembers the same frozen joints."""
+        """Return a robot with another description and the same record of frozen joints."""
         return _rebuilt(description, self.base if base is None else base, full or self._full)
 
     # ---- text ----------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ class Robot:
         green (y) and blue (z). `figure.savefig("robot.png")` writes it.
 
         Args:
-            q: Configuration (n,) [rad or m], or several (k, n): the last in full, those before
-                pale. The neutral one by default.
+            q: Configuration (n,) [rad or m], or several (k, n), of which the last is drawn in full
+                and the others pale. The neutral configuration by default.
             target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.
             ax: Axes with projection="3d" to draw into; those of a new figure by default.
             title: Title of the axes; the robot's name by default.
@@ -209,14 +209,16 @@ class Robot:
         return np.clip(np.zeros(self.dof), self.lower, self.upper)
 
     def full_q(self, q: ArrayLike) -> FloatArray:
-        """Return configurations (..., N) of the robot before `freeze` from configurations (..., n).
+        """Convert configurations (..., n) to those of the robot before `freeze` (..., N).
 
-        Frozen joints have the positions they are frozen at. Without frozen joints it is a copy.
+        Frozen joints have the positions at which they are frozen. Without frozen joints, the result
+        is a copy.
         """
         return self._full.full(q)
 
     def reduced_q(self, q: ArrayLike) -> FloatArray:
-        """Return configurations (..., n) from configurations (..., N) of the robot before `freeze`.
+        """Convert configurations (..., N) of the robot before `freeze` to those of this one (...,
+        n).
 
         The inverse of `full_q`; positions of the frozen joints are ignored.
         """
@@ -233,13 +235,13 @@ class Robot:
             robot.random()                 one configuration (n,)
             robot.random(5, seed=0)        five of them (5, n), the same in every run
 
-        Joints without limits: angles in ±π [rad], lengths in ±1 [m]. Joints with one limit: within
-        2π or 2 m of it.
+        Joints without limits are drawn from ±π [rad] or ±1 [m]; joints with one limit are drawn
+        within 2π or 2 m of it.
 
         Args:
-            count: Number of configurations, or the shape of a batch of them; one without a batch
-                axis if None.
-            seed: Seed or NumPy generator; different numbers in every call if None.
+            count: Number of configurations, or the shape of a batch; if None, one configuration
+                without a batch axis.
+            seed: Seed or NumPy generator; if None, every call returns different configurations.
         """
         shape = () if count is None else count if isinstance(count, tuple) else (count,)
         try:
@@ -273,10 +275,10 @@ class Robot:
             q: Configurations (..., n) [rad or m].
             frame: Name of a frame, or several; the end effectors by default.
             threads: Maximum number of threads; all cores by default.
-            out: Array for the result, of its shape and type, to avoid new memory for large batches.
-                After an error it may be partly overwritten.
+            out: Array for the result, of matching shape and type, which avoids allocating large
+                results. After an error it may be partly overwritten.
         """
-        try:  # as in `_chain`, without the cost of a call
+        try:  # the body of `_chain`, inlined to save the cost of a call
             found = self._chains[frame, "world", None]
         except (KeyError, TypeError, ValueError):
             found = self._chain(frame)
@@ -301,7 +303,7 @@ class Robot:
 
     @property
     def mass(self) -> float:
-        """The total mass of all links [kg]; NaN if that of a link is not known."""
+        """The total mass of all links [kg]; NaN if the mass of a link is unknown."""
         return float(sum(inertia.mass for inertia in self.description.inertias))
 
     # ---- geometry (structure.py) ---------------------------------------------------------------
@@ -326,8 +328,8 @@ class Robot:
     def operations(self, frame: FrameNames = None) -> tuple[int, int]:
         """Return the numbers of multiplications and additions of one `fk_jacobian`.
 
-        Counted by running the kernel on numbers that count operations. A fused multiply-add is one
-        of each; sines, cosines and signs are not counted.
+        The kernel runs on numbers that count operations. A fused multiply-add counts as one
+        multiplication and one addition; sines, cosines and sign changes are not counted.
 
         Args:
             frame: Name of a frame, or several; the end effectors by default.
@@ -375,7 +377,7 @@ class Robot:
         return made
 
 
-EVERY_ROBOT: WeakSet[Robot] = WeakSet()  # whose chains are released at exit
+EVERY_ROBOT: WeakSet[Robot] = WeakSet()  # the robots whose chains are released at exit
 
 
 def check_robot(given: object) -> None:

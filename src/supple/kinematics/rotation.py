@@ -10,7 +10,7 @@ _FOUR = np.arange(4)
 
 
 def _quaternion_products() -> tuple[Matrix, Matrix]:
-    """Return A (9, 16) and b (16,) with 4 q qᵀ = R A + b for R and q qᵀ flattened row by row."""
+    """Return A (9, 16) and b (16,) with 4 q qᵀ = R A + b, where R and q qᵀ are flattened."""
     A, b = np.zeros((3, 3, 4, 4)), np.eye(4)
     for i, sign in enumerate(([1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1])):
         A[_FOUR[:3], _FOUR[:3], i, i] = sign  # 4 w², 4 x², 4 y², 4 z²
@@ -28,14 +28,15 @@ _PRODUCTS, _CONSTANT = _quaternion_products()
 def quaternion(R: Matrix) -> Matrix:
     """Return unit quaternions (..., 4), scalar first, of rotations (..., 3, 3); w is not negative.
 
-    At a half turn (w = 0) the first of the largest entries is positive.
+    At a half turn (w = 0) the sign is such that the largest entry (the first of several) is
+    positive.
     """
     q = _scaled_quaternion(R)
     return np.asarray(q / np.linalg.norm(q, axis=-1, keepdims=True))
 
 
 def _scaled_quaternion(R: Matrix) -> Matrix:
-    """Return quaternions (..., 4) of any length, accurate at every angle.
+    """Return quaternions (..., 4) that are not normalized, accurate at every angle.
 
     4 q qᵀ is linear in R, and the row of its largest diagonal entry is q up to a factor.
     """
@@ -61,13 +62,13 @@ def from_quaternion(wxyz: Matrix) -> Matrix:
 def log(R: Matrix) -> Matrix:
     """Return rotation vectors (..., 3), axis times angle, of rotations (..., 3, 3) [rad].
 
-    The angle is in [0, π]; accurate near both ends. At a half turn the axis is the one whose
-    largest entry (the first of them) is positive.
+    The angle is in [0, π], and accurate near both ends. At a half turn, the axis has the sign for
+    which its largest entry (the first of several) is positive.
     """
     q = _scaled_quaternion(R)
     w, v = q[..., :1], q[..., 1:]
     size = np.sqrt((v * v).sum(axis=-1, keepdims=True))
-    small = size < 1e-150  # where the angle is 2 size / w
+    small = size < 1e-150  # mask where angle = 2 size / w to working precision
     angle = 2 * np.arctan2(size, w)
     scale = np.where(small, 2 / np.where(small, w, 1), angle / np.where(small, 1, size))
     return np.asarray(scale * v)

@@ -14,11 +14,11 @@ from supple.kinematics.chain import WORLD, FixedFrame, Matrix, MovingJoint
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The moving joints of a robot, parents first, and the placements of all frames on them."""
+    """The moving joints of a robot, parents first, and the placements of all frames on bodies."""
 
     joints: tuple[MovingJoint, ...]
     frames: dict[str, FixedFrame]
-    names: tuple[str, ...]  # of the n independent joints
+    names: tuple[str, ...]  # names of the n independent joints
     prismatic: NDArray[np.bool_]  # (n,)
     lower: Matrix  # (n,)
     upper: Matrix  # (n,)
@@ -47,7 +47,7 @@ def tree(description: Description, base: Matrix) -> Tree:
             placement=placement,
             axis=joint.axis,
         )
-        if joint.kind == "screw":  # a slide by pitch times the angle, then the turn
+        if joint.kind == "screw":  # a translation by pitch times the angle, then the rotation
             slide = replace(
                 moves,
                 prismatic=True,

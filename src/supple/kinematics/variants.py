@@ -1,4 +1,4 @@
-"""Other robots from a robot: methods of `Robot`."""
+"""Modified copies of a robot: methods of `Robot`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def with_base(self: Robot, base: ArrayLike) -> Robot:
 
 
 def with_frame(self: Robot, name: str, parent: str, placement: ArrayLike) -> Robot:
-    """Return the robot with another frame, at `placement` (4, 4) [m] in the frame `parent`."""
+    """Return the robot with an additional frame, at `placement` (4, 4) [m] in `parent`."""
     if type(parent) is not str or parent not in self._tree.frames:
         raise unknown_name_error("frame", parent, self.frames)
     placed = pose(placement, "placement")
@@ -69,12 +69,12 @@ def with_tool(
 ) -> Robot:
     """Return the robot with a tool, whose frame replaces the end effector.
 
-    The other end effectors of a robot with several stay.
+    If the robot has several end effectors, the others remain.
 
     Args:
         placement: Pose (4, 4) of the tool in the frame `parent` [m].
         parent: Frame that the tool is mounted on; the end effector by default, if the robot
-            has only one. If it has several, the tool replaces those on the same rigid body.
+            has only one. If it has several, the tool replaces those on the parent's rigid body.
         name: Name of the new frame.
     """
     if parent is None:
@@ -96,8 +96,8 @@ def with_tool(
     if not replaced:
         raise InputError(
             f"parent must be on the same rigid body as one of the end effectors, "
-            f"{join_names(self.tips)}, which the tool replaces (with_frame and with_tips add "
-            f"one); given: {short_repr(parent)}"
+            f"{join_names(self.tips)}, which the tool replaces (to add an end effector instead, "
+            f"use with_frame and with_tips); given: {short_repr(parent)}"
         )
     tips = dict.fromkeys(name if tip in replaced else tip for tip in self.tips)
     return self._changed(replace(mounted.description, tips=tuple(tips)))
@@ -127,9 +127,9 @@ def with_limits(
         margin: Distance by which both position limits move inwards [rad or m].
 
     Raises:
-        InputError: Not numbers of one of these shapes, a lower limit above the upper one, or a
-            speed limit that is not positive.
-        UnknownNameError: A name that is not a joint of a configuration.
+        InputError: An argument does not consist of numbers in one of these forms, a lower limit is
+            above the upper one, or a speed limit is not positive.
+        UnknownNameError: A name is not in `joint_names`.
     """
     names = self.joint_names
     low = joint_values(lower, self.lower, names, "lower")
@@ -147,14 +147,14 @@ def with_inertia(
     center: ArrayLike = (0.0, 0.0, 0.0),
     matrix: ArrayLike | None = None,
 ) -> Robot:
-    """Return the robot with another mass of a link, in place of what its file says.
+    """Return the robot with the given inertia of a link instead of that in its file.
 
     Args:
         link: Name of the link.
         mass: Mass [kg], not negative.
         center: Center of mass (3,) in the link's frame [m].
-        matrix: Inertia matrix (3, 3) about the center of mass, in the link's axes [kg m²]; that
-            of a point if None.
+        matrix: Inertia matrix (3, 3) about the center of mass, in the link's axes [kg m²]; if None,
+            that of a point mass, zero.
     """
     links = self.description.links
     if link not in links:

@@ -1,1 +1,1 @@
-"""Robot, q, tasks -> q̇: tasks, linearizations, damping rules, steps, limits, diagnostics."""
+"""From tasks to joint velocities: tasks, linearizations, damping rules, steps, limits, reports."""

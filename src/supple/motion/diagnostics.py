@@ -21,7 +21,7 @@ from supple.motion.steps.step import Step, damping_of
 from supple.motion.wrapped import damping_inside
 
 _ROUNDING = 1e-12  # fraction of the task below which a number is shown as zero
-_LITTLE = 1e-6  # fraction of the task below which a component counts as rounding
+_LITTLE = 1e-6  # fraction of the task below which a component counts as zero
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Direction:
     Attributes:
         words: The direction as text, for example "translation along world x".
         sigma: Its singular value: the task motion per unit of joint motion.
-        asked: The component of the task vector e along it.
+        asked: The component of the task vector e along the direction.
         gain: Joint motion per unit of `asked`: σ/(σ² + λ²) for damped least squares. None without a
             step, or for a step without damping if `asked` is zero.
         missed: The fraction of `asked` that the step does not perform: λ²/(σ² + λ²) for damped
-            least squares, 1 where the direction is lost. None under the same conditions.
+            least squares, 1 where the direction is lost. None where `gain` is None.
     """
 
     words: str
@@ -51,16 +51,16 @@ class Held:
 
     Attributes:
         joint: Name of the joint.
-        limit: "position", "speed" or "acceleration".
+        limit: "position", "speed", "acceleration" or "jerk".
         end: 1 for an upper limit, -1 for a lower one.
-        value: The limit [rad or m, per s or s²]; negative for a lower limit of speed or
-            acceleration.
+        value: The limit [rad or m, per s, s² or s³]; negative for a lower limit of speed,
+            acceleration or jerk.
         exceeds: Ratio of the joint's acceleration in this step to its limit, if above 1 (a joint
             that could not stop in time); otherwise 1.
     """
 
     joint: str
-    limit: Literal["position", "speed", "acceleration"]
+    limit: Literal["position", "speed", "acceleration", "jerk"]
     end: int
     value: float
     exceeds: float = 1.0
@@ -95,11 +95,14 @@ class Report:
             zero if e is zero, None if no step was taken.
         held: The joints held by limits in a step of a `Servo`.
         max_norm: The bound on the norm of all speeds, if it restricted a step of a `Servo`.
-        mode: The mode of the limits that changed a step of a `Servo`, "exact" or "scale"; None if
-            no limit acted.
+        mode: The mode of the limits that changed a step of a `Servo`, "exact", "scale" or "halt";
+            None if no limit acted.
         factor: The factor by which mode "scale" slowed all joints of a `Servo`; None if it did not
             act, if the joints could not all slow down by it, or if the unlimited step is unknown
             (a step with a memory).
+        damped: The fraction of the command of a `Servo` that its damping takes, and its direction
+            as text; None if it takes less than 0.1 %.
+        beyond: The fraction of the command of a `Servo` that is beyond the end of the reach.
     """
 
     directions: tuple[Direction, ...]
@@ -117,8 +120,10 @@ class Report:
     missed: float | None = None
     held: tuple[Held, ...] = ()
     max_norm: float | None = None
-    mode: Literal["exact", "scale"] | None = None
+    mode: Literal["exact", "scale", "halt"] | None = None
     factor: float | None = None
+    damped: tuple[float, str] | None = None
+    beyond: float = 0.0
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -137,8 +142,8 @@ def explain(
     Args:
         linearization: The task at one configuration.
         step: The step to explain; None to explain the linearization alone.
-        null: A null-space motion (n,) whose leakage into the task to report. If None, and the step
-            has a criterion, the motion that the criterion adds.
+        null: A null-space motion (n,) whose leakage into the task is reported; if None, the motion
+            that the criterion of the step adds, if it has one.
     """
     lin = linearization
     _check(lin)
@@ -168,7 +173,7 @@ def explain_taken(
     lambda2: float,
     held: tuple[Held, ...],
     max_norm: float | None,
-    mode: Literal["exact", "scale"] | None,
+    mode: Literal["exact", "scale", "halt"] | None,
     factor: float | None,
 ) -> Report:
     """Explain a step that was taken, with the limits applied.
@@ -233,7 +238,7 @@ def _report(
 ) -> Report:
     """Return the report of a linearization and of a step dq (n,).
 
-    `plain` is λ² of a step that is damped least squares and nothing else, otherwise None.
+    `plain` is λ² if the step is plain damped least squares, otherwise None.
     """
     m, n = lin.J.shape
     basis = _lost_directions(lin)
@@ -292,7 +297,8 @@ def _direction(
     lin: Linearization, i: int, basis: Array, lambda2: float | None, dq: Array | None
 ) -> Direction:
     u = basis[:, i - lin.rank] if i >= lin.rank else lin.U[:, i]
-    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0  # the sign that the text refers to
+    # The sign of a singular vector is arbitrary; the text makes the largest entry positive.
+    way = 1.0 if u[np.argmax(np.abs(u))] >= 0 else -1.0
     sigma, asked = float(lin.sigma[i]), way * float(u @ lin.e)
     gain: float | None = None
     missed: float | None = None
@@ -313,9 +319,9 @@ def _reason(rule: DampingRule, lin: Linearization, lambda2: float) -> str:
 
 
 def _reason_taken(rule: DampingRule, lin: Linearization, chosen: float) -> str:
-    """Return the rule's reason if it is about the chosen damping, otherwise only the value.
+    """Return the rule's reason if the rule gives the chosen damping here, otherwise its value.
 
-    The two differ for rules that compare with previous steps, and for weighted tasks.
+    The rule may give another damping if it compares with previous steps, or if tasks are weighted.
     """
     if not _same_damping(damping_of(rule, lin), chosen):
         return f"{name_of(rule)}: lambda2 = {chosen:.3g}"
@@ -341,11 +347,16 @@ def _lines(report: Report) -> list[str]:
         lines.append(f"{more} more rows than joints: that many directions are always lost")
     if report.reason:
         lines.append(report.reason)
+    if report.damped is not None:
+        taken, words = report.damped
+        lines.append(f"damping takes {taken:.1%} of the command: {words}")
+    if report.beyond > 0:
+        lines.append(f"{report.beyond:.1%} of the command is beyond the end of the reach")
     lines += [str(joint) for joint in report.held]
-    if report.mode == "scale":
+    if report.mode in ("scale", "halt"):
         by = "" if report.factor is None else f" to {report.factor:.1%} of the unlimited step"
         kept = "all joints are" if report.factor is not None else "the joints are"
-        lines.append(f'{kept} slowed down{by} (mode="scale")')
+        lines.append(f'{kept} slowed down{by} (mode="{report.mode}")')
     if report.max_norm is not None:
         lines.append(f"the norm of all joint speeds is held by its limit, {report.max_norm:.4g}")
     if report.speed is not None:

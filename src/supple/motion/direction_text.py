@@ -1,8 +1,8 @@
 """Names of task rows, and directions of the task as text.
 
-The name of a twist's row tells the component and the frame: "x of hand", or "rz of hand relative to
-torso in axes of torso". The axes are the world's unless they are named. Any other name is used
-unchanged.
+The name of a twist's row states the component and the frame: "x of hand", or "rz of hand relative
+to torso in axes of torso". The axes are the world's unless they are named. Names of other rows are
+used unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def row_name(component: str, frame: str, base: str | None = None, axes: str = "w
 
 
 def direction_text(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> str:
-    """Return a direction (m,) of the task, of either sign, as in "rotation about world z"."""
+    """Return the text of a task direction (m,) of any sign: "rotation about world z"."""
     u = direction / (np.linalg.norm(direction) or 1.0)
     u = u if u[np.argmax(np.abs(u))] >= 0 else -u
     twists: dict[tuple[str, str, str, str], NDArray[np.float64]] = {}
@@ -62,7 +62,7 @@ def direction_text(direction: NDArray[np.float64], rows: Sequence[str] = ()) -> 
 
 
 def _axis(vector: NDArray[np.float64], axes: str | None) -> str:
-    """Return a direction (3,) in the named axes, or in those named before if None."""
+    """Return the text of a direction (3,) in the named axes; without their name if None."""
     v = vector / np.linalg.norm(vector)
     largest = int(np.argmax(np.abs(v)))
     if abs(v[largest]) < 1 - _SMALL**2 / 2:

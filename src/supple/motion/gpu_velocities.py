@@ -17,12 +17,12 @@ from supple.kinematics.array_errors import raise_unusable_out
 from supple.motion.velocities import VelocityIk, raise_not_finite
 
 _REAL = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
-_THREADS = 128  # `threads` in velocity.cu
-_MAX_COUNT = 2**30  # robots per call
+_THREADS = 128  # the same as `threads` in velocity.cu
+_MAX_COUNT = 2**30  # maximum number of robots per call
 
 
 class Request(ctypes.Structure):
-    """`Request` in velocity.cu, with the same members in the same order."""
+    """Mirrors `Request` in velocity.cu: the same members in the same order."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("q", "qd", "twist", "result")),
@@ -61,7 +61,7 @@ class GpuVelocityIk:
         out: Any,
         threads: int,
     ) -> NDArray[Any]:
-        """Return q̇ (..., n) for arrays in host memory; returns when it is done."""
+        """Return q̇ (..., n) for arrays in host memory, after waiting for the GPU."""
         for row in np.flatnonzero(~_finite(q, velocity, qd))[:1]:
             raise_not_finite(q, velocity, qd, int(row))
         if out is None:

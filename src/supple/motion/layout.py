@@ -26,7 +26,7 @@ from supple.motion.task import PoseTask, Task, TaskLike, as_tasks
 from supple.motion.task_rows import BODY, SPATIAL, WORLD, TaskRows
 
 FloatArray = NDArray[np.floating[Any]]
-_MAX_NAMED = 8  # tasks in a message
+_MAX_NAMED = 8  # maximum number of tasks named in a message
 
 _TASK_AXES = {
     None: _core.TASK_AXES_BASE,
@@ -40,8 +40,8 @@ class OpenPart:
     """The place of an open task among all tasks; the kernel reserves its rows.
 
     Attributes:
-        open: The rows of the open task.
-        rows: Their slice of the rows of all tasks.
+        open: The open task on its robot, which computes the rows.
+        rows: The slice of the rows of all tasks that belongs to the task.
         targets: The slice of the kernel's targets that holds the task's target.
         velocities: The slice of the kernel's velocities that holds the task's velocity.
     """
@@ -52,7 +52,7 @@ class OpenPart:
     velocities: slice
 
     def write(self, q: FloatArray, targets: FloatArray, J: FloatArray, e: FloatArray) -> None:
-        """Write J (..., m, n) and e (..., m) of its rows at configurations (..., n)."""
+        """Write the task's rows of J (..., m, n) and e (..., m) at configurations (..., n)."""
         weights = np.array(self.open.weights)
         for index in np.ndindex(q.shape[:-1]):
             x, slopes = self.open.linear(q[index].astype(np.float64))
@@ -96,9 +96,9 @@ class CompiledTasks:
         return joined_effectors(self.effectors)
 
     def targets(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
-        """Convert one target per task to the kernel's numbers (..., k), batch axes broadcast.
+        """Convert one target per task to the kernel's layout (..., k); batch axes broadcast.
 
-        The numbers of a task without a target (None) are NaN.
+        The values of a task without a target (None) are NaN.
         """
         self._check(given, "target")
         each = [
@@ -108,9 +108,9 @@ class CompiledTasks:
         return side_by_side(each, "targets")
 
     def velocities(self, given: Sequence[ArrayLike | None]) -> NDArray[np.float64]:
-        """Convert one velocity per task to the kernel's numbers (..., k), batch axes broadcast.
+        """Convert one velocity per task to the kernel's layout (..., k); batch axes broadcast.
 
-        The numbers of a task without a velocity (None) are zero.
+        The values of a task without a velocity (None) are zero.
         """
         self._check(given, "velocity")
         each = [
@@ -120,22 +120,23 @@ class CompiledTasks:
         return side_by_side(each, "velocities")
 
     def reached(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the targets (..., k) met at configurations (..., n), as the kernel's numbers."""
+        """Return the targets met at configurations (..., n), in the kernel's layout (..., k)."""
         each = [task.on(self.robot).reached(self.robot, q) for task in self.tasks]
         return np.concatenate(each, axis=-1)
 
     def jacobian(self, q: NDArray[np.float64]) -> FloatArray:
         """Return the weighted J (..., m, n) at configurations (..., n)."""
         if any(task.on(self.robot).alternate for task in self.tasks):
-            return self._rows(q, self.reached(q))[0]  # there an alternate J is the ordinary one
+            # At the targets that q reaches, an alternate J equals the ordinary one.
+            return self._rows(q, self.reached(q))[0]
         return self._rows(q, np.full((*q.shape[:-1], self.kernel.targets), np.nan))[0]
 
     def error(self, q: NDArray[np.float64], targets: NDArray[np.float64]) -> FloatArray:
-        """Return the weighted errors (..., m) to targets (..., k); zero for a task without one."""
+        """Return the weighted errors (..., m) to targets (..., k); zero for tasks without one."""
         return np.where(self.per_row(np.isnan(targets)), 0.0, self._rows(q, targets)[1])
 
     def per_row(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask of rows (..., m) from one of targets (..., k), equal within each task."""
+        """Convert a mask of target values (..., k), equal within each task, to rows (..., m)."""
         parts = zip(self._split(mask), self.counts, strict=True)
         return np.concatenate(
             [np.repeat(part[..., :1], rows, axis=-1) for part, rows in parts], axis=-1
@@ -154,9 +155,10 @@ class CompiledTasks:
         return J, e
 
     def idle(self, missing: NDArray[np.bool_], e: FloatArray) -> NDArray[np.bool_]:
-        """Return the rows (..., m) that do not count, given the targets (..., k) that are missing.
+        """Return a mask of the rows (..., m) that take no part in a step.
 
         These are rows that are met within their allowed range, and tilts without a target.
+        `missing` (..., k) marks the target values that are not given.
         """
         if not self.ranged.any():
             return np.zeros(e.shape, dtype=bool)
@@ -250,7 +252,7 @@ def compile_tasks(robot: Robot, tasks: tuple[Task, ...]) -> CompiledTasks:
 
 
 def _slices(sizes: Sequence[int]) -> list[slice]:
-    """Return the places of consecutive parts."""
+    """Return the slices of consecutive parts of the given sizes."""
     ends = np.cumsum(sizes).tolist()
     return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -272,17 +274,18 @@ def linearize(
         linearize(robot, "hand", q, qd=qd)               its velocity and bias_acceleration at q̇
 
     J is (..., m, n) and e (..., m), with the weighted rows of all tasks stacked. e is the error to
-    the target, the velocity, or the sum of both; zero if neither is given. Computed by the kernel,
-    on SIMD lanes and threads; equal to `Task.linearize` called one by one, to rounding. A float32
-    batch gives a float32 batch.
+    the target, the velocity, or the sum of both; zero if neither is given. The kernel computes them
+    on SIMD lanes and threads; they equal the results of `Task.linearize`, called one by one, up to
+    rounding. A float32 batch gives a float32 batch.
 
     Args:
         robot: The robot that performs the tasks.
         tasks: A task, the name of a frame (for its pose), or a sequence of these.
         q: Configurations (..., n) [rad or m].
-        target: The target of the single task, or a sequence with one per task, None where there is
-            none. Batch axes are those of q, or broadcast to them.
-        velocity: The velocity of the single task, or a sequence with one per task, likewise.
+        target: The target of a single task, or a sequence with one entry per task, None for a task
+            without a target. Batch axes are those of q, or broadcast to them.
+        velocity: The velocity of a single task, or a sequence with one entry per task, None for a
+            task without a velocity. Batch axes are those of q, or broadcast to them.
         qd: Joint velocities (..., n) [rad/s or m/s], for `Linearization.velocity`, J q̇, and
             `Linearization.bias_acceleration`, J̇q̇.
         threads: Maximum number of threads; all cores if None.
@@ -338,14 +341,14 @@ def per_task(given: Any, single: bool, layout: CompiledTasks, name: str) -> Sequ
         return (given,)
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise InputError(
-            f"{name} must be a sequence with one for each of {task_names(layout.tasks)}; given: "
-            f"{short_repr(given)}"
+            f"{name} must be a sequence with one entry for each of {task_names(layout.tasks)}; "
+            f"given: {short_repr(given)}"
         )
     return given
 
 
 def _at(q: FloatArray, numbers: NDArray[np.float64], name: str) -> FloatArray:
-    """Return the kernel's numbers (..., k) with the batch axes and the type of q."""
+    """Return values in the kernel's layout (..., k) with the batch axes and the type of q."""
     try:
         wide = np.broadcast_to(numbers, (*q.shape[:-1], numbers.shape[-1]))
     except (ValueError, RuntimeError):
@@ -358,11 +361,11 @@ def _at(q: FloatArray, numbers: NDArray[np.float64], name: str) -> FloatArray:
 
 
 def _check_bad(bad: int, q: FloatArray, name: str) -> None:
-    """Raise an error for the row of a flattened batch that the kernel did not accept, if any."""
+    """Raise an error for the row of a flattened batch that the kernel rejected, if any."""
     if bad >= 0:
         where = [int(i) for i in np.unravel_index(bad, q.shape[:-1])] if q.ndim > 1 else ""
         raise InputError(
-            f"q and {name} must be finite, and small enough that the result is; given: "
+            f"q and {name} must be finite, and so small that the result is finite; given: "
             f"q{where} = {short_repr(q.reshape(-1, q.shape[-1])[bad].tolist())}"
         )
 
@@ -380,7 +383,7 @@ def task_names(tasks: Sequence[Task]) -> str:
 def selected_tasks(
     robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
 ) -> tuple[tuple[Task, ...], bool]:
-    """Return the tasks, and whether their targets are given without a sequence around them.
+    """Return the tasks, and whether there is a single one, whose target needs no sequence.
 
     Args:
         robot: The robot that the tasks belong to.
@@ -388,7 +391,7 @@ def selected_tasks(
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors.
 
     Raises:
-        InputError: Both are given, or one is of another type.
+        InputError: Both are given, or one has the wrong type.
     """
     if frame is not None:
         if tasks is not None:
@@ -404,13 +407,13 @@ def selected_tasks(
 def compile_selected(
     robot: Robot, frame: FrameNames, tasks: TaskLike | Sequence[TaskLike] | None
 ) -> tuple[CompiledTasks, bool]:
-    """Return the tasks for the kernel, and the flag of `selected_tasks`."""
+    """Return the compiled tasks, and the second result of `selected_tasks`."""
     each, single = selected_tasks(robot, frame, tasks)
     return compile_tasks(robot, each), single
 
 
 def side_by_side(each: Sequence[NDArray[np.float64]], name: str) -> NDArray[np.float64]:
-    """Concatenate the numbers (..., k) of several tasks, batch axes broadcast."""
+    """Concatenate the values (..., k) of several tasks; batch axes broadcast."""
     try:
         lead = np.broadcast_shapes(*(one.shape[:-1] for one in each))
     except (ValueError, RuntimeError):  # (RuntimeError: more axes than NumPy broadcasts)

@@ -1,18 +1,17 @@
-"""Joint limits: position, speed and acceleration of each joint, and the norm of all speeds.
+"""Joint limits: position, speed, acceleration, jerk of each joint, and the norm of all speeds.
 
 At a configuration they form a box, low <= q̇ <= high (`include/supple/limits.hpp`). A step outside
-the box is replaced by the closest step inside, in the sense of its own cost
-(`include/supple/box.hpp`).
+the box is replaced by the step inside with the smallest cost (`include/supple/box.hpp`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple import _core
 from supple.errors import InputError, short_repr
@@ -22,31 +21,36 @@ from supple.kinematics.joint_limits import JointValues, joint_values
 from supple.kinematics.robot import check_robot
 from supple.motion.linearization import Array, numbers_of
 
-Mode = Literal["exact", "scale"]
-MODES = ("exact", "scale")
-_MAX_LISTED = 12  # joints in a repr
+Mode = Literal["exact", "scale", "halt"]
+MODES = ("exact", "scale", "halt")
+_MAX_LISTED = 12  # maximum number of joints in a repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Limits(ReadOnlyArrays):
-    """Position, speed and acceleration limits of a robot's joints; infinite for no limit.
+    """Position, speed, acceleration and jerk limits of a robot's joints; infinite for no limit.
 
     In a step of length dt, a speed may change by max_acceleration dt. A joint that can stop inside
     its range at this rate keeps all its limits, whatever the command. A joint that starts outside
-    its range is driven back as fast as it can be and still stop inside. A joint that cannot stop in
-    time, or that exceeds max_speed by more than one step can remove, is stopped nevertheless:
-    position and speed limits hold, and the acceleration limit is exceeded (docs/servo.md).
+    its range is driven back as fast as possible, but such that it can stop inside. A joint that
+    cannot stop in time, or whose excess over max_speed is more than one step can remove, is slowed
+    down nevertheless: position and speed limits hold, and the acceleration limit is exceeded
+    (docs/servo.md).
+
+    With max_jerk, the change of a speed per step may itself change by max_jerk dt². Then a joint
+    moves only so that it can come to rest without exceeding any of its limits.
 
     Attributes:
         lower: Lower joint limits (n,) [rad or m].
         upper: Upper joint limits (n,) [rad or m].
         max_speed: Speed limits (n,), above 0 [rad/s or m/s].
         max_acceleration: Acceleration limits (n,), above 0 [rad/s² or m/s²].
+        max_jerk: Jerk limits (n,), above 0 [rad/s³ or m/s³].
         max_norm: Bound on the norm of all speeds, above 0 [rad/s and m/s mixed].
         mode: "exact" minimizes the damped problem inside the box: joints without an active limit
-            compensate for the others. "scale" slows all joints by the same factor, which keeps the
-            direction of the step as long as every joint can slow down that much. That fails with
-            acceleration limits, and when a joint must return into its range.
+            compensate for the others. "scale" slows down the whole motion, to a stop if necessary,
+            so that it keeps the direction of the command. "halt" also slows down before a
+            singularity and halts at it (docs/servo.md).
         joints: Names of the n joints, for messages; empty if unnamed.
         units: Units of their positions, "rad" or "m"; empty if unknown.
     """
@@ -55,6 +59,7 @@ class Limits(ReadOnlyArrays):
     upper: Array
     max_speed: Array
     max_acceleration: Array
+    max_jerk: Array = field(default_factory=lambda: np.array(math.inf))
     max_norm: float = math.inf
     mode: Mode = "exact"
     joints: tuple[str, ...] = ()
@@ -66,13 +71,15 @@ class Limits(ReadOnlyArrays):
             names: object = getattr(self, name)
             if not isinstance(names, tuple) or len(names) not in (0, n):
                 raise InputError(f"Limits: {name} must be {n} names; given: {short_repr(names)}")
-        for name in ("lower", "upper", "max_speed", "max_acceleration"):
+        if np.ndim(self.max_jerk) == 0:
+            object.__setattr__(self, "max_jerk", np.full(n, self.max_jerk))
+        for name in ("lower", "upper", "max_speed", "max_acceleration", "max_jerk"):
             object.__setattr__(self, name, _bounds(getattr(self, name), n, name))
         if not (self.lower <= self.upper).all():
             j = int(np.argmin(self.lower <= self.upper))
             given = f"{self.lower[j]} and {self.upper[j]} of {self._names[j]}"
             raise InputError(f"Limits: lower must not be above upper; given: {given}")
-        for name in ("max_speed", "max_acceleration"):
+        for name in ("max_speed", "max_acceleration", "max_jerk"):
             if not (getattr(self, name) > 0).all():
                 given = short_repr(getattr(self, name).tolist())
                 raise InputError(f"Limits: {name} must be above 0; given: {given}")
@@ -92,11 +99,13 @@ class Limits(ReadOnlyArrays):
         upper: JointValues = None,
         max_speed: JointValues = None,
         max_acceleration: JointValues = None,
+        max_jerk: JointValues = None,
         max_norm: float = math.inf,
         speed_factor: float = 1.0,
+        acceleration_time: float | None = None,
         mode: Mode = "exact",
     ) -> Limits:
-        """Return the limits in a robot's description, except those that are given.
+        """Return the limits of a robot's description, with some of them replaced by the arguments.
 
         Limits of joints are given by one number for all joints, by an array (n,) or by a mapping
         from joint names to numbers; joints left out of a mapping keep the robot's limit.
@@ -108,9 +117,13 @@ class Limits(ReadOnlyArrays):
             upper: Upper joint limits [rad or m].
             max_speed: Speed limits [rad/s or m/s].
             max_acceleration: Acceleration limits [rad/s² or m/s²]; by default none.
+            max_jerk: Jerk limits [rad/s³ or m/s³]; by default none.
             max_norm: Bound on the norm of all speeds [rad/s and m/s mixed].
             speed_factor: Fraction of the speed limits, above 0 and at most 1: 0.5 for half speed.
-            mode: "exact" or "scale", as in `Limits`.
+            acceleration_time: Time in which the fastest joint reaches its speed limit [s]. Joints
+                without an acceleration limit get that of this joint: the largest max_speed of all
+                joints with the same unit, divided by this time. By default none.
+            mode: As in `Limits`.
         """
         check_robot(robot)
         number(speed_factor, "Limits: speed_factor", above=0, most=1)
@@ -119,16 +132,23 @@ class Limits(ReadOnlyArrays):
             "upper": (upper, robot.upper),
             "max_speed": (max_speed, robot.max_speed),
             "max_acceleration": (max_acceleration, np.full(robot.dof, math.inf)),
+            "max_jerk": (max_jerk, np.full(robot.dof, math.inf)),
         }
-        low, high, speed, acceleration = (
+        low, high, speed, acceleration, jerk = (
             joint_values(given, own, robot.joint_names, f"Limits: {name}")
             for name, (given, own) in present.items()
         )
         with np.errstate(over="ignore"):  # overflow to inf means no limit
             fastest = speed_factor * speed
+        if acceleration_time is not None:
+            time = number(acceleration_time, "Limits: acceleration_time", above=0)
+            for unit in (robot.prismatic, ~robot.prismatic):
+                known = unit & np.isfinite(fastest)
+                derived = fastest[known].max(initial=0.0) / time if known.any() else math.inf
+                acceleration = np.where(unit & np.isinf(acceleration), derived, acceleration)
         units = tuple("m" if slides else "rad" for slides in robot.prismatic)
         return cls(
-            low, high, fastest, acceleration, max_norm, mode, tuple(robot.joint_names), units
+            low, high, fastest, acceleration, jerk, max_norm, mode, tuple(robot.joint_names), units
         )
 
     @classmethod
@@ -152,48 +172,48 @@ class Limits(ReadOnlyArrays):
             self.upper,
             self.max_speed,
             self.max_acceleration,
+            self.max_jerk,
             units,
             strict=True,
         )
-        for name, low, high, speed, acceleration, unit in list(rows)[:_MAX_LISTED]:
+        for name, low, high, speed, acceleration, jerk, unit in list(rows)[:_MAX_LISTED]:
             said = [f"{low:.4g} to {high:.4g} {unit}".rstrip()]
             per = f" {unit}/s" if unit else " per s"
             said += [f"{speed:.4g}{per}"] if np.isfinite(speed) else []
             said += [f"{acceleration:.4g}{per}²"] if np.isfinite(acceleration) else []
+            said += [f"{jerk:.4g}{per}³"] if np.isfinite(jerk) else []
             lines.append(f"  {name:<{width}}  {', '.join(said)}")
         more = len(self.lower) - _MAX_LISTED
         return "\n".join(lines + [f"  and {more} more"] * (more > 0))
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The names of the joints, or their numbers."""
+        """The names of the joints, or their indices if they are unnamed."""
         return self.joints or tuple(f"joint {j}" for j in range(len(self.lower)))
 
-    def box(self, q: ArrayLike, qd: ArrayLike, dt: float) -> tuple[Array, Array]:
+    def box(
+        self, q: ArrayLike, qd: ArrayLike, dt: float, *, change: ArrayLike | None = None
+    ) -> tuple[Array, Array]:
         """Return the bounds of q̇ for the next step, low (n,) and high (n,).
 
         Args:
             q: Joint positions (n,) [rad or m].
             qd: Previous joint speeds (n,) [rad/s or m/s], for acceleration limits.
             dt: Length of this step and the following ones [s].
+            change: By how much the last step changed qd (n,), for jerk limits; zero by default.
         """
         n, dt = self.lower.shape, number(dt, "dt", above=0)
-        return self.boxes(finite_array(q, n, "q"), finite_array(qd, n, "qd"), dt)
+        last = np.zeros(n) if change is None else finite_array(change, n, "change")
+        return self.boxes(finite_array(q, n, "q"), finite_array(qd, n, "qd"), dt, change=last)
 
-    def boxes(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
-        """Return the bounds of q̇ for many robots, low and high, flat (K n,); q and qd (K, n)."""
-        each = (self.lower, self.upper, self.max_speed, self.max_acceleration)
-        lower, upper, speed, acceleration = (np.broadcast_to(x, q.shape).ravel() for x in each)
-        low, high = _core.joint_box(
-            lower=lower,
-            upper=upper,
-            max_speed=speed,
-            max_acceleration=acceleration,
-            q=q.ravel(),
-            qd=qd.ravel(),
-            dt=dt,
-        )
-        return low, high
+    def boxes(
+        self, q: Array, qd: Array, dt: float, *, change: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return the bounds of q̇ for many robots, low and high, flat (K n,).
+
+        Arguments are those of `box`, q, qd and change (K, n).
+        """
+        return boxes_of_joints(self, np.indices(q.shape)[-1].ravel(), q, qd, dt, change)
 
     def exceeded(self, before: ArrayLike, qd: ArrayLike, dt: ArrayLike) -> Array:
         """Return the ratio of each joint's acceleration to its limit (..., n).
@@ -223,8 +243,8 @@ class Limits(ReadOnlyArrays):
             high: Upper bounds (n,), not below low.
 
         Returns:
-            The restricted step (n,); the active bound of each joint (n,), -1 for low, 1 for high
-            and 0 for none; the damping applied.
+            The restricted step (n,); the active bound of each joint (n,): -1 for low, 1 for high
+            and 0 for none; and the damping applied.
         """
         n, matrix = len(self.lower), numbers_of(J, "J")
         if matrix.ndim != 2 or matrix.shape[1] != n or not len(matrix):
@@ -240,7 +260,7 @@ class Limits(ReadOnlyArrays):
             low=ends[0],
             high=ends[1],
             max_norm=self.max_norm,
-            keep_direction=self.mode == "scale",
+            keep_direction=self.mode != "exact",
             rows=len(matrix),
             columns=n,
             threads=1,
@@ -257,6 +277,24 @@ def _bounds(given: object, n: int, name: str) -> Array:
     return array
 
 
+def boxes_of_joints(
+    limits: Limits, joints: NDArray[np.intp], q: Array, qd: Array, dt: float, change: Array | None
+) -> tuple[Array, Array]:
+    """Return the bounds of the speeds of some joints (K,), low and high, at their own states."""
+    low, high = _core.joint_box(
+        lower=limits.lower[joints],
+        upper=limits.upper[joints],
+        max_speed=limits.max_speed[joints],
+        max_acceleration=limits.max_acceleration[joints],
+        max_jerk=limits.max_jerk[joints],
+        q=q.ravel(),
+        qd=qd.ravel(),
+        change=np.zeros(q.size) if change is None else change.ravel(),
+        dt=dt,
+    )
+    return low, high
+
+
 def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
     """Return the kernel's form of joint limits, with a bound on the norm of all joint speeds."""
     return _core.LimitsSpec(
@@ -264,6 +302,7 @@ def limits_spec(limits: Limits, max_norm: float) -> _core.LimitsSpec:
         upper=limits.upper.tolist(),
         max_speed=limits.max_speed.tolist(),
         max_acceleration=limits.max_acceleration.tolist(),
+        max_jerk=limits.max_jerk.tolist(),
         max_norm=max_norm,
-        keep_direction=limits.mode == "scale",
+        keep_direction=limits.mode != "exact",
     )

@@ -20,35 +20,33 @@ Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-# Relative to the largest singular value: smaller ones, and denormal numbers, count as zero.
+# Singular values below this fraction of the largest one, and denormal numbers, count as zero.
 RANK_FLOOR = 16 * EPSILON
-_MAX_LISTED = 6  # rows in a repr
+_MAX_LISTED = 6  # maximum number of rows in a repr
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Linearization(ReadOnlyArrays):
     """A task linearized at one configuration or at a batch:  e ≈ J q̇ dt,  or  ẋ = J q̇.
 
-    Everything that damping rules and steps depend on: J, e, the singular value decomposition
-    J = U diag(sigma) Vᵀ, computed on first use, and quantities derived from it.
+    It contains everything that damping rules and steps depend on: J, e, the singular value
+    decomposition J = U diag(sigma) Vᵀ, computed on first use, and quantities derived from it.
 
-    Leading axes of J and e are batch axes. Steps take a batch as they take one linearization and
-    return q̇ (..., n); indexing a batch (`batch[3]`) gives the linearizations of a part of it. The
-    arrays of a batch are not copied and float32 stays float32; those of one linearization are
-    copied to float64.
+    Leading axes of J and e are batch axes. A step called with a batch returns q̇ (..., n). Indexing
+    a batch (`batch[3]`) returns one linearization or a smaller batch. The arrays of a batch are not
+    copied and float32 stays float32; those of one linearization are copied to float64.
 
     Attributes:
         J: Task Jacobian (..., m, n).
         e: Task error or velocity (..., m), in the units of J's rows.
-        before: The previous linearization, for the rules that compare with it; None at the start
+        before: The previous linearization, for rules that compare with it; None at the first step
             and for a batch.
         rows: Names of the rows, for example "x of hand"; empty if unnamed.
         q: The configuration (..., n) [rad or m]; None if unknown.
         qd: The joint velocities there (..., n) [rad/s or m/s]; None if unknown.
         bias_acceleration: J̇q̇ (..., m), the acceleration of the rows at constant q̇; None if unknown.
         effectors: The end effector that each row belongs to (m,), numbered from 0; empty if
-            unknown. The rows of position and those of orientation count as end effectors of their
-            own.
+            unknown. The position rows and the rotation rows of a task count as two end effectors.
     """
 
     J: Array
@@ -126,7 +124,7 @@ class Linearization(ReadOnlyArrays):
             InputError: The linearization has no q̇.
         """
         if self.qd is None:
-            raise InputError("velocity needs q̇: linearize(..., qd=...); given: none")
+            raise InputError("velocity needs q̇, as in linearize(..., qd=...); given: none")
         return _read_only(np.einsum("...ij,...j->...i", self.J, self.qd))
 
     @property
@@ -144,7 +142,7 @@ class Linearization(ReadOnlyArrays):
         return self
 
     def __getitem__(self, index: Any) -> Linearization:
-        """Return a part of a batch, by an index into its batch axes."""
+        """Return the part of a batch that an index into its batch axes selects."""
         lead, (m, n) = self.batch_shape, self.J.shape[-2:]
         rows = np.arange(math.prod(lead)).reshape(lead)[index]
         parts = {
@@ -208,7 +206,7 @@ class Linearization(ReadOnlyArrays):
     @property
     def manipulability(self) -> float:
         """The product of the singular values: sqrt(det(J Jᵀ)) where m <= n."""
-        # The smallest first: the product never becomes zero times infinity.
+        # Beginning with the smallest, the product never becomes zero times infinity.
         return float(math.prod(self.single().sigma[::-1].tolist()))
 
     @property
@@ -217,7 +215,7 @@ class Linearization(ReadOnlyArrays):
         return math.inf if self.sigma_min == 0 else self.sigma_max / self.sigma_min
 
     def damped_condition(self, lambda2: ArrayLike) -> Array | float:
-        """Return the condition number of JᵀJ + λ²I (...), see `damped_condition`.
+        """Return the condition number of JᵀJ + λ²I (...); see `damped_condition`.
 
         Args:
             lambda2: λ², one for all linearizations of a batch or (...).
@@ -229,7 +227,7 @@ class Linearization(ReadOnlyArrays):
 
     @property
     def change(self) -> float:
-        """Distance of J from the previous J in the Frobenius norm; zero at the start."""
+        """Distance of J from the previous J in the Frobenius norm; zero at the first step."""
         before = self.single().before
         return 0.0 if before is None else float(np.linalg.norm(self.J - before.J))
 
@@ -237,20 +235,21 @@ class Linearization(ReadOnlyArrays):
     def singular_direction(self) -> str:
         """The direction of the task with the smallest singular value (U's last column), as text.
 
-        For example "translation along world x". `supple.explain` reports how close it is to being
-        lost.
+        For example "translation along world x". `supple.explain` reports its singular value and the
+        effect of a step on it.
         """
         return direction_text(self.single().U[:, -1], self.rows)
 
 
 def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayLike) -> Array:
-    """Return the condition number κ² of JᵀJ + λ²I (...), which bounds the growth of errors.
+    """Return the condition number κ² of JᵀJ + λ²I (...), which bounds the amplification of errors.
 
         κ² = (σ₁² + λ²)/(σ_n² + λ²)
 
-    It tends to 1 as λ grows; that of the stacked matrix [J; λI], which the QR method factors, is κ.
-    For the n × n matrix JᵀJ, σ_n is zero where J has fewer rows than columns. 1 where all of them
-    and λ are zero; infinite where only σ_n and λ are. Singular values may be estimates.
+    It tends to 1 as λ grows. The stacked matrix [J; λI], which the QR method factors, has the
+    condition number κ. If J has fewer rows than columns, σ_n of the n × n matrix JᵀJ is zero. The
+    result is infinite if σ_n and λ are zero, but 1 if σ₁ is zero as well. Singular values may be
+    estimates.
 
     Args:
         sigma_max: The largest singular values σ₁ (...), not negative.
@@ -265,7 +264,7 @@ def damped_condition(sigma_max: ArrayLike, sigma_min: ArrayLike, lambda2: ArrayL
     for name, x in (("sigma_max", largest), ("sigma_min", smallest), ("lambda2", damping)):
         if (x < 0).any():
             raise InputError(f"{name} must not be negative; given: {short_repr(numbers[name])}")
-    # Divided by the largest of all, so that squares neither overflow nor vanish together.
+    # Divided by the largest of all, squares do not overflow, and they do not all underflow.
     scale = np.maximum(np.maximum(largest, smallest), np.sqrt(damping))
     scale = np.where(scale > 0, scale, 1.0)
     damped = (np.sqrt(damping) / scale) ** 2
@@ -291,7 +290,7 @@ def _finite_copy(array: NDArray[Any], name: str) -> Array:
 
 
 def _previous(before: object, J: Array) -> Linearization | None:
-    """Return a copy of `before` without its own `before`: a chain would never end."""
+    """Return a copy of `before` without its own `before`: a chain would grow with every step."""
     if before is None:
         return None
     if J.ndim > 2:
@@ -307,7 +306,7 @@ def _previous(before: object, J: Array) -> Linearization | None:
 
 
 def _effectors(given: object, rows: int) -> tuple[int, ...]:
-    """Return the end effector of each row, checked."""
+    """Return the end effector of each row after checking it."""
     each = tuple(given) if isinstance(given, Sequence) else (None,)
     if not each:
         return ()
@@ -328,7 +327,7 @@ def joined_effectors(parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _frozen_view(array: NDArray[Any], dtype: Any) -> Array:
-    """Return a read-only, contiguous view of an array, or a copy where that needs one."""
+    """Return a read-only, contiguous view of an array, or a copy if a view is not possible."""
     with np.errstate(over="ignore"):  # the kernel names the entries that become infinite
         return _read_only(np.ascontiguousarray(array, dtype).view())
 
@@ -344,7 +343,8 @@ def stacked(parts: Sequence[Linearization]) -> Linearization:
         raise InputError("at least one linearization is needed; given: none")
     columns = {part.J.shape[1] for part in parts}
     if len(columns) > 1:
-        raise InputError(f"every J must have the same columns; given: {sorted(columns)}")
+        counts = sorted(columns)
+        raise InputError(f"every J must have the same number of columns; given: {counts}")
     before = [part.before for part in parts if part.before is not None]
     named = all(part.rows for part in parts)
     bias = (part.bias_acceleration for part in parts)

@@ -23,7 +23,7 @@ from supple.motion.tolerance import Tolerance, ranges_of
 Function: TypeAlias = Callable[[Array], ArrayLike | tuple[ArrayLike, ArrayLike]]
 
 UNITS = ("m", "rad")
-# Steps of central differences, where rounding and the next term of the series are about equal.
+# Steps of central differences for which rounding and truncation errors are about equal.
 _FIRST = EPSILON ** (1 / 3)
 _SECOND = EPSILON ** (1 / 4)
 
@@ -35,23 +35,23 @@ class OpenTask(Task):
         OpenTask(lambda q: q[1] + q[2])                          a sum of two joints
         OpenTask(lambda q: (clearance(q), gradient(q)))          with its Jacobian
 
-    The target is x* (k,), the velocity ẋ (k,), in the units of f. It takes part in `Servo`,
+    The target is x* (k,), the velocity ẋ (k,), in the units of f. The task works in `Servo`,
     `track`, `velocities` and `solve` like any other task, alone or with others, in any order. f
-    runs in Python, once per step or iteration; without a Jacobian it runs 2 n + 1 times, for
-    central differences with a step of 6e-6 max(1, |q_j|), which are exact to about 1e-10. f must be
-    differentiable, and depend on q alone. An angle that wraps makes e jump: f should return one
-    that is continuous where the robot moves, or its sine and cosine.
+    runs in Python, once per step or iteration. Without a Jacobian it runs 2 n + 1 times, for
+    central differences with a step of 6e-6 max(1, |q_j|), which are accurate to about 1e-10. f must
+    be differentiable and depend only on q. An angle that jumps by 2π makes e jump: f should return
+    an angle that is continuous where the robot moves, or its sine and cosine.
 
     Attributes:
-        function: f, from q (n,) [rad or m] to x (k,), or to a pair of x (k,) and J (k, n). A number
-            serves as one row.
+        function: f, from q (n,) [rad or m] to x (k,), or to a pair of x (k,) and J (k, n). x may be
+            a number if there is one row.
         rows: Names of the rows, or their number, at most n; by default as many as f returns at the
             robot's neutral configuration.
         weight: One weight for all rows, or one per row.
-        tolerance: The allowed range of x - x*: a number for ±number, or a pair (lower, upper),
-            infinite for none, for all rows or by their names.
-        unit: Which tolerance of `solve` applies to the rows, and which of its errors includes them:
-            "m" for the position's, "rad" for the rotation's.
+        tolerance: The allowed range of x - x*: a number for ±number, or a pair (lower, upper) whose
+            ends may be infinite; one for all rows, or a mapping by their names.
+        unit: Unit of the rows for `solve`: "m" if the position tolerance applies to them and the
+            position error includes them, "rad" for those of rotation.
 
     References:
         Deo & Walker 1995, section 4 (x_c = f_c(θ)); Buss 2009, section 4.
@@ -160,7 +160,7 @@ class OpenRows(TaskRows):
         return _value(self.function, q, len(self.names))
 
 
-@lru_cache(maxsize=64)  # f runs to count its rows
+@lru_cache(maxsize=64)  # because f runs to count its rows
 def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
     names = task.rows
     if names is None:
@@ -176,7 +176,7 @@ def _rows_on(task: OpenTask, robot: Robot) -> OpenRows:
             "Several tasks may have more"
         )
     made = OpenRows(
-        goal=Goal.POSTURE,  # the kernel's placeholder, which has as many numbers as rows
+        goal=Goal.POSTURE,  # a placeholder in the kernel with one number per row
         picked=tuple(range(count)),
         weights=weights_of(checked_weight(task, task.weight, count), count),
         names=tuple(names),
@@ -190,9 +190,9 @@ def _value(function: Function, q: Array, rows: int | None) -> tuple[Array, Array
     """Return x (rows,) and J (rows, n), or None for a J that the function does not return.
 
     Raises:
-        InputError: wrong shapes, or numbers that are not finite.
+        InputError: The function returns wrong shapes, or numbers that are not finite.
     """
-    made: Any = function(q.copy())  # its own copy: it may write into it
+    made: Any = function(q.copy())  # a copy, because the function may write to it
     pair = isinstance(made, tuple) and len(made) == 2 and np.ndim(made[1]) == 2
     name = f"the function of an OpenTask, {short_repr(function)},"
     x = np.atleast_1d(numbers_of(made[0] if pair else made, f"{name} at q = {_short(q)}"))

@@ -1,4 +1,4 @@
-"""Resolved motion at any level: joint velocities, accelerations or jerks for those of a frame."""
+"""Resolved motion: joint velocities, accelerations or jerks for a given motion of a frame."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def resolved_motion(
 
         qddd = DLS(rule)(resolved_motion(robot, jerk, q, qd, qdd))
 
-    λ bounds the gain from the right-hand side to the joints' highest derivative. Joint velocities
-    in the null space are not controlled by the higher levels: they stay as they are, so that a
-    redundant robot needs feedback of q̇ (`Servo` with order=2 has `rest_gain`).
+    λ bounds the gain from the right-hand side to the highest derivative of q. Accelerations and
+    jerks do not control joint velocities in the null space, which persist. A redundant robot
+    therefore needs feedback of q̇ (`Servo` with order=2 has `rest_gain`).
 
     Args:
         robot: The robot.

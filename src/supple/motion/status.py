@@ -1,43 +1,52 @@
-"""Statuses of steps: everything that acted on a step, in words that an operator understands."""
+"""Statuses of steps: the damping and limits that acted, in words that an operator understands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import IntFlag
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple import _core
 from supple.motion.diagnostics import Held
-from supple.motion.limits import Limits
+from supple.motion.limits import Limits, boxes_of_joints
 from supple.motion.linearization import Array
 
-EXCEEDS = 1 + 1e-9  # times its limit: an acceleration above that exceeds it by more than rounding
-NEARLY = 1 - 1e-9  # times a limit: as near as rounding lets a step come
+EXCEEDS = 1 + 1e-9  # ratio to its limit above which an acceleration exceeds it, despite rounding
+NEARLY = 1 - 1e-9  # ratio to its limit above which a value is at the limit, despite rounding
 
 
 class StepStatus(IntFlag):
-    """Everything that acted on a step, as flags; FOLLOWING, 0, if nothing did.
+    """The damping and limits that acted on a step, as flags; FOLLOWING (0) if none did.
 
         if StepStatus.SPEED_LIMIT in servo.status: ...       one cause
         for cause in servo.status: print(cause.sentence)     all of them
         (motion.status & StepStatus.DAMPED) != 0             the steps of a motion
 
-    A status prints as words. It does not say how far a task is from its target: errors do.
+    A status prints as words. It does not contain the error of a task.
 
     Attributes:
-        FOLLOWING: Neither damping nor a limit acted, and the step performs all of the task that
-            joint motion can.
+        FOLLOWING: Neither damping nor a limit acted, and the step performs as much of the task as
+            any joint motion can.
         DAMPED: The step gave up part of the task to bound the joint speeds: by damping, λ² > 0, by
-            truncation, or by a clamp.
+            truncation, or by a clamp. The default step of a `Servo`, whose damping is never quite
+            zero, is damped if that costs more than 1 % of the command.
         NORM_LIMIT: The norm of all joint speeds is at its bound.
+        JERK_LIMIT: A joint is at its maximum jerk.
         ACCELERATION_LIMIT: A joint is at its maximum acceleration.
         SPEED_LIMIT: A joint is at its maximum speed.
         POSITION_LIMIT: A joint is at the end of its range, or brakes to stop there.
         ACCELERATION_EXCEEDED: A joint exceeds its maximum acceleration; otherwise it would have
             exceeded a limit of position or speed, or the bound on the norm.
+        JERK_EXCEEDED: A joint exceeds its maximum jerk; otherwise it would have exceeded one of its
+            other limits, or the bound on the norm.
+        OUT_OF_REACH: More than 1 % of the command is beyond the end of the reach: at a stretched
+            arm, or where the joints could not stop before it.
+        DIRECTION_LOST: The direction of the command cannot be kept, in a mode that keeps it: joints
+            return from outside their limits, or were moved by something else.
+        HALTING: The motion slows down or halts before a singularity, in mode "halt".
     """
 
     FOLLOWING = 0
@@ -47,6 +56,11 @@ class StepStatus(IntFlag):
     SPEED_LIMIT = 8
     POSITION_LIMIT = 16
     ACCELERATION_EXCEEDED = 32
+    JERK_LIMIT = 64
+    JERK_EXCEEDED = 128
+    OUT_OF_REACH = 256
+    DIRECTION_LOST = 512
+    HALTING = 1024
 
     @property
     def sentence(self) -> str:
@@ -74,11 +88,18 @@ _SENTENCES = {
     StepStatus.POSITION_LIMIT: "a joint is at, or brakes for, the end of its range",
     StepStatus.ACCELERATION_EXCEEDED: "a joint exceeds its maximum acceleration because it has to "
     "stop",
+    StepStatus.JERK_LIMIT: "a joint is at its maximum jerk",
+    StepStatus.JERK_EXCEEDED: "a joint exceeds its maximum jerk because it has to stop",
+    StepStatus.OUT_OF_REACH: "part of the command is beyond the end of the reach",
+    StepStatus.DIRECTION_LOST: "the direction of the command cannot be kept",
+    StepStatus.HALTING: "the motion slows down or halts before a singularity",
 }
 _NAMES = {status: str(status.name).lower() for status in _SENTENCES}
 _CAUSES = tuple(status for status in _SENTENCES if status)
-# Plain integers: NumPy converts a flag a hundred times more slowly.
-_DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED = map(np.int8, map(int, _CAUSES))
+# Plain integers, because NumPy converts flags a hundred times more slowly.
+_DAMPED, _NORM, _ACCELERATION, _SPEED, _POSITION, _EXCEEDED, _JERK, _JERK_EXCEEDED = map(
+    np.int16, map(int, _CAUSES[:8])
+)
 
 
 def statuses_of(
@@ -88,11 +109,12 @@ def statuses_of(
     *,
     q: Array,
     before: Array,
+    change: Array,
     qd: Array,
     active: Array,
     damped: NDArray[np.bool_],
     limited: NDArray[np.bool_],
-) -> NDArray[np.int8]:
+) -> NDArray[np.int16]:
     """Return the statuses (K,) of K steps of the same length, as the values of `StepStatus`.
 
     Args:
@@ -101,8 +123,9 @@ def statuses_of(
         dt: Length of the steps [s].
         q: Positions at the beginning of each step (K, n).
         before: Speeds before each step (K, n).
+        change: By how much the step before each step changed the speeds (K, n).
         qd: Speeds in each step (K, n).
-        active: The end of its limits at which each joint is (K, n): -1, 0 or 1.
+        active: The limit at which each joint is (K, n): -1 for the lower, 1 for the upper, else 0.
         damped: Whether the damping rule acts in each step (K,).
         limited: Whether limits, or the bound, changed each step (K,).
     """
@@ -110,85 +133,127 @@ def statuses_of(
     exceeds = limits.exceeded(before, qd, dt) > EXCEEDS
     ends = _held_ends(before, active, exceeds)
     at_norm = limited & (at_bound | ~active.any(axis=1))
-    status = np.bitwise_or.reduce(limits_acting(limits, q, before, ends, dt), axis=1)
+    jerks = jerk_exceeded(limits, before, change, qd, dt).any(axis=1)
+    status = np.bitwise_or.reduce(limits_acting(limits, q, before, change, ends, dt), axis=1)
     status |= _DAMPED * damped | _NORM * at_norm | _EXCEEDED * exceeds.any(axis=1)
+    status |= _JERK_EXCEEDED * jerks
     return np.asarray(status)
 
 
 def _held_ends(before: Array, active: Array, exceeds: NDArray[np.bool_]) -> Array:
-    """Return the ends that hold the joints: one that is too fast is held at the end it moves to."""
+    """Return the ends that hold the joints; a joint that is too fast is held at the end ahead."""
     return np.where(exceeds & (active != 0), np.where(before > 0, 1, -1), active)
 
 
+def jerk_exceeded(
+    limits: Limits, before: Array, change: Array, qd: Array, dt: float
+) -> NDArray[np.bool_]:
+    """Return which joints exceed their jerk limits by more than rounding (..., n).
+
+    Arguments are those of `statuses_of`.
+    """
+    most = limits.max_jerk * dt * dt
+    rounding = 8 * np.finfo(np.float64).eps * (np.abs(before) + np.abs(qd))
+    return np.asarray(np.abs(qd - before - change) > most * EXCEEDS + rounding)
+
+
 def limits_acting(
-    limits: Limits, q: Array, before: Array, active: Array, dt: float
-) -> NDArray[np.int8]:
+    limits: Limits, q: Array, before: Array, change: Array, active: Array, dt: float
+) -> NDArray[np.int16]:
     """Return which limit holds each joint (..., n): a value of `StepStatus`, 0 where none does.
 
     Args:
         limits: The limits of the joints.
         q: Positions at the beginning of the step (..., n).
         before: Speeds in the step before (..., n).
+        change: By how much that step changed them (..., n).
         active: The end of its limits at which each joint is (..., n): -1, 0 or 1.
         dt: Length of the step [s].
     """
-    kinds = np.zeros(q.shape, dtype=np.int8)
+    kinds = np.zeros(q.shape, dtype=np.int16)
     held = np.nonzero(active)
     if not len(held[0]):
         return kinds
-    q, before, end = q[held], before[held], active[held]
-    lower, upper, speed, acceleration = (
-        bound[held[-1]]
-        for bound in (limits.lower, limits.upper, limits.max_speed, limits.max_acceleration)
+    q, before, change, end = q[held], before[held], change[held], active[held]
+    joints = held[-1]
+    lower, upper, speed, acceleration, jerk = (
+        getattr(limits, name)[joints]
+        for name in ("lower", "upper", "max_speed", "max_acceleration", "max_jerk")
     )
-    low, high = _core.joint_box(
-        lower=lower,
-        upper=upper,
-        max_speed=speed,
-        max_acceleration=acceleration,
-        q=q,
-        qd=before,
-        dt=dt,
-    )
+    low, high = boxes_of_joints(limits, joints, q, before, dt, change)
     fastest = np.where(end > 0, high, -low)
+    more = fastest - end * before
     inside = (lower <= q) & (q <= upper)
-    at_speed = fastest >= speed * NEARLY
-    at_acceleration = fastest - end * before >= acceleration * dt * NEARLY
-    kinds[held] = np.where(
-        inside & at_speed, _SPEED, np.where(inside & at_acceleration, _ACCELERATION, _POSITION)
+    kinds[held] = np.select(
+        [
+            inside & (fastest >= speed * NEARLY),
+            inside & (more >= acceleration * dt * NEARLY),
+            inside & (more - end * change >= jerk * dt * dt * NEARLY),
+            # a joint that slows down its acceleration for its speed limit
+            inside & np.isfinite(jerk) & _approaches(limits, joints, q, before, change, end, dt),
+        ],
+        [_SPEED, _ACCELERATION, _JERK, _SPEED],
+        _POSITION,
     )
     return kinds
 
 
-_LIMIT_NAMES: dict[int, Literal["position", "speed", "acceleration"]] = {
+def _approaches(
+    limits: Limits,
+    joints: NDArray[np.intp],
+    q: Array,
+    before: Array,
+    change: Array,
+    end: Array,
+    dt: float,
+) -> NDArray[np.bool_]:
+    """Return which joints (K,) would be held alike if they had no position limits."""
+    free = np.full(len(limits.lower), np.inf)
+    unbounded = replace(limits, lower=-free, upper=free)
+    with_ends, without = (
+        boxes_of_joints(each, joints, q, before, dt, change) for each in (limits, unbounded)
+    )
+    same = [
+        np.abs(a - b) <= (1 - NEARLY) * np.abs(b) for a, b in zip(with_ends, without, strict=True)
+    ]
+    return np.where(end > 0, same[1], same[0])
+
+
+_LIMIT_NAMES: dict[int, Literal["position", "speed", "acceleration", "jerk"]] = {
     StepStatus.POSITION_LIMIT: "position",
     StepStatus.SPEED_LIMIT: "speed",
     StepStatus.ACCELERATION_LIMIT: "acceleration",
+    StepStatus.JERK_LIMIT: "jerk",
 }
 
 
 def held_joints(
     limits: Limits,
     names: Sequence[str],
-    q: Array,
     before: Array,
     active: Array,
+    flags: Sequence[int],
     exceeded: Array,
-    dt: float,
 ) -> tuple[Held, ...]:
     """Return the joints at an end of their limits, and the limit that holds each.
 
-    Arguments are those of `limits_acting` (n,), the names of the joints, and `Limits.exceeded`.
+    Args:
+        limits: The limits of the joints.
+        names: Names of the joints.
+        before: Speeds before the step (n,).
+        active: The end of its limits at which each joint is (n,): -1, 0 or 1.
+        flags: The limits that act on each joint (n,), as values of `StepStatus`.
+        exceeded: Ratio of each joint's acceleration to its limit (n,).
     """
-    end = _held_ends(before, active, exceeded > EXCEEDS)
-    kinds = limits_acting(limits, q, before, end, dt)
-    held = []
-    for j in np.flatnonzero(end).tolist():
-        which, upper = _LIMIT_NAMES[int(kinds[j])], int(end[j])
+    held, ends = [], _held_ends(before, active, exceeded > EXCEEDS)
+    for j in np.flatnonzero(ends).tolist():
+        which = next(name for kind, name in _LIMIT_NAMES.items() if kind & int(flags[j]))
+        upper = int(ends[j])
         values = {
             "position": (limits.upper if upper > 0 else limits.lower)[j],
             "speed": upper * limits.max_speed[j],
             "acceleration": upper * limits.max_acceleration[j],
+            "jerk": upper * limits.max_jerk[j],
         }
         excess = float(exceeded[j]) if exceeded[j] > EXCEEDS else 1.0
         held.append(Held(names[j], which, upper, float(values[which]), excess))

@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from typing import overload
 
-_MAX_KINDS = 8  # different statuses in a repr
+_MAX_KINDS = 8  # maximum number of different statuses in a repr
 S = TypeVar("S", bound="IntEnum | IntFlag")
 
 
-class StatusArray(np.ndarray[Any, np.dtype[np.int8]], Generic[S]):
-    """An int8 array whose entries are statuses.
+class StatusArray(np.ndarray[Any, np.dtype[np.signedinteger[Any]]], Generic[S]):
+    """An array of integers whose entries are statuses.
 
     It is compared, masked and sliced like any array, at the same speed; results of arithmetic are
-    plain arrays. `status[3]` and iteration give statuses, and `count` counts one of them.
+    plain arrays. `status[3]` and iteration give statuses, and `count` counts those of one kind.
     """
 
     kind: type[S]
 
     @staticmethod
-    def of(kind: type[S], values: NDArray[np.int8]) -> StatusArray[S]:
+    def of(kind: type[S], values: NDArray[np.signedinteger[Any]]) -> StatusArray[S]:
         """Return integers as statuses of a kind, without a copy."""
         array: StatusArray[S] = np.asarray(values).view(StatusArray)
         array.kind = kind
         return array
 
     def count(self, status: S) -> int:
-        """Return how many entries have a status; for flags, how many contain it."""
+        """Return the number of entries with a status; for flags, of those that contain it."""
         values = np.asarray(self)
         if issubclass(self.kind, IntFlag) and status:
             return int(np.count_nonzero(values & status))

@@ -1,6 +1,6 @@
-"""The rows of a task on a robot: J and e by their formulas.
+"""The rows of a task on a robot: the formulas of J and e.
 
-Its twin in the kernel is `include/supple/task.hpp`, used for batches and by `Servo`.
+The twin in the kernel is `include/supple/task.hpp`, which batches and `Servo` use.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ class TaskRows:
     """The rows of a task on a robot, with all names resolved.
 
     Attributes:
-        goal: The pose of a frame, its axis, or a posture.
-        picked: Components 0..5 of the twist, or 6 for the tilt of an axis, which is the last; for a
-            posture, indices of joints.
+        goal: The kind of quantity: the pose of a frame, its axis, or a posture.
+        picked: Component of the twist for each row, 0 to 5, or 6 for the tilt of an axis, which is
+            the last row; for a posture, indices of joints.
         weights: The weight of each row.
         names: The name of each row.
         frame: The controlled frame; empty for a posture.
         base: The frame in which the target is expressed; None for the world.
-        axes: The frame in whose axes rows are expressed, "body" or "world"; None for the base's.
-            "spatial": the base's, and v is the velocity of the frame's point at the base's origin.
+        axes: The axes in which rows are expressed: the name of a frame, "body" or "world"; those of
+            the base if None. With "spatial" they are those of the base, and v is the velocity of
+            the body's point at the base's origin.
         turn: A rotation (3, 3) of the frame's axes that makes the controlled axis the z axis; None
             for no rotation.
         alternate: Whether J is that of the target, as if attached to the frame's link.
         about: The axis of the frame, 0, 1 or 2, about which it may turn freely; its rotation rows
             are then in its own axes. -1 for none.
-        lower: The lower end of the allowed range of each row of e, not weighted; empty if no row
-            has one. Both ends are zero where a row has none.
-        upper: The upper ends.
+        lower: The lower end of the allowed range of each row of e, not weighted; zero for a row
+            without a range, empty if no row has one.
+        upper: The upper end of each range, in the same form.
     """
 
     goal: Goal
@@ -71,7 +72,7 @@ class TaskRows:
 
     @property
     def effectors(self) -> tuple[int, ...]:
-        """The end effector of each row: one for position, one for orientation, or every joint."""
+        """The end effector of each row: one for position, one for rotation; or one per joint."""
         if self.goal == Goal.POSTURE:
             return tuple(range(len(self.picked)))
         kinds = [min(c // 3, 1) for c in self.picked]
@@ -80,10 +81,10 @@ class TaskRows:
     def jacobian(self, robot: Robot, q: Array, target: Array | None = None) -> Array:
         """Return the weighted J (rows, n).
 
-        In the base's coordinates it is R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b), rotated
-        into the axes of the rows. An alternate J has v + w × (t - p) in the place of v, and t in
-        that of p, if there is a target at t. The row of a tilt is n·w, with n perpendicular to the
-        axis and to its target; zero without a target.
+        In the base's coordinates the rows are R_bᵀ(v - v_b - w_b × (p - p_b)) and R_bᵀ(w - w_b),
+        which are then rotated into the axes of the rows. For an alternate J with a target at t,
+        v + w × (t - p) replaces v, and t replaces p. The row of a tilt is n·w, with n perpendicular
+        to the axis and to its target; it is zero without a target.
         """
         W = np.array(self.weights)[:, None]
         if self.goal == Goal.POSTURE:
@@ -104,9 +105,9 @@ class TaskRows:
         return np.asarray(W * np.vstack(parts)[list(self.picked)])
 
     def error(self, robot: Robot, q: Array, target: Array) -> Array:
-        """Return the weighted e (rows,) for a target in the kernel's form (12, 3 or rows,).
+        """Return the weighted e (rows,) for a target in the kernel's layout (12, 3 or rows,).
 
-        It is the signed distance of the offset to its allowed range, zero inside.
+        It is the signed distance of the offset to its allowed range, zero inside the range.
         """
         offset = self.offset(robot, q, target)
         if not self.lower:
@@ -117,7 +118,7 @@ class TaskRows:
         return np.asarray(offset - np.clip(offset, lower, upper))
 
     def offset(self, robot: Robot, q: Array, target: Array) -> Array:
-        """Return the weighted rows (rows,) from the current value to the target."""
+        """Return the weighted offset (rows,): target minus current value."""
         W = np.array(self.weights)
         if self.goal == Goal.POSTURE:
             return np.asarray(W * (target - q[list(self.picked)]))
@@ -137,7 +138,7 @@ class TaskRows:
         return np.asarray(W * rows[list(self.picked)])
 
     def reached(self, robot: Robot, q: Array) -> Array:
-        """Return the targets reached at configurations q (..., n), in the kernel's form."""
+        """Return the targets reached at configurations q (..., n), in the kernel's layout."""
         if self.goal == Goal.POSTURE:
             return np.asarray(q[..., list(self.picked)])
         T = robot.fk(q, self.frame)
@@ -155,10 +156,11 @@ class TaskRows:
     def command(
         self, robot: Robot, q: Array, velocity: Array, target: Array | None = None
     ) -> Array:
-        """Return the weighted rows of a velocity.
+        """Convert a commanded velocity to weighted rows (rows,).
 
-        For a frame it is a twist (6,) in the axes of the rows, for an axis a twist in the axes of
-        the base, for a posture the speed of each row. The row of a tilt needs the target.
+        For a frame, the velocity is a twist (6,) in the axes of the rows; for an axis, a twist in
+        the axes of the base; for a posture, the speed of each row. The row of a tilt is zero
+        without a target.
         """
         W = np.array(self.weights)
         if self.goal == Goal.POSTURE:
@@ -173,7 +175,7 @@ class TaskRows:
     def _desired_axis(self, robot: Robot, q: Array, target: Array) -> Array:
         """Return the target of the controlled axis (3,) in the frame's axes, with that axis as z.
 
-        The axes are renumbered in cyclic order.
+        The axes are permuted cyclically.
         """
         goal = target if self.goal == Goal.AXIS else target[3 * self.about : 3 * self.about + 3]
         d = self._turn_axes(robot, q).T @ self._rotation(robot, q, self.base) @ goal
@@ -184,7 +186,7 @@ class TaskRows:
         return 2 if self.goal == Goal.AXIS else self.about
 
     def _tilts(self, robot: Robot, q: Array, target: Array) -> Array:
-        """Return the rotation (3,) that takes the controlled axis to its target, and its angle."""
+        """Return the rotation vector (3,) from the controlled axis to its target, and its angle."""
         d = self._desired_axis(robot, q, target)
         angle = math.atan2(math.hypot(d[0], d[1]), d[2])
         return np.append(np.roll(tilt(d), self._axis - 2), angle)
@@ -199,18 +201,18 @@ class TaskRows:
         return np.roll(n, self._axis - 2)
 
     def _turn_axes(self, robot: Robot, q: Array) -> Array:
-        """Return the axes of the rows of rotation, a rotation (3, 3) in the world."""
+        """Return the axes of the rotation rows, as a rotation (3, 3) in the world."""
         if self.about < 0:
             return self._axes(robot, q)
         return self._rotation(robot, q, self.frame)
 
     def _turned(self, robot: Robot, q: Array, twist: Array) -> Array:
-        """Return a twist (6,) in the base's axes, expressed in those of the rows."""
+        """Convert a twist (6,) from the axes of the base to those of the rows."""
         R = self._axes(robot, q).T @ self._rotation(robot, q, self.base)
         return np.concatenate([R @ twist[:3], R @ twist[3:]])
 
     def _axes(self, robot: Robot, q: Array) -> Array:
-        """Return the axes of the rows, a rotation (3, 3) in the world."""
+        """Return the axes of the rows, as a rotation (3, 3) in the world."""
         if self.axes == BODY:
             R = self._rotation(robot, q, self.frame)
             return R if self.turn is None else np.asarray(R @ self.turn)
@@ -265,10 +267,10 @@ def about_axis(rows: TaskRows, about: int, cone: float | None) -> TaskRows:
     """Return the rows of a frame that may turn freely about one of its own axes.
 
     Args:
-        rows: The rows of the frame, with at least one of rotation.
-        about: The axis, 0, 1 or 2 for x, y or z.
-        cone: How far that axis may be from its target [rad], as one row, the tilt; None for two
-            rows, the rotations about the other two axes.
+        rows: The rows of the frame, including at least one rotation row.
+        about: The axis about which the frame may turn: 0, 1 or 2 for x, y or z.
+        cone: Largest allowed tilt of this axis [rad], which gives one rotation row, the tilt. None
+            for two rotation rows, about the other two axes.
     """
     places = [i for i, c in enumerate(rows.picked) if c < 3]
     turns = [i for i, c in enumerate(rows.picked) if c >= 3 and c != 3 + about]
@@ -310,9 +312,9 @@ def in_cone(rows: TaskRows, cone: float) -> TaskRows:
 
 
 def tilt(d: Array) -> Array:
-    """Return the shortest rotation vector (3,) that takes z to a unit vector d.
+    """Return the shortest rotation vector (3,) that rotates z to a unit vector d.
 
-    angle (z × d)/|z × d|;  a half turn about x if d = -z
+    It is angle (z × d)/|z × d|, or a half turn about x if d = -z.
     """
     sine = math.hypot(d[0], d[1])
     if sine <= 1e-150:

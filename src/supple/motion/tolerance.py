@@ -1,4 +1,4 @@
-"""Allowed ranges of task rows: how far a frame or a joint may be from its target."""
+"""Allowed ranges of task rows, within which a frame or a joint may differ from its target."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from supple.errors import InputError, short_repr, unknown_name_error
 
 Range: TypeAlias = float | tuple[float, float]
 Tolerance: TypeAlias = Range | Mapping[str, Range]
-Ranges: TypeAlias = tuple[tuple[str, tuple[float, float]], ...]  # (row, (lower, upper)), by row
+Ranges: TypeAlias = tuple[tuple[str, tuple[float, float]], ...]  # pairs (row, (lower, upper))
 
 
 def ranges_of(
     given: Tolerance | Ranges | None, rows: Sequence[str], name: str, *, single: bool
 ) -> Ranges | None:
-    """Return the allowed range of each named row, as (row, (lower, upper)); None if there is none.
+    """Return the allowed ranges of the named rows as pairs (row, (lower, upper)), or None.
 
     Args:
         given: A range for all rows, or a mapping from the names of rows to ranges. A range is a
@@ -49,7 +49,7 @@ def ranges_of(
 
 
 def _ends(given: object, name: str) -> tuple[float, float]:
-    """Return the ends of a range, the lower below the upper."""
+    """Return the lower and the upper end of a range after checking it."""
     ends = given if isinstance(given, Sequence) and not isinstance(given, str) else None
     try:
         if ends is None:
@@ -68,12 +68,12 @@ def _ends(given: object, name: str) -> tuple[float, float]:
 
 
 def is_free(ends: tuple[float, float]) -> bool:
-    """Return whether a range has no end."""
+    """Return whether a range is unbounded on both sides."""
     return ends == (-math.inf, math.inf)
 
 
 def cone_of(given: float | None, name: str) -> float | None:
-    """Return the checked half-angle of a cone [rad]; None if there is none."""
+    """Return the half-angle of a cone [rad] after checking it; None if there is none."""
     if given is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Joint velocities of many robots in one call: q and velocities -> q̇, on the CPU or a GPU."""
+"""Joint velocities of many robots in one call, on the CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def velocities(
         tasks = each[0] if single else each
     key: Any = (robot, tasks, step, limits, dt)
     if tasks is None or isinstance(tasks, str | Task | tuple):  # other sequences are mutable
-        with suppress(TypeError, ValueError):  # velocity_ik reports an argument without a hash
+        # `velocity_ik` reports arguments that are not hashable.
+        with suppress(TypeError, ValueError):
             prepared = _cached(*key)
     if prepared is None:
         prepared = velocity_ik(*key)
@@ -101,8 +102,9 @@ class Velocities:
     Attributes:
         qd: Joint velocities (..., n) [rad/s or m/s].
         lambda2: Damping that the step's rule chose (...), before limits; 0 for an undamped step.
-        active: Whether each joint is at a limit (..., n): -1 lower, 1 upper, 0 neither.
-        status: `StepStatus` of each robot (...): flags, stored as int8; indexing returns a
+        active: The limit at which each joint is (..., n): -1 for the lower, 1 for the upper, else
+            0.
+        status: `StepStatus` of each robot (...): flags, stored as int16; indexing returns a
             `StepStatus`.
     """
 
@@ -142,7 +144,7 @@ class VelocityIk:
     def numbers(
         self, q: Any, velocity: Any, qd: Any
     ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Return q (..., n), velocities (..., 6 k) and qd (..., n) of one type, broadcast."""
+        """Return q (..., n), velocities (..., 6 k) and qd (..., n), broadcast and of one type."""
         n, tail = self.layout.robot.dof, (*self.tasks, 6)
         at, asked = coordinates(q, n, "q"), coordinates(velocity, 6, "velocity")
         if asked.shape[len(asked.shape) - len(tail) :] != tail:
@@ -197,7 +199,7 @@ class VelocityIk:
             one.astype(np.float64) for one in (at, speeds, previous, free)
         )
         low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, previous, self.dt))
-        # Rounding errors in the kernel's type, including that of the distance to a limit over dt.
+        # Bounds the rounding errors in the kernel's type, including those of (limit - q)/dt.
         size = np.abs(at) / self.dt + np.abs(speeds) + np.abs(free)
         rounding = 64 * float(np.finfo(q.dtype).eps) * size
         changed = np.abs(speeds - free) > rounding
@@ -210,6 +212,7 @@ class VelocityIk:
             self.dt,
             q=at,
             before=previous,
+            change=np.zeros_like(previous),
             qd=speeds,
             active=active,
             damped=(lambda2 > 0) | self._gives_up(J, e, free),
@@ -223,14 +226,14 @@ class VelocityIk:
         )
 
     def _gives_up(self, J: FloatArray, e: FloatArray, free: FloatArray) -> NDArray[np.bool_]:
-        """Return which steps (K,), before limits, perform less of the task than the robot could."""
+        """Return a mask (K,) of steps that, before limits, perform less than they could."""
         scale = np.diag(self.step.task_scale) if self.step.task_scale else None
         wide = (one.astype(np.float64) for one in (J, e, free))
         return gives_up(*wide, weights=scale, epsilon=float(np.finfo(J.dtype).eps))
 
 
 class OpenVelocityIk(VelocityIk):
-    """The same where some tasks are open: Python evaluates these, between the kernel's parts.
+    """A `VelocityIk` with open tasks, which Python evaluates between two calls of the kernel.
 
     A velocity is a sequence with one entry per task, in the form that the task documents, or the
     velocity of a single task.
@@ -266,7 +269,7 @@ class OpenVelocityIk(VelocityIk):
         free, lambda2 = run_batch(self.step, Linearization(J, e), threads)
         before = np.zeros_like(at) if qd is None else np.asarray(qd.reshape(-1, n), np.float64)
         low, high = (end.reshape(at.shape) for end in self.limits.boxes(at, before, self.dt))
-        # The norm that the step minimizes: rows and joints with its weights.
+        # The norm that the step minimizes, with the weights of rows and joints.
         rows = np.array(self.step.task_scale or (1.0,) * m)[:, None] * J
         joints = np.diag(1 / np.array(self.step.joint_scale or (1.0,) * n))
         damped = np.sqrt(lambda2)[:, None, None] * joints
@@ -311,7 +314,7 @@ def velocity_ik(
     """Prepare a step for the kernel.
 
     Raises:
-        InputError: A step, tasks or limits that do not suit a batch, or the robot.
+        InputError: The step, the tasks or the limits do not work with batches or with the robot.
     """
     check_robot(robot)
     layout, single = compile_selected(robot, None, tasks)
@@ -351,7 +354,7 @@ def _made(
     return (OpenVelocityIk if layout.open else VelocityIk)(
         layout=layout,
         tasks=() if single else (len(layout.tasks),),
-        brakes=bool(np.isfinite(within.max_acceleration).any()),
+        brakes=bool(np.isfinite([within.max_acceleration, within.max_jerk]).any()),
         step=step,
         limits=within,
         bound=bound,

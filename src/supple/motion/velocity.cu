@@ -1,7 +1,7 @@
-// Velocity inverse kinematics of many robots, one thread for each (supple/velocity.hpp). The fast
-// path comes first, in registers. Robots that need the slow path (singular, or some at their
-// limits) are collected until there is one for every thread of the block, so that a few of them do
-// not keep all warps waiting.
+// Velocity inverse kinematics of many robots, one thread for each (supple/velocity.hpp). Each
+// thread first tries the fast path, in registers. Robots that need the slow path (near a
+// singularity, and some at joint limits) are collected until there is one for every thread of the
+// block, so that a few of them do not keep all warps waiting.
 //
 // Compiled at run time for one robot, its tasks, a step and limits: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp) and the type `Real`.
@@ -16,14 +16,14 @@ using Constants = RobotConstants<Real>;
 constexpr int n = Constants::servo.chain.coordinates;
 constexpr int m = Constants::servo.rows;
 constexpr int twists = 6 * Constants::servo.tasks;
-constexpr int threads = 128;  // of a block
+constexpr int threads = 128;  // number of threads in a block
 // Minimum number of resident blocks: small problems fit into the registers that this leaves. Tuned
-// constants and what chose them: docs/constants.md.
+// constants are explained in docs/constants.md.
 constexpr int small_problem = 42;  // rows times joints, in float
 constexpr int small_blocks = 5, large_blocks = 2;
 constexpr int blocks = sizeof(Real) == 4 && m * n <= small_problem ? small_blocks : large_blocks;
 
-// The same servo for the slow path, which computes singular values.
+// The same step for the slow path, which computes singular values.
 constexpr Step<Real> slow_path_step(Step<Real> step) {
   if (has_fast_path(step) && is_damped(step)) step.method = Method::damped_svd;
   return step;
@@ -66,7 +66,7 @@ __device__ __forceinline__ Robot read(const Request& request, long long row) {
   return robot;
 }
 
-// Writes zeros where the result is not finite.
+// Writes the result, or zeros if it is not finite.
 __device__ __forceinline__ void write(const Request& request, long long row, const Real* speeds,
                                       bool valid) {
   for (int j = 0; j < n; ++j) valid = valid && finite(speeds[j]);
@@ -84,9 +84,9 @@ __device__ __noinline__ void slow_path(const Request& request, int row) {
   constexpr int size = resolve_scratch(SlowPath::servo);
   Robot robot = read(request, row);
   Real J[m * n], e[2 * m], active_set[n], task_work[size], step_work[size], limit_work[size];
-  ServoState<Real> state{robot.q,    robot.qd, J,        e,       e + m,    robot.dq,
-                         active_set, nullptr,  nullptr,  nullptr, Real(-1), Real(0),
-                         Real(0),    Real(0),  Real(-1), false};
+  ServoState<Real> state{robot.q,  robot.qd,   nullptr, J,        e,       e + m,
+                         robot.dq, active_set, nullptr, nullptr,  nullptr, Real(-1),
+                         Real(0),  Real(0),    Real(0), Real(-1), false};
   resolve_velocity(SlowPath::servo, Fixed<m>{}, Fixed<n>{}, robot.twist, state, task_work,
                    step_work, limit_work);
   write(request, row, robot.qd, robot.valid);
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks) step(Request reque
     const int rest = pending_count - threads;
     __syncthreads();
     if (rest < 0) continue;
-    slow_path(request, pending[rest + threadIdx.x]);  // one for each thread
+    slow_path(request, pending[rest + threadIdx.x]);  // one robot for each thread
     if (threadIdx.x == 0) pending_count = rest;
     __syncthreads();
   }

@@ -1,4 +1,4 @@
-"""What a step does inside: its damping rule, the damping used, the norm that it minimizes."""
+"""Properties of a step, or of the step inside it: damping rule, damping, norm and losses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from supple.motion.steps.step import damping_of
 from supple.motion.steps.weighted import WeightedDLS
 
 GIVEN_UP = 1e-6  # fraction of the task below which a loss counts as rounding
-ROUNDING = 1e4  # times the machine epsilon: of J q̇, relative to the size of J and q̇
+ROUNDING = 1e4  # rounding error of J q̇ relative to ‖J‖ ‖q̇‖, in units of the machine epsilon
 
 
 def damping_inside(step: object, lin: Linearization) -> tuple[DampingRule | None, Linearization]:
     """Return the damping rule of a step, or of the step it wraps, and the input of that rule.
 
-    For a step with memory, that of its last call.
+    For a step with memory, the input is that of its last call.
     """
     if isinstance(step, ErrorClamp):
         return damping_inside(step.step, step.clamped(lin))
@@ -64,7 +64,7 @@ def damping_used(step: object, lin: Linearization) -> float:
 def minimized_norm(step: object, lin: Linearization, lambda2: float) -> Array | None:
     """Return rows (n, n) whose norm a step minimizes, up to a constant vector.
 
-    None if they are those of J and λ I.
+    Return None if the rows are those of J and λ I.
     """
     if isinstance(step, ErrorClamp | AngleClamp):
         return minimized_norm(step.step, lin, lambda2)
@@ -82,7 +82,7 @@ def row_weights(step: object, counts: Sequence[int]) -> Array | None:
     """
     if isinstance(step, Augmented):
         if step.rule is None or callable(step.weights) or not step.is_diagonal:
-            return None  # weights that vary, or of whole tasks
+            return None  # the weights vary, or are matrices of whole tasks
         step = step.as_weighted(counts)
     if isinstance(step, ErrorClamp | AngleClamp | NullSpace):
         return row_weights(step.step, counts)
@@ -100,16 +100,16 @@ def gives_up(
 ) -> NDArray[np.bool_]:
     """Return whether steps perform less of their task than they could (...,).
 
-    That is, whether e - J q̇ has a component in the range of J, above rounding: part of the task was
-    possible and is given up. What no joint motion can perform does not count.
+    This is so if e - J q̇ has a component in the range of J, above rounding: that part of the task
+    is possible but not performed. The part that no joint motion can perform does not count.
 
     Args:
         J: Task Jacobians (..., m, n).
         e: Task vectors (..., m).
         dq: Steps (..., n).
         weights: A matrix (m, m) by which the step multiplies all rows; None for none.
-        levels: Number of rows of each task in order of priority: a task may use the null space of
-            those before it; None if all rows are one task.
+        levels: Number of rows of each task, in order of priority, if each task may use only the
+            null space of the previous ones; None if all rows form one task.
         epsilon: Machine epsilon of the type in which the steps were computed.
     """
     rounding = ROUNDING * epsilon

@@ -17,22 +17,6 @@ from supple.errors import InputError, MissingExtraError, short_repr
 from supple.plot import palette
 from supple.plot.shape import Matrix, Shape, shape_of
 
-_LOOK: Any = {
-    "font.size": 9.5,
-    "axes.titlesize": 10.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "savefig.dpi": 150,
-}
 _LEGEND = 10  # joints that are named
 _MAX_CONFIGURATIONS = 200
 
@@ -59,7 +43,7 @@ def new_figure(width: float, height: float) -> Any:
 def _look() -> Any:
     import matplotlib
 
-    return matplotlib.rc_context(_LOOK)
+    return matplotlib.rc_context(palette.LOOK)
 
 
 # ---- robots --------------------------------------------------------------------------------------

@@ -1,6 +1,11 @@
-"""Colors that people with any color vision can tell apart (Okabe & Ito 2008)."""
+"""The look of all figures: colors that people with any color vision can tell apart, and fonts.
+
+The colors are those of Okabe & Ito 2008. Line styles differ as well, for figures printed in grey.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 BLACK, GREY, LIGHT = "#1a1a1a", "#8a8a8a", "#d9d9d9"
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
@@ -10,6 +15,28 @@ SERIES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)  # in the order th
 DASHES = ("-", (0, (5, 1.5)), (0, (7, 1.5, 1.5, 1.5)), (0, (1, 1)))  # after all colors are used
 AXES = (VERMILION, GREEN, BLUE)  # x, y, z
 STEEL = "#5b6b7a"  # links
+
+LOOK: Any = {  # settings of Matplotlib, whose type lists every key
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same figure everywhere
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.7,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.titlesize": 12,
+    "figure.titleweight": "bold",
+    "svg.fonttype": "path",
+    "savefig.dpi": 150,
+}
 
 
 def rgb(color: str) -> tuple[int, int, int]:

@@ -9,16 +9,14 @@ from typing import Any
 import supple as sp
 from supple.errors import unknown_name_error
 
-DEFAULT = "Curvature"
+DEFAULT = "Default"  # that of a `Servo`
 _STEPS = ("Pseudoinverse", "TruncatedSVD", "NumericalFilter", "SDLS", "Transpose")
 _MAX_GAIN = 5.0  # of a numerical filter and of a truncated SVD: joint speed per task speed
 
 
 def method_names() -> tuple[str, ...]:
-    """Return the names of all methods: damping rules of `DLS`, then other steps."""
-    rules = [rule.__name__ for rule in sp.damping.RULES]
-    rules.remove(DEFAULT)
-    return (DEFAULT, *rules, *_STEPS)
+    """Return the names of all methods: the default, damping rules of `DLS`, then other steps."""
+    return (DEFAULT, *(rule.__name__ for rule in sp.damping.RULES), *_STEPS)
 
 
 def method(
@@ -30,7 +28,7 @@ def method(
     rows: Sequence[str] | None = None,
     **parameters: float,
 ) -> Any:
-    """Return the step of a method, with parameters derived from the robot.
+    """Return the step of a method, with parameters derived from the robot; None for the default.
 
     Args:
         name: One of `method_names`, in any case.
@@ -47,8 +45,10 @@ def method(
     if name.lower() not in known:
         raise unknown_name_error("method", name, method_names())
     chosen = known[name.lower()]
-    if chosen in _STEPS:
-        made: Any = _step(chosen)
+    if chosen == DEFAULT:
+        made: Any = None
+    elif chosen in _STEPS:
+        made = _step(chosen)
     else:
         rule = getattr(sp.damping, chosen)
         which = None if frames is None else list(frames)
@@ -60,11 +60,13 @@ def method(
     if parameters:
         same = {each.name: getattr(made, each.name) for each in fields(made)}
         made = type(made)(**{**same, **parameters})
-    return made if chosen in _STEPS else sp.DLS(made)
+    return made if chosen in (DEFAULT, *_STEPS) else sp.DLS(made)
 
 
 def numbers_of(method: Any) -> dict[str, float]:
-    """Return the numeric parameters of a rule or a step with their values."""
+    """Return the numeric parameters of a rule or step with their values; {} for None."""
+    if method is None:
+        return {}
     rule: Any = method.rule if isinstance(method, sp.DLS) else method
     found = {}
     for each in fields(rule):

@@ -13,7 +13,8 @@ import numpy as np
 import supple as sp
 from supple.errors import SuppleError
 from supple.view.methods import method, method_names, numbers_of
-from supple.view.simulation import DT, MODES, Simulation, controlled_rows
+from supple.view.posture import controlled_rows
+from supple.view.simulation import DT, MODES, Simulation
 
 _RANGE = 2.0  # decades of a parameter's slider on each side of what suits the robot
 EXPORTS = {"CSV": ".csv", "NPZ": ".npz", "Parquet": ".parquet", "animation": ".html"}
@@ -77,7 +78,7 @@ class Panel:
             "Damping or step",
             method_names(),
             initial_value=settings.method,
-            hint="How joint speeds follow from the error; Curvature is the default of Servo.",
+            hint="Damping rule or step that turns the error into joint speeds.",
         )
         self._parameter_folder = gui.add_folder("Parameters")
         self._make_parameters()
@@ -139,7 +140,7 @@ class Panel:
         mode = gui.add_dropdown("Mode", MODES, initial_value=settings.mode)
         speed = gui.add_slider("Speed factor", 0.05, 1.0, 0.05, settings.speed_factor)
         acceleration = gui.add_slider(
-            "Acceleration, 0: none", 0.0, 60.0, 1.0, settings.max_acceleration
+            "Acceleration, 0: default", 0.0, 60.0, 1.0, settings.max_acceleration
         )
         norm = gui.add_slider("Norm of speeds, 0: none", 0.0, 10.0, 0.1, settings.max_norm)
         for control, name in (
@@ -171,7 +172,6 @@ class Panel:
         @ghost.on_update
         def _(_: Any) -> None:
             simulation.show_ghost(ghost.value)
-            view.ghost.show(ghost.value)
 
         @ellipsoid.on_update
         def _(_: Any) -> None:

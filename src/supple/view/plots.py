@@ -15,6 +15,8 @@ _SECONDS = 8.0  # shown
 _POINTS = 200  # of a curve
 _FLOOR = 1e-4  # smallest value on a logarithmic axis
 _SMALLEST_ERROR = 0.01  # at the top of the chart [m or rad]
+_SMALLEST_SPEED = 0.1  # at the top of the chart of a robot without limits [rad/s or m/s]
+_RESTING = 1e-9  # smaller changes of all curves are not drawn
 _X: Any = {"x": {"time": False, "auto": False, "range": (-_SECONDS, 0.0)}}
 
 
@@ -23,7 +25,8 @@ class Plots:
 
     def __init__(self, server: Any, robot: sp.Robot) -> None:
         """Add the charts to the present container."""
-        self._highest = 0.0
+        self._resting = False
+        self._highest: dict[str, float] = {}
         self._bounded = bool(np.isfinite(robot.max_speed).all())
         self._sigma = self._chart(
             server,
@@ -67,7 +70,7 @@ class Plots:
         )
 
     def update(self, history: Sequence[Measured]) -> None:
-        """Draw the last measurements."""
+        """Draw the last measurements; nothing is sent while all curves are level."""
         if len(history) < 2:
             return
         now = history[-1].t
@@ -76,17 +79,27 @@ class Plots:
         t = np.array([each.t - now for each in recent])
         sigma = np.log10(np.maximum([each.sigma_min for each in recent], _FLOOR))
         damping = np.log10(np.maximum([each.damping for each in recent], _FLOOR))
+        speeds = np.array([each.speeds for each in recent]).T
+        errors = np.array([[each.position_error, each.rotation_error] for each in recent]).T
+        resting = max(np.ptp(each, axis=-1).max() for each in (sigma, damping, speeds, errors))
+        resting = resting < _RESTING and now >= _SECONDS
+        if resting and self._resting:
+            return
+        self._resting = resting
         self._sigma.data = (t, sigma, damping)
-        speeds = [np.array(each) for each in np.array([each.speeds for each in recent]).T]
         bounds = [np.ones_like(t), -np.ones_like(t)] if self._bounded else []
-        self._speeds.data = (t, *speeds, *bounds)
-        position = np.array([each.position_error for each in recent])
-        rotation = np.array([each.rotation_error for each in recent])
-        self._errors.data = (t, position, rotation)
-        highest = max(float(position.max()), float(rotation.max()), _SMALLEST_ERROR)
-        if not 0.5 * self._highest <= highest <= self._highest:
-            self._highest = 1.25 * highest
-            self._errors.scales = {**_X, "y": {"auto": False, "range": (0.0, self._highest)}}
+        self._speeds.data = (t, *np.ascontiguousarray(speeds), *bounds)
+        self._errors.data = (t, *np.ascontiguousarray(errors))
+        fastest = max(float(np.abs(speeds).max()), 1.0 if self._bounded else _SMALLEST_SPEED)
+        self._fit(self._speeds, -1.0, fastest)
+        self._fit(self._errors, 0.0, max(float(errors.max()), _SMALLEST_ERROR))
+
+    def _fit(self, chart: Any, below: float, highest: float) -> None:
+        """Change the vertical range, from `below` times its end, if the curves need another."""
+        before = self._highest.get(chart.title, 0.0)
+        if not 0.5 * before <= highest <= before:
+            self._highest[chart.title] = end = 1.2 * highest
+            chart.scales = {**_X, "y": {"auto": False, "range": (below * end, end)}}
 
 
 def _dashes(j: int) -> Sequence[int]:

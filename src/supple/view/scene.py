@@ -67,7 +67,8 @@ class Figure:
 
     def show(self, on: bool) -> None:
         """Show or hide the robot."""
-        self._root.visible = on
+        if self._root.visible != on:
+            self._root.visible = on
 
     def remove(self) -> None:
         """Remove the robot from the scene."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_type_hints
 
@@ -16,20 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import supple as sp
+from supple.control.arguments import ACCELERATION_TIME
 from supple.errors import InputError
-from supple.motion.status_array import StatusArray
 from supple.view.methods import DEFAULT, method
+from supple.view.posture import comfortable, controlled_rows
+from supple.view.recording import Recording, Replay
 
 Array = NDArray[np.float64]
 
 MODES: tuple[str, ...] = get_args(get_type_hints(sp.Limits)["mode"])
-ROWS = ("x", "y", "z", "rx", "ry", "rz")
-_NO_MOTION = 1e-9  # times the largest entry of a Jacobian: rounding
 DT = 0.004  # length of a step [s]
 _CATCH_UP = 25  # steps at most in one call: after a pause the robot goes on, it does not jump
 _KEPT = 10.0  # measurements of these last seconds are kept [s]
-_MAX_RECORDED = 150_000  # steps: ten minutes
-GHOST_SPEED = 50.0  # of the pseudoinverse, times the limit: beyond it the ghost restarts
+_LOST = 1e3  # distance of a joint at which the ghost returns to the robot [rad or m]
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,9 @@ class Settings:
         gain: Gain of the error [1/s].
         limited: Whether the limits of the joints act.
         speed_factor: Fraction of the speed limits, above 0 and at most 1.
-        max_acceleration: Acceleration limit of every joint [rad/s² or m/s²]; 0 for none.
+        max_acceleration: Acceleration limit of every joint [rad/s² or m/s²]; 0 for the default.
         max_norm: Bound on the norm of all joint speeds; 0 for none.
-        mode: How limits act, one of `MODES`.
+        mode: Mode of the limits, one of `MODES`.
     """
 
     method: str = DEFAULT
@@ -70,7 +68,7 @@ class Measured:
         speeds: Speeds of all joints, relative to their limits or in rad/s and m/s without (n,).
         position_error: Distance of the farthest end effector from its target [m].
         rotation_error: Largest angle between an end effector and its target [rad].
-        status: What acts on the motion, in words.
+        status: Status of the last step, in words.
     """
 
     t: float
@@ -80,20 +78,6 @@ class Measured:
     position_error: float
     rotation_error: float
     status: str
-
-
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """A recorded step."""
-
-    q: Array
-    qd: Array
-    lambda2: float
-    J: Array
-    e: Array
-    active: NDArray[np.int8]
-    status: int
-    target: Array
 
 
 class Simulation:
@@ -114,11 +98,14 @@ class Simulation:
         self._targets = self.tip_poses(self._q)
         self._homes = self._targets.copy()
         self._t, self._left, self._moving_since = 0.0, 0.0, math.nan
-        self._size = float(np.ptp(self.tip_poses(robot.random(64, seed=0))[..., :3, 3])) / 2
+        reached = self.tip_poses(robot.random(64, seed=0))[..., :3, 3]
+        self._size = float(np.ptp(reached)) / 2
+        self._is_flat = bool(np.ptp(reached[..., 2]) < 1e-9)
         self.settings = Settings(**settings)
         self.history: deque[Measured] = deque()
-        self._recorded: list[_Sample] | None = None
-        self._replay: tuple[Array, float] | None = None
+        self._recording: Recording | None = None
+        self._is_recording = False
+        self._replay: Replay | None = None
         self.shows_ghost = False
         self._make()
 
@@ -204,8 +191,7 @@ class Simulation:
     def show_ghost(self, on: bool) -> None:
         """Start or stop the robot that the pseudoinverse moves, from where the other one is."""
         with self._lock:
-            self._ghost_q = self._q.copy()
-            self._ghost.reset()
+            self._restart_ghost()
             self.shows_ghost = on
 
     def move_targets(self, on: bool) -> None:
@@ -230,47 +216,25 @@ class Simulation:
     @property
     def recording(self) -> bool:
         """Whether steps are recorded."""
-        return self._recorded is not None and self._recording
+        return self._is_recording
 
     @property
     def recorded_steps(self) -> int:
         """Number of recorded steps."""
-        return len(self._recorded or ())
-
-    _recording = False
+        return 0 if self._recording is None else len(self._recording)
 
     def record(self, on: bool) -> None:
         """Start a new recording, or stop it."""
         with self._lock:
             if on:
-                self._recorded = []
-                self._first_q = self._q.copy()
-            self._recording = on
+                self._replay = None
+                self._recording = Recording(self.robot, self._rows, DT, self._q)
+            self._is_recording = on
 
     def trajectory(self) -> sp.Trajectory | None:
-        """Return what was recorded, None if nothing was."""
-        with self._lock:
-            samples, first = list(self._recorded or ()), getattr(self, "_first_q", None)
-        if not samples or first is None:
-            return None
-        J = np.array([each.J for each in samples])
-        qd = np.array([each.qd for each in samples])
-        q = np.array([first, *(each.q for each in samples)])
-        status = np.array([each.status for each in samples], dtype=np.int8)
-        return sp.Trajectory(
-            t=np.asarray(DT * np.arange(len(samples) + 1), dtype=np.float64),
-            q=q,
-            qd=qd,
-            lambda2=np.array([each.lambda2 for each in samples]),
-            sigma_min=np.linalg.svd(J, compute_uv=False)[:, -1],
-            command=np.array([each.e for each in samples]),
-            velocity=np.einsum("kmn,kn->km", J, qd),
-            error=self._errors(q[1:], np.array([each.target for each in samples])),
-            active=np.array([each.active for each in samples]),
-            status=StatusArray.of(sp.StepStatus, status),
-            rows=self._servo.linearization.rows,
-            robot=self.robot,
-        )
+        """Return the recorded motion, None if nothing is recorded."""
+        recording = self._recording
+        return None if recording is None else recording.trajectory()
 
     def replay(self) -> bool:
         """Play the recording from its start; False if there is none."""
@@ -278,8 +242,8 @@ class Simulation:
         if motion is None:
             return False
         with self._lock:
-            self._recording = False
-            self._replay = (motion.q, self._t)
+            self._is_recording = False
+            self._replay = Replay(motion.q, self._t, DT)
         return True
 
     @property
@@ -305,10 +269,8 @@ class Simulation:
 
     def _step(self) -> None:
         if self._replay is not None:
-            path, since = self._replay
-            k = round((self._t - since) / DT)
-            self._q = path[min(k, len(path) - 1)].copy()
-            if k >= len(path):
+            self._q, ended = self._replay.at(self._t)
+            if ended:
                 self.go_to(self._q)
             return
         if self.moves_targets:
@@ -317,27 +279,16 @@ class Simulation:
         self._q = self._servo(self._q, target=goals)
         if self.shows_ghost:
             self._ghost_q = self._ghost(self._ghost_q, target=goals)
-            if not np.isfinite(self._ghost_q).all():
-                self._ghost_q = self._q.copy()
-        if self._recording and self._recorded is not None:
-            self._keep()
+            if not (np.abs(self._ghost_q - self._q) < _LOST).all():
+                self._restart_ghost()
+        if self._is_recording and self._recording is not None:
+            self._recording.add(self._servo, self._q, self._targets)
+            self._is_recording = not self._recording.full
 
-    def _keep(self) -> None:
-        lin, recorded = self._servo.linearization, self._recorded
-        assert recorded is not None
-        recorded.append(
-            _Sample(
-                q=self._q.copy(),
-                qd=np.array(self._servo.qd),
-                lambda2=self._servo.lambda2,
-                J=np.array(lin.J),
-                e=np.array(lin.e),
-                active=self._servo.active,
-                status=int(self._servo.status),
-                target=self._targets.copy(),
-            )
-        )
-        self._recording = len(recorded) < _MAX_RECORDED
+    def _restart_ghost(self) -> None:
+        """Place the robot that the pseudoinverse moves where the other one is, at rest."""
+        self._ghost_q = self._q.copy()
+        self._ghost.reset()
 
     def _measure(self) -> Measured:
         still = self._replay is not None or self._t == 0
@@ -367,7 +318,7 @@ class Simulation:
         """Build both controllers; the joints keep their speeds."""
         given, robot = self.settings, self.robot
         task = sp.PositionTask if self._positions else sp.PoseTask
-        rows = controlled_rows(robot, self._positions)
+        self._rows = rows = controlled_rows(robot, self._positions)
         self._tasks = tuple(task(tip, rows=rows) for tip in robot.tips)
         step = method(given.method, robot, dt=DT, frames=robot.tips, rows=rows, **given.parameters)
         limits = sp.Limits.none(robot)
@@ -375,7 +326,8 @@ class Simulation:
             limits = sp.Limits.for_robot(
                 robot,
                 speed_factor=given.speed_factor,
-                max_acceleration=given.max_acceleration or math.inf,
+                max_acceleration=given.max_acceleration or None,
+                acceleration_time=ACCELERATION_TIME,
                 max_norm=given.max_norm or math.inf,
                 mode=given.mode,  # type: ignore[arg-type]
             )
@@ -392,21 +344,10 @@ class Simulation:
             gain=given.gain,
         )
         self._servo, self._ghost = servo, ghost
-        self._recording = False  # rows may have changed
+        self._is_recording = False  # rows may have changed
 
     def _goals(self, targets: Array) -> Any:
         return [T[:3, 3] if self._positions else T for T in targets]
-
-    def _errors(self, q: Array, targets: Array) -> Array:
-        """Return the errors of all rows (K, m) to targets (K, tips, 4, 4)."""
-        at, parts = self.tip_poses(q), []
-        picked = [ROWS.index(row) for row in controlled_rows(self.robot, self._positions)]
-        for k in range(len(self.robot.tips)):
-            moved = targets[:, k, :3, 3] - at[:, k, :3, 3]
-            turned = targets[:, k, :3, :3] @ at[:, k, :3, :3].swapaxes(-1, -2)
-            both = np.concatenate([moved, sp.poses.rotation_vector(turned)], axis=1)
-            parts.append(both[:, picked])
-        return np.concatenate(parts, axis=1)
 
     def _wandering(self, t: float) -> Array:
         """Return positions (tips, 3) of targets that wander, each in its own rhythm."""
@@ -414,35 +355,5 @@ class Simulation:
         phase = 2 * math.pi * np.arange(count)[:, None] / max(count, 1)
         rates = np.array([0.9, 0.7, 0.5]) + 0.13 * np.arange(count)[:, None]
         swing = np.sin(rates * t + phase) - np.sin(phase)
-        flat = np.array([1.0, 1.0, 0.0 if self._is_flat() else 0.7])
+        flat = np.array([1.0, 1.0, 0.0 if self._is_flat else 0.7])
         return np.asarray(self._homes[:, :3, 3] + 0.45 * self._size * swing * flat)
-
-    def _is_flat(self) -> bool:
-        heights = self.tip_poses(self.robot.random(16, seed=1))[..., 2, 3]
-        return bool(np.ptp(heights) < 1e-9)
-
-
-def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
-    """Return the rows that the end effectors can move in at all: x, y and rz of a planar arm."""
-    J = np.abs(robot.jacobian(robot.random(32, seed=0), tuple(robot.tips)))
-    moves = J.max(axis=(0, 1, 3)) > _NO_MOTION * J.max()
-    return tuple(row for row, can in zip(ROWS[: 3 if positions else 6], moves, strict=False) if can)
-
-
-def comfortable(robot: sp.Robot) -> Array:
-    """Return a configuration (n,) away from limits and singularities, for a first view.
-
-    Among random ones near the middle of the ranges, the one of the largest manipulability.
-    """
-    low = np.where(np.isfinite(robot.lower), robot.lower, -math.pi / 2)
-    high = np.where(np.isfinite(robot.upper), robot.upper, math.pi / 2)
-    low, high = np.maximum(low, -math.pi), np.minimum(high, math.pi)
-    low, high = np.minimum(low, robot.upper), np.maximum(high, robot.lower)
-    share = np.random.default_rng(0).uniform(0.25, 0.75, (400, robot.dof))
-    q = low + share * (high - low)
-    tips: Sequence[str] = tuple(robot.tips)
-    sigma = robot.singular_values(q, tips)
-    rank = max(int((sigma.max(axis=0) > 1e-9 * sigma.max()).sum()), 1)
-    heights = robot.fk(q, tips)[..., 2, 3].min(axis=1) - robot.base[2, 3]
-    above = heights >= (0.0 if (heights >= 0).any() else heights.min())
-    return np.asarray(q[np.argmax(np.where(above, sigma[:, rank - 1], -1.0))])

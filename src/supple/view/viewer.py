@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,13 @@ import supple as sp
 from supple.errors import DeviceError, MissingExtraError
 from supple.plot import palette
 from supple.plot.shape import shape_of
-from supple.view.bodies import solids_in, solids_of, trimesh_module
+from supple.view.bodies import solids_of, trimesh_module
+from supple.view.file_bodies import solids_in
 from supple.view.panel import Panel
 from supple.view.plots import Plots
+from supple.view.posture import up_axis
 from supple.view.scene import Ellipsoid, Figure, Gizmos
-from supple.view.simulation import Simulation
+from supple.view.simulation import DT, Simulation
 
 Array = NDArray[np.float64]
 
@@ -27,6 +31,8 @@ _FRAME = 1 / 60  # [s]
 _WORDS = 0.12  # time between updates of numbers and joints [s]
 _CURVES = 0.15  # time between updates of the charts [s]
 _STILL = 1e-7  # smaller changes of a coordinate are not drawn [rad or m]
+_APART = 0.01  # smallest difference of a joint at which the ghost is drawn [rad or m]
+_FIELD = 0.8  # vertical angle of view [rad]
 
 
 class Viewer:
@@ -47,7 +53,7 @@ class Viewer:
 
         Args:
             robot: The robot.
-            file: Its URDF file, for meshes; without them it is drawn from its kinematics.
+            file: Its URDF or MJCF file, for meshes; without them it is drawn from its kinematics.
             q: Initial configuration (n,).
             host: Address to listen on; only this machine by default.
             port: Port; the next free one if it is taken.
@@ -65,7 +71,8 @@ class Viewer:
         shape = shape_of(robot)
         solids = solids or solids_of(robot, shape)
         try:
-            self._server = viser.ViserServer(host=host, port=port, verbose=False)
+            with _silent():
+                self._server = viser.ViserServer(host=host, port=port, verbose=False)
         except OSError as error:
             raise DeviceError(f"the viewer cannot listen at {host}:{port}: {error}") from error
         server = self._server
@@ -81,7 +88,9 @@ class Viewer:
         self._ellipsoids = [
             Ellipsoid(server, f"ellipsoid{k}", shape) for k in range(len(robot.tips))
         ]
-        self.gizmos = Gizmos(server, robot, 0.28 * shape.size, self.simulation.set_target)
+        size = (0.28 if len(robot.tips) == 1 else 0.18) * shape.size
+        self._dragged = threading.Event()
+        self.gizmos = Gizmos(server, robot, size, self._drag)
         if self.simulation.settings.task == "position":
             self.gizmos.make(rotations=False)
         self.simulation.move_targets(moving)
@@ -108,7 +117,8 @@ class Viewer:
         """Stop the loop and the server."""
         self._running = False
         self._thread.join(timeout=5)
-        self._server.stop()
+        with _silent():
+            self._server.stop()
 
     def __enter__(self) -> Viewer:
         return self
@@ -147,27 +157,39 @@ class Viewer:
         """Set up the floor, the light, the camera and the title."""
         server, size = self._server, shape.size
         robot = self.simulation.robot
-        server.scene.set_up_direction("+z")
+        up = up_axis(robot)
+        server.scene.set_up_direction("+y" if up == 1 and not shape.flat else "+z")
         server.gui.configure_theme(
             show_logo=False, show_share_button=False, brand_color=palette.rgb(palette.BLUE)
         )
         server.gui.set_panel_label(f"supple · {robot.name}")
-        floor = float(robot.base[2, 3]) - (0.02 * size if shape.flat else 0.0)
+        arm = shape.poses(robot, self.start)[:, :3, 3]
+        floor = robot.base[:3, 3].copy()
+        if shape.flat:
+            floor[2] -= 0.02 * size
+        elif up == 1:
+            floor[1] = arm[:, 1].min()
         server.scene.add_grid(
             "/floor",
             width=6 * size,
             height=6 * size,
-            position=(float(robot.base[0, 3]), float(robot.base[1, 3]), floor),
+            plane="xz" if up == 1 and not shape.flat else "xy",
+            position=tuple(map(float, floor)),
             cell_size=size / 4,
             section_size=size,
             cell_color=(222, 226, 230),
             section_color=(190, 196, 202),
         )
-        way = np.array([0.1, -0.3, 2.3]) if shape.flat else np.array([1.2, -1.4, 0.75])
+        way = np.array([0.05, -0.15, 1.0] if shape.flat else [0.6, -0.7, 0.33])
+        if up == 1 and not shape.flat:
+            way = np.array([0.4, 0.25, 1.0])
+        away = 1.2 * size / np.tan(_FIELD / 2)
         camera = server.initial_camera
-        camera.position = tuple(map(float, shape.center + size * way))
-        camera.look_at = tuple(map(float, shape.center))
-        camera.up = (0.0, 0.0, 1.0) if not shape.flat else (0.0, 1.0, 0.0)
+        camera.fov = _FIELD
+        middle = 0.5 * shape.center + 0.25 * (arm.min(axis=0) + arm.max(axis=0))
+        camera.position = tuple(map(float, middle + away * way / np.linalg.norm(way)))
+        camera.look_at = tuple(map(float, middle))
+        camera.up = (0.0, 1.0, 0.0) if up == 1 else (0.0, 0.0, 1.0)
 
     def _plot_panel(self, robot: sp.Robot) -> Plots:
         panel = self._server.gui.add_panel()
@@ -193,18 +215,27 @@ class Viewer:
             if now - curves > _CURVES:
                 curves = now
                 self._plots.update(list(self.simulation.history))
-            time.sleep(max(_FRAME - (time.perf_counter() - now), 0.001))
+            if self._dragged.wait(max(_FRAME - (time.perf_counter() - now), 0.001)):
+                self._dragged.clear()
+                time.sleep(DT)  # the next step is due, and drawn without waiting for a frame
+
+    def _drag(self, tip: int, pose: Array) -> None:
+        self.simulation.set_target(tip, pose)
+        self._dragged.set()
 
     def _draw(self) -> None:
         simulation = self.simulation
         q = simulation.q
         targets = simulation.targets
-        state = np.concatenate([q, simulation.ghost_q, targets.ravel(), [self.shows_ellipsoids]])
+        shown = [simulation.shows_ghost, self.shows_ellipsoids]
+        state = np.concatenate([q, simulation.ghost_q, targets.ravel(), shown])
         if self._drawn is not None and np.abs(state - self._drawn).max() < _STILL:
             return  # nothing is sent while nothing moves
         self._drawn = state
         with self._server.atomic():
             self.figure.place(q)
+            apart = np.abs(simulation.ghost_q - q).max() > _APART
+            self.ghost.show(simulation.shows_ghost and bool(apart))
             if simulation.shows_ghost:
                 self.ghost.place(simulation.ghost_q)
             self.gizmos.place(targets)
@@ -213,6 +244,20 @@ class Viewer:
                 T, J = simulation.robot.fk_jacobian(q, tips)
                 for k, each in enumerate(self._ellipsoids):
                     each.place(T[k, :3, 3], J[k, :3])
+        self._server.flush()
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep viser's messages off the terminal, where the command line prints its own."""
+    import rich
+
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = before
 
 
 def viser_module() -> Any:

@@ -1,12 +1,14 @@
-// Every header and every main function of the kernel in device code: compiled, never run, by
-// tools/check_headers.py, with nvcc and with NVRTC. NVRTC is given the headers in memory, by bare
-// names: it knows no folders, and tells files apart (#pragma once) by name alone.
+// Uses every header and every main function of the kernel in device code. tools/check_headers.py
+// compiles it with nvcc and with NVRTC; it is never run. NVRTC gets the headers in memory, with
+// names without folders, by which alone it distinguishes files (#pragma once).
 #include "supple/arena.hpp"
 #include "supple/box.hpp"
 #include "supple/damping.hpp"
+#include "supple/direction.hpp"
 #include "supple/elementary.hpp"
 #include "supple/fast_step.hpp"
 #include "supple/filtering.hpp"
+#include "supple/folds.hpp"
 #include "supple/kinematics.hpp"
 #include "supple/lane.hpp"
 #include "supple/limits.hpp"
@@ -26,7 +28,9 @@
 #include "supple/ik/target.hpp"
 #include "supple/step.hpp"
 #include "supple/step_methods.hpp"
+#include "supple/step_rows.hpp"
 #include "supple/step_spec.hpp"
+#include "supple/stopping.hpp"
 #include "supple/ik/postprocess.hpp"
 #include "supple/task.hpp"
 #include "supple/velocity.hpp"
@@ -35,7 +39,7 @@ namespace supple {
 
 constexpr int rows = 6, columns = 7;
 
-// A pose, a Jacobian (6, n) and the rates of one frame for each thread.
+// Computes a pose, a Jacobian (6, n) and the rates of one frame in each thread.
 template <class T>
 __global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* J,
                            T* bias_acceleration) {
@@ -58,7 +62,8 @@ __global__ void kinematics(Chain<T> chain, const T* q, const T* qd, T* pose, T* 
   bias_acceleration[2 * i + 1] = dot(rate.b, rate.w);
 }
 
-// A = U diag(sigma) V^T and the singular values alone, with sizes known and unknown when compiling.
+// Computes A = U diag(sigma) V^T, and the singular values alone, with sizes that are known at
+// compile time and at run time.
 template <class T>
 __global__ void spectrum(int m, int n, const T* a, T* u, T* sigma, T* v, T* alone) {
   T work[rows * columns], copy[rows * columns];
@@ -95,7 +100,7 @@ __global__ void least_squares(const T* a, const T* b, T* x, T* y, bool* full) {
   cholesky_solve(Fixed<rows>{}, normal, y);
 }
 
-// Any step with any damping rule, chosen at run time.
+// Takes any step with any damping rule, chosen at run time.
 template <class T>
 __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2) {
   T scratch[4 * (rows + columns) * (rows + columns) + rows + columns];
@@ -104,18 +109,20 @@ __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2)
                     dq + columns * i, scratch);
 }
 
-// A step inside the box of the joints, by exact minimisation and by scaling.
+// Takes a step inside the box of joint limits, by exact minimisation and by scaling.
 template <class T>
 __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* active_set,
                        T* lambda2) {
   T scratch[4 * (rows + columns) * (rows + columns)], low[columns], high[columns];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  for (int j = 0; j < columns; ++j) joint_box(limit, q[j], dq[j], T(0.01), low[j], high[j]);
+  for (int j = 0; j < columns; ++j) {
+    joint_box(limit, q[j], dq[j], T(0), T(0.01), low[j], high[j]);
+  }
   lambda2[i] = limited_step(rows, columns, J, lambda2[i], low, high, T(1), dq, active_set, scratch);
   scale_into_box(columns, low, high, T(1), dq, active_set);
 }
 
-// J, e, J̇q̇ and a commanded velocity of any task.
+// Computes J, e, J̇q̇ and the rows of a commanded velocity of any task.
 template <class T>
 __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* target, T* J, T* rows) {
   Pose<T> joint_poses[columns];
@@ -130,8 +137,8 @@ __global__ void one_task(Chain<T> chain, Task<T> task, const T* q, const T* targ
   rows[3 * task.rows] = dot(turn, turn);
 }
 
-// A step with a criterion, and two tasks in order of priority. (Sizes are known only at run
-// time: this compiles a little faster than unrolled code.)
+// Takes a step with a criterion, and one for two tasks in order of priority. (Sizes are known only
+// at run time, which compiles faster than unrolled code.)
 template <class T>
 __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, const T* J, const T* e,
                           const T* v, T* dq) {
@@ -144,8 +151,8 @@ __global__ void redundant(Redundancy<T> how, int m, int n, const int* split, con
                 scratch);
 }
 
-// A filtered and an estimated step for each thread, with the directions that each remembers; exact
-// at the start.
+// Takes a filtered and an estimated step in each thread, with their own memory of directions, which
+// starts with the exact ones.
 template <class T>
 __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, const T* e, T* u,
                                   T* sigma, T* dq) {
@@ -167,9 +174,21 @@ __global__ void one_filtered_step(Filter<T> how, Step<T> damped, const T* J, con
                  scratch);
 }
 
-// Iterations from one start towards a target, and to the closest pose. (Sizes are known only at run
+// A step near folds, and one that keeps its direction.
+template <class T>
+__global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<T>* limit, T* q,
+                          const T* offset, T* J, T* e, T* speed, T* change, T* work) {
+  const StepRows<T> of{chain, 1, task, rows, rows, nullptr};
+  const Fold<T> fold = correct_folds(of, limit, T(0.01), T(0.005), q, offset, J, e, work);
+  const T free = free_depth(rows, columns, J, speed, fold.depth, work);
+  const Stopper<T> stopper{of, limit, T(0.01), Number<T>::huge};
+  work[0] = stops_along(stopper, e, q, speed, change, work) ? fold.beyond : free;
+  work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
+}
+
+// Iterates from one start towards a target, and to the closest pose. (Sizes are known only at run
 // time, as above. Nothing in servo.hpp and velocity.hpp is instantiated, because that takes
-// minutes; everything that they call is. For one robot it takes seconds:
+// minutes, but everything that they call is. For one robot they compile in seconds:
 // tests/gpu/test_gpu_compile.py.)
 template <class T>
 __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* errors) {
@@ -188,7 +207,8 @@ __global__ void one_start(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work,
   errors[2 * i + 1] = at.rotation;
 }
 
-// The smallest error along a fixed direction e, which shows whether a target is unreachable.
+// Computes the smallest error along a fixed direction e, which shows whether a target is
+// unreachable.
 template <class T>
 __global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work, T* least) {
   IterateState<T> at{q, target, T(0), T(0), T(0), J, e, work, nullptr, T(-1)};
@@ -207,7 +227,7 @@ __global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work,
                                                                                  : number[9];
 }
 
-// Postprocessing of a solution: 2π wraps, and motion towards zero.
+// Postprocesses a solution: 2π wraps, and motion towards zero.
 __global__ void suited(IkProblem<double> ik, double* q, double* target, double* J, double* e,
                        double* work, const double* turn) {
   IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};
@@ -265,5 +285,8 @@ __global__ void all_candidates(ClosedForm<T> arm, Pose<T> X, int capacity, T* q,
   template __global__ void numbers<T>(const T*, T*);
 INSTANTIATE(double)
 INSTANTIATE(float)
+template __global__ void near_fold<float>(Chain<float>, const Task<float>*,
+                                          const JointLimit<float>*, float*, const float*, float*,
+                                          float*, float*, float*, float*);
 
 }  // namespace supple

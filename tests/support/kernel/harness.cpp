@@ -1,9 +1,10 @@
-// The kernel's lanes behind a C interface, for the tests: compiled by harness.py for each
-// instruction set. A function is named by what it does and its lane, e.g. svd_f64x4: double, four
-// to a pack.
+// A C interface to the kernel's lanes, for the tests. harness.py compiles it for each instruction
+// set. The name of a function consists of its operation and its lane: svd_f64x4 is an SVD on packs
+// of four doubles.
 //
-// Batches are C-ordered, numbers with the batch axis last, matrices with it first. Neighbours in a
-// batch are neighbours in a pack; a last pack that is not full repeats the last element.
+// Batches are C-ordered: the batch axis is the last for numbers and the first for matrices.
+// Neighbours in a batch are neighbours in a pack; a last pack that is not full repeats the last
+// element.
 #include <vector>
 
 #include "batch.hpp"
@@ -62,7 +63,7 @@ LAB_FUNCTION(comparisons, 2, 6, y[0] = number<L>(x[0] < x[1]); y[1] = number<L>(
              y[2] = number<L>(x[0] > x[1]); y[3] = number<L>(x[0] >= x[1]);
              y[4] = number<L>(x[0] == x[1]); y[5] = number<L>(x[0] != x[1]))
 LAB_FUNCTION(selection, 2, 1, y[0] = select(x[0] < L(0), x[0], x[1]))
-// Of the masks x[0] < 0 and x[1] < 0.
+// The operations on the masks x[0] < 0 and x[1] < 0.
 LAB_FUNCTION(masks, 2, 5, const mask_t<L> a = x[0] < L(0); const mask_t<L> b = x[1] < L(0);
              y[0] = number<L>(a & b); y[1] = number<L>(a | b); y[2] = number<L>(!a);
              y[3] = L(any(a) ? 1 : 0); y[4] = L(all(a) ? 1 : 0))

@@ -1,4 +1,4 @@
-// include/supple/box.hpp behind a C interface, as harness.cpp does it for lanes and matrices.
+// A C interface to include/supple/box.hpp, in the form of harness.cpp.
 #include <vector>
 
 #include "batch.hpp"
@@ -27,7 +27,7 @@ void limited_batch(long count, int m, int n, const T* J, const T* x0, const T* l
   }
 }
 
-// The same of e (m) in place of x0, by the fast path, and 1 where it is valid.
+// The same with e (m) instead of x0, by the fast path, and 1 where the result is valid.
 template <class L, class T = scalar_t<L>>
 void bounded_batch(long count, int m, int n, const T* J, const T* e, const T* low, const T* high,
                    const T* numbers, T* x, T* active_set, T* damping_applied, T* holds) {

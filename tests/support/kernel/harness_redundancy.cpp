@@ -1,5 +1,4 @@
-// include/supple/redundancy.hpp behind a C interface, as harness.cpp does it for lanes and
-// matrices.
+// A C interface to include/supple/redundancy.hpp, in the form of harness.cpp.
 #include <cstddef>
 #include <vector>
 
@@ -9,7 +8,7 @@
 namespace supple {
 namespace {
 
-// `STEP` of harness.py.
+// A step; the same layout as `STEP` in harness.py.
 struct StepData {
   int method, rule, group, error_group;
   double parameter, max_error, max_angle, parameters[4];

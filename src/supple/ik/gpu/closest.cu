@@ -3,9 +3,10 @@
 
 namespace supple {
 
-// Minimises the cost from a failed start; with `along` (rows,), whose square is `length`, moves the
-// frames as far along that direction as possible (see supple/ik/reachability.hpp). Returns whether
-// the target was met on the way; `value` is the smallest objective.
+// Minimises the cost from a failed start. With `along` (rows,), whose squared norm is `length`, it
+// moves the frames as far along that direction as possible instead (see
+// supple/ik/reachability.hpp). Returns whether the target was met on the way; `value` receives the
+// smallest value of the objective.
 __device__ bool converge_to_minimum(const Request& request, int problem, SearchReal* q,
                                     const SearchReal* along, SearchReal length, float& value) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
@@ -30,7 +31,7 @@ __device__ bool converge_to_minimum(const Request& request, int problem, SearchR
   return met;
 }
 
-// min e·e(q) near this thread's share of the corners of the joint ranges.
+// Returns the minimum of e·e(q) near this thread's share of the corners of the joint ranges.
 __device__ float least_at_corners(const Request& request, int problem, int starts,
                                   const SearchReal* along, SearchReal length) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;

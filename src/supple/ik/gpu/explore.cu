@@ -1,13 +1,14 @@
-// Few problems, or those that search.cu has left: one warp for each, every thread another start.
-// `several` selects whether solutions are compared or the first one is taken.
-// Tuned constants and what chose them: docs/constants.md.
+// Searches for a small number of problems, or for those that search.cu has not solved: one warp for
+// each problem, and a different start in each thread. `several` selects whether solutions are
+// compared or the first one is returned.
+// Tuned constants are explained in docs/constants.md.
 #include "warp.hpp"
 
 namespace supple {
 namespace {
 
-constexpr int starts_per_round = 4;  // of a thread, before the failed starts are reviewed
-constexpr int singular = 8;          // near misses after which Newton's method is tried
+constexpr int starts_per_round = 4;  // starts of a thread between reviews of the failed starts
+constexpr int singular = 8;          // number of near misses after which Newton's method is tried
 
 // Coordinate j of a start near q0.
 __device__ double near_coordinate(const Request& request, int problem, int start, int j) {
@@ -33,7 +34,8 @@ __device__ __noinline__ void choose_corner(const Request& request, int problem, 
   }
 }
 
-// Moves q to a restart: every second one is near q0 if the solution nearest to it is wanted.
+// Moves q to the seed of a restart. If the solution nearest to q0 is wanted, every second seed is
+// near q0.
 __device__ void restart(const Request& request, int problem, int start, int tried, SearchReal* q) {
   if constexpr (several) {
     if (request.nearest && start % 2) {
@@ -53,7 +55,7 @@ __device__ void restart(const Request& request, int problem, int start, int trie
   }
 }
 
-// The solutions of a warp's problem: all distinct ones, or the nearest to q0.
+// The solutions found for a warp's problem: all distinct ones, or the one nearest to q0.
 struct Solutions {
   int found = 0;
   double least_displacement = 0;
@@ -99,7 +101,7 @@ struct Solutions {
   }
 };
 
-// Replaces the closest pose by the one found from the problem's own start, if that is preferred.
+// Replaces the closest pose by the one found from the problem's own start, if `prefers_own`.
 __device__ void prefer_own(const Request& request, int problem, Polished& polished) {
   double q[n];
   for (int j = 0; j < n; ++j) q[j] = own_start(request, problem, j);
@@ -123,14 +125,14 @@ __device__ __noinline__ void unwind_polished(const Request& request, int problem
 
 }  // namespace
 
-// One warp for each problem that `finish` has left, or for every problem.
+// Runs one warp for each problem that `finish` has left unsolved, or for every problem.
 extern "C" __global__ void __launch_bounds__(64) explore(Request request, int left) {
   const int lane = threadIdx.x % 32, total = left ? request.counter[1] : request.count;
   const int first = (blockIdx.x * blockDim.x + threadIdx.x) / 32, stride = gridDim.x * 2;
   const int tried = left ? tries : 0;
   const int most = restart_budget(request.max_starts, request.nearest).all;
   const bool near_own = several && request.nearest;
-  // whether the problem's own start has precedence: nothing is decided while it is running
+  // whether the problem's own start has precedence: no result is accepted while it is running
   const bool own_first = near_own || (several && Posture::posture && request.max_solutions == 1);
   StateMemory<SearchReal> own;
   IterateState<SearchReal> at = own.state();

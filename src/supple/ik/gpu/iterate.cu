@@ -3,8 +3,8 @@
 
 namespace supple {
 
-// Evaluates and takes a step: on return q is the next configuration, and the errors are those of
-// the previous one.
+// Evaluates the state and takes a step: on return q is the next configuration, but the errors are
+// those of the previous one.
 __device__ void iterate(IterateState<SearchReal>& at) {
   if constexpr (large) {
     StateMemory<SearchReal> own;

@@ -1,4 +1,4 @@
-// Polishing of a configuration that the search has found: for search.cu and explore.cu.
+// Polishes a configuration that the search has found; used by search.cu and explore.cu.
 #include "problem.hpp"
 
 namespace supple {

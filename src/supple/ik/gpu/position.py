@@ -1,6 +1,6 @@
 """Position inverse kinematics on a GPU: the solver of `supple.solve(device="cuda")`.
 
-Tuned constants and the measurements that chose them: docs/constants.md.
+Tuned constants are explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ KERNELS = {
     ("postprocess.cu",): ("postprocess",),
 }
 
-_LISTED = 4  # `listed` in search.cu
-FEW = 9_000  # targets up to which a warp per target is faster than a thread per target
-_MAX_TARGETS = 1 << 23  # targets per launch: indices are ints
+_LISTED = 4  # the same as `listed` in search.cu
+FEW = 9_000  # number of targets up to which a warp per target is faster than a thread per target
+_MAX_TARGETS = 1 << 23  # maximum number of targets per launch, because indices are ints
 _THREADS = {"nearest_seeds": 128, "search": 128, "finish": 128, "explore": 64, "postprocess": 128}
-_DISTINCT = 1e-2  # `distinct` in include/supple/ik/restarts.hpp
-_ALIGNED = 256  # [bytes]
+_DISTINCT = 1e-2  # the same as `distinct` in include/supple/ik/restarts.hpp
+_ALIGNED = 256  # alignment of arrays [bytes]
 _SEARCH_TYPE = {"mixed": ("float", 4), "double": ("double", 8)}  # name in C++, bytes
 
 
 class Request(ctypes.Structure):
-    """`Request` of problem.hpp: the same members in the same order."""
+    """Mirrors `Request` of problem.hpp: the same members in the same order."""
 
     _fields_ = (
         *(
@@ -94,14 +94,14 @@ class SearchOptions:
 
     @property
     def several(self) -> bool:
-        """Whether several solutions are compared, instead of taking the first."""
+        """Whether several solutions are compared, instead of returning the first."""
         return self.nearest or self.max_solutions > 1
 
 
 def texts(
     problem: CompiledProblem, precision: str = "mixed", several: bool = False
 ) -> dict[tuple[str, ...], list[str]]:
-    """Return the sources of a problem, for each group of kernels in `KERNELS`."""
+    """Return the source texts of a problem for each group of CUDA kernels in `KERNELS`."""
     constants, rough = problem.kernel.constants(), _SEARCH_TYPE[precision][0]
     several = several or bool(problem.rest)
 
@@ -116,7 +116,7 @@ def texts(
 
 
 class GpuSolver:
-    """A problem compiled for a GPU, with its seed table there.
+    """A problem compiled for a GPU, with its table of seeds in GPU memory.
 
     Args:
         problem: The problem to solve.
@@ -165,8 +165,8 @@ class GpuSolver:
         """Solve targets (B, k) from seeds (B, n), one seed for all (n,), or None.
 
         Returns:
-            q (B, s, n), status (B, s), errors, iterations and seeds (B, s, 2) of s = max_solutions,
-            and the number of solutions (B,).
+            For s = max_solutions: q (B, s, n), status (B, s), position and rotation errors
+            (B, s, 2), iterations and seeds (B, s, 2), and the number of solutions (B,).
         """
         pieces = []
         size = max(1, _MAX_TARGETS // options.max_solutions)
@@ -195,7 +195,8 @@ class GpuSolver:
         if count:
             step = n if q0 is not None and q0.ndim > 1 else 0
             self.launch(at, count, options, stream, step)
-        host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)  # all results at once
+        # All results are copied at once.
+        host = np.empty(at["target"] - memory.pointer, dtype=np.uint8)
         gpu.download(host, memory.pointer, stream)
 
         def part(name: str, dtype: Any, *shape: int) -> NDArray[Any]:
@@ -217,7 +218,7 @@ class GpuSolver:
         return found
 
     def _results(self, count: int, max_solutions: int) -> dict[str, int]:
-        """Return the bytes of each array of results."""
+        """Return the size of each result array [bytes]."""
         rows = count * max_solutions
         return {
             "q": 8 * self.problem.layout.robot.dof * rows,
@@ -231,7 +232,8 @@ class GpuSolver:
     ) -> GpuSolution:
         """Solve targets in GPU memory, one for each task; the results stay there.
 
-        Asynchronous. Targets that are not finite, or no poses, get `SolveStatus.NONFINITE_INPUT`.
+        The call is asynchronous. Targets that are not finite, or not valid poses, get
+        `SolveStatus.NONFINITE_INPUT`.
         """
         gpu, n = self.device, self.problem.layout.robot.dof
         gpu.use()
@@ -317,11 +319,12 @@ class GpuSolver:
 
 
 def distinct(found: tuple[Any, ...], turn: Array) -> tuple[Any, ...]:
-    """Return the distinct ones of several solutions, as `GpuSolver.solve` returns them.
+    """Remove duplicates from the solutions of `GpuSolver.solve`; return arrays of the same form.
 
     Args:
-        found: Arrays of solutions: q (B, s, n) first, their numbers (B,) last.
-        turn: The 2π wrap of each coordinate (n,) [rad], which makes no difference; 0 for none.
+        found: Arrays of solutions, beginning with q (B, s, n) and ending with their number (B,).
+        turn: Period of each coordinate (n,) [rad], 2π or 0 for none: solutions that differ by it
+            are duplicates.
     """
     *parts, count = found
     q = parts[0]

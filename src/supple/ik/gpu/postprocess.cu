@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
   evaluate<large>(at);
   unwind(request, problem, at);
   // A solution that was found from q0 itself is final. One that was chosen among several is moved
-  // nearer to q0 if that helps.
+  // nearer to q0 if possible.
   const bool chosen = request.nearest && !Posture::posture && request.effort[2 * row + 1] > 0;
   if (outcome == Outcome::solved && (chosen || Posture::posture)) {
     double work[5 * n], kept[n];

@@ -1,5 +1,5 @@
-// What the kernels of position inverse kinematics on a GPU share: problems, starts, solutions. The
-// decisions are those of the CPU (supple/ik/policy.hpp).
+// Shared parts of the CUDA kernels of position inverse kinematics: problems, starts, solutions. The
+// decisions are shared with the CPU (supple/ik/policy.hpp).
 //
 // Compiled at run time for one robot, its tasks and a damping rule: given.hpp holds their constants
 // (src/core/drivers/gpu_constants.hpp) and `SearchReal`, the precision of the search: float, which
@@ -19,12 +19,12 @@ constexpr int numbers = RobotConstants<SearchReal>::ik.targets;
 constexpr int iteration_factor = RobotConstants<SearchReal>::ik.iteration_factor;
 constexpr bool remembers = RobotConstants<SearchReal>::ik.step.damping.rule == Rule::mayorga_rank;
 
-// Tuned constants and what chose them: docs/constants.md.
-// Whether an iteration is compiled as a function of its own instead of inlined: compile time grows
-// faster than the size of a function, above all around calls.
-constexpr int largest_inlined = 100;  // rows times joints
+// Tuned constants are explained in docs/constants.md.
+// Largest problem (rows times joints) whose iteration is inlined. A larger one is compiled as a
+// separate function, because compile time grows faster than the size of a function.
+constexpr int largest_inlined = 100;
 constexpr bool large = rows * n > largest_inlined;
-// Starts of each problem in search.cu: of one frame, and of several.
+// Number of starts of each problem in search.cu, for one frame and for several frames.
 constexpr int few_tries = 8, many_tries = 16;
 constexpr int tries = rows > 6 ? many_tries : few_tries;
 constexpr unsigned everyone = ~0u;  // all threads of a warp
@@ -35,7 +35,7 @@ constexpr unsigned everyone = ~0u;  // all threads of a warp
 struct Request {
   const double* target;  // (count, numbers)
   const double* q0;      // (count, n), or null
-  const float* table;    // (numbers + 1, entries): scaled targets of the seeds; half their squares
+  const float* table;    // (numbers + 1, entries): scaled targets of the seeds; half squared norms
   const double* seeds;   // (entries, n)
   double* q;             // (count, max_solutions, n)
   Outcome* outcome;      // (count, max_solutions)
@@ -44,14 +44,14 @@ struct Request {
   unsigned short* near;  // (count, listed): the nearest seeds of the table, in order
   SearchReal* rough;     // (count, n): configurations found by `search`
   int* left;             // (count,): problems that `search` has not solved
-  int* counter;          // problems taken by `search`, and problems left
+  int* counter;          // (2,): number of problems taken by `search`, and number of those left
   double position, rotation;             // tolerances [m], [rad]
   float rough_position, rough_rotation;  // tolerances of the search
   int count, entries;
-  int max_starts;     // of a problem; 0 for the default
+  int max_starts;     // for each problem; 0 for the default
   int q0_step;        // n, or 0 if all problems share one q0
   int nearest;        // whether the solution nearest to q0 is wanted
-  int max_solutions;  // of a problem
+  int max_solutions;  // for each problem
   int* solutions;     // (count,): number of solutions; null if there is only one
 };
 
@@ -83,10 +83,10 @@ extern __device__ void settle(const Request& request, int problem, const double*
 
 namespace {
 
-// Whether problems have a start of their own: q0, or the posture of a posture task.
+// Whether each problem has a start of its own: q0, or the posture of a posture task.
 __device__ bool has_own_start(const Request& request) { return request.q0 || Posture::posture; }
 
-// Coordinate j of the posture, or as near to zero as the joint limits allow.
+// Coordinate j of the posture or, without one, the value nearest to zero that the limits allow.
 __device__ double posture(const Request& request, int problem, int j) {
   const int k = Posture::rest[j];
   if (k >= 0) return request.target[problem * numbers + k];
@@ -98,7 +98,8 @@ __device__ double own_start(const Request& request, int problem, int j) {
   return request.q0 ? request.q0[problem * request.q0_step + j] : posture(request, problem, j);
 }
 
-// The memory of an `IterateState`, which registers hold where all indices are known.
+// The memory of an `IterateState`, which is kept in registers if all indices are compile-time
+// constants.
 template <class T>
 struct StateMemory {
   T q[n], target[numbers], J[rows * n], e[rows], work[iterate_scratch(RobotConstants<T>::ik)];
@@ -173,7 +174,7 @@ __device__ void record(const Request& request, int problem, int number, const Po
                  polished.rotation, outcome, iterations, starts > 1 ? starts - 1 : 0);
 }
 
-// Writes a problem that is not searched because its input is not finite.
+// Writes the result of a problem that is not searched because its input is not finite.
 __device__ void mark_skipped(const Request& request, int problem) {
   record_skipped(
       solution_arrays(request), n, problem, [](int j) { return clamped(0, j); },
@@ -221,9 +222,9 @@ __device__ double displacement_from_start(const Request& request, int problem, c
       n, [&](int j) { return q[j]; }, [&](int j) { return own_start(request, problem, j); });
 }
 
-// Wraps the joints of a configuration towards the posture, q0 or the middle of their range; a
-// solution remains one. To be called after `evaluate`; the result is evaluated. Returns whether the
-// configuration has changed.
+// Wraps the joints of a configuration towards the posture, q0 or the middle of their range, such
+// that a solution remains a solution. To be called after `evaluate`; leaves the state evaluated.
+// Returns whether the configuration has changed.
 __device__ __noinline__ bool unwind(const Request& request, int problem, IterateState<double>& at) {
   constexpr const IkProblem<double>& ik = RobotConstants<double>::ik;
   const bool matters =

@@ -1,7 +1,8 @@
-// Many problems, one thread for each: `nearest_seeds` chooses seeds from the table; `search`
-// iterates, each thread taking the next problem when it has finished one; `finish` polishes the
-// results in double precision. Problems that are left unsolved go to explore.cu.
-// Tuned constants and what chose them: docs/constants.md.
+// Searches for many problems with one thread for each: `nearest_seeds` chooses seeds from the
+// table; `search` iterates, and each thread takes the next problem when it has finished one;
+// `finish` polishes the results in double precision. Problems that remain unsolved are left to
+// explore.cu.
+// Tuned constants are explained in docs/constants.md.
 #include "problem.hpp"
 
 namespace supple {
@@ -10,12 +11,12 @@ constexpr int listed = 4;  // starts of each problem that use seeds of the table
 
 namespace {
 
-// Problems that share one pass over the table, if they have one frame each.
+// Number of problems that share one pass over the table, if they have one frame each.
 constexpr int problems_per_pass = 4;
 constexpr int batch_of = numbers <= 12 ? problems_per_pass : 1;
 
-// The nearest seeds to targets, one from each of `listed` parts of the table: for the target
-// `first` and the following ones in steps of `stride`.
+// Finds the nearest seed in each of the `listed` parts of the table, for `batch_of` targets with
+// the indices `first`, `first + stride`, ...
 __device__ __forceinline__ void find_nearest_seeds(const Request& request, int first, int stride) {
   float feature[batch_of][numbers], best[batch_of][listed];
   int index[batch_of][listed];
@@ -83,7 +84,8 @@ __device__ int take(int* counter) {
   return __shfl_sync(asking, first, leader) + __popc(asking & ((1u << lane) - 1));
 }
 
-// A start: the problem's own first, then seeds of the table, then the seed sequence.
+// Writes the configuration of a start: the problem's own first, then seeds of the table, then the
+// seed sequence.
 __device__ void begin(const Request& request, int problem, int start, SearchReal* q) {
   const double* from = nullptr;
   if (has_own_start(request) && --start < 0) {
@@ -131,7 +133,8 @@ extern "C" __global__ void __launch_bounds__(128) search(Request request) {
     ++iteration;
     ++iterations;
     const bool found = search_converged(request, at);
-    // If the solution nearest to q0 is wanted, q0 is the only start here, with more patience.
+    // If the solution nearest to q0 is wanted, q0 is the only start here, and it may take more
+    // iterations.
     const bool stalled = is_stalled(request.nearest ? patient_after : start, iteration,
                                     iteration_factor, float(at.cost), before);
     if (open && (found || stalled)) {

@@ -1,9 +1,9 @@
-// The closest pose in double precision: for explore.cu.
+// Computes the closest pose in double precision; used by explore.cu.
 #include "problem.hpp"
 
 namespace supple {
 
-// Converges from q to the closest pose, in the weights that define what is closest.
+// Converges from q to the closest pose, by the weights that define the closest pose.
 __device__ void settle(const Request& request, int problem, const double* q, float gain_factor,
                        Polished& polished) {
   constexpr const IkProblem<double>& ik = Closest<double>::ik;

@@ -15,16 +15,16 @@ from supple.motion.status_array import StatusArray
 class GpuSolution:
     """Solutions of targets in GPU memory, one for each; the arrays stay there.
 
-    The call is asynchronous: the arrays are valid when the stream has reached them, which CuPy,
-    PyTorch and JAX take care of. `numpy()` waits and returns a copy.
+    The call is asynchronous: the arrays are valid once the stream has computed them. CuPy, PyTorch
+    and JAX wait for the stream by themselves; `numpy()` waits and returns a copy.
 
     Attributes:
         q: Joint coordinates (..., n) [rad or m], inside the limits.
-        status: Status of each (...), int8: the values of `SolveStatus`.
+        status: Status of each solution (...), int8: the values of `SolveStatus`.
         position_error: Largest position error of all tasks (...) [m]; infinite if not solved.
         rotation_error: Largest rotation error of all tasks (...) [rad]; infinite if not solved.
         iterations: Iterations of the search (...).
-        restarts: Seeds after the first (...), including those that ran side by side.
+        restarts: Number of seeds after the first (...), including those that ran in parallel.
     """
 
     q: GpuArray

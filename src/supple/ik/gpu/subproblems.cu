@@ -4,13 +4,14 @@
 
 namespace supple {
 
-// On a GPU efforts are iterations and restarts: the first start of a subproblem is not counted.
+// On a GPU, efforts count iterations and restarts, so the first start of a subproblem is not
+// counted.
 constexpr int first_starts = 0;
 
-// The joints of the whole search, with `limits` (2, n): the lower and the upper ones.
+// The joints of the whole problem; `limits` (2, n) holds the lower and the upper limits.
 __device__ JointRange joint_range(int n, const double* limits) { return {n, limits, limits + n}; }
 
-// Begins the merged solutions. `step` is the distance between two q0.
+// Initializes the merged solutions. `step` is the distance from one q0 to the next.
 extern "C" __global__ void begin(const double* q0, int step, const double* limits, int n,
                                  SolutionArrays whole, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
@@ -19,7 +20,7 @@ extern "C" __global__ void begin(const double* q0, int step, const double* limit
               first_starts);
 }
 
-// Copies some columns (columns,) of a matrix (count, width).
+// Copies the columns `column` (columns,) of a matrix (count, width).
 extern "C" __global__ void split(const double* whole, double* part, const int* column, int width,
                                  int columns, int count) {
   const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -27,7 +28,8 @@ extern "C" __global__ void split(const double* whole, double* part, const int* c
   part[i] = whole[i / columns * width + column[i % columns]];
 }
 
-// Merges the solutions of a subproblem into those of the whole; `column` (columns,) are its joints.
+// Merges the solutions of a subproblem, whose joints are `column` (columns,), into those of the
+// whole problem.
 extern "C" __global__ void merge(SolutionArrays part, const int* column, int columns,
                                  const double* limits, int n, SolutionArrays whole, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;

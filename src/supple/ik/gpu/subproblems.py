@@ -1,4 +1,4 @@
-"""Subproblems on a GPU: each is solved on its own, and their solutions are merged there."""
+"""Subproblems on a GPU: each is solved separately, and the solutions are merged on the GPU."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from supple.ik.gpu.position import GpuSolver, SearchOptions
 from supple.ik.problem import CompiledProblem
 from supple.ik.subproblems import Subproblem
 
-KERNELS = ("begin", "split", "merge")  # of subproblems.cu
-_THREADS = 128  # of a block
+KERNELS = ("begin", "split", "merge")  # CUDA kernels of subproblems.cu
+_THREADS = 128  # number of threads in a block
 
 
 class SolutionPointers(ctypes.Structure):
-    """`SolutionArrays` of policy.hpp: the same members in the same order."""
+    """Mirrors `SolutionArrays` of policy.hpp: the same members in the same order."""
 
     _fields_ = (
         ("capacity", ctypes.c_int),
@@ -29,7 +29,7 @@ class SolutionPointers(ctypes.Structure):
 
     @classmethod
     def among(cls, at: dict[str, int]) -> SolutionPointers:
-        """Return the addresses of one solution for each problem."""
+        """Return the pointers to arrays with one solution for each problem."""
         return cls(1, *(at[name] for name in ("q", "outcome", "error", "effort")), None)
 
 
@@ -62,7 +62,7 @@ class GpuSubproblems(GpuSolver):
 
     @cached_property
     def _whole(self) -> GpuSolver:
-        """The whole problem, for several solutions of a target: those are not merged."""
+        """The solver of the whole problem: several solutions of a target are not merged."""
         return GpuSolver(self.problem, *self._how)
 
     def launch(

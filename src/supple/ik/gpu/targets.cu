@@ -10,15 +10,15 @@ namespace supple {
 struct View {
   const void* data;
   int axes, floats, rows, columns;  // batch axes; whether float; shape of one element
-  long long size[8], step[8];       // of the batch axes, the last one first
+  long long size[8], step[8];       // lengths and strides of the batch axes, the last one first
   long long row, column;            // strides inside an element
 };
 enum Kind : int { pose, position, direction, orientation, plain };
 
 __device__ double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
 
-// Reads the targets of one task: `to` is its first value of the first problem, `width` the number
-// of values of all tasks of a problem.
+// Reads the targets of one task. `to` points to the task's first value in the first problem, and
+// `width` is the number of values of all tasks of a problem.
 extern "C" __global__ void read(View view, int kind, double* to, int width, int count) {
   const int problem = blockIdx.x * blockDim.x + threadIdx.x;
   if (problem >= count) return;

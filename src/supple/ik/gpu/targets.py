@@ -1,4 +1,4 @@
-"""Read targets and seeds in GPU memory as numbers for the kernel, asynchronously."""
+"""Convert targets and seeds in GPU memory to the kernel's layout, asynchronously."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supple.gpu.source import source
 from supple.ik.problem import CompiledProblem
 from supple.motion.task import AxisTask, OrientationTask, PoseTask, PositionTask, PostureTask, Task
 
-# `Kind` of targets.cu, and the shapes of a task's target
+# The value of `Kind` in targets.cu for each task, and the possible shapes of its target
 KINDS: dict[type[Task], tuple[int, tuple[tuple[int, ...], ...]]] = {
     PoseTask: (0, ((4, 4),)),
     PositionTask: (1, ((3,),)),
@@ -30,7 +30,7 @@ _DTYPES = (np.float64, np.float32)
 
 
 class View(ctypes.Structure):
-    """`View` of targets.cu: the same members in the same order."""
+    """Mirrors `View` of targets.cu: the same members in the same order."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -52,10 +52,10 @@ class Reader:
     def targets(
         self, given: Sequence[object], stream: int, max_count: int
     ) -> tuple[tuple[int, ...], Memory]:
-        """Return the batch axes, and targets for the kernel (count, k) in new memory.
+        """Return the batch axes, and the targets in the kernel's layout (count, k) in new memory.
 
         Raises:
-            InputError: shapes that do not fit the tasks, or too many targets.
+            InputError: A shape does not match its task, or there are too many targets.
         """
         tasks, sizes = self.problem.layout.tasks, self.problem.layout.kernel.target_sizes
         if len(given) != len(tasks):
@@ -94,7 +94,7 @@ class Reader:
         """Return the address of seeds, their stride, and the objects that keep them alive.
 
         Raises:
-            InputError: neither (n,) nor (..., n).
+            InputError: The shape is neither (n,) nor (..., n).
         """
         n = self.problem.layout.robot.dof
         array, own, inner = self._viewed(given, ((n,),), stream, "q0")
@@ -147,7 +147,7 @@ def _expected(task: Task, dof: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
 def _view(
     array: DeviceArrayView, own: tuple[int, ...], inner: tuple[int, ...], lead: tuple[int, ...]
 ) -> View:
-    """Return a view of an array, broadcast from its own batch axes to others."""
+    """Return a view of an array whose own batch axes are broadcast to the given ones."""
     strides = array.strides
     missing = len(lead) - len(own)
     along = [0] * missing + [0 if n == 1 else s for n, s in zip(own, strides, strict=False)]

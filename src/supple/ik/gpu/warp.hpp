@@ -1,5 +1,5 @@
-// What the threads of a warp find out together about one problem: the nearest seeds, and whether
-// the failed starts show that the target is unreachable.
+// Joint work of the threads of a warp on one problem: finding the nearest seeds, and deciding
+// whether the failed starts show that the target is unreachable.
 #pragma once
 
 #include "problem.hpp"
@@ -7,7 +7,7 @@
 namespace supple {
 namespace {
 
-// The smallest number of a warp.
+// The smallest value over the threads of a warp.
 template <class T>
 __device__ T least_of(T x) {
   for (int step = 16; step; step /= 2) {
@@ -20,8 +20,9 @@ __device__ T least_of(T x) {
 // The first thread of a warp for which a condition holds, -1 if there is none.
 __device__ int first_of(bool holds) { return __ffs(__ballot_sync(everyone, holds)) - 1; }
 
-// Among this thread's entries of the table, four in every 128, the one with the smallest component
-// along a direction (numbers,), plus half its square with `halves`. That value goes to `best`.
+// Returns, among this thread's entries of the table (four in every 128), the one with the smallest
+// component along a direction (numbers,), plus half its squared norm with `halves`. `best` receives
+// that smallest value.
 __device__ int least_entry(const Request& request, const float* along, bool halves, float& best) {
   const float4* const table = reinterpret_cast<const float4*>(request.table);
   const int blocks = request.entries / 4;
@@ -31,7 +32,7 @@ __device__ int least_entry(const Request& request, const float* along, bool halv
     float4 far = {0, 0, 0, 0};
     if (halves) far = table[numbers * blocks + block];
     for (int k = 0; k < numbers; ++k) {
-      if (RobotConstants<float>::feature_scale[k] == 0) continue;  // zero in the table as well
+      if (RobotConstants<float>::feature_scale[k] == 0) continue;  // zeros in the table
       const float4 reached = table[k * blocks + block];
       far.x = fma(reached.x, along[k], far.x);
       far.y = fma(reached.y, along[k], far.y);
@@ -55,9 +56,9 @@ __device__ int nearest(const Request& request, const SearchReal* target, float& 
   return least_entry(request, along, true, best);
 }
 
-// The fraction of the error at the closest pose found, q, that remains at any pose (see
-// supple/ik/reachability.hpp); `far` is that error. Every second thread ascends from its own
-// closest pose, if it has one.
+// Returns the fraction of the smallest error found that no pose can avoid (see
+// supple/ik/reachability.hpp). q is the closest pose found and `far` its error. Every second thread
+// ascends from its own closest pose, if it has one.
 __device__ float unreachable_fraction(const Request& request, int problem, const SearchReal* q,
                                       const SearchReal* closest, int starts, float& far) {
   constexpr const IkProblem<SearchReal>& ik = RobotConstants<SearchReal>::ik;
@@ -87,7 +88,7 @@ __device__ float unreachable_fraction(const Request& request, int problem, const
   return ::fmin(least, corner) / whole;
 }
 
-// The best failed starts of a warp's problem: each thread keeps its own.
+// The best failed starts of a warp's problem; each thread keeps its own.
 struct FailedStarts {
   SearchReal q[n], closest[n];      // best start since the last review; best local minimum
   float cost, closest_cost, least;  // their costs; smallest closest_cost of all threads
@@ -103,9 +104,10 @@ struct FailedStarts {
   }
 };
 
-// Reviews the failed starts, and decides the problem at the latest when there are no more (`last`).
-// Returns the thread whose `polished` is the result, a solution or the closest pose, or -1 if the
-// problem is not decided. The counterpart of `decide_unreachable` in src/core/drivers/closest.hpp.
+// Reviews the failed starts. The problem is decided at the latest when there are no more starts
+// (`last`). Returns the thread whose `polished` is the result, a solution or the closest pose, or
+// -1 if the problem is not decided. The counterpart of `decide_unreachable` in
+// src/core/drivers/closest.hpp.
 __device__ __noinline__ int decide_unreachable(const Request& request, int problem,
                                                FailedStarts& failures, int starts, bool last,
                                                Polished& polished) {

@@ -34,20 +34,20 @@ class VaryingWeights:
         λ²    = lambda2_max depth
 
     Away from singularities all tasks have the same weight and nothing is damped. At an artificial
-    singularity, where the tasks conflict but the main one has full rank, λ² < w ≪ 1: damping costs
-    the constraint tasks almost everything and the main task an error of order w. If the main task
-    itself is singular, with σ_1 its own smallest singular value, λ² grows as if it were alone:
+    singularity, where the tasks conflict but the main one has full rank, λ² < w ≪ 1: the constraint
+    tasks lose nearly all of their motion, and the main task has an error of order w. Where the main
+    task itself is nearly singular, with the smallest singular value σ_1, there is more damping:
 
         λ²    = lambda2_max depth + main_lambda2_max (1 - (σ_1/main_size)²)   if σ_1 < main_size
 
-    Both are continuous.
+    w and λ² are continuous.
 
     Attributes:
         lambda2_max: Damping at an artificial singularity, below min_weight.
         size: Smallest singular value of all rows at which the weights begin to vary.
         min_weight: Weight of the constraint tasks at the singularity, between 0 and 1.
         main_lambda2_max: Additional damping where the main task is singular.
-        main_size: Smallest singular value of the main task at which that begins.
+        main_size: Smallest singular value of the main task at which the additional damping begins.
 
     References:
         Egeland et al. 1991 (w, λ < w); Seraji & Colbaugh 1990 (weights that spare the main task);
@@ -78,7 +78,7 @@ class VaryingWeights:
         parts = [part.single() for part in linearizations]
         both = stacked(parts)
         m, n = both.J.shape
-        # More rows than joints always conflict: the smallest of their m singular values is zero.
+        # More rows than joints always conflict: the smallest of m singular values is then zero.
         depth = _depth(both.sigma_min if m <= n else 0.0, self.size)
         weight = 1 - (1 - self.min_weight) * depth**0.5
         lambda2 = self.lambda2_max * depth

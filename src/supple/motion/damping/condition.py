@@ -19,12 +19,12 @@ class ConditionBound(KernelRule):
 
         lambda2 = max(0, (σ_1² - max_condition σ_n²)/(max_condition - 1))
 
-    The matrix is n by n. If J has fewer rows than columns, σ_n = 0: a redundant arm is damped
-    everywhere.
+    The matrix is n by n. If J has fewer rows than columns, σ_n is zero, so a redundant arm is
+    damped everywhere.
 
     Attributes:
-        max_condition: Bound on the condition number of the damped matrix, above 1. It is the square
-            of the condition number of J where λ = 0.
+        max_condition: Bound on the condition number of JᵀJ + λ² I, above 1. Without damping, this
+            condition number is the square of that of J.
 
     References:
         Maciejewski & Klein 1988, eqs. (17), (18); Deo & Walker 1995, eq. (8), where max(0, .) is
@@ -48,9 +48,9 @@ class ConditionBound(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ConditionBound:
-        """Choose the condition number of J Jᵀ that 90 % of all configurations stay below undamped.
+        """Set the bound to about the 90 % quantile of the condition number of J Jᵀ.
 
-        A redundant arm is damped by about the square of its 10 % quantile of σ_min.
+        λ² of a redundant arm is then about the square of the 10 % quantile of its σ_min.
         """
         scale = Scale.for_robot(robot, frame, rows)
         return cls(1.01 * (scale.largest / scale.sigma) ** 2)
@@ -68,8 +68,8 @@ class MayorgaCondition(KernelRule):
 
         lambda2 = lambda2_0 (1 - l)²  if l > 1, else 0            l = cond(J Jᵀ)/max_condition
 
-    The printed rule is circular (cond depends on λ) and unbounded. Here cond is the condition
-    number of the undamped matrix, and lambda2 is limited to lambda2_max.
+    As printed in the papers, the rule is circular (cond depends on λ) and unbounded. Here cond is
+    the condition number of the undamped matrix, and lambda2 is limited to lambda2_max.
 
     Attributes:
         lambda2_0: Factor in the formula.
@@ -102,7 +102,7 @@ class MayorgaCondition(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> MayorgaCondition:
-        """Damp above the condition number that 90 % of all configurations stay below."""
+        """Set the threshold to the 90 % quantile of the condition number of J Jᵀ."""
         scale = Scale.for_robot(robot, frame, rows)
         return cls(scale.lambda2, 1.01 * (scale.largest / scale.sigma) ** 2, scale.lambda2)
 
@@ -113,8 +113,8 @@ class MayorgaRank(KernelRule):
 
         lambda2 = lambda2_0 (1 - l)²  if l > 1, else 0            l = ‖J - J_before‖/σ_min
 
-    A change of J that is smaller than σ_min cannot make it singular. Since l is unbounded, lambda2
-    is limited to lambda2_max. Zero at the first step.
+    A change of J by less than σ_min cannot make J singular. Because l is unbounded, lambda2 is
+    limited to lambda2_max. lambda2 is zero at the first step.
 
     Attributes:
         lambda2_0: Factor in the formula.

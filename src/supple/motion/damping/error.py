@@ -19,7 +19,7 @@ from supple.motion.linearization import Linearization
 class ErrorDamped(KernelRule):
     """Damping proportional to the squared task error:  lambda2 = gain ‖e‖².
 
-    Vanishes as the target is reached. Large errors far from any singularity are damped as well.
+    λ² vanishes as the target is reached. A large error is damped even far from any singularity.
 
     Attributes:
         gain: λ² divided by ‖e‖², where e is the step's input: a velocity in a `Servo`.
@@ -44,7 +44,7 @@ class ErrorDamped(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> ErrorDamped:
-        """Apply the damping of `Constant.for_robot` at an error of 10 % of the reach."""
+        """Set the gain such that an error of 10 % of the reach has λ² of `Constant.for_robot`."""
         scale = Scale.for_robot(robot, frame, rows)
         return cls(scale.lambda2 / (0.1 * scale.reach / number(dt, "dt", above=0)) ** 2)
 
@@ -53,8 +53,8 @@ class ErrorDamped(KernelRule):
 class ErrorNorm(KernelRule):
     """Damping proportional to the length of the task error:  lambda2 = gain ‖e‖.
 
-    Vanishes as the target is reached: slowly enough to be effective where J loses rank on the way,
-    fast enough for quadratic convergence. The default of `solve`.
+    λ² vanishes as the target is reached: slowly enough to be effective where J loses rank on the
+    way, and fast enough for quadratic convergence. The default of `solve`.
 
     Attributes:
         gain: λ² divided by ‖e‖ [m], where e is a displacement.
@@ -89,12 +89,13 @@ class Curvature(KernelRule):
 
         lambda2 = max(0, curvature ‖e‖ - σ²),           σ the smallest singular value
 
-    Near a singularity J overestimates the motion available in the singular direction, because the
-    reachable set curves away. If e has a component along that direction (a target out of reach),
-    the undamped step overshoots the point of farthest reach, returns, and oscillates. There the
-    second derivative of ½‖e‖² is σ² + κ‖e‖, where κ [m/rad] is the curvature of the boundary;
-    using it instead of σ² makes the step converge. For a target out of
-    reach the arm therefore stops. No accuracy is lost where σ² > κ‖e‖, which is almost everywhere.
+    Near a singularity J overestimates the motion that is available in the singular direction,
+    because the boundary of the workspace is curved. If e has a component along that direction (a
+    target out of reach), the undamped step overshoots the point of farthest reach, returns, and
+    oscillates. The second derivative of ½‖e‖² in that direction is σ² + κ‖e‖, where κ [m/rad] is
+    the curvature of the boundary; using it instead of σ² makes the step converge. The arm therefore
+    comes to rest in front of a target out of reach. No accuracy is lost where σ² > κ‖e‖, which is
+    almost everywhere.
 
     Attributes:
         curvature: κ if e is a displacement; κ dt if e is a velocity and steps have length dt.
@@ -120,9 +121,10 @@ class Curvature(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Curvature:
-        """Set κ to half the reach, twice the largest value of two links (a quarter of the reach).
+        """Set κ to half the reach.
 
-        Two links of lengths a and b have κ = a b/(a + b).
+        Two links of lengths a and b have κ = a b/(a + b), at most a quarter of the reach, so this
+        leaves a factor of two.
         """
         return cls(0.5 * reach(robot, frame) * number(dt, "dt", above=0))
 

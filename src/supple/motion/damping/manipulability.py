@@ -18,9 +18,9 @@ class Manipulability(KernelRule):
 
         lambda2 = lambda2_max (1 - w/threshold)²  if w < threshold, else 0      w = sqrt(det(J Jᵀ))
 
-    Zero away from singularities and continuous at the threshold. The threshold has the units of w
-    and therefore depends on the robot's size; `Manipulability.for_robot(robot)` derives it from the
-    robot.
+    lambda2 is zero away from singularities and continuous at the threshold. The threshold has the
+    units of w and therefore depends on the robot's size; `Manipulability.for_robot(robot)` derives
+    it from the robot.
 
     Attributes:
         lambda2_max: Damping at the singularity.
@@ -46,7 +46,7 @@ class Manipulability(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Manipulability:
-        """Damp the 10 % of all configurations that are nearest to singularities."""
+        """Set the threshold to the 10 % quantile of the manipulability."""
         scale = Scale.for_robot(robot, frame, rows)
         return cls(scale.lambda2, scale.manipulability)
 
@@ -57,10 +57,10 @@ class ManipulabilityRate(KernelRule):
 
         lambda2 = lambda2_max (1 - w/w_before)  if w/w_before < ratio, else 0
 
-    The printed rule gives no damping at the first step, where w_before is zero, while the robot
-    stays at a singularity, and when it leaves one. The motion there is bounded by taking the
-    maximum of this rule and `Manipulability(floor_lambda2, floor_threshold)`. Discontinuous at the
-    ratio.
+    As printed, the rule does not damp at the first step, where w_before is zero, while the robot
+    stays at a singularity, or when it leaves one. To bound the motion there, the larger of this
+    λ² and that of `Manipulability(floor_lambda2, floor_threshold)` is used. λ² is discontinuous at
+    the ratio.
 
     Attributes:
         lambda2_max: Damping if the manipulability vanishes within one step.

@@ -17,22 +17,23 @@ from supple.motion.damping.rule import POSITIVE, KernelRule
 from supple.motion.damping.scale import Rows
 from supple.motion.linearization import EPSILON, Linearization
 
-# The tolerance of the root search: rounding allows no less.
+# The smallest tolerance of the root search that rounding permits.
 _MIN_TOLERANCE = 64 * EPSILON
 _MAX_ITERATIONS = 201  # ends the search in any case
 
 
 @dataclass(frozen=True)
 class Optimal(KernelRule):
-    """The smallest damping for which  ‖q̇‖ <= max_speed  holds, strictly, at every configuration.
+    """The smallest damping that keeps  ‖q̇‖ <= max_speed  at every configuration.
 
         lambda2 = 0 if the pseudoinverse obeys the bound, else the root of
         φ(lambda2) = max_speed,         φ = sqrt(Σ (σ_i γ_i/(σ_i² + lambda2))²),  γ = Uᵀe
 
-    The root is found by Newton's method on 1/φ from a lower bound, which takes a few iterations at
-    any distance from a singularity, or on φ itself (`newton=True`) from near zero, where the number
-    of iterations grows with that distance. Directions whose singular value is zero to working
-    precision are left out. ‖q̇‖ ends slightly below the bound, by more than rounding errors.
+    The root is found by Newton's method on 1/φ, starting at a lower bound, which takes a few
+    iterations at any distance from a singularity; or on φ itself (`newton=True`), starting near
+    zero, where the number of iterations grows with that distance. Directions whose singular value
+    is zero to working precision are omitted. ‖q̇‖ is slightly below the bound, by a margin larger
+    than the rounding errors.
 
     The step minimizes ‖e - J q̇‖ among all q̇ within the bound. Where a singular value passes
     through zero, q̇ changes its sign along that direction: λ² is continuous there and q̇ bounded,
@@ -71,14 +72,15 @@ class Optimal(KernelRule):
         """Return lambda2 and the number of Newton iterations.
 
         A `start` near the root, such as lambda2 of the previous step, saves iterations. Any other
-        costs at most one: from beyond the root, Newton's method on either function lands below it.
+        start costs at most one more: from beyond the root, Newton's method on either function lands
+        below it.
 
         Args:
             linearization: The linearization to damp.
             start: Initial value of lambda2; a lower bound of the root if None.
-            tolerance: Relative distance by which ‖q̇‖ may end below the bound.
-            from_zero: Whether to start at zero, as printed, instead of at the lower bound.
-                `newton` always does.
+            tolerance: Relative distance by which ‖q̇‖ may be below the bound.
+            from_zero: Whether to start at zero, as in the paper, instead of at the lower bound.
+                `newton` always starts there.
         """
         if start is not None:
             start = number(start, "Optimal: start", least=0.0)
@@ -91,7 +93,7 @@ class Optimal(KernelRule):
         # φ = sqrt(Σ (s c/(beta s² + x))²) and lambda2 = x unit σ_1.
         largest, unit = float(sigma[0]), float(gamma.max()) / self.max_speed
         s, c, beta = sigma / largest, gamma / gamma.max(), largest / unit
-        # No single term may exceed 1, which bounds x from below. The printed method starts near 0.
+        # No single term may exceed 1, which bounds x from below. The paper's method starts near 0.
         lower = max(0.0, float((s * (c - beta * s)).max()))
         lower *= EPSILON**2 if self.newton or from_zero else 1
         x = lower
@@ -101,12 +103,12 @@ class Optimal(KernelRule):
             terms = (s * c / (beta * s**2 + x)) ** 2
             phi = math.sqrt(terms.sum())
             beyond = iteration == 0 and x > lower and phi < 1 - 1.5 * slack
-            # The undamped step is kept whenever it obeys the bound, whatever the tolerance.
+            # An undamped step that obeys the bound is kept regardless of the tolerance.
             enough = 1 - (slack if x > 0 else _MIN_TOLERANCE) / 2
             if phi <= enough and not beyond:
                 break
             over_slope = terms.sum() / (terms / (beta * s**2 + x)).sum()  # φ/|φ'|
-            aim = 1 - slack  # below the bound, where rounding does not end the search early
+            aim = 1 - slack  # far enough below the bound that rounding does not end the search
             x = max(lower, x + float((phi - aim) * over_slope / (phi if self.newton else aim)))
         return x * unit * largest, iteration
 
@@ -127,6 +129,6 @@ class Optimal(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Optimal:
-        """Take the lowest joint speed limit as the bound, so that all hold; 1 rad/s without any."""
+        """Set the bound to the lowest joint speed limit, so that all hold; 1 rad/s if unlimited."""
         speeds = robot.max_speed[np.isfinite(robot.max_speed)]
         return cls(float(speeds.min()) if len(speeds) else 1.0)

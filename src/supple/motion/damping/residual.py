@@ -15,26 +15,26 @@ from supple.motion.damping.rule import FRACTION, KernelRule
 from supple.motion.damping.scale import Rows
 from supple.motion.linearization import EPSILON, Linearization
 
-_MIN_TOLERANCE = 64 * EPSILON  # of the root search: rounding allows no less
+_MIN_TOLERANCE = 64 * EPSILON  # smallest tolerance of the root search that rounding permits
 _MAX_ITERATIONS = 201  # ends the search in any case
 _HUGE = 2.0**1023
 
 
 @dataclass(frozen=True)
 class ResidualOptimal(KernelRule):
-    """The largest damping for which damping costs at most  max_error  of this e, strictly.
+    """The largest damping whose relative tracking error for this e is at most  max_error.
 
         lambda2 is the root of  ψ(lambda2) = max_error,
         ψ = sqrt(Σ (γ_i lambda2/(σ_i² + lambda2))² / Σ γ_i²),    γ = Uᵀe,   over the σ_i > 0
 
-    ψ is the part of the residual ‖e - J q̇‖ that damping causes, relative to the component of e that
-    J can follow. It increases with lambda2 from 0 to 1, while ‖q̇‖ decreases: among all q̇ within
-    the error, this step is the shortest. It is the dual of `Optimal`, and lambda2 is at least that
-    of `TrackingBound`, which keeps the error for every e.
+    ψ is the part of the residual ‖e - J q̇‖ that damping causes, relative to the component of e in
+    the range of J. It increases with lambda2 from 0 to 1, while ‖q̇‖ decreases: this step is the
+    shortest q̇ whose error is within the bound. The rule is the dual of `Optimal`. lambda2 is at
+    least that of `TrackingBound`, which keeps the bound for every e, and zero if e = 0.
 
-    The root is found by Newton's method on 1/ψ as a function of 1/lambda2, from a lower bound.
-    Directions whose singular value is zero to working precision are left out. Joint speeds are not
-    bounded, and λ² jumps where J loses rank; zero where e = 0.
+    The root is found by Newton's method on 1/ψ as a function of 1/lambda2, starting at a lower
+    bound. Directions whose singular value is zero to working precision are omitted. Joint speeds
+    are not bounded, and λ² jumps where J loses rank.
 
     Attributes:
         max_error: Bound on the relative error, between 0 and 1.
@@ -61,8 +61,8 @@ class ResidualOptimal(KernelRule):
         Args:
             linearization: The linearization to damp.
             start: Initial value of lambda2, such as that of the previous step; an upper bound of
-                the root if None. Any other costs at most one iteration.
-            tolerance: Relative distance by which the error may end below the bound.
+                the root if None. A poor start costs at most one more iteration.
+            tolerance: Relative distance by which the error may be below the bound.
         """
         if start is not None:
             start = number(start, "ResidualOptimal: start", least=0.0)
@@ -89,7 +89,8 @@ class ResidualOptimal(KernelRule):
             if (psi <= enough and not beyond) or slope == 0:
                 break
             further = (psi - aim) * float(terms.sum()) / (slope * aim)
-            y = max(lower, y + further) if 2 * psi > aim else lower  # far beyond: digits are lost
+            # Far beyond the root, `further` has lost its digits.
+            y = max(lower, y + further) if 2 * psi > aim else lower
         return largest / y * largest, iteration
 
     def reason(self, linearization: Linearization) -> str:  # noqa: D102

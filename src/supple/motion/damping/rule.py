@@ -31,7 +31,7 @@ ABOVE_ONE: dict[str, Any] = {"bounds": {"above": 1.0}}
 
 @dataclass(frozen=True)
 class KernelRule:
-    """A rule that the kernel also has; its numeric fields, in order, are the parameters there."""
+    """A rule that the kernel also has, with its numeric fields, in order, as parameters."""
 
     rule: ClassVar[Rule]
     spectral: ClassVar[bool] = True  # whether the rule needs singular values
@@ -72,7 +72,7 @@ class KernelRule:
 
 
 def name_of(rule_or_step: object) -> str:
-    """Return the name of a rule or step for a report: that of a function, or of a class."""
+    """Return the name of a rule or step for a report: its function name or class name."""
     name = getattr(rule_or_step, "__name__", None) or type(rule_or_step).__name__
     return "lambda" if name == "<lambda>" else str(name)
 

@@ -1,4 +1,4 @@
-"""Characteristic sizes of a robot, from which damping rules take their parameters."""
+"""Characteristic sizes of a robot, from which damping rules derive their parameters."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from supple.motion.linearization import RANK_FLOOR
 
 Rows: TypeAlias = Sequence[str] | None
 SAMPLES = 512  # number of sampled configurations
-_PARALLEL = 1e-9  # unit vectors closer than this differ by rounding only
+_PARALLEL = 1e-9  # distance below which two unit vectors are equal up to rounding
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Characteristic sizes of a robot, which save tuning λ by hand.
+    """Characteristic sizes of a robot, from which damping rules derive their parameters.
 
-    Computed from random configurations inside the joint limits, always the same ones.
+    They are computed from random configurations inside the joint limits, the same in every run.
 
     Attributes:
         sigma: 10 % quantile of the smallest singular value.
         manipulability: 10 % quantile of the manipulability.
         largest: Median of the largest singular value.
-        reach: Largest distance of the frames from the robot's base [m], without the distance that
-            a sliding base or a lift carries the whole arm.
+        reach: Largest distance of the frames from the robot's base [m], excluding the travel of a
+            sliding base or a lift that carries the whole arm.
     """
 
     sigma: float
@@ -38,7 +38,7 @@ class Scale:
 
     @property
     def lambda2(self) -> float:
-        """Damping whose largest gain, 1/(2λ), equals 1/sigma, the gain at the 10 % quantile."""
+        """Damping whose largest gain, 1/(2λ), equals the undamped gain 1/sigma."""
         return (self.sigma / 2) ** 2
 
     @classmethod
@@ -58,7 +58,7 @@ class Scale:
 
 
 def reach(robot: Robot, frame: FrameNames = None) -> float:
-    """Return the largest distance of frames from the base, without straight travel [m].
+    """Return the largest distance of frames from the base [m], excluding straight travel.
 
     A prismatic joint that no revolute joint turns carries everything after it along a straight
     line. Its travel, however long, says nothing about the size of the arm.

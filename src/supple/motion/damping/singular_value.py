@@ -19,14 +19,14 @@ from supple.motion.linearization import Array, Linearization, numbers_of
 
 @dataclass(frozen=True)
 class SpeedBound(KernelRule):
-    """The smallest damping for which  ‖q̇‖ <= max_gain ‖e‖  holds for every e.
+    """The smallest damping that keeps  ‖q̇‖ <= max_gain ‖e‖  for every e.
 
         lambda2 = 0                        if σ >= 1/max_gain,   σ the smallest singular value
                   σ/max_gain - σ²          if σ >= 1/(2 max_gain)
                   1/(4 max_gain²)          otherwise
 
-    The papers print only the first two cases. Without the third the bound fails at small σ, because
-    the gain σ/(σ² + λ²) has its maximum between singular values.
+    The papers print only the first two cases. Without the third, the bound fails at small σ,
+    because the gain s/(s² + λ²) of a larger singular value s may exceed that of σ.
 
     Attributes:
         max_gain: Bound on the joint speed per unit of task velocity [rad per m or rad].
@@ -53,7 +53,7 @@ class SpeedBound(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> SpeedBound:
-        """Bound the gain by the gain that 90 % of all configurations have undamped."""
+        """Bound the gain by the 90 % quantile of the undamped gain over all configurations."""
         return cls(1 / Scale.for_robot(robot, frame, rows).sigma)
 
 
@@ -96,7 +96,7 @@ class TrackingBound(KernelRule):
 
 @dataclass(frozen=True)
 class Region(KernelRule):
-    """Damp inside a region around singularities and give up accuracy in a chosen direction.
+    """Damp in a region around singularities, and sacrifice accuracy in a chosen direction.
 
         lambda2 = lambda2_max (1 - (σ/size)²)               if σ < size, else 0
         w       = 1 - (1 - min_weight) sqrt(1 - (σ/size)²)  if σ < size, else 1
@@ -158,6 +158,6 @@ class Region(KernelRule):
     def for_robot(
         cls, robot: Robot, frame: FrameNames = None, rows: Rows = None, *, dt: float = 1.0
     ) -> Region:
-        """Choose a region that contains 10 % of all configurations."""
+        """Set the size such that the region contains 10 % of all configurations."""
         scale = Scale.for_robot(robot, frame, rows)
         return cls(scale.lambda2, scale.sigma)

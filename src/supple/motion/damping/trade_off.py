@@ -1,4 +1,4 @@
-"""The trade-off between speed and accuracy as λ² varies, and root searches as printed in papers."""
+"""The trade-off between speed and accuracy as λ² varies, and the paper's plain root searches."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def trade_off(linearization: Linearization, lambda2: ArrayLike | None = None) ->
         speed²    = Σ (σ_i γ_i/(σ_i² + λ²))²                                γ = Uᵀe
         residual² = Σ (λ² γ_i/(σ_i² + λ²))² + ‖e - U γ‖²
 
-    The last term is the part of e outside the range of J, which no step follows. No other q̇ is
-    both shorter and closer: the curve (residual, speed) is the boundary of what is possible.
+    The last term is the part of e outside the range of J, which no step can follow. No other q̇ has
+    both a smaller speed and a smaller residual: the curve (residual, speed) is the Pareto front.
 
     Args:
         linearization: One linearization.
@@ -69,7 +69,7 @@ def trade_off(linearization: Linearization, lambda2: ArrayLike | None = None) ->
 
 @dataclass(frozen=True, eq=False)
 class NewtonIterates(ReadOnlyArrays):
-    """The iterates of an unprotected root search.
+    """The iterates of a root search without safeguards.
 
     Attributes:
         lambda2: λ² of each iterate (K + 1,), the start first; it may become negative.
@@ -94,18 +94,18 @@ def newton_iterates(
     tolerance: float = 1e-6,
     iterations: int = 50,
 ) -> NewtonIterates:
-    """Return the iterates of Newton's method for φ(λ²) = max_speed as printed, for study.
+    """Return the iterates of Newton's method for φ(λ²) = max_speed, exactly as printed.
 
         φ² = Σ (σ_i γ_i/(σ_i² + λ²))²
         λ² <- λ² - (φ - Δ)/φ'                    eq. (17)
         λ² <- λ² - (φ/Δ) (φ - Δ)/φ'              eq. (18), Newton's method on 1/φ
 
-    Nothing protects the search: from a start beyond the root (17) may jump to negative λ², where φ
-    has poles. `damping.Optimal` is the safe form. The search ends early where φ is not finite or
-    its derivative is zero.
+    The search has no safeguards: from a start beyond the root, (17) may jump to a negative λ²,
+    where φ has poles. `damping.Optimal` is the safe form. The search ends early if φ is not finite
+    or its derivative is zero.
 
     Args:
-        linearization: One linearization; singular values that are exactly zero are left out.
+        linearization: One linearization; singular values that are exactly zero are omitted.
         max_speed: The bound Δ on ‖q̇‖.
         reciprocal: Whether to use (18) instead of (17).
         start: The first λ².

@@ -75,7 +75,7 @@ class LimitDistance(ReadOnlyArrays):
         h = 1/(2 k) Σ ((q_i - middle_i)/range_i)²        over the k joints with a range
 
     A joint with an infinite limit, or with equal limits, does not contribute. h is 1/8 where all
-    joints are at a limit and keeps growing beyond: the criterion alone does not enforce limits.
+    joints are at a limit, and grows further beyond: the criterion alone does not enforce limits.
 
     Attributes:
         lower: Lower joint limits (n,) [rad or m]; may be infinite.
@@ -130,13 +130,14 @@ class LimitDistance(ReadOnlyArrays):
 class GravityTorque(ReadOnlyArrays):
     """Carry the robot's weight with small joint torques:  h = ½ Σ weight_i τ_i(q)².
 
-    τ are the torques that hold the robot against gravity, from the masses of its links; a payload
-    is a mass of its link (`Robot.with_inertia`). The gradient is exact: ∇h = (∂τ/∂q)(weight τ).
+    τ are the torques that hold the robot against gravity, computed from the masses of its links; a
+    payload is added to the mass of a link (`Robot.with_inertia`). The gradient is exact:
+    ∇h = (∂τ/∂q)(weight τ).
 
     Attributes:
         robot: The robot, with masses.
-        weight: One weight for all joints, or one per joint (n,), not negative. 1/τ_max² makes
-            torques comparable with what each joint can bear.
+        weight: One weight for all joints, or one per joint (n,), not negative. With 1/τ_max²,
+            torques are measured relative to the maximum torque of each joint.
         gravity: Acceleration of free fall (3,) in world axes [m/s²].
 
     References:
@@ -182,9 +183,9 @@ class GravityTorque(ReadOnlyArrays):
 class Manipulability:
     """Stay away from singularities:  h = -w,  w = sqrt(det(J Jᵀ)), Yoshikawa's manipulability.
 
-    The gradient is computed by central differences with the step eps^(1/3) in one batched call,
-    accurate to about 1e-9 of w where w is smooth. w has a kink where it vanishes; there the
-    differences on both sides cancel, and the gradient is that of their mean: finite, often zero.
+    The gradient is computed by central differences with the step eps^(1/3) in one batched call, and
+    is accurate to about 1e-9 of w where w is smooth. Where w is zero it has a kink; central
+    differences give the mean of the slopes on both sides there, which is finite and often zero.
 
     Attributes:
         robot: The robot.
@@ -228,8 +229,8 @@ class Clearance:
         h = Σ ½ max(0, distance - d)²        d between the surfaces, over all pairs
 
     d is negative where two shapes overlap, down to minus the sum of their radii where their axes
-    intersect. There no direction leads away, and the pair contributes no gradient. If several
-    points are equally close (parallel capsules), the gradient is that of one of them.
+    intersect. At an intersection no direction leads away, and the pair contributes no gradient. If
+    several points are equally close (parallel capsules), one of them determines the gradient.
 
     Attributes:
         robot: The robot.
@@ -282,7 +283,7 @@ class Clearance:
         away = here - there
         size = np.linalg.norm(away, axis=-1)
         push = np.maximum(0.0, self.distance - d) * (size > 0) / np.where(size > 0, size, 1.0)
-        force = -push[..., None] * away  # of each pair, acting on the body at `here`
+        force = -push[..., None] * away  # force of each pair on the body, at the point `here`
         torque = np.cross(here - poses[:, None, :3, 3], force)
         wrench = np.concatenate([force.sum(axis=1), torque.sum(axis=1)], axis=-1)
         return np.asarray(np.einsum("bi,bij->j", wrench, J))

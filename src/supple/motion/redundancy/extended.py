@@ -17,7 +17,7 @@ from supple.motion.redundancy.criteria import Criterion
 from supple.motion.redundancy.secondary import check_callable
 from supple.motion.task import TaskLike, Weight, as_tasks
 
-_STEP = EPSILON ** (1 / 3)  # of central differences [rad or m]
+_STEP = EPSILON ** (1 / 3)  # step of central differences [rad or m]
 
 
 def extended_task(
@@ -32,14 +32,15 @@ def extended_task(
         G(q) = Nᵀ∇h = 0          N: a basis of the null space of J (n, n - m)
         J_e = [J; ∂G/∂q],        square;  ∂G/∂q = Nᵀ(∇²h - Σ_k μ_k ∇²x_k),  μ = (J⁺)ᵀ∇h
 
-    Together with its target, zero, and the given tasks, the motion follows an optimum of h on the
-    self-motion of the robot, and q is a function of the task: a closed path of the task closes in
-    the joints. It starts from the nearest stationary point, which may be a maximum; `NullSpace`
-    with the same criterion leads to a minimum first.
+    With this task, whose target is zero, and the given tasks, the robot follows a stationary point
+    of h among the configurations that perform the tasks. q is then a function of the task: if the
+    path of the task is closed, so is that of the joints. The motion starts from the nearest
+    stationary point, which may be a maximum; to start from a minimum, first use `NullSpace` with
+    the same criterion.
 
-    J_e is singular where J is, and also where a stationary point of h is not strict, as where a
-    minimum and a maximum of h merge (algorithmic singularities): the optimum then leaves the
-    neighborhood of q, and only a damped step stays bounded. Where J loses rank, N jumps.
+    J_e is singular where J is, and also where a stationary point of h is not strict, for example
+    where a minimum and a maximum of h merge (an algorithmic singularity). There is then no
+    stationary point near q, and only a damped step stays bounded. Where J loses rank, N jumps.
 
     Second derivatives are central differences of J and ∇h: the criterion runs 2 n + 1 times per
     step.
@@ -106,7 +107,7 @@ class _Stationarity:
 def _oriented(N: Array) -> Array:
     """Return the basis of the same space that is nearest to fixed directions.
 
-    An SVD chooses signs and rotations arbitrarily; this basis is continuous in q.
+    The basis that an SVD returns has arbitrary signs and rotations; this one is continuous in q.
     """
     n, r = N.shape
     fixed = np.cos(np.outer(np.arange(1, n + 1), np.arange(1, r + 1)))

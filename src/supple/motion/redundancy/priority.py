@@ -36,28 +36,28 @@ class Augmented(BatchStep, ReadOnlyArrays):
         minimize Σ_k (J_k q̇ - e_k)ᵀ W_k (J_k q̇ - e_k) + λ² q̇ᵀ W_v q̇
         q̇ = (Σ J_kᵀ W_k J_k + λ² W_v)⁻¹ Σ J_kᵀ W_k e_k
 
-    Continuous wherever λ² > 0, even where tasks conflict. With weights 1, w, w², …, w ≪ 1, and λ²
-    below the smallest of them, it is a smooth form of `Priority`: a lower task causes an error of
-    order w in a higher one. Near an artificial singularity, where tasks conflict, λ² acts on the
-    stacked rows and therefore also damps the main task, which `Priority` and `NullSpace` do not;
-    weights and damping that vary with the distance from singularities limit that to the place where
-    it is needed.
+    q̇ is continuous wherever λ² > 0, even where tasks conflict. With weights 1, w, w², … for w ≪ 1,
+    and λ² below the smallest of them, the step is a smooth form of `Priority`: a lower task causes
+    an error of order w in a higher one. Near an artificial singularity, where tasks conflict, λ²
+    acts on the stacked rows and therefore also damps the main task; `Priority` and `NullSpace` do
+    not. Weights and damping that vary with the distance from singularities (`VaryingWeights`) keep
+    the resulting error of the main task small.
 
-    Numbers and vectors run in the kernel; matrices and functions run in Python.
+    Weights that are numbers or vectors run in the kernel; matrices and functions run in Python.
 
     Attributes:
         rule: The damping rule, which chooses λ² from the stacked rows C_kᵀJ_k and C_kᵀe_k, with
             W_k = C_kC_kᵀ. None if `weights` is a function that also returns lambda2.
-        weights: One entry per task: a number, one number per row, not negative, a symmetric
+        weights: One entry per task: a number or one number per row, not negative, a symmetric
             positive definite matrix (m_k, m_k), or a function of the task's linearization that
-            returns one of these. Or one function of the linearizations of all tasks that returns
-            such a sequence, or an object with the attributes `weights` and `lambda2`.
+            returns one of these. Alternatively, one function of the linearizations of all tasks
+            that returns such a sequence, or an object with the attributes `weights` and `lambda2`.
         joint_weight: W_v, one number per joint (n,), a matrix (n, n), or a function of the stacked
             linearization that returns one of these; all ones if None.
 
     References:
-        Seraji & Colbaugh 1990; Egeland et al. 1991; Deo & Walker 1995, eq. (19), whose W_v is
-        λ² W_v here.
+        Seraji & Colbaugh 1990; Egeland et al. 1991; Deo & Walker 1995, eq. (19), where W_v stands
+        for λ² W_v.
     """
 
     rule: DampingRule | None
@@ -91,7 +91,7 @@ class Augmented(BatchStep, ReadOnlyArrays):
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether all weights are constant, one per row or joint: the form that the kernel has."""
+        """Whether all weights are constants, one per row or joint, as the kernel requires."""
         every: tuple[Any, ...] = ()
         if not callable(self.weights):
             every = (*self.weights, self.joint_weight)
@@ -111,7 +111,7 @@ class Augmented(BatchStep, ReadOnlyArrays):
     def _at(
         self, linearizations: Sequence[Linearization]
     ) -> tuple[DampingRule, list[Array], Array | None]:
-        """Return the damping rule, the weight of each task and that of the joints."""
+        """Return the damping rule, the weight of each task and the weight of the joints."""
         count = None if callable(self.weights) else len(self.weights)
         levels = _levels(self, linearizations, count)
         rule = self.rule
@@ -139,7 +139,7 @@ class Augmented(BatchStep, ReadOnlyArrays):
         """Return the same step for stacked tasks, which have `counts` rows, with constant weights.
 
         Raises:
-            InputError: weights that are matrices or functions, or for other tasks.
+            InputError: A weight is a matrix or a function, or the weights do not match the tasks.
         """
         if self.rule is None or callable(self.weights) or not self.is_diagonal:
             raise InputError(
@@ -157,7 +157,7 @@ class Augmented(BatchStep, ReadOnlyArrays):
         if [len(one) for one in each] != list(counts):
             given = f"{short_repr(self.weights)} for tasks of {tuple(counts)} rows"
             raise InputError(
-                f"Augmented: a weight must be a number, or one per row; given: {given}"
+                f"Augmented: a weight must be a number or have one entry per row; given: {given}"
             )
         joint: Any = self.joint_weight
         return WeightedDLS(self.rule, np.concatenate(each), joint)
@@ -170,17 +170,18 @@ class Priority:
         q̇_k = q̇_(k-1) + N_(k-1) step(J_k N_(k-1), e_k - J_k q̇_(k-1))          q̇_0 = 0, N_0 = I
 
     N_k projects onto the null space of the tasks up to k, by an orthonormal basis of all their
-    rows. J_i q̇ of a task i is therefore, to rounding, independent of all tasks below it, even where
-    the task is damped, singular or in conflict with others. Where tasks conflict, the projected J
-    of the lower one is singular as well (an algorithmic singularity); a damped step stays bounded.
+    rows. J_i q̇ of a task i is therefore independent of all tasks below it, up to rounding, even
+    where the task is damped, singular or in conflict with others. Where tasks conflict, the
+    projected J of the lower one is singular as well (an algorithmic singularity); a damped step
+    stays bounded.
 
-    Continuous while ranks are constant. Where a J_k N_(k-1) loses rank, to working precision, a
-    direction becomes free for the tasks below and q̇ jumps; `Augmented` is the smooth form.
-    A criterion can be the last task: J = I, e = -gain ∇h.
+    q̇ is continuous while ranks are constant. Where J_k N_(k-1) loses rank to working precision, a
+    direction becomes free for the tasks below and q̇ jumps; `Augmented` is a smooth alternative. A
+    criterion can be the last task: J = I, e = -gain ∇h.
 
     Attributes:
-        steps: One step for all tasks, or one per task. Rules that compare with the previous step
-            find one for the first task only.
+        steps: One step for all tasks, or one per task. Only the first task has a previous step that
+            rules can compare with.
 
     References:
         Nakamura, Hanafusa & Yoshikawa 1987; Siciliano & Slotine 1991; Baerlocher & Boulic 2004.
@@ -208,7 +209,7 @@ class Priority:
             step = self.steps if callable(self.steps) else self.steps[k]
             left = project_out(taken, level.J)
             _, sigma, right = np.linalg.svd(left, full_matrices=False)
-            # A row in the span of `taken` leaves only rounding noise, relative to J.
+            # A row in the span of `taken` leaves only rounding errors, proportional to ‖J‖.
             some = sigma > max(RANK_FLOOR * max(left.shape) * np.linalg.norm(level.J), TINY)
             if k > 0:
                 left = left @ right[some].T @ right[some]
@@ -242,7 +243,7 @@ def _weighted(linearization: Linearization, weight: Array) -> Linearization:
 
 
 def _checked_weight(given: ArrayLike, rows: int | None = None) -> Array:
-    """Return a weight: not negative numbers, or a symmetric positive definite matrix."""
+    """Return a weight: nonnegative numbers, or a symmetric positive definite matrix."""
     weight = numbers_of(given, "Augmented: a weight")
     fits = weight.ndim < 2 and bool((weight >= 0).all())
     if weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
@@ -250,7 +251,7 @@ def _checked_weight(given: ArrayLike, rows: int | None = None) -> Array:
         fits = symmetric and float(np.linalg.eigvalsh(weight)[0]) > 0
     if rows is not None and weight.ndim > 0 and len(weight) != rows:
         raise InputError(
-            f"Augmented: a weight must be a number, or one per row ({rows},), or a matrix "
+            f"Augmented: a weight must be a number, a vector ({rows},) or a matrix "
             f"({rows}, {rows}); given: {weight.shape}"
         )
     if not fits:
@@ -286,5 +287,6 @@ def _levels(
         one.single()
     columns = {x.J.shape[1] for x in linearizations}
     if len(columns) > 1:
-        raise InputError(f"{name}: every J must have the same columns; given: {sorted(columns)}")
+        counts = sorted(columns)
+        raise InputError(f"{name}: every J must have the same number of columns; given: {counts}")
     return linearizations

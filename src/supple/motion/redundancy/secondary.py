@@ -1,7 +1,7 @@
 """Steps that use redundancy: they perform a task and also decrease a criterion h(q).
 
 The secondary velocity is v = -gain ∇h, with a criterion of `supple.criteria` or any callable
-q -> ∇h. The linearization must contain q. `explain` reports the leakage into the task.
+q -> ∇h. The linearization must contain q. `explain` reports the leakage of v into the task.
 
 | step | effect of the criterion on the task | continuous through singularities |
 |---|---|---|
@@ -39,12 +39,12 @@ from supple.motion.steps.step import DLS, Pseudoinverse, Step, damping_of, kerne
 
 @dataclass(frozen=True)
 class NullSpace:
-    """A step plus the criterion, projected onto the null space of the task.
+    """A step, plus the velocity of a criterion projected onto the null space of the task.
 
         q̇ = step + (I - J⁺J) v        v = -gain ∇h
 
     The projector is exact: only directions whose singular value is zero to working precision are
-    free. It therefore jumps where rank is lost, and v is not damped there.
+    free. It therefore jumps where J loses rank, and v is not damped.
 
     Attributes:
         step: The step for the task.
@@ -73,13 +73,14 @@ class NullSpace:
 
 @dataclass(frozen=True)
 class GradientProjection:
-    """The damped step plus the criterion through the damped projector, which leaks into the task.
+    """The damped step, plus the velocity of a criterion in the damped null space.
 
         q̇ = J*e + (I - J*J) v                    without alpha1        v = -gain ∇h
         q̇ = J*e + α1²/λ² (I - J*J) v             with alpha1           J* = Jᵀ(J Jᵀ + λ² I)⁻¹
 
-    With alpha1 this is the minimizer of ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖², where λ² is the
-    rule's value, but at least α1². Without alpha1 it tends to the exact null space as λ² -> 0.
+    The damped projector I - J*J is not exact, so v leaks into the task. With alpha1, q̇ minimizes
+    ‖J q̇ - e‖² + α1²‖q̇ - v‖² + (λ² - α1²)‖q̇‖², where λ² is the rule's value, but at least α1².
+    Without alpha1, the projector tends to the exact one as λ² -> 0.
 
     Attributes:
         rule: The damping rule, which chooses λ².
@@ -127,7 +128,7 @@ class WeightedCriterion(ReadOnlyArrays):
 
         q̇ = (JᵀJ + α1² I + α2² A)⁻¹ (Jᵀe + α1² v)                    v = -gain ∇h
 
-    The minimizer of  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇,  computed from the stacked matrix,
+    This minimizes  ‖J q̇ - e‖² + α1²‖q̇ - v‖² + α2² q̇ᵀA q̇.  It is computed from the stacked matrix,
     which does not square the condition number.
 
     Attributes:
@@ -188,7 +189,7 @@ class WeightedCriterion(ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class TotalSpeed:
-    """The task and the criterion within one bound:  ‖q̇‖ <= max_speed,  strictly.
+    """The task and the criterion within one bound:  ‖q̇‖ <= max_speed.
 
         minimize ‖J q̇ - e‖² + α1²‖q̇ - v‖²  within the bound                   v = -gain ∇h
         q̇ = (JᵀJ + λ² I)⁻¹ (Jᵀe + α1² v) = J*e + α1²/λ² (I - J*J) v
@@ -196,12 +197,12 @@ class TotalSpeed:
     λ² = α1² if that obeys the bound, else the root of ‖q̇‖ = max_speed above it. The norm
     ‖q̇‖² = Σ (σγ + α1²b)²/(σ² + λ²)² + α1⁴‖b_0‖²/λ⁴, with b and b_0 the components of v inside and
     outside the row space of J, decreases as λ² grows. The problem is strictly convex: q̇ is
-    continuous in J, e and v everywhere. It leaks into the task (`null_space_leakage`), less for
-    smaller α1.
+    continuous in J, e and v everywhere. The criterion leaks into the task (`null_space_leakage`),
+    less for smaller α1.
 
     `switch` gives the paper's form: the exact null space (`NullSpace` of the pseudoinverse) if it
-    obeys the bound, else the root anywhere above 0. This form does not leak away from the bound,
-    but jumps where the bound is reached, because its two cases have different limits.
+    obeys the bound, else the root λ² > 0. This form does not leak where ‖q̇‖ is below the bound, but
+    q̇ jumps where the bound is reached, because the two cases have different limits.
 
     Attributes:
         max_speed: Bound on the norm of q̇ [rad/s and m/s mixed].
@@ -247,7 +248,9 @@ class TotalSpeed:
                 plain = Pseudoinverse()(linearization) + _free(linearization, v)
             if np.isfinite(plain).all() and _size(plain) <= (1 - 32 * EPSILON) * self.max_speed:
                 return plain, 0.0, 0
-            # The free part alone bounds λ² from below; above that bound everything is finite.
+            # The part of v in the null space alone bounds λ² from below; above that bound
+            # everything is
+            # finite.
             free = _size(_free(linearization, pull))
             floor = EPSILON**2 * _size(J.T @ e + pull)
             least = max(free, floor) / self.max_speed

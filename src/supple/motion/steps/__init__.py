@@ -1,1 +1,1 @@
-"""Steps: a Linearization -> q̇. The public names are in `supple.steps`."""
+"""Steps: functions from a Linearization to q̇. The public names are in `supple.steps`."""

@@ -1,4 +1,4 @@
-"""The Jacobian of the target instead of the end effector."""
+"""The alternate Jacobian: that of the target, as if it were attached to the end effector."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def alternate_jacobian(
         column j = v_j × (t - p_j)  for a revolute joint with the axis v_j through p_j, instead of
                    v_j × (s - p_j);  v_j for a prismatic joint
 
-    s is the position of the end effector and t its target, in world axes [m]. Together with the
-    error t - s it is a `Linearization` for any step. Compared with the ordinary Jacobian, it
-    oscillates and overshoots less if the target is out of reach; if links are folded back on a
-    nearby target, the motion may be jerky. At the target the two are equal.
+    s is the position of the end effector and t its target, in world axes [m]. This Jacobian and the
+    error t - s form a `Linearization` for any step. Compared with the ordinary Jacobian, the motion
+    oscillates and overshoots less if the target is out of reach; if the links are folded and the
+    target is near, it may be jerky. At the target the two Jacobians are equal.
 
     Args:
         robot: The robot.

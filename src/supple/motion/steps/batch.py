@@ -15,9 +15,9 @@ def run_batch(
 ) -> tuple[Array, Array]:
     """Return q̇ (..., n) and lambda2 (...) of a step for a batch of linearizations.
 
-    Runs on SIMD lanes and threads. The results equal those of the step's formula, one by one, to
-    rounding; float32 input gives float32 output. Rules that compare with the previous step find
-    none.
+    The batch runs on SIMD lanes and threads. The results equal those of the step's formula, applied
+    one by one, up to rounding; float32 input gives float32 output. There is no previous step for
+    rules that compare with it.
 
     Args:
         kernel: The step.
@@ -25,7 +25,7 @@ def run_batch(
         threads: Maximum number of threads; all cores if None.
 
     Raises:
-        InputError: Weights of other sizes, or numbers that are not finite or make the step
+        InputError: Weights have the wrong size, or numbers are not finite or make the step
             overflow.
     """
     J, e = linearization.J, linearization.e
@@ -70,10 +70,10 @@ def with_effectors(kernel: _core.StepSpec, effectors: tuple[int, ...], rows: int
 
 
 def threes(rows: int) -> tuple[int, ...]:
-    """Return the end effectors of rows without a task: three rows each.
+    """Return the end effectors of rows that belong to no task: three rows for each.
 
     Raises:
-        InputError: More than three rows, and not a multiple of three.
+        InputError: There are more than three rows, and not a multiple of three.
     """
     if rows > 3 and rows % 3:
         raise InputError(
@@ -84,7 +84,7 @@ def threes(rows: int) -> tuple[int, ...]:
 
 
 def check_sizes(kernel: _core.StepSpec, m: int, n: int) -> None:
-    """Raise an error if the weights of a step do not fit m rows and n joints."""
+    """Raise an error if the sizes of a step's weights do not match m rows and n joints."""
     for name, given, size in (
         ("task weights", kernel.task_scale, m),
         ("joint weights", kernel.joint_scale, n),

@@ -1,4 +1,4 @@
-"""Steps that wrap a step and bound it: clamped errors and clamped joint motion."""
+"""Steps that wrap another step and clamp its error or its joint motion."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ VARIANTS = ("text", "program")
 class ErrorClamp(BatchStep):
     """A step with the error of each end effector clamped to max_error.
 
-    Keeps the robot from stretching out towards targets out of reach. `ErrorClamp.for_robot` derives
-    max_error from the lengths of the robot's links.
+    The clamp keeps the robot from stretching out towards targets out of reach.
+    `ErrorClamp.for_robot` derives max_error from the lengths of the robot's links.
 
     Attributes:
         step: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector; if None, the rows of each task, or three for a
-            linearization without tasks.
+        group: Number of rows per end effector; if None, the end effectors of the tasks, or three
+            rows for each in a linearization without tasks.
 
     References:
         Buss 2009, section 2 (ClampMag; with DLS: DLS').
@@ -78,7 +78,7 @@ class ErrorClamp(BatchStep):
         return self.step(self.clamped(linearization))
 
     def clamped(self, linearization: Linearization) -> Linearization:
-        """Return the linearization with clamped errors, which the wrapped step takes."""
+        """Return the linearization with clamped errors, the input of the wrapped step."""
         effectors = effectors_of(linearization, self.group)
         return _clamped(linearization, np.full(effectors.max() + 1, self.max_error), effectors)
 
@@ -93,27 +93,27 @@ class ErrorClamp(BatchStep):
 class AdaptiveErrorClamp:
     """A step for targets that move or jump: each end effector's error has its own, adaptive clamp.
 
-        D_i = max_error + max(0, previous d_i - d_i)       "text":     how much closer the last step
-                                                                       brought end effector i
-        D_i = max_error + max(0, d_i - previous d_i)       "program":  how much farther away its
-                                                                       target is
+        D_i = max_error + max(0, previous d_i - d_i)       "text": grows by the distance that the
+                                                           last step brought end effector i closer
+        D_i = max_error + max(0, d_i - previous d_i)       "program": grows by the distance that
+                                                           the target has moved away
         D_i = infinity in the first step, and after a jump             d_i = ‖e_i‖
 
-    With "text", an end effector that gets closer by large steps may go on with them, and one that
-    stalls in front of a target out of reach is clamped to max_error. With "program", the limit
-    grows by the distance that the target moved away, so that the end effector does not fall behind.
+    With "text", an end effector that gets closer in large steps may continue with large steps, and
+    one that stalls in front of a target out of reach is clamped to max_error. With "program", the
+    end effector does not fall behind a target that moves away.
 
     The memory holds the distances (k,) of the previous step, infinite at the start; if the wrapped
-    step has a memory, the two are a pair. Called like a plain step, it has no memory and every step
-    is the first; a `Servo` and `StatefulStep` keep the memory.
+    step has a memory, the two form a pair. Called like a plain step, the clamp has no memory and
+    every step is the first; a `Servo` and `StatefulStep` keep the memory.
 
     Attributes:
         inner: The wrapped step.
         max_error: D_max, in the units of e: [m or rad], or [m/s or rad/s] if e is a velocity.
-        group: Number of rows per end effector; if None, the rows of each task, or three for a
-            linearization without tasks.
-        variant: "text" for the rule of the paper, "program" for that of its author's program, with
-            its index of the end effector corrected.
+        group: Number of rows per end effector; if None, the end effectors of the tasks, or three
+            rows for each in a linearization without tasks.
+        variant: "text" for the rule of the paper, "program" for that of its author's program, in
+            which the index of the end effector is corrected.
         jump: Growth of d_i in one step above which the target counts as having jumped, in the units
             of e; infinite if the caller resets the memory instead.
 
@@ -166,8 +166,8 @@ class AdaptiveErrorClamp:
         now = distances(linearization, self.group)
         if np.shape(before) != now.shape:
             raise InputError(
-                f"AdaptiveErrorClamp: memory must be {len(now)} distances, made by `start`; "
-                f"given: {short_repr(before)}"
+                f"AdaptiveErrorClamp: memory must be {len(now)} distances, as `start` returns "
+                f"them; given: {short_repr(before)}"
             )
         first = np.isinf(before)
         grown = now - np.where(first, now, before)
@@ -180,7 +180,7 @@ class AdaptiveErrorClamp:
 class AngleClamp(BatchStep):
     """A step scaled down so that no joint moves by more than max_angle.
 
-    The direction of motion is kept.
+    All joints are scaled by the same factor, which keeps the direction of motion.
 
     Attributes:
         step: The wrapped step.
@@ -208,7 +208,7 @@ class AngleClamp(BatchStep):
 
 
 def typical_link(robot: Robot, frame: FrameNames = None) -> float:
-    """Return the median length of the links that carry some frames, all end effectors if None [m].
+    """Return the median length [m] of the links that carry some frames, by default all tips.
 
     Raises:
         InputError: The links have no length.
@@ -240,7 +240,7 @@ def _clamped(
 
 
 def factor(size: float, limit: float) -> float:
-    """Return the factor that reduces a size to a limit; 1 if it is within."""
+    """Return the factor that reduces a size to a limit; 1 if it is within the limit."""
     return limit / size if size > limit else 1.0
 
 

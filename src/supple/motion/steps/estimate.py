@@ -1,8 +1,8 @@
 """Running estimates of singular values and directions, without a decomposition.
 
 An estimate is kept from step to step and improved by one iteration per step, which costs a few
-products. `include/supple/filtering.hpp` is the kernel's version. Tuned constants and the
-measurements that chose them: docs/constants.md.
+products. `include/supple/filtering.hpp` is the kernel's version. Tuned constants are
+explained in docs/constants.md.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from supple.errors import InputError, short_repr
 from supple.kinematics.arrays import ReadOnlyArrays, number_field
 from supple.motion.linearization import EPSILON, Array, Linearization, numbers_of
 
-BLUR = 4 * EPSILON  # times rows times trace: a bound on the rounding errors of J Jᵀ
-_PARALLEL = 1e-6  # a direction within this of the span of others is not one of its own
+BLUR = 4 * EPSILON  # bound on the rounding errors of J Jᵀ, divided by rows times trace
+_PARALLEL = 1e-6  # distance below which a direction counts as lying in the span of others
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """What a step with a running estimate knew and chose: numbers, or arrays (K,) of K steps.
+    """The estimates and dampings of a step: numbers, or arrays (K,) for K steps.
 
     Attributes:
         sigma: σ̂, the estimate of the smallest singular value.
-        sigma_eff: σ_eff, the singular value that λ² is chosen for. For `EstimatedDLS` it is the σ̂
-            of the step before.
+        sigma_eff: σ_eff, the singular value that determines λ². For `EstimatedDLS` it is σ̂ of the
+            previous step.
         sigma_o: σ_o, the effective singular value outside the filtered directions; infinite if e
-            has no component there. σ_eff for `EstimatedDLS`.
+            has no component there. For `EstimatedDLS` it is σ_eff.
         alpha2: α², the filter gain along the direction of σ̂; zero for `EstimatedDLS`.
         lambda2: λ², the damping of all directions, before limits.
 
@@ -53,8 +53,9 @@ class SingularDirection(ReadOnlyArrays):
 
     Each update is one inverse iteration, so that û follows the singular vector of the smallest
     singular value as J changes, even where the two smallest singular values cross. û does not
-    depend on α (Sherman-Morrison formula). If a coordinate axis is a starting vector twice as good
-    as û, it replaces û. Therefore û cannot stay orthogonal to the true vector, and
+    depend on α (Sherman-Morrison formula). If the inverse stretches a coordinate axis more than
+    twice as much as û, this axis replaces û. Therefore û cannot stay orthogonal to the true vector,
+    and
 
         σ_min² <= σ̂² <= 2 √m (σ_min² + λ²) - λ²                              (for α = 0)
 
@@ -100,7 +101,7 @@ class SingularDirection(ReadOnlyArrays):
 
         Args:
             J: The next task Jacobian.
-            lambda2: Damping of the inverted matrix; a smaller value makes û turn faster.
+            lambda2: Damping of the inverted matrix; with a smaller value û turns faster.
             alpha2: Filter gain of the inverted matrix along û, as in `NumericalFilter`.
         """
         problem = ScaledProblem.prepare(numbers_of(J, "J"), self.U)
@@ -113,9 +114,9 @@ class SingularDirection(ReadOnlyArrays):
 class SingularSubspace(ReadOnlyArrays):
     """A running estimate of the p weakest singular directions of the task, the weakest first.
 
-    The first column is that of `SingularDirection` with λ = α = 0. Each further one is iterated
-    orthogonally to those before it, so that the columns span the subspace of the p smallest
-    singular values even where some of these are equal.
+    The first column is û of `SingularDirection` with λ = α = 0. Each further column is iterated
+    orthogonally to the previous ones, so that the columns span the subspace of the p smallest
+    singular values even if some of these are equal.
 
     Attributes:
         U: Orthonormal columns û_1 .. û_p (m, p).
@@ -163,7 +164,7 @@ class ExtremeValues(ReadOnlyArrays):
         sigma_max: The estimate of the largest singular value.
 
     References:
-        Maciejewski & Klein 1988, eqs. (20)-(26), for û. ŵ is the same by the power method.
+        Maciejewski & Klein 1988, eqs. (20)-(26), for û; ŵ is estimated by the power method.
     """
 
     u: Array
@@ -188,7 +189,7 @@ class ExtremeValues(ReadOnlyArrays):
 
 
 class EstimatedLinearization(Linearization):
-    """A linearization whose extreme singular values are those of an estimate."""
+    """A linearization whose extreme singular values are estimates."""
 
     def __init__(self, linearization: Linearization, estimate: ExtremeValues) -> None:
         one = linearization.single()
@@ -208,7 +209,7 @@ class EstimatedLinearization(Linearization):
 
 @dataclass(frozen=True, eq=False)
 class ScaledProblem:
-    """J scaled to unit size and reduced to at most n rows, with directions in its coordinates."""
+    """J scaled to unit size and reduced to at most n rows, and directions in these coordinates."""
 
     J: Array  # (k, n)
     U: Array  # (k, p)
@@ -223,7 +224,7 @@ class ScaledProblem:
         if J.ndim != 2 or 0 in J.shape or U.shape[0] != J.shape[0]:
             raise InputError(
                 "J must be (m, n) with as many rows as the direction in memory has entries; "
-                f"given: {J.shape} and {U.shape[:1]}. `start` makes the memory"
+                f"given: {J.shape} and {U.shape[:1]}. `start` returns the memory"
             )
         largest = float(np.abs(J).max())
         scale = 2.0 ** max(math.frexp(largest)[1] - 1, -1022) if largest else 1.0
@@ -266,15 +267,16 @@ class ScaledProblem:
             u, turned = np.eye(len(u))[axis], inverse[:, axis]
         size = float(np.linalg.norm(turned)) / float(np.linalg.norm(u))
         turned = np.asarray(turned / np.linalg.norm(turned), dtype=np.float64)
-        # The term α² û ûᵀ increases 1/‖û'‖ by α² times the cosine between û and û'.
+        # The term α² û ûᵀ increases 1/‖û'‖ by α² times the cosine of the angle from û to û'.
         lost = alpha2 * (1 - float(turned @ u) / float(np.linalg.norm(u)))
         return turned, max(0.0, 1 / size - shift - lost)
 
     def iterate_all(self) -> tuple[Array, Array] | None:
         """Return all directions after one inverse iteration, and σ̂² (p,).
 
-        Return None if the first is no better than half a coordinate axis, or one lies in the span
-        of those before it: the directions are not those of a J nearby.
+        Return None if the directions are not a usable estimate: the inverse stretches the first one
+        less than half as much as the best coordinate axis, or a direction lies in the span of the
+        previous ones.
         """
         if not self.gram.any():
             return self.U, np.zeros(self.U.shape[1])

@@ -34,23 +34,23 @@ RULES = (SpeedBound, Region, ConditionBound, MayorgaCondition, Curvature)
 class EstimatedDLS:
     """Damped least squares with λ² from an estimate of the singular values, without an SVD.
 
-        λ²  = rule(σ̂),  σ̂ the estimate of the step before
+        λ²  = rule(σ̂),  σ̂ the estimate of the previous step
         (J Jᵀ + λ² I) [z, û'] = [e, û],      q̇ = Jᵀ z
         û  <- û'/‖û'‖,     σ̂² <- 1/‖û'‖ - λ²,  at least 0
 
-    One factorization serves the step and the estimate. Since σ̂ lags by one step, so does the
-    damping: a bound of the rule holds up to the change of σ in one step. The rules that need the
-    largest singular value as well get it from the power method:  ŵ <- J Jᵀŵ/‖J Jᵀŵ‖,  σ̂_1² =
-    ‖J Jᵀŵ‖. If J has changed so much that a coordinate axis is twice as good as û, the memory
-    starts anew.
+    One factorization serves the step and the estimate. Because σ̂ lags by one step, so does the
+    damping: a bound of the rule holds up to the change of σ in one step. Rules that also need the
+    largest singular value get it from the power method:  ŵ <- J Jᵀŵ/‖J Jᵀŵ‖,  σ̂_1² = ‖J Jᵀŵ‖.
+    If J has changed so much that û is no longer a usable estimate, the memory starts again from the
+    exact values.
 
-    The memory is an `ExtremeValues`. Called like a plain step, it has no memory and takes the exact
-    values by decomposition, as `DLS(rule)` does; `Servo` and `StatefulStep(EstimatedDLS(...))` keep
-    the memory.
+    The memory is an `ExtremeValues`. Called like a plain step, EstimatedDLS has no memory and uses
+    the exact singular values, as `DLS(rule)` does; `Servo` and `StatefulStep(EstimatedDLS(...))`
+    keep the memory.
 
     Attributes:
-        rule: A rule that depends on no other singular values than the smallest and the largest:
-            `SpeedBound`, `Region`, `ConditionBound`, `MayorgaCondition` or `Curvature`.
+        rule: A rule that depends only on the smallest and the largest singular value: `SpeedBound`,
+            `Region`, `ConditionBound`, `MayorgaCondition` or `Curvature`.
 
     References:
         Maciejewski & Klein 1988, section IV, eqs. (19)-(26).

@@ -1,7 +1,8 @@
 """Numerical filtering: damp the weak singular directions, and the others hardly at all.
 
-The directions are estimated, not decomposed (`estimate.py`). `include/supple/filtering.hpp` is the
-kernel's version. Tuned constants and the measurements that chose them: docs/constants.md.
+The directions are estimated instead of computed by an SVD (`estimate.py`).
+`include/supple/filtering.hpp` is the kernel's version. Tuned constants are explained in
+docs/constants.md.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from supple.motion.steps.estimate import (
     SingularSubspace,
 )
 
-DIRECTIONS = 3  # small singular values that are filtered separately
-_RESERVE_SIZE = 0.25  # times 1/max_gain: below this σ, α is larger than the bound requires
+DIRECTIONS = 3  # number of small singular values that are filtered separately
+_RESERVE_SIZE = 0.25  # σ max_gain below which α is larger than the bound requires
 
 
 @dataclass(frozen=True)
 class NumericalFilter:
-    """Damp the weak directions û_i of the task as far as necessary, the rest hardly at all.
+    """Damp the weak directions û_i of the task as much as necessary, the others hardly at all.
 
         (J Jᵀ + Σ α_i² û_i û_iᵀ + λ² I) z = e,    q̇ = Jᵀ z,  scaled down to ‖q̇‖ <= max_gain ‖e‖
 
-    û_i and σ_i are the three weakest directions of J and their singular values. With
-    a(σ, c) the smallest gain that keeps  c σ/(σ² + a) <= max_gain  for σ and all below,
+    û_i and σ_i are the three weakest directions of J and their singular values. With a(σ, c) the
+    smallest a that keeps  c s/(s² + a) <= max_gain  for all s <= σ,
 
         a(σ, c) = (c/(2 max_gain))²  if σ <= c/(2 max_gain),   else max(0, σ c/max_gain - σ²)
         c_i²    = Σ_j min(1, a(σ_j, 1)/a(σ_i, 1)) (û_jᵀe)²/‖e‖²
@@ -41,31 +42,32 @@ class NumericalFilter:
         α_i²    = a(σ_i, c_i) + c_i (1 - c_i) t_i a(σ_i, 1)
         λ²      = a(σ_eff, 1),        σ_eff = ‖e‖/‖q̇‖  of the step with λ = 0
 
-    c_i is the fraction of e along û_i and the directions that are as weak; for one small σ it is
-    |û_iᵀe|/‖e‖. If it is zero, the motion passes a singularity undamped; if it is one, α is the
-    paper's, eq. (14). The first term of α² is the least that bounds the speed, ‖q̇‖ <= max_gain ‖e‖,
-    also for several and for equal σ_i below 1/(2 max_gain). The second makes  c σ/(σ² + α²)  near a
-    singularity independent of c: with the first alone it grows like 1/c, and an arm that is
-    stretched towards a target out of reach chatters. α and λ are continuous.
+    c_i is the fraction of e along û_i and the directions that are as weak; if only one σ is small,
+    it is |û_iᵀe|/‖e‖. If c_i is zero, the motion passes a singularity undamped; if it is one, α is
+    that of the paper, eq. (14). The first term of α² is the smallest that keeps the bound
+    ‖q̇‖ <= max_gain ‖e‖, also for several and for equal σ_i below 1/(2 max_gain). The second term
+    makes the gain  c σ/(σ² + α²)  near a singularity independent of c: without this term, the gain
+    grows like 1/c, and an arm that is stretched towards a target out of reach chatters. α and λ are
+    continuous.
 
-    Bounded and finite at every singularity; q̇ = 0 where e = 0 or J = 0. As in the paper, the bound
-    applies to the gain, relative to ‖e‖. More than three small singular values, or several that are
-    not quite so small, may exceed it; hence the scaling.
+    The step is bounded and finite at every singularity; q̇ = 0 if e = 0 or J = 0. As in the paper,
+    the bound is relative to ‖e‖. With more than three small singular values, or several that are
+    slightly larger, the step may exceed the bound, and is therefore scaled down.
 
     The memory is a `SingularSubspace`, updated once per step before α is chosen. If J has changed
-    so much that it is no estimate any more, it starts anew. Called like a plain step, the filter
-    has no memory and takes the exact directions by decomposition; `Servo` and
-    `StatefulStep(NumericalFilter(...))` keep the memory.
+    so much that the memory is no longer a usable estimate, it starts again from the exact
+    directions. Called like a plain step, the filter has no memory and uses the exact directions;
+    `Servo` and `StatefulStep(NumericalFilter(...))` keep the memory.
 
     Attributes:
         max_gain: Bound on ‖q̇‖/‖e‖ (θ̇max).
-        printed: Whether to filter one direction as printed: α² = a(σ_m, 1) regardless of e, and
-            σ_eff = ‖e‖/sqrt(‖e_s‖²/σ_m² + ‖e_o‖²/σ_o²), e_s the component of e along û. This blocks
-            the path through an inner singularity that the default passes.
+        printed: Whether to filter one direction as printed in the paper: α² = a(σ_m, 1) regardless
+            of e, and σ_eff = ‖e‖/sqrt(‖e_s‖²/σ_m² + ‖e_o‖²/σ_o²), where e_s is the component of e
+            along û. With it, the arm stops at inner singularities that the default passes.
 
     References:
-        Maciejewski & Klein 1988, eqs. (27)-(35). z is that of the same interval, not of the
-        previous one, and z_o = z - û(ûᵀz) replaces eq. (32), which divides a difference by zero.
+        Maciejewski & Klein 1988, eqs. (27)-(35). Unlike there, z is that of the same interval, not
+        of the previous one, and z_o = z - û(ûᵀz) replaces eq. (32), whose divisor may be zero.
     """
 
     max_gain: float
@@ -117,14 +119,14 @@ class NumericalFilter:
         turned = problem.iterate_all()
         if turned is None:
             turned = replace(problem, U=problem.exact()[0][:, :count]).iterate_all()
-            assert turned is not None  # exact directions are orthonormal, and the best
+            assert turned is not None  # exact directions are always a usable estimate
         U, sigma2 = turned
         memory = SingularSubspace(problem.restored(U), np.sqrt(sigma2) * scale)
         size = float(np.abs(linearization.e).max())
         e = problem.reduced(linearization.e / size) if size > 0 else np.zeros(len(U))
         length = float(np.linalg.norm(e))
-        edge = 1 / scale / self.max_gain  # the singular value whose gain is the bound
-        if length == 0 or edge >= EPSILON**-2:  # the bound is zero to rounding
+        edge = 1 / scale / self.max_gain  # the singular value whose undamped gain is max_gain
+        if length == 0 or edge >= EPSILON**-2:  # the bound is zero up to rounding
             none = Estimates(memory.sigma, math.inf, math.inf, 0.0, 0.0)
             return np.zeros(J.shape[1]), memory, none
         dq, effective, across, alpha2, lambda2 = self._filtered(
@@ -160,7 +162,7 @@ class NumericalFilter:
         lambda2 = min_damping(effective, edge, 1.0) if gain2 > 0 else 0.0
         if lambda2 > 0:
             dq = J.T @ np.linalg.solve(A + lambda2 * one, e)
-        # Slightly below the bound, by more than the rounding errors.
+        # Scale to slightly below the bound, by a margin larger than the rounding errors.
         speed = float(np.linalg.norm(dq)) * edge * (1 + 32 * EPSILON)
         return dq / speed if speed > 1 else dq, effective, across, float(alpha2[0]), lambda2
 
@@ -188,6 +190,6 @@ class NumericalFilter:
 
 
 def min_damping(sigma: float, edge: float, share: float) -> float:
-    """Return the smallest λ² with  share σ/(σ² + λ²) <= 1/edge  for this σ and all below."""
+    """Return the smallest λ² with  share s/(s² + λ²) <= 1/edge  for all s <= sigma."""
     reach = share * edge
     return max(0.0, sigma * (reach - sigma)) if 2 * sigma >= reach else (reach / 2) ** 2

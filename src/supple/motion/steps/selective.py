@@ -1,4 +1,4 @@
-"""Selectively damped least squares: a Linearization -> q̇."""
+"""Selectively damped least squares."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class SDLS(BatchStep):
         γ_i = max_angle min(1, N_i/M_i)      N_i = Σ_k ‖u_i,k‖      M_i = Σ_j |v_ji| Σ_k ‖J_k,j‖/σ_i
 
     The sum of all φ_i is limited to max_angle as well. Where singular values coincide, the step
-    depends on the basis that the decomposition chooses for their directions. The rows of position
-    of a task are an end effector, and so are its rows of orientation.
+    depends on the basis that the decomposition chooses for their directions. The position rows of a
+    task count as one end effector, and its rotation rows as another.
 
     Attributes:
         max_angle: γ_max [rad], or [rad/s] if e is a velocity, as in a `Servo`.
         soft: Whether to limit by φ γ/(γ + max|φ|), as in the authors' program, instead of clamping.
-        group: Number of rows per end effector; those of the tasks if None, or three rows for a
-            linearization without tasks.
+        group: Number of rows per end effector; if None, the end effectors of the tasks, or three
+            rows for each in a linearization without tasks.
 
     References:
         Buss & Kim 2005.

@@ -28,14 +28,15 @@ class StepWithMemory(Protocol[Memory]):
 
 
 class StatefulStep(Generic[Memory]):
-    """A step with memory as a plain step, which keeps the memory between calls.
+    """A plain step around a step with memory, which keeps the memory between calls.
 
-    The calls must be the successive steps of one robot. Do not share it between robots or threads.
+    The calls must be the successive steps of one robot. Do not share the object between robots or
+    threads.
 
     Attributes:
         inner: The step with memory.
         memory: The current memory; None before the first call and after `reset`.
-        used: The memory with which the last call was made.
+        used: The memory that the last call used.
     """
 
     def __init__(self, inner: StepWithMemory[Memory]) -> None:

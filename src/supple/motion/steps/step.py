@@ -1,9 +1,9 @@
-"""The interface of a step, and the basic steps: a Linearization -> q̇.
+"""The interface of a step, and the basic steps: functions from a Linearization to q̇.
 
 A step is a small frozen class that is called with a `Linearization` and returns joint velocities,
 or joint displacements, (n,). Called with a batch it returns (..., n), computed by the kernel
-(`include/supple/step.hpp`). Steps that wrap a step: `clamp.py`. Steps with memory: `filtering.py`,
-`stateful.py`.
+(`include/supple/step.hpp`). Steps that wrap another step are in `clamp.py`, and those with memory
+in `filtering.py`, `estimated.py` and `stateful.py`.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class BatchStep:
             step.velocities(robot, q, velocity, limits=limits, dt=0.01) the same, inside limits
             step.velocities(robot, q, velocity, explain=True)           also λ² and the status
 
-        This is the first step of a `Servo` in resolved rate, for a batch of robots: on SIMD lanes
-        and threads, or on a GPU with one thread per robot. Nothing is kept between calls; rules
-        that compare with the previous step find none. float32 input is computed in and returned as
-        float32, any other type as float64.
+        The result is the first step of a `Servo` with order=1, for a batch of robots. It runs on
+        SIMD lanes and threads, or on a GPU with one thread per robot. Nothing is kept between
+        calls, so there is no previous step for rules that compare with it. float32 input is
+        computed in and returned as float32, any other type as float64.
 
         Args:
             robot: The model shared by all rows of the batch.
@@ -93,28 +93,29 @@ class BatchStep:
                 Components without a row in the task are ignored. If one of the tasks is an
                 `OpenTask`, a sequence with one velocity per task, in the form that it documents.
             tasks: A task of a frame, or a sequence of tasks; by default the poses of all end
-                effectors. A twist has no target, so that a task with
-                `alternate=True` has the ordinary J here, as in a `Servo` without a target.
+                effectors. Because there are no targets, a task with `alternate=True` has the
+                ordinary J here, as in a `Servo` without a target.
             frame: Name of a frame, or a sequence of names: their poses are the tasks.
             limits: Joint limits; None for no limits.
             dt: Length of a step [s], required with limits.
             qd: Previous joint speeds (..., n), required if limits bound the accelerations.
             threads: Maximum number of threads; all cores if None.
-            device: "cpu", or a GPU of `supple.devices()`, "cuda" being the first; the device that
-                holds q if None. Arrays in GPU memory (CuPy, PyTorch, JAX), all float32 or all
-                float64, give a result there, asynchronously.
-            stream: CUDA stream for arrays in GPU memory; the default stream if neither it nor an
-                array specifies one.
+            device: "cpu", or a GPU of `supple.devices()` ("cuda" for the first); the device that
+                holds q if None. For arrays in GPU memory (CuPy, PyTorch, JAX), all float32 or all
+                float64, the result is in GPU memory too, and the call is asynchronous.
+            stream: CUDA stream for arrays in GPU memory; if None, the stream that an array
+                specifies, or the default stream.
             out: Array of the result's shape and type to write into; may be qd. With it a call
                 allocates nothing and, on a GPU, can be captured in a CUDA graph after a first call
-                outside of one.
+                outside the graph.
             explain: Whether to return `Velocities`, with the damping, the active limits and the
-                status of each robot; on the CPU only, in six to seven times the time.
+                status of each robot; only on the CPU, where the call then takes six to seven times
+                as long.
 
         Raises:
-            InputError: Malformed input, a step that the kernel does not have, or numbers that are
-                not finite or make the step overflow. Rows of arrays in GPU memory give zeros in
-                that case, because reporting them would require a synchronization.
+            InputError: The input is malformed, the kernel does not have the step, or numbers are
+                not finite or make the step overflow. In GPU memory such rows give zeros instead,
+                because reporting them would require a synchronization.
             MissingExtraError, DeviceError: The GPU is not available.
         """
         return _velocities()(
@@ -137,7 +138,7 @@ class BatchStep:
 
 @cache
 def _velocities() -> Callable[..., Any]:
-    """Import `velocities` once, on first use: its module imports the steps."""
+    """Import `velocities` on first use, because its module imports this one."""
     from supple.motion.velocities import velocities
 
     return velocities
@@ -149,8 +150,8 @@ class Transpose(BatchStep):
 
         q̇ = α Jᵀ e        α = ⟨e, J Jᵀ e⟩ / ⟨J Jᵀ e, J Jᵀ e⟩,  0 where J Jᵀ e = 0
 
-    Cheap, but slow to converge. If e lies along the singular direction, the step is as long as that
-    of the pseudoinverse; wrap it in `AngleClamp`.
+    The step is cheap but slow to converge. If e lies along the singular direction, the step is as
+    long as that of the pseudoinverse; `AngleClamp` bounds it.
 
     References:
         Buss 2009, section 3.
@@ -166,7 +167,7 @@ class Transpose(BatchStep):
         down = J.T @ e
         back = J @ down
         if np.linalg.norm(down) <= RANK_FLOOR * np.linalg.norm(J) * np.linalg.norm(e):
-            return np.zeros(len(down))  # only rounding errors are left
+            return np.zeros(len(down))  # only rounding errors remain
         with np.errstate(over="ignore"):
             return finite_step(e @ back / (back @ back) * reach * down / size)
 
@@ -179,8 +180,8 @@ class Transpose(BatchStep):
 class Pseudoinverse(BatchStep):
     """The shortest q̇ that minimizes ‖J q̇ - e‖:  q̇ = J⁺ e.
 
-    Unbounded near singularities, unlike the other steps. Singular values that are zero to working
-    precision are left out.
+    Unlike the other steps, it is unbounded near singularities. Singular values that are zero to
+    working precision are omitted.
 
     References:
         Buss 2009, section 4.
@@ -199,17 +200,18 @@ class Pseudoinverse(BatchStep):
 class TruncatedSVD(BatchStep):
     """The pseudoinverse without the smallest singular values.
 
-        TruncatedSVD(0.01)              without those of at most 0.01 times the largest
-        TruncatedSVD(min_sigma=0.05)    without those of at most 0.05, in the units of J
-        TruncatedSVD(rank=4)            with the four largest alone
+        TruncatedSVD(0.01)              omits those of at most 0.01 times the largest
+        TruncatedSVD(min_sigma=0.05)    omits those of at most 0.05, in the units of J
+        TruncatedSVD(rank=4)            keeps only the four largest
 
-    With a threshold the step is bounded, by ‖e‖/(threshold σ_1) or ‖e‖/min_sigma, but discontinuous
-    where a singular value crosses it. A rank bounds nothing, and the step is discontinuous where
-    the two singular values at the cut are equal.
+    With a threshold or min_sigma, the step is bounded by ‖e‖/(threshold σ_1) or ‖e‖/min_sigma, but
+    discontinuous where a singular value crosses the threshold. With a rank, the step is not
+    bounded, and it is discontinuous where the last kept and the first omitted singular value are
+    equal.
 
     Attributes:
-        threshold: Fraction of the largest singular value, between 0 and 1. 0.01 if nothing is
-            given, None if something else is.
+        threshold: Fraction of the largest singular value, between 0 and 1; 0.01 by default, None
+            if min_sigma or rank is given.
         min_sigma: Threshold of the singular values, above 0; None for none.
         rank: Number of singular values that are kept, at least 1; None for all.
 
@@ -269,13 +271,13 @@ class DLS(BatchStep):
 
     Attributes:
         rule: The damping rule, which chooses λ²: one of `supple.damping`, or a callable.
-        method: The kernel's linear solver. "auto" computes singular values only if necessary: not
-            for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor where a bound on the
-            smallest one shows that `SpeedBound`, `Region` and `Curvature` do not damp and J is not
-            close to losing rank. "svd" always computes them. "cholesky" factors the smaller of
-            J Jᵀ + λ² I and JᵀJ + λ² I, even if it is ill conditioned. "qr" factors the stacked
-            [J; λ I], which does not square the condition number. If the rule needs singular values,
-            every method uses the SVD.
+        method: The kernel's linear solver. "auto" computes singular values only if necessary. They
+            are not necessary for `Optimal`, `Constant`, `ErrorDamped` and `ErrorNorm`, nor if a
+            bound on the smallest one shows that J is not close to losing rank and that
+            `SpeedBound`, `Region` and `Curvature` do not damp. "svd" always computes them.
+            "cholesky" factors the smaller of J Jᵀ + λ² I and JᵀJ + λ² I, even if it is ill
+            conditioned. "qr" factors the stacked matrix [J; λ I], which does not square the
+            condition number. If the rule needs singular values, every method uses the SVD.
 
     References:
         Wampler 1986, eqs. (34)-(37), (48); Deo & Walker 1995, eq. (4); Buss 2009, section 5.
@@ -315,12 +317,12 @@ class DLS(BatchStep):
                     dq = J.T @ np.linalg.solve(J @ J.T + lambda2 * np.eye(m), e)
                 else:
                     dq = np.linalg.solve(J.T @ J + lambda2 * np.eye(n), J.T @ e)
-        except np.linalg.LinAlgError:  # rounding of a singular J absorbs λ²
+        except np.linalg.LinAlgError:  # λ² is below the rounding errors of a singular J
             return gained(linearization, RANK_FLOOR, lambda2)
         return finite_step(dq)
 
     def lambda2(self, linearization: Linearization) -> Array:
-        """Return the damping lambda2 that the rule chooses: () for one linearization, or (...)."""
+        """Return lambda2 that the rule chooses: a number for one linearization, else (...)."""
         if linearization.J.ndim > 2:
             return run_batch(self.kernel, linearization)[1]
         return np.asarray(damping_of(self.rule, linearization))
@@ -330,7 +332,7 @@ class DLS(BatchStep):
         if not isinstance(self.rule, KernelRule):
             raise InputError(
                 "a batch takes the rules of supple.damping; given: "
-                f"{name_of(self.rule)}. CONTRIBUTING.md tells how to add a rule to the kernel"
+                f"{name_of(self.rule)}. CONTRIBUTING.md explains how to add a rule to the kernel"
             )
         spec = StepSpec(method=_SOLVERS[self.method], damping=self.rule.kernel)
         if isinstance(self.rule, Region) and self.rule.direction is not None:
@@ -356,19 +358,19 @@ def kernel_of(step: Step) -> StepSpec:
     if not isinstance(kernel, StepSpec) or has_memory(step):
         raise InputError(
             f"a batch takes the steps of supple.steps; given: {short_repr(step)}. CONTRIBUTING.md "
-            "tells how to add a step to the kernel"
+            "explains how to add a step to the kernel"
         )
     return kernel
 
 
 def guaranteed_norm(spec: StepSpec) -> float:
-    """Return the bound on ‖q̇‖ that a step guarantees: that of optimal damping, else infinity."""
+    """Return the bound on ‖q̇‖ that a step guarantees: max_speed of `Optimal`, else infinity."""
     optimal = spec.damping.rule in (Rule.OPTIMAL, Rule.OPTIMAL_NEWTON)
     return spec.damping.parameters[0] if optimal and not spec.joint_scale else math.inf
 
 
 def damping_of(rule: DampingRule, linearization: Linearization) -> float:
-    """Return lambda2 of a rule, checked, because a user's rule may be wrong."""
+    """Return lambda2 of a rule after checking it, because a user's rule may be wrong."""
     try:
         lambda2: object = rule(linearization)
     except OverflowError:  # raised by ** of Python floats
@@ -386,14 +388,15 @@ def gained(
 ) -> Array:
     """Return Σ σ/(σ² + λ²) v uᵀe over the `rank` largest singular values, or all if None.
 
-    Singular values up to `floor` times the largest one, or up to `above`, are left out.
+    Singular values up to `floor` times the largest one, or up to `above`, are omitted.
     """
     sigma = linearization.sigma
     some = sigma > max(floor * float(sigma[0]), above, TINY)
     some[len(sigma) if rank is None else rank :] = False
     gain = np.zeros_like(sigma)
     with np.errstate(over="ignore", invalid="ignore"):
-        # If λ²/σ overflows, the gain is zero, as it should be; σ² could underflow instead.
+        # σ² might underflow, so it is not used. If λ²/σ overflows, the gain is zero, as it should
+        # be.
         gain[some] = 1 / (sigma[some] + lambda2 / sigma[some])
         return finite_step(linearization.V @ (gain * linearization.gamma))
 
@@ -420,7 +423,7 @@ def effectors_of(linearization: Linearization, group: int | None) -> NDArray[np.
     """Return the end effector of each row (m,): `group` rows each, or those of the tasks if None.
 
     Raises:
-        InputError: No group, and no tasks that tell.
+        InputError: `group` is None and the end effectors are unknown.
     """
     rows = len(linearization.single().e)
     if group is not None:

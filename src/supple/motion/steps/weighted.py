@@ -1,4 +1,4 @@
-"""Damped least squares in weighted norms: a Linearization -> q̇."""
+"""Damped least squares in weighted norms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from supple.motion.damping import DampingRule
 from supple.motion.linearization import Array, Linearization, numbers_of
 from supple.motion.steps.step import DLS, BatchStep, batched
 
-RIDGE = 1e-9  # least λ² of a norm, relative to ‖J‖², as in include/supple/servo.hpp
+RIDGE = 1e-9  # smallest λ² of `norm`, relative to ‖J‖², as in include/supple/servo.hpp
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +25,11 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
         q̇ = (JᵀW₁J + λ²W₂)⁻¹JᵀW₁e,      which minimizes (Jq̇ - e)ᵀW₁(Jq̇ - e) + λ² q̇ᵀW₂q̇
 
     Rows with a large weight are followed more exactly; joints with a large weight move less. Deo &
-    Walker's W₂ is λ²W₂ here, which `Constant(1.0)` leaves unchanged. Weights also define how metres
-    compare with radians: a rotation row with the weight L² counts like a lever of length L.
+    Walker's W₂ stands for λ²W₂; use `Constant(1.0)` for their formula. Weights also define how
+    metres compare with radians: a rotation row with the weight L² counts like a lever of length L.
 
     The step is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ. The rule receives
-    the scaled problem: its bounds on gains and speeds hold for C₂ᵀq̇, in the units of the weights.
+    the scaled problem, so its bounds on gains and speeds hold for C₂ᵀq̇.
     Where λ² = 0, the step is the least-squares solution that is shortest in the norm of W₂.
 
     Attributes:
@@ -79,9 +79,9 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
         return _root(self.task_weight, "task_weight", rows).T
 
     def norm(self, linearization: Linearization, lambda2: float) -> Array:
-        """Return the rows [C₁ᵀJ; λ C₂ᵀ] (m + n, n), whose norm the step minimizes.
+        """Return A = [C₁ᵀJ; λ C₂ᵀ] (m + n, n): the step minimizes ‖A q̇ - [C₁ᵀe; 0]‖.
 
-        Where λ² is nearly zero, a slightly larger one decides between equal steps.
+        λ² is at least RIDGE ‖J‖², so that the minimizer is unique.
         """
         m, n = linearization.J.shape
         least = RIDGE * float(np.sum(self.scaled(linearization).J ** 2))

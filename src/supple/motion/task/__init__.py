@@ -5,8 +5,8 @@ A task is a small frozen class. Its `linearize` returns J and e at one configura
 coordinates of a frame `base` that may itself move; rows are expressed in the base's axes unless
 `axes` names others. Weights multiply rows: W₁ = diag(weight²) in Deo & Walker's eq. (2).
 
-A row may have an allowed range, its tolerance: inside the range it neither costs nor pulls, and
-outside its error is the distance to the range,  e - min(max(e, lower), upper).
+A row may have an allowed range, its tolerance. Inside the range it neither costs nor pulls; outside
+it, the error is the signed distance to the range,  o - min(max(o, lower), upper)  for the offset o.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ TaskLike: TypeAlias = str | Task
 
 
 def as_tasks(given: TaskLike | Sequence[TaskLike]) -> tuple[Task, ...]:
-    """Return tasks given as a task, the name of a frame (for its pose), or a sequence of these.
+    """Convert a task, the name of a frame (for its pose), or a sequence of these to tasks.
 
     Raises:
-        InputError: Not tasks, or an empty sequence.
+        InputError: An entry is not a task or a name, or the sequence is empty.
     """
     if isinstance(given, str):
         return (PoseTask(given),)

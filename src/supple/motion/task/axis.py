@@ -31,18 +31,19 @@ class AxisTask(Task):
 
         e = angle (a × a*)/|a × a*|  [rad]
 
-    There are two rows, the rotations about two axes of the frame perpendicular to a, so that J does
-    not lose rank by construction. If a is opposite to the target, where all rotation axes are
-    equivalent, one is chosen. The target is a direction (3,), normalized; the velocity is an
-    angular velocity (3,) [rad/s]. Both are expressed in the coordinates of the base.
+    The task has two rows, the rotations about two axes of the frame perpendicular to a. A third
+    row, about a itself, would always be zero and make J singular. If a is opposite to the target,
+    all rotation axes are equivalent, and one of them is chosen. The target is a direction (3,),
+    which need not be normalized; the velocity is an angular velocity (3,) [rad/s]. Both are
+    expressed in the coordinates of the base.
 
     Attributes:
         frame: Name of the controlled frame; the robot's only end effector if None.
         axis: The axis a (3,), in the coordinates of the frame.
         weight: One weight for both rows, or one per row.
         base: Name of the frame in which targets are expressed; the world if None.
-        cone: Angle by which the axis may be off its target [rad]; None for none. There is then one
-            row, the tilt  e = max(angle - cone, 0).
+        cone: Largest allowed angle between the axis and its target [rad]; None for none. With a
+            cone, there is only one row, the tilt  e = max(angle - cone, 0).
     """
 
     frame: str | None = None

@@ -26,18 +26,18 @@ class Task:
         raise NotImplementedError
 
     def targets(self, robot: Robot, given: ArrayLike) -> Array:
-        """Return checked targets in the kernel's form (..., 12 or 3 or rows)."""
+        """Check targets and convert them to the kernel's layout (..., 12 or 3 or rows)."""
         raise NotImplementedError
 
     def velocities(self, robot: Robot, given: ArrayLike) -> Array:
-        """Return checked velocities in the kernel's form (..., 6 or rows)."""
+        """Check velocities and convert them to the kernel's layout (..., 6 or rows)."""
         raise NotImplementedError
 
     def differences(self, begin: Array, end: Array) -> Array:
-        """Return the motion between targets (..., 12 or 3 or rows), as a velocity for the kernel.
+        """Return the motion between targets (..., 12 or 3 or rows), in the layout of a velocity.
 
         Raises:
-            InputError: The rows are in the axes of another frame, whose motion is not known.
+            InputError: The rows are in the axes of another frame, whose motion is unknown.
         """
         raise NotImplementedError
 
@@ -90,6 +90,6 @@ class Task:
 def _single(array: Array, name: str) -> Array:
     if array.ndim != 1:
         raise InputError(
-            f"{name} must be a single one; given: a batch of the shape {array.shape[:-1]}"
+            f"{name} must not be a batch here; given: a batch of the shape {array.shape[:-1]}"
         )
     return array

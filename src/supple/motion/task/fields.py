@@ -33,7 +33,7 @@ def check_frames(task: object, *fields: str) -> None:
 
 
 def checked_weight(task: object, weight: ArrayLike, count: int | None) -> Weight:
-    """Return a checked weight: positive, one or `count` numbers; any number of them if None."""
+    """Return a weight after checking it: one or `count` positive numbers (any count if None)."""
     name = f"{type(task).__name__}: weight"
     w = numbers_of(weight, name)
     fits = w.ndim == 0 or (w.ndim == 1 and len(w) > 0 and count in (None, len(w)))
@@ -49,9 +49,10 @@ def weights_of(weight: Weight, count: int) -> tuple[float, ...]:
 
 
 def within(rows: RowsT, ranges: Sequence[tuple[float, float] | None]) -> RowsT:
-    """Return rows with the allowed range of the current value minus the target, or None, of each.
+    """Return rows with allowed ranges; each entry of `ranges` is (lower, upper) or None.
 
-    e is the target minus the current value: its ends are the opposite ones.
+    `ranges` are those of the current value minus the target. e has the opposite sign, so the ends
+    are exchanged and negated.
     """
     if not any(ranges):
         return rows
@@ -61,7 +62,7 @@ def within(rows: RowsT, ranges: Sequence[tuple[float, float] | None]) -> RowsT:
 
 
 def unit(v: Array, name: str, given: object) -> Array:
-    """Return unit vectors (..., 3)."""
+    """Normalize vectors (..., 3), or raise an error if one is zero."""
     largest = np.abs(v).max(axis=-1, keepdims=True)
     if not largest.all():
         raise InputError(f"{name} must be a nonzero direction; given: {short_repr(given)}")

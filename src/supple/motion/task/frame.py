@@ -64,7 +64,7 @@ class _FrameTask(Task):
                 "of the frame is about='x', 'y' or 'z'"
             )
         if len(free) == len(rows):
-            raise InputError(f"{name} must leave a row with an end; given: all rows free")
+            raise InputError(f"{name} must have a finite end in some row; given: all rows free")
 
     def on(self, robot: Robot) -> TaskRows:
         rows = self.known if self.rows is None else tuple(self.rows)
@@ -91,12 +91,12 @@ class _FrameTask(Task):
 
     @property
     def _metre(self) -> float:
-        """Number of metres that weigh as much as a radian."""
+        """The length that counts as much as a radian [m]."""
         return 1.0
 
     @property
     def _alternate(self) -> bool:
-        """Whether J is that of the target."""
+        """Whether J is the alternate Jacobian, that of the target."""
         return False
 
 
@@ -153,7 +153,7 @@ class _TurningTask(_FrameTask):
             raise unknown_name_error(f"axis for {name}: about=", self.about, ("x", "y", "z"))
         if self.axes == SPATIAL or self._alternate:
             raise InputError(
-                f"{name}: about needs the ordinary J of rows in the axes of a frame; given: "
+                f"{name}: about needs axes other than 'spatial', and alternate=False; given: "
                 f"axes={self.axes!r}, alternate={self._alternate}"
             )
         turns = [row for row in self.rows or () if row.startswith("r") and row != f"r{self.about}"]
@@ -190,20 +190,21 @@ class PoseTask(_TurningTask, _MetricTask):
             the velocity of the frame's point at the base's origin, in the base's axes, and e is
             [p* - p + p × w; w] with the rotation vector w; not for `solve`.
         base: Name of the frame in which targets are expressed; the world if None.
-        length: Number of metres that weigh as much as a radian [m]; divides the weights of the
-            position rows.
-        alternate: Whether J has the velocity of the target, as if it were attached to the frame's
-            link, in the place of the frame's own (`steps.alternate_jacobian`). Without a target it
-            is the ordinary J. `solve` searches with the ordinary J: the solutions are the same.
-        tolerance: The allowed range of the frame minus its target for some rows, by their names: a
-            number for ±number, or a pair (lower, upper), infinite for none [m, rad]. {"x": 0.01,
-            "z": (0, inf)} is a strip in a half-space. Rotations are components of the rotation
-            vector in the axes of the rows.
+        length: The length that counts as much as a radian [m]; divides the weights of the position
+            rows.
+        alternate: Whether J is that of the target, as if it were attached to the frame's link,
+            instead of that of the frame (`steps.alternate_jacobian`). Without a target, J is the
+            ordinary one. `solve` always searches with the ordinary J, because the solutions are the
+            same.
+        tolerance: The allowed ranges of the frame's position minus its target, as a mapping from
+            names of rows: a number for ±number, or a pair (lower, upper) whose ends may be infinite
+            [m, rad]. {"x": 0.01, "z": (0, inf)} is a strip in a half-space. Rotations are
+            components of the rotation vector in the axes of the rows.
         about: The axis of the frame, "x", "y" or "z", about which it may turn freely; None for
             none. Only the direction of this axis is controlled, by the two rotations about the
-            other axes of the frame. A row of rotation about it is omitted.
-        cone: Angle by which that axis may be off its target [rad], for `about`; None for none. Its
-            row, the tilt, replaces the two of rotation.
+            other axes of the frame. A rotation row about it is omitted.
+        cone: Largest allowed angle between the axis `about` and its target [rad]; None for none.
+            With a cone, one row, the tilt, replaces the two rotation rows.
 
     References:
         Buss 2009, section 2, for `alternate`.
@@ -276,10 +277,10 @@ def _rows(task: object, rows: Sequence[str] | None, known: tuple[str, ...]) -> t
 
 
 def _read(tolerance: object) -> dict[str, tuple[float, float]]:
-    """Return the ranges by row of a tolerance that __post_init__ has read."""
+    """Return the ranges by row of a tolerance that `__post_init__` has converted."""
     return dict(tolerance) if isinstance(tolerance, tuple) else {}
 
 
 def _twelve(T: Array) -> Array:
-    """Return poses (..., 4, 4) in the kernel's form (..., 12): axes x, y, z and the position."""
+    """Convert poses (..., 4, 4) to the kernel's layout (..., 12): axes x, y, z and position."""
     return T[..., :3, :].swapaxes(-1, -2).reshape(*T.shape[:-2], 12)

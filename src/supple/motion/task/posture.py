@@ -27,9 +27,9 @@ class PostureTask(Task):
     Attributes:
         joints: Names of the k controlled joints; all n if None.
         weight: One weight for all joints, or one per joint.
-        tolerance: The allowed range of the joints minus their targets: a number for ±number, or a
-            pair (lower, upper), infinite for none, for all joints or by their names [rad or m].
-            For `Servo` and `track`.
+        tolerance: The allowed range of q - q* [rad or m]: a number for ±number, or a pair (lower,
+            upper) whose ends may be infinite; one for all joints, or a mapping by their names. Only
+            for `Servo` and `track`.
     """
 
     joints: Sequence[str] | None = None
@@ -38,7 +38,7 @@ class PostureTask(Task):
 
     def __post_init__(self) -> None:
         tolerance: object = self.tolerance
-        if isinstance(tolerance, Mapping):  # frozen, to be a key
+        if isinstance(tolerance, Mapping):  # converted to a tuple, which is hashable
             set_fields(self, tolerance=tuple(tolerance.items()))
         if self.joints is not None:
             set_fields(self, joints=names_of(self.joints, "PostureTask: joints"))

@@ -1,0 +1,198 @@
+// Keeping the direction of a command: the whole motion slows down, to a stop if necessary.
+//
+// The law: in each step J q̇ = s d with s >= 0, where d is the direction of the command. A step is
+// taken only if a stop along d that keeps all limits is known to follow it, by simulation. If there
+// is no such step, the stop known from the step before continues, along its own direction. Limits
+// and direction therefore hold in every step, whatever the command does.
+// Tuned constants and what chose them: docs/constants.md.
+#pragma once
+
+#include "supple/limits.hpp"
+#include "supple/step.hpp"
+#include "supple/step_rows.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Steps of a stop that are simulated; a motion that needs more is too fast.
+inline constexpr int longest_stop = 4096;
+
+// Difference between J q̇ and s d, relative to s d, up to which the direction is kept.
+template <class T>
+inline constexpr T same_direction = T(1e-10);
+
+// Room that a simulated stop leaves, relative to its speed: the real one differs by rounding.
+template <class T>
+inline constexpr T stop_margin = T(1e-7);
+
+// The robot, its tasks and its limits, as far as a stop depends on them.
+template <class T>
+struct Stopper {
+  StepRows<T> rows;
+  const JointLimit<T>* limit;
+  T dt, bound;
+};
+
+// The factors s of a joint motion x (n) that lie in a box: low <= s x <= high, s >= 0.
+template <class T>
+struct Factors {
+  T least, most;  // none if least > most
+};
+
+template <class T>
+SUPPLE_FN bool has_any(const Factors<T>& factors) {
+  return factors.least <= factors.most;
+}
+
+template <class T>
+SUPPLE_FN Factors<T> factors_in_box(int n, const T* low, const T* high, const T* x, T bound) {
+  const T size = sqrt(dot(n, x, x));
+  Factors<T> found{T(0), size > 0 ? bound * just_below<T> / size : Number<T>::huge};
+  for (int j = 0; j < n; ++j) {
+    // A joint whose share of x is no more than a rounding error counts as at rest.
+    const bool rests = abs(x[j]) <= Number<T>::epsilon * size;
+    if (rests) {
+      if (low[j] > 0 || high[j] < 0) found.most = T(-1);
+      continue;
+    }
+    const T one = low[j] / x[j], other = high[j] / x[j];
+    found.least = max(found.least, min(one, other));
+    found.most = min(found.most, max(one, other));
+  }
+  // Ends that differ by rounding are the same.
+  const T slack = T(64) * Number<T>::epsilon * found.least;
+  if (found.least > found.most && found.least <= found.most + slack) found.most = found.least;
+  return found;
+}
+
+// The shortest joint motion x (n) with J x = d: whether there is one, to working precision.
+template <class T>
+SUPPLE_FN bool along_direction(int m, int n, const T* J, const T* d, T* x, T* scratch) {
+  T *A = scratch, *left = A + m * m;
+  gram(m, n, J, A);
+  cholesky(m, A);
+  for (int j = 0; j < n; ++j) x[j] = T(0);
+  T rest(0);
+  for (int round = 0; round < 3; ++round) {
+    rest = T(0);
+    for (int i = 0; i < m; ++i) {
+      left[i] = d[i] - dot(n, J + i * n, x);
+      rest = fma(left[i], left[i], rest);
+    }
+    if (round == 2) break;
+    cholesky_solve(m, A, left);
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < n; ++j) x[j] = fma(J[i * n + j], left[i], x[j]);
+    }
+  }
+  return rest <= square(T(same_direction<T>)) * dot(m, d, d);
+}
+
+// Narrows the box of a joint so that its speed does not pass `goal`, as `narrow_to` does. Unlike
+// there, the speed may turn away from `goal`: the common direction of all joints may require it.
+template <class L>
+SUPPLE_FN void approach(const L& goal, const L& speed, const L& ramp, L& low, L& high) {
+  const L part = largest_change(abs(goal - speed), ramp), lowest = low, highest = high;
+  const mask_t<L> rises = goal >= speed;
+  low = select(rises, lowest, min(max(speed - part, lowest), highest));
+  high = select(rises, max(min(speed + part, highest), lowest), highest);
+}
+
+// The box of a joint, narrowed if its jerk is limited so that it settles at rest. All joints come
+// to rest in the same step, which no box may miss by rounding.
+template <class T>
+SUPPLE_FN void stopping_box(const JointLimit<T>& limit, T q, T speed, T change, T dt, T& low,
+                            T& high) {
+  joint_box(limit, q, speed, change, dt, low, high);
+  if (!(limit.jerk < Number<T>::huge)) return;
+  approach(T(0), speed, T(limit.jerk * dt * dt), low, high);
+  const T rounding = T(16) * Number<T>::epsilon * (abs(speed) + abs(change));
+  if (low > 0 && low <= rounding) low = T(0);
+  if (high < 0 && high >= -rounding) high = T(0);
+}
+
+template <class T>
+SUPPLE_FN constexpr int stopper_scratch(const Chain<T>& chain, int m) {
+  const int n = chain.coordinates;
+  return 12 * chain.joints + 2 * m * n + m * m + 2 * m + 7 * n;
+}
+
+// Whether joints at q with speeds v that the last step changed by c (n each; overwritten) stop
+// along the direction d (m), keeping all limits.
+template <class T>
+SUPPLE_FN bool stops_along(const Stopper<T>& of, const T* d, T* q, T* v, T* c, T* scratch) {
+  const Chain<T>& chain = of.rows.chain;
+  const int m = of.rows.count, n = chain.coordinates;
+  bool brakes = false;
+  for (int j = 0; j < n; ++j) {
+    brakes =
+        brakes || of.limit[j].acceleration < Number<T>::huge || of.limit[j].jerk < Number<T>::huge;
+  }
+  if (!brakes) return true;
+  Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
+  T *J = scratch + 12 * chain.joints, *x = J + of.rows.all * n, *low = x + n, *high = low + n,
+    *rest = high + n;
+  for (int step = 0; step < longest_stop; ++step) {
+    T moving(0);
+    for (int j = 0; j < n; ++j) {
+      stopping_box(of.limit[j], q[j], v[j], c[j], of.dt, low[j], high[j]);
+      moving = max(moving, max(low[j], -high[j]));
+    }
+    if (moving <= 0) return true;  // all can stop at once
+    forward(chain, q, joint_poses);
+    rows_jacobian(of.rows, joint_poses, J);
+    if (!along_direction(m, n, J, d, x, rest)) return false;
+    const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
+    if (found.least * (T(1) + stop_margin<T>) > found.most) return false;
+    for (int j = 0; j < n; ++j) {
+      const T speed = found.least * x[j];
+      c[j] = speed - v[j];
+      v[j] = speed;
+      q[j] = fma(speed, of.dt, q[j]);
+    }
+  }
+  return false;
+}
+
+// Writes the product of s and `along` (n) to x (n), clamped to a box that it leaves by no more than
+// rounding. If `limited`, active_set (n) marks the joints at an end of the box.
+template <class T>
+SUPPLE_FN void put_scaled(int n, T s, const T* low, const T* high, const T* along, bool limited,
+                          T* x, T* active_set) {
+  for (int j = 0; j < n; ++j) {
+    const T speed = s * along[j], near = T(64) * Number<T>::epsilon * abs(speed);
+    const T end = speed >= high[j] - near ? T(1) : speed <= low[j] + near ? T(-1) : T(0);
+    active_set[j] = limited ? end : T(0);
+    x[j] = min(max(speed, low[j]), high[j]);
+  }
+}
+
+// How many slower steps are tried before the motion brakes.
+inline constexpr int slower_tries = 3;
+
+// The factor s of a step s x from which the joints can stop along J x = d (m), or a negative number
+// if none is found: 1 if possible, else the largest of a few slower ones. It is above 1 only if the
+// box requires it. q and v (n) are the positions and speeds before the step; the box, low and high
+// (n), is that of the step.
+template <class T>
+SUPPLE_FN T stoppable_factor(const Stopper<T>& of, const T* d, const T* x, const T* low,
+                             const T* high, const T* q, const T* v, T* scratch) {
+  const int n = of.rows.chain.coordinates;
+  T *next = scratch, *speed = next + n, *change = speed + n, *rest = change + n;
+  const Factors<T> found = factors_in_box(n, low, high, x, of.bound);
+  if (!has_any(found)) return T(-1);
+  const T fastest = min(max(T(1), found.least), found.most);
+  for (int attempt = 0; attempt <= slower_tries; ++attempt) {
+    const T part = attempt == slower_tries ? T(0) : T(1) / T(1 << (2 * attempt));
+    const T s = found.least + part * (fastest - found.least);
+    for (int j = 0; j < n; ++j) {
+      speed[j] = s * x[j];
+      change[j] = speed[j] - v[j];
+      next[j] = fma(speed[j], of.dt, q[j]);
+    }
+    if (stops_along(of, d, next, speed, change, rest)) return s;
+    if (fastest == found.least) break;
+  }
+  return T(-1);
+}
+
+}  // namespace supple::inline SUPPLE_ISA

@@ -1,0 +1,218 @@
+// Folds: singularities where reach ends, such as a stretched arm.
+//
+// Along a singular direction u of the task, joint motion c v in a step of length dt moves the task
+// by
+//
+//   E = σ c + ½ h c²,    h = dt u·J̇(v)v,
+//
+// and the fold, where that is largest, is at the distance (σ/|h|) dt along v. J alone overestimates
+// the motion towards a fold and underestimates the motion away from it; at σ = 0 a step by J alone
+// does not leave the fold at all. The secant of the parabola corrects both: σ is replaced in J by
+// the slope g with g c = E. Below, κ is the largest curvature of the robot and e the command.
+// Tuned constants and what chose them: docs/constants.md.
+#pragma once
+
+#include "supple/limits.hpp"
+#include "supple/step.hpp"
+#include "supple/step_rows.hpp"
+
+namespace supple::inline SUPPLE_ISA {
+
+// Curvature is ignored where σ² is above this multiple of κ dt ‖e‖: it changes the step along u by
+// less than 1/40 there.
+template <class T>
+inline constexpr T fold_range = T(20);
+
+// Curvature that changes the step along u by less than half of this is ignored as well: motion
+// along other directions has effects of the same order, which may cancel it.
+template <class T>
+inline constexpr T fold_least = T(0.01);
+
+// Damping begins where σ² is below this multiple of κ dt ‖e‖. The largest curvature in any
+// direction is 2 κ.
+template <class T>
+inline constexpr T damped_range = T(2);
+
+// Joints whose entry of v is smaller than this are ignored: they neither limit the speed along v
+// nor affect which side of a fold is chosen.
+template <class T>
+inline constexpr T fold_part = T(0.1);
+
+// At a fold itself both sides lead away from it: the other one is taken if the joints have more
+// room there by this factor.
+template <class T>
+inline constexpr T fold_room = T(4);
+
+template <class T>
+SUPPLE_FN constexpr int fold_scratch(const Chain<T>& chain, int m) {
+  const int n = chain.coordinates, k = m < n ? m : n;
+  return 12 * chain.joints + k * (k + m + n + 1) + 2 * m;
+}
+
+// What was corrected.
+template <class T>
+struct Fold {
+  T beyond;  // length of the part of e beyond folds; negative if nothing was changed
+  T depth;   // of the singularity, see `depth_of`
+};
+
+// Whether all σ² of J (m x n) are above `least`. `A` has min(m, n)² entries.
+template <class T>
+SUPPLE_FN bool is_regular(int m, int n, const T* J, T least, T* A) {
+  const int count = m < n ? m : n;
+  if (m <= n) {
+    gram(m, n, J, A);
+  } else {
+    for (int i = 0; i < n * n; ++i) A[i] = T(0);
+    for (int r = 0; r < m; ++r) {
+      for (int i = 0; i < n; ++i) {
+        for (int j = 0; j <= i; ++j) A[i * n + j] = fma(J[r * n + i], J[r * n + j], A[i * n + j]);
+      }
+    }
+  }
+  for (int i = 0; i < count; ++i) A[i * count + i] -= least;
+  return relative_pivot(count, A) > fast_path_pivot<T>;
+}
+
+// How near to a singularity J is, if σ is its smallest singular value: from 0 where damping begins,
+// at σ² = `least`, to 1 at σ = 0.
+template <class T>
+SUPPLE_FN T depth_of(T sigma, T least) {
+  return max(T(1) - sigma * sigma / least, T(0));
+}
+
+// Lanes of scratch memory that `free_depth` needs.
+SUPPLE_FN constexpr int free_depth_scratch(int m, int n) { return 2 * m * n + m + n; }
+
+// The depth, as `depth_of` defines it, of the problem of the free joints alone: of the columns of
+// J (m x n) whose entry of active_set (n) is zero. Zero if no joint is held, or all are.
+template <class T>
+SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T* scratch) {
+  int free = 0;
+  for (int j = 0; j < n; ++j) free += active_set[j] == 0;
+  if (free == 0 || free == n || !(least > 0)) return T(0);
+  T *freed = scratch, *work = freed + m * n, *sigma = work + m * n;
+  for (int i = 0, to = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) {
+      if (active_set[j] == 0) freed[to++] = J[i * n + j];
+    }
+  }
+  if (is_regular(m, free, freed, least, work)) return T(0);
+  singular_values(m, free, freed, sigma, work);
+  return depth_of(sigma[(m < free ? m : free) - 1], least);
+}
+
+// How far joints can move along v (n) times `sign` inside their limits.
+template <class T>
+SUPPLE_FN T room_along(int n, const JointLimit<T>* limit, const T* q, const T* v, T sign) {
+  T room = Number<T>::huge;
+  for (int j = 0; j < n; ++j) {
+    const T part = sign * v[j];
+    if (abs(part) < fold_part<T>) continue;
+    const T to_end = part > 0 ? limit[j].upper - q[j] : q[j] - limit[j].lower;
+    room = min(room, max(to_end, T(0)) / abs(part));
+  }
+  return room;
+}
+
+// The largest speed along v (n) from which all joints stop within the distance `room`.
+template <class T>
+SUPPLE_FN T stopping_speed(int n, const JointLimit<T>* limit, const T* v, T room, T dt) {
+  T fastest = room / dt;
+  for (int j = 0; j < n; ++j) {
+    const T part = abs(v[j]);
+    if (part < fold_part<T> || !(limit[j].acceleration < Number<T>::huge)) continue;
+    T span;
+    fastest = min(fastest, braking_speed(room * part, limit[j].acceleration * dt, dt, span) / part);
+  }
+  return fastest;
+}
+
+// Reduces e (m) as Newton's method does for targets beyond folds, so that an arm does not swing
+// past the direction of a target far out of its reach. Let the target be at the distance b beyond a
+// fold with the direction u, and take another direction with the singular vectors u', v' and the
+// singular value σ. Per unit of motion along v', the gradient of ½‖error‖² changes by
+// σ² - b u·J̇(v')v' instead of σ²: for an arm of length r that turns about its base, by r² + r b
+// instead of r².
+//
+// `beyond` (m) is the sum of b u over all folds. `stiffness` (count) is σ² for each direction; for
+// a direction whose step a fold already bounds, it is minus the contribution of that fold.
+template <class T>
+SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_poses, int count,
+                                 const T* u, const T* v, const T* beyond, const T* stiffness, T* e,
+                                 T* bias) {
+  const int m = of.count, n = of.chain.coordinates;
+  for (int i = 0; i < count; ++i) {
+    const T* const ui = u + i * m;
+    rows_bias_acceleration(of, joint_poses, v + i * n, bias);
+    const T own = abs(stiffness[i]), all = -dot(m, beyond, bias);
+    const T more = stiffness[i] < 0 ? all - own : all;
+    if (!(more > 0)) continue;
+    const T excess = dot(m, ui, e) * more / (own + more);
+    for (int r = 0; r < m; ++r) e[r] = fma(-excess, ui[r], e[r]);
+  }
+}
+
+// Corrects J (m x n) and e (m) for the folds nearby: along weak directions J gets the slope of the
+// secant, and e loses the part for which the joints would be too fast to stop at the fold.
+// `curvature` is κ dt; `offset` (m) is the error to the targets, from which the feedback in e was
+// computed.
+template <class T>
+SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
+                                             T dt, T curvature, const T* q, const T* offset, T* J,
+                                             T* e, T* scratch) {
+  const int m = of.count, n = of.chain.coordinates, count = m < n ? m : n;
+  Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
+  T *A = scratch + 12 * of.chain.joints, *u = A + count * count, *v = u + count * m,
+    *sigma = v + count * n, *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
+  const T size = length(m, e), least = fold_range<T> * curvature * size;
+  if (!(least > 0)) return {T(-1), T(0)};
+  if (is_regular(m, n, J, least, A)) return {T(-1), T(0)};
+  thin_svd(m, n, J, u, sigma, v);
+  forward(of.chain, q, joint_poses);
+  for (int r = 0; r < m; ++r) beyond[r] = T(0);
+  for (int i = 0; i < count; ++i) stiffness[i] = sigma[i] * sigma[i];
+  T lost(0);
+  bool any_beyond = false;
+  for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {
+    const T *ui = u + i * m, *vi = v + i * n, s = sigma[i], E = dot(m, ui, e);
+    const T side = copysign(T(1), E);
+    rows_bias_acceleration(of, joint_poses, vi, bias);
+    const T h = dt * dot(m, ui, bias);
+    const T bend = copysign(max(abs(h * E) - fold_least<T> * s * s, T(0)), h * E);
+    T g = T(0.5) * (s + sqrt(max(s * s + 2 * bend, T(0))));
+    stiffness[i] = g * s;
+    if (h * E < 0) {
+      const T past = side * dot(m, ui, offset) - T(0.5) * s * s / abs(h) * dt;
+      // As σ vanishes, v turns into the self-motion of redundant joints, with another h: only the
+      // largest curvature keeps a step from passing the fold across v.
+      T bent = abs(h);
+      if (past > 0 && n > m) bent = max(bent, T(curvature * size / abs(E)));
+      const T fastest = stopping_speed(n, limit, vi, s / bent * dt, dt);
+      const T most = fastest * (s - T(0.5) * abs(h) * fastest), excess = abs(E) - most;
+      if (excess > 0) {
+        g = s - T(0.5) * abs(h) * fastest;
+        stiffness[i] = past > 0 ? -abs(h) / dt * past : -Number<T>::huge;
+        lost += excess * excess;
+        for (int round = 0; round < 2; ++round) {  // the first leaves rounding errors of E
+          const T more = dot(m, ui, e) - side * most;
+          for (int r = 0; r < m; ++r) e[r] = fma(-more, ui[r], e[r]);
+        }
+        any_beyond = any_beyond || past > 0;
+        for (int r = 0; past > 0 && r < m; ++r) beyond[r] = fma(side * past, ui[r], beyond[r]);
+      }
+    } else if (g > 2 * s) {
+      const T here = room_along(n, limit, q, vi, side), there = room_along(n, limit, q, vi, -side);
+      if (there > fold_room<T> * here) g = -abs(h * E) / (2 * g);
+    }
+    for (int r = 0; r < m; ++r) {
+      for (int j = 0; j < n; ++j) J[r * n + j] = fma((g - s) * ui[r], vi[j], J[r * n + j]);
+    }
+  }
+  if (any_beyond) {
+    turn_beyond_folds(of, joint_poses, count, u, v, beyond, stiffness, e, bias);
+  }
+  return {sqrt(lost), depth_of(sigma[count - 1], T(damped_range<T> * curvature * size))};
+}
+
+}  // namespace supple::inline SUPPLE_ISA

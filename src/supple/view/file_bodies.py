@@ -1,0 +1,22 @@
+"""Solids of a robot's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import ParseError, parse
+
+import supple as sp
+from supple.view.bodies import Solid
+from supple.view.mjcf_bodies import solids_in_mjcf
+from supple.view.urdf_bodies import solids_in_urdf
+
+
+def solids_in(path: Path, robot: sp.Robot) -> tuple[list[Solid], list[str]]:
+    """Return what a URDF or MJCF file shows of each link, and what cannot be read, in sentences."""
+    try:
+        root = parse(path).getroot()
+    except (OSError, ParseError):
+        return [], []
+    if root.tag == "mujoco":
+        return solids_in_mjcf(path, robot)
+    return solids_in_urdf(path, root, robot) if root.tag == "robot" else ([], [])

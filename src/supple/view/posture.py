@@ -1,0 +1,72 @@
+"""Where a robot starts in the viewer, and in which directions its end effectors can move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+import supple as sp
+
+Array = NDArray[np.float64]
+
+ROWS = ("x", "y", "z", "rx", "ry", "rz")
+_NO_MOTION = 1e-9  # times the largest entry of a Jacobian: rounding
+_FLAT = 1e-9  # of heights [m]: rounding
+_TRIED = 600  # configurations
+_SHORT = 0.3  # part of the longest distance between joints; shorter ones are offsets, not bones
+
+
+def controlled_rows(robot: sp.Robot, positions: bool) -> tuple[str, ...]:
+    """Return the rows that the end effectors can move in at all: x, y and rz of a planar arm."""
+    J = np.abs(robot.jacobian(robot.random(32, seed=0), tuple(robot.tips)))
+    moves = J.max(axis=(0, 1, 3)) > _NO_MOTION * J.max()
+    return tuple(row for row, can in zip(ROWS[: 3 if positions else 6], moves, strict=False) if can)
+
+
+def up_axis(robot: sp.Robot) -> int:
+    """Return the axis that points up: 1 for a figure in the plane of x and y, 2 for others."""
+    heights = robot.fk(robot.neutral(), tuple(robot.description.links))[:, 2, 3]
+    return 1 if np.ptp(heights) < _FLAT else 2
+
+
+def comfortable(robot: sp.Robot) -> Array:
+    """Return a configuration (n,) away from limits and singularities, for a first view.
+
+    Among random ones near the middle of the ranges, that with the largest manipulability, if
+    possible with all links above the base and no link folded back onto the one before it.
+    """
+    low = np.where(np.isfinite(robot.lower), robot.lower, -math.pi / 2)
+    high = np.where(np.isfinite(robot.upper), robot.upper, math.pi / 2)
+    low, high = np.maximum(low, -math.pi), np.minimum(high, math.pi)
+    low, high = np.minimum(low, robot.upper), np.maximum(high, robot.lower)
+    share = np.random.default_rng(0).uniform(0.25, 0.75, (_TRIED, robot.dof))
+    q = low + share * (high - low)
+    sigma = robot.singular_values(q, tuple(robot.tips))
+    rank = max(int((sigma.max(axis=0) > 1e-9 * sigma.max()).sum()), 1)
+    up = up_axis(robot)
+    lowest, straightness = _posture(robot, q, up)
+    above = lowest >= min(robot.base[up, 3], lowest.max()) - 1e-9
+    score = sigma[:, rank - 1] * (1 + np.minimum(straightness, 0))
+    return np.asarray(q[np.argmax(np.where(above, score, -1.0))])
+
+
+def _posture(robot: sp.Robot, q: Array, up: int) -> tuple[Array, Array]:
+    """Return the lowest height of any link [m], and the smallest cosine between bones (k,)."""
+    lowest, smallest = np.full(len(q), np.inf), np.ones(len(q))
+    parents = {joint.child: joint.parent for joint in robot.description.joints}
+    parents |= {frame.name: frame.link for frame in robot.description.frames}
+    for tip in robot.tips:
+        path = [tip]
+        while path[-1] in parents:
+            path.append(parents[path[-1]])
+        places = np.asarray(robot.fk(q, tuple(reversed(path))))[..., :3, 3]
+        lowest = np.minimum(lowest, places[..., up].min(axis=1))
+        bones = np.diff(places, axis=1)
+        lengths = np.linalg.norm(bones, axis=2)
+        long = lengths.mean(axis=0) > _SHORT * lengths.mean(axis=0).max(initial=0.0)
+        ways = bones[:, long] / np.maximum(lengths[:, long, None], 1e-12)
+        cosines = np.einsum("kij,kij->ki", ways[:, 1:], ways[:, :-1])
+        smallest = np.minimum(smallest, cosines.min(axis=1, initial=1.0))
+    return lowest, smallest

@@ -1,0 +1,96 @@
+"""The default Servo at the end of its reach: it stops there, and leaves it at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from supple import Limits, PositionTask, Robot, Servo, StepStatus, load
+
+DT = 0.005
+
+
+def straight(name: str) -> np.ndarray:
+    """Return a stretched configuration, in the plane for a planar arm."""
+    return {"planar2": np.array([0.4, 0.0]), "ur5e": np.array([0.3, -1.2, 0, -1.1, 1.3, 0.2])}[name]
+
+
+@pytest.mark.parametrize("acceleration", [None, 8.0, 60.0])
+@pytest.mark.parametrize("beyond", [0.002, 0.05, 0.4])
+def test_an_arm_stops_at_the_end_of_its_reach_without_reversing(
+    beyond: float, acceleration: float | None
+) -> None:
+    """However far the target is, and whatever its joints can brake."""
+    arm = load("planar2")
+    reach = float(np.linalg.norm(arm.fk([0.0, 0.0])[:3, 3]))
+    limits = Limits.for_robot(arm, max_speed=2.0, max_acceleration=acceleration)
+    servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
+    q, far = np.array([0.1, 0.9]), reach + beyond
+    bend = []
+    for _ in range(1500):
+        q = servo(q, target=[far * np.cos(0.6), far * np.sin(0.6), 0])
+        bend.append(q[1])
+    assert min(bend) > -1e-3  # the elbow does not pass through to the other side
+    last = np.diff(bend[-200:])
+    assert np.abs(last).max() < 1e-5
+    assert StepStatus.OUT_OF_REACH in servo.status
+    assert np.linalg.norm(arm.fk(q)[:2, 3]) == pytest.approx(reach, abs=1e-4)
+
+
+def test_a_stretched_arm_leaves_at_once() -> None:
+    """From σ = 0 it follows a target that moves inwards, c = sqrt(2 E/h), with a small error."""
+    arm = load("planar2")
+    q, limits = straight("planar2"), Limits.for_robot(arm, max_acceleration=60.0)
+    servo = Servo(arm, PositionTask(rows=("x", "y")), dt=DT, limits=limits)
+    start = arm.fk(q)[:3, 3]
+    unit, worst = start / np.linalg.norm(start), 0.0
+    for k in range(200):
+        t = k * DT
+        inwards, speed = 0.1 * t * t, 0.2 * t
+        q = servo(q, -speed * unit, start - inwards * unit)
+        there = start - 0.1 * (t + DT) ** 2 * unit
+        worst = max(worst, float(np.linalg.norm(arm.fk(q)[:3, 3] - there)))
+    assert worst < 2e-4
+
+
+def test_the_step_is_exact_away_from_singularities() -> None:
+    arm = load("panda")
+    q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    servo = Servo(arm, dt=0.002, limits=Limits.for_robot(arm))
+    twist = np.array([0.1, 0.05, -0.1, 0.1, 0, 0.2])
+    servo(q, twist)
+    np.testing.assert_allclose(servo.linearization.J @ servo.qd, twist, atol=1e-13)
+    assert servo.status == StepStatus.FOLLOWING
+    assert servo.lambda2 == 0
+    assert not servo.lost.any() or np.abs(servo.lost).max() < 1e-13
+
+
+def mean_twist(arm: Robot, q: np.ndarray, qd: np.ndarray, dt: float) -> np.ndarray:
+    """Return the mean twist (6,) of a step, from the poses before and after it."""
+    before, after = arm.fk(q), arm.fk(q + dt * qd)
+    turn = after[:3, :3] @ before[:3, :3].T
+    turned = 0.5 * np.array(
+        [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
+    )
+    return np.concatenate([after[:3, 3] - before[:3, 3], turned]) / dt
+
+
+def test_what_damping_takes_is_told_in_the_units_of_the_task() -> None:
+    """The step performs the command, as far as it is not beyond the fold, less what is lost."""
+    arm, dt = load("ur5e"), 0.002
+    q = straight("ur5e") + np.array([0, 0, 0.01, 0, 0, 0])
+    servo = Servo(arm, dt=dt, limits=Limits.none(arm))
+    rng, shares = np.random.default_rng(0), []
+    for _ in range(20):
+        twist = rng.normal(size=6) * 0.3
+        servo.reset()
+        servo(q, twist)
+        e = servo.linearization.e
+        size, lost = np.linalg.norm(e), float(np.linalg.norm(servo.lost))
+        left = np.linalg.norm(e - servo.lost - mean_twist(arm, q, servo.qd, dt))
+        assert left <= 0.15 * lost + 0.002 * size  # curvature along other directions
+        assert (StepStatus.DAMPED in servo.status) == (lost > 0.01 * np.linalg.norm(twist))
+        assert servo.sigma_min == pytest.approx(servo.linearization.sigma_min, rel=1e-9)
+        shares.append(lost / size)
+    assert max(shares) > 0.3
+    assert min(shares) < 0.01
