@@ -26,16 +26,16 @@ def axes_and_offsets(problem: Problem) -> tuple[Array, Array, Array]:
     origins, axes = poses[:, :3, 3].copy(), poses[:6, :3, 2]
     # ik-geo requires one origin for a spherical wrist: the point nearest to its three axes.
     aside = np.eye(3) - axes[3:, :, None] * axes[3:, None, :]
-    centre = np.linalg.solve(aside.sum(0), np.einsum("kij,kj->i", aside, origins[3:6]))
-    if np.abs(aside @ (centre - origins[3:6])[..., None]).max() < 1e-9:
-        origins[3:6] = centre
+    center = np.linalg.solve(aside.sum(0), np.einsum("kij,kj->i", aside, origins[3:6]))
+    if np.abs(aside @ (center - origins[3:6])[..., None]).max() < 1e-9:
+        origins[3:6] = center
     return axes, np.diff(origins, axis=0, prepend=np.zeros((1, 3))), poses[6, :3, :3]
 
 
 def chosen(problem: Problem, Q: Array, start: Array | None) -> Answer:
     """Return one of the solutions (k, 6) inside the limits: the first, or the nearest to q0."""
     lower, upper = problem.lower, problem.upper
-    if start is not None:  # wrap each joint by 2π towards q0, if it stays inside its limits
+    if start is not None:  # wrap each joint by 2π toward q0, if it stays inside its limits
         Q = Q + TURN * np.round((start - Q) / TURN)
     Q = np.where((lower <= Q) & (upper >= Q), Q, Q + TURN * np.ceil((lower - Q) / TURN))
     Q = Q[(upper >= Q).all(axis=1)]

@@ -12,18 +12,18 @@ import numpy as np
 import supple as sp
 
 DT, FRAMES = 1 / 60, 600  # [s]
-CENTRE = np.array([[2, 0.5, 0.3], [0.5, 0.4, -0.2], [-0.5, 0.6, 0.3], [-1.6, 0.3, -0.2]])
+CENTER = np.array([[2, 0.5, 0.3], [0.5, 0.4, -0.2], [-0.5, 0.6, 0.3], [-1.6, 0.3, -0.2]])
 SIZE = np.array([[3, 0.4, 1.4], [0.8, 0.6, 2], [1.6, 0.4, 1], [1.6, 0.6, 0.6]])
 RATE = np.array([[3, 7, 5], [4, 4, 3], [6, 7, 8], [4, 4, 3]]) / 6  # [rad/s]
 
 
 def targets(t):
     """Return the target positions of the four hands (4, 3) [m]."""
-    return list(CENTRE + SIZE * np.sin(RATE * t))
+    return list(CENTER + SIZE * np.sin(RATE * t))
 
 
 def reversals(places):
-    """Count moves of a hand, longer than a millimetre, that reverse the previous one."""
+    """Count moves of a hand, longer than a millimeter, that reverse the previous one."""
     moves = np.diff(places, axis=0)
     back = (moves[1:] * moves[:-1]).sum(axis=-1) < 0
     lengths = np.linalg.norm(moves, axis=-1)

@@ -120,7 +120,7 @@ def gain(progress: Progress, *, spread: float, matrices: int) -> Outcome:
             "it is ρ²/(σ² + ρ²)",
         ),
         Claim(
-            "near a singularity σ̃ goes towards the limiting value (1/2)ρ⁻¹",
+            "near a singularity σ̃ goes toward the limiting value (1/2)ρ⁻¹",
             f"2ρσ̃ = {curve[0]:.1e} at σ = 10⁻⁴ρ",
             bool(curve[0] > 0.99),
             "1/(2ρ) is a maximum, not a limit: below σ = ρ the gain falls to zero with σ",

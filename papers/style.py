@@ -1,6 +1,6 @@
 """The common style of the papers' figures: line styles, panels, labels next to the curves.
 
-Line styles differ as well as colors, so that figures can be printed in grey. Curves are labeled
+Line styles differ as well as colors, so that figures can be printed in gray. Curves are labeled
 directly where there is room.
 """
 
@@ -60,7 +60,7 @@ def write(outcome: Outcome, name: str, path: Path) -> None:
 
 
 def style_of(index: int) -> dict[str, Any]:
-    """Return colour and line style of the method with this number."""
+    """Return color and line style of the method with this number."""
     color, dashes = STYLES[index % len(STYLES)]
     return {"color": color, "linestyle": dashes}
 
@@ -76,7 +76,7 @@ def titled(ax: Axes, title: str, x: str, y: str) -> Axes:
 def curves(
     ax: Axes, x: ArrayLike, ys: Mapping[str, ArrayLike], *, first: int = 0, **how: Any
 ) -> list[Line2D]:
-    """Draw one curve for each method, in the common order of colours and line styles."""
+    """Draw one curve for each method, in the common order of colors and line styles."""
     return [
         ax.plot(x, y, label=name, **{**style_of(first + k), **how})[0]
         for k, (name, y) in enumerate(ys.items())
@@ -91,7 +91,7 @@ def legend(figure: Figure, ax: Axes) -> None:
 
 def bound(ax: Axes, y: float, text: str, *, at: float = 0.99, below: bool = False) -> None:
     """Draw a thin line across the panel for a limit, with a label."""
-    ax.axhline(y, color=palette.GREY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
+    ax.axhline(y, color=palette.GRAY, linewidth=1, linestyle=(0, (4, 2)), zorder=1)
     side = "right" if at > 0.5 else "left"
     ax.annotate(
         text,

@@ -44,7 +44,7 @@ def horner(coeffs: list[mpf], z: mpf) -> mpf:
 
 
 def remez(zs: list[mpf], fs: list[mpf], ws: list[mpf], terms: int) -> list[mpf]:
-    """Return c minimising max |w (sum c_i z^i - f)| over the grid."""
+    """Return c minimizing max |w (sum c_i z^i - f)| over the grid."""
     ref = [round(i * (len(zs) - 1) / terms) for i in range(terms + 1)]
     for _ in range(30):
         rows = [[zs[j] ** p for p in range(terms)] + [(-1) ** i / ws[j]] for i, j in enumerate(ref)]

@@ -170,13 +170,13 @@ PROBE = 0.01  # step along u that shows on which side the singularity is
 
 
 def halting(robot: sp.Robot, dt: float) -> Move:
-    """Slow down towards a singularity and halt before it, as MoveIt Servo documents it.
+    """Slow down toward a singularity and halt before it, as MoveIt Servo documents it.
 
     The speed is multiplied by 1 at condition numbers up to 17 and by 0 from 30 on, and linearly
     between. If the command leads away from the singularity, the upper threshold is doubled; a small
     step along the singular direction shows which way leads away. Speeds are scaled by one factor to
     the limits; at 0.1 rad before a position limit all joints stop. This is our implementation of
-    the documented behaviour, not MoveIt's code.
+    the documented behavior, not MoveIt's code.
     """
 
     def condition(q: Array) -> float:
@@ -188,8 +188,8 @@ def halting(robot: sp.Robot, dt: float) -> Move:
         J = robot.jacobian(q)
         inverse, u = np.linalg.pinv(J), np.linalg.svd(J)[0][:, -1]
         now = condition(q)
-        towards = u if condition(q + inverse @ (PROBE * u)) > now else -u
-        upper = HALTS if towards @ e > 0 else SLOWS + LEAVING * (HALTS - SLOWS)
+        toward = u if condition(q + inverse @ (PROBE * u)) > now else -u
+        upper = HALTS if toward @ e > 0 else SLOWS + LEAVING * (HALTS - SLOWS)
         qd = inverse @ e * np.clip((upper - now) / (upper - SLOWS), 0.0, 1.0)
         qd = qd / max(1.0, float((np.abs(qd) / robot.max_speed).max()))
         margin = np.where(qd > 0, robot.upper - q, q - robot.lower)

@@ -10,7 +10,7 @@ method from a posture in `arms.py`. With T_s the pose at q_s, there are six:
     reach             out along u until `BEYOND` (a fraction of the reach) out of reach, and back
 
 The lines that narrowly miss a singularity are the hardest: joints must turn by 180° while the
-end effector moves by a millimetre. Nothing is random; all paths are smooth in time.
+end effector moves by a millimeter. Nothing is random; all paths are smooth in time.
 """
 
 from __future__ import annotations
@@ -171,12 +171,12 @@ def edge(arm: Arm) -> Way:
     """Return a path out to near the boundary, along it in the plane of the arm, and back."""
     at, deep = arm.singularity("stretched"), INSIDE * arm.reach
     T, sideways = arm.robot.fk(at.q), across(arm, at)
-    centre = arm.reach * at.inward  # relative to the tip, which the stretched arm moves on a circle
+    center = arm.reach * at.inward  # relative to the tip, which the stretched arm moves on a circle
 
     def path(t: float) -> Array:
         far = arm.reach - deep + (deep - SHORT) * plateau(t / MOVES)
         angle = ALONG * (ramp(t / MOVES) - 0.5)
-        return moved(T, centre + far * (math.sin(angle) * sideways - math.cos(angle) * at.inward))
+        return moved(T, center + far * (math.sin(angle) * sideways - math.cos(angle) * at.inward))
 
     return Way(at, path, at.folded(arm.robot, deep))
 

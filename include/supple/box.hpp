@@ -1,9 +1,9 @@
 // The best step inside a box, and under a bound on its norm.
 //
-// A step x0 that would leave the box low <= x <= high is replaced by the minimiser of
+// A step x0 that would leave the box low <= x <= high is replaced by the minimizer of
 //   ‖J (x - x0)‖² + λ² ‖x - x0‖²   inside the box.
-// If x0 is the damped step, the minimiser of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
-// constant: the result is the exact minimiser of the damped problem inside the box, not a clipped
+// If x0 is the damped step, the minimizer of ‖J x - e‖² + λ²‖x‖², the two objectives differ by a
+// constant: the result is the exact minimizer of the damped problem inside the box, not a clipped
 // one.
 // Tuned constants are explained in docs/constants.md.
 #pragma once
@@ -22,7 +22,7 @@ inline constexpr T well_conditioned = sizeof(T) == 8 ? T(1e-4) : T(1e-2);
 template <class T>
 inline constexpr T ridge = sizeof(T) == 8 ? T(1e-12) : T(1e-5);
 
-// Computes d = x - x0 (n), which minimises ‖J d‖² + λ²‖d‖² over the free entries F while the
+// Computes d = x - x0 (n), which minimizes ‖J d‖² + λ²‖d‖² over the free entries F while the
 // entries A in `active_set` (n) are at the ends of the box. `multiplier` (n) is the gradient at d,
 // possibly divided by λ²; it is zero for free entries and where it is only rounding error.
 template <class L>
@@ -107,7 +107,7 @@ SUPPLE_FN constexpr int boxed_scratch(int m, int n) {
 //
 // A few rounds of block pivoting come first: solve for the free entries and exchange all that
 // violate their conditions. This nearly always suffices (Júdice & Pires 1994). Otherwise an
-// active-set method follows, whose cost falls in every round: move towards the minimiser over the
+// active-set method follows, whose cost falls in every round: move toward the minimizer over the
 // free entries as far as the box allows, and release one entry at a time (Stark & Parker 1995).
 template <class L>
 SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, const L* low,
@@ -187,7 +187,7 @@ SUPPLE_NOINLINE_DEVICE L boxed_step(int m, int n, const L* J, const L& lambda2, 
   return damping_applied;
 }
 
-// Computes x, the minimiser of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: x0 with more damping.
+// Computes x, the minimizer of ‖J (x - x0)‖² + λ² ‖x - x0‖² + δ² ‖x‖²: x0 with more damping.
 // `A` (m m) and `z` (m) are scratch memory.
 template <class L>
 SUPPLE_FN void increase_damping(int m, int n, const L* J, const L& lambda2, const L& delta2,
@@ -276,7 +276,7 @@ SUPPLE_FN constexpr int bounded_scratch(int m, int n) {
   return m * n + m * m + 3 * m + n + optimal_scratch(m, n);
 }
 
-// Computes the minimiser x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`, faster than
+// Computes the minimizer x of ‖J x - e‖² + λ²‖x‖² inside a box with ‖x‖ <= `bound`, faster than
 // `limited_step`, on the lanes where a few rounds of exchanging entries suffice. In each round the
 // free entries get the smallest damping, at least λ², that keeps the bound. `active_set` is the
 // initial guess on entry and the result on return; `damping_applied` receives the damping. Returns

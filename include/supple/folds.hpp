@@ -6,7 +6,7 @@
 //   E = σ c + ½ h c²,    h = dt u·J̇(v)v,
 //
 // and the fold, where that is largest, is at the distance (σ/|h|) dt along v. J alone overestimates
-// the motion towards a fold and underestimates the motion away from it; at σ = 0 a step by J alone
+// the motion toward a fold and underestimates the motion away from it; at σ = 0 a step by J alone
 // does not leave the fold at all. The secant of the parabola corrects both: σ is replaced in J by
 // the slope g with g c = E. Below, κ is the largest curvature of the robot and e the command.
 // Tuned constants and what chose them: docs/constants.md.

@@ -182,7 +182,7 @@ SUPPLE_FN void scale_into_box(int n, const L* low, const L* high, const L& bound
   }
 }
 
-// Moves x, a point of the box, towards p, the point of the box nearest to zero, until ‖x‖ <=
+// Moves x, a point of the box, toward p, the point of the box nearest to zero, until ‖x‖ <=
 // `bound`: x becomes p + t (x - p).
 template <class L>
 SUPPLE_FN void shorten_in_box(int n, const L* low, const L* high, const L& bound, L* x) {

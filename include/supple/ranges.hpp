@@ -6,8 +6,8 @@
 //   k (o - upper)  <=  J q̇  <=  k (o - lower)
 //
 // in addition to any commanded velocity of the row. Inside the range the interval contains zero, so
-// the row does not pull; it only slows down motion towards an end of the range, in proportion to
-// the remaining distance. Outside, it demands motion towards the range, in proportion to the
+// the row does not pull; it only slows down motion toward an end of the range, in proportion to
+// the remaining distance. Outside, it demands motion toward the range, in proportion to the
 // distance. Both are zero at the end itself, so q̇ is continuous there.
 //
 // Rows outside their range take part in the step as equations; then those whose interval is not

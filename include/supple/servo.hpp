@@ -84,7 +84,7 @@ struct ServoState {
   L before;           // manipulability at the previous step, negative if there was none
   bool has_previous;  // J_before is valid
   Estimate<L> estimate = {};  // the rest of what a step with memory estimates
-  // (n, n): the norm that a step in Python minimises, as rows; null if it is that of J and λ².
+  // (n, n): the norm that a step in Python minimizes, as rows; null if it is that of J and λ².
   const L* metric = nullptr;
   L* direction = nullptr;   // (rows,): of the motion, if the direction is kept
   L* exact_J = nullptr;     // (rows, n): J while state.J is its correction at a fold
@@ -126,7 +126,7 @@ SUPPLE_FN constexpr int servo_scratch(const Servo<T>& servo) {
 }
 
 // Kinematics and tasks: state.J, state.desired and state.e at the current q and q̇. In resolved
-// acceleration the step minimises its distance to -rest_gain q̇, so that null-space motion decays: e
+// acceleration the step minimizes its distance to -rest_gain q̇, so that null-space motion decays: e
 // is what remains relative to that.
 template <class L, class T>
 SUPPLE_FN void evaluate_tasks(const Servo<T>& servo, const Command<L>& command,
@@ -218,7 +218,7 @@ SUPPLE_FN int weighted_jacobian(const Servo<T>& servo, const L* J, L* seen) {
   return m;
 }
 
-// Whether the step is the minimiser of ‖J q̇ - e‖² + λ²‖q̇‖² for the unweighted J and e.
+// Whether the step is the minimizer of ‖J q̇ - e‖² + λ²‖q̇‖² for the unweighted J and e.
 template <class T>
 SUPPLE_FN bool is_plain_dls(const Servo<T>& servo) {
   const Step<T>& how = *servo.step;
@@ -260,7 +260,7 @@ SUPPLE_FN T halting_factor(const Servo<T>& servo, const ServoState<T>& state, T*
   return min(max(part, T(0)), T(1));
 }
 
-// The default step: damped towards a singularity, exact elsewhere.
+// The default step: damped toward a singularity, exact elsewhere.
 template <class T>
 SUPPLE_FN void step_near_folds(const Servo<T>& servo, ServoState<T>& state, T* scratch) {
   const int m = servo.rows, n = servo.chain.coordinates;
@@ -355,7 +355,7 @@ SUPPLE_FN const L* limit_metric(const Servo<T>& servo, const L* J, L* weighted) 
 template <class T>
 inline constexpr T weighted_ridge = sizeof(T) == 8 ? T(1e-9) : T(1e-4);
 
-// The step x (n) inside a box and no longer than `bound`, in the norm that the step minimises: the
+// The step x (n) inside a box and no longer than `bound`, in the norm that the step minimizes: the
 // rows state.metric, or [W J; λ S⁻¹] with row weights W and joint weights S. Returns the damping
 // applied.
 template <class L, class T>

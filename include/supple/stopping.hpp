@@ -18,7 +18,7 @@ SUPPLE_INLINE L floor_small(const L& a) {
 // The largest speed from which a joint that slows down by `brake` = a dt in every step stops within
 // `room` >= 0, this step included: with k more steps of braking it travels
 // dt ((k + 1) v - brake k (k + 1)/2). `span` is the time this takes, (k + 1) dt, which is also the
-// distance travelled per unit of additional speed.
+// distance traveled per unit of additional speed.
 template <class L>
 SUPPLE_INLINE L braking_speed(const L& room, const L& brake, const L& dt, L& span) {
   using T = scalar_t<L>;

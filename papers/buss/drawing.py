@@ -38,7 +38,7 @@ def figure_of(found: Comparison) -> Callable[[Figure], None]:
 
 
 def _body(ax: Axes, shape: Shape, run: Followed) -> None:
-    """Draw the figure, seen along z, in its zero pose (grey) and halfway through a run, with red
+    """Draw the figure, seen along z, in its zero pose (gray) and halfway through a run, with red
     balls at the targets of that update, and the paths of the targets.
     """
     robot = supple.load(shape.name)
@@ -107,7 +107,7 @@ def _sweep(ax: Axes, found: Comparison) -> None:
                     fontsize=8,
                     bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
                 )
-    ax.plot([], [], "o", color=palette.GREY, mfc="white", label="% of moves go back")
-    ax.plot([], [], "o", color=palette.GREY, label="calm")
+    ax.plot([], [], "o", color=palette.GRAY, mfc="white", label="% of moves go back")
+    ax.plot([], [], "o", color=palette.GRAY, label="calm")
     ax.legend(loc="lower right")
     ax.margins(0.1)

@@ -16,7 +16,7 @@ import supple
 
 D_MAX = 0.4  # bound on the error of an end effector [m]
 Step: TypeAlias = Callable[[supple.Linearization], NDArray[np.float64]]
-Sine: TypeAlias = tuple[float, float, float]  # centre, amplitude and rate of one coordinate
+Sine: TypeAlias = tuple[float, float, float]  # center, amplitude and rate of one coordinate
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Shape:
 
     def path(self, updates: int) -> Array:
         """Return the targets (updates, k, 3) [m]; T grows by 0.005 before each update."""
-        centre, size, rate = np.moveaxis(np.array(self.targets, dtype=float), -1, 0)
+        center, size, rate = np.moveaxis(np.array(self.targets, dtype=float), -1, 0)
         T = 0.005 * np.arange(1, updates + 1)[:, None, None]
-        return np.asarray(centre + size * np.sin(rate * T))
+        return np.asarray(center + size * np.sin(rate * T))
 
 
 Y = Shape(
@@ -175,7 +175,7 @@ def moved(robot: supple.Robot, path: Array, step: Step) -> Array:
 
 
 def followed(robot: supple.Robot, q: Array, goals: Array) -> Followed:
-    """Return the measurements of a motion (steps + 1, n) towards targets (steps, k, 3)."""
+    """Return the measurements of a motion (steps + 1, n) toward targets (steps, k, 3)."""
     places = robot.fk(q, list(robot.tips))[..., :3, 3]
     moves = np.diff(places, axis=0)
     usual = np.linalg.norm(np.diff(goals, axis=0), axis=-1).mean()

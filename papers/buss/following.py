@@ -270,7 +270,7 @@ def _of_damping(found: Comparison, by_window: dict[int, float]) -> tuple[Claim, 
     plain, clamped = calm(found.plain), calm(found.clamped)
     best, best_clamped = found.plain[plain].total_error, found.clamped[clamped].total_error
     as_set = [found.methods[name].total_error for name in ("dls_clamped", "dls")]
-    why = "a figure does not stretch out towards what it cannot reach"
+    why = "a figure does not stretch out toward what it cannot reach"
     if found.shape.lambdas[0] == found.shape.lambdas[1]:
         why += f"; the program has one λ for this figure, {found.shape.lambdas[0]}"
     return (

@@ -257,7 +257,7 @@ def _single_figure(robot: supple.Robot, runs: dict[str, Followed]) -> Callable[[
         q = runs["transpose"].q
         some = np.linspace(0, len(q) - 1, 6).astype(int)
         style.arms(left, robot.fk(q[some], [*links, *robot.tips])[..., [0, 2], 3], 0)
-        left.plot(*runs["transpose"].goals[:, 0, [0, 2]].T, color=palette.GREY, linewidth=0.8)
+        left.plot(*runs["transpose"].goals[:, 0, [0, 2]].T, color=palette.GRAY, linewidth=0.8)
         style.titled(left, "The arm by transpose, and its target", "x [m]", "z [m]")
         names = {"transpose": "transpose", "dls": "DLS"}
         curves = {names[name]: 1000 * run.distance[:, 0] for name, run in runs.items()}

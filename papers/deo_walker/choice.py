@@ -156,7 +156,7 @@ def _choice_figure(
         style.curves(panels["error"], degrees, {names[k]: 100 * v for k, v in errors.items()})
         style.titled(panels["speed"], "Joint speed", "direction of ẋ from X [°]", "‖θ̇‖ [rad/s]")
         style.curves(panels["speed"], degrees, {names[k]: v for k, v in speeds.items()})
-        panels["speed"].plot(degrees, pinv, color=palette.GREY, linewidth=1)
+        panels["speed"].plot(degrees, pinv, color=palette.GRAY, linewidth=1)
         panels["speed"].set_ylim(0, 2.5 * max_speed)
         style.bound(panels["speed"], max_speed, f"Δ = {max_speed:g}")
         style.legend(figure, panels["error"])

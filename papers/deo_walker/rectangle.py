@@ -275,7 +275,7 @@ def joints_at(q: Array) -> Array:
 def draw_arms(ax: Axes, motion: supple.Trajectory, number: int, since: float = 0.0) -> None:
     """Draw the path, and the arm at some times, later ones darker."""
     path = corners(supple.load("planar3"))
-    ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1)
+    ax.plot(path[:, 0], path[:, 1], color=palette.GRAY, linewidth=1)
     shown = np.flatnonzero(motion.t >= since)
     for k in shown[:: max(1, len(shown) // 12)]:
         joints = joints_at(motion.q[k])
@@ -296,7 +296,7 @@ def draw_speeds(
     near = ax.inset_axes((0.36, 0.57, 0.62, 0.41))
     first = time < 0.08
     style.curves(near, time[first], {n: speed(m)[first] for n, m in motions.items()})
-    near.axhline(max_speed, color=palette.GREY, linewidth=1, linestyle=(0, (4, 2)))
+    near.axhline(max_speed, color=palette.GRAY, linewidth=1, linestyle=(0, (4, 2)))
     near.set_xlabel("the first 0.08 s", fontsize=8)
     near.set_ylabel("‖q̇‖", fontsize=8)
     near.tick_params(labelsize=7.5)

@@ -40,7 +40,7 @@ MAX_SPEED = 5.0  # Δ [rad/s]
     ),
 )
 def puma(progress: Progress, *, max_speed: float, velocity: float, duration: float) -> Outcome:
-    """The wrist is above the shoulder, a centimetre from the first axis. The tool is commanded to
+    """The wrist is above the shoulder, a centimeter from the first axis. The tool is commanded to
     move at 0.5 m/s along y, without rotation. If the wrist were on the axis, y would be the
     singular direction.
     """

@@ -106,7 +106,7 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     ),
 )
 def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: float) -> Outcome:
-    """The arm draws the same rectangle, while v = -k (θ - θ_ref) pulls it towards [-30, 0, 0]°. v
+    """The arm draws the same rectangle, while v = -k (θ - θ_ref) pulls it toward [-30, 0, 0]°. v
     is
     projected onto the exact null space, eq. (20), where the result satisfies the bound; elsewhere
     task and subtask are damped together, eqs. (25)-(29).
@@ -237,7 +237,7 @@ def _obstacle_figure(
         draw_speeds(lower[0], motions, max_speed)
         ax = style.titled(lower[1], "The elbow", "time [s]", "above the line to the hand [m]")
         style.curves(ax, motions[without].t, {n: _height(m.q) for n, m in motions.items()})
-        ax.axhline(0, color=palette.GREY, linewidth=1)
+        ax.axhline(0, color=palette.GRAY, linewidth=1)
         ax.axvspan(last, DURATION, color="#eeeeee", zorder=0)
         ax.text(last + 0.05, 0.98, "last side", va="top", transform=ax.get_xaxis_transform())
         style.legend(figure, ax)

@@ -118,7 +118,7 @@ def singular_configurations(progress: Progress, *, samples: int) -> Outcome:
             "it does not depend on the joints that position the wrist",
         ),
         Claim(
-            "with the wrist over the shoulder, velocities towards or away from the base are lost",
+            "with the wrist over the shoulder, velocities toward or away from the base are lost",
             f"the lost direction is radial to {radial:.4f}; σ6 = {spectra[1][-1]:.0e}",
             radial > 0.99 and bool(spectra[1][-1] < ZERO),
             "joint 1 then moves the wrist in the arm's plane only, as joints 2 and 3 do",
@@ -178,7 +178,7 @@ def _figure(shown: dict[str, tuple[Array, Array | None]]) -> Callable[[Figure], 
             joints = joints_of(q)
             ax.plot(*joints.T, "o-", color=palette.BLUE, linewidth=2.5, ms=4)
             ax.plot(*joints[-2:].T, "-", color=palette.VERMILION, linewidth=3)
-            ax.plot([0, 0], [0, 0], [-0.6, 0], color=palette.GREY, linewidth=3)
+            ax.plot([0, 0], [0, 0], [-0.6, 0], color=palette.GRAY, linewidth=3)
             if poses is not None:
                 ax.plot(*poses[:, :3, 3].T, color=palette.GREEN, linewidth=1.2)
             ax.set_title(title)

@@ -223,7 +223,7 @@ def _figure(
         figure.set_size_inches(11, 6.5)
         panels = figure.subplot_mosaic([["top", "arm"], ["bottom", "arm"]], width_ratios=[2, 1])
         top, bottom = panels["top"], panels["bottom"]
-        for i, color in ((4, palette.GREY), (5, palette.BLACK)):
+        for i, color in ((4, palette.GRAY), (5, palette.BLACK)):
             top.plot(sigma[:, i], color=color, linewidth=3, alpha=0.35, label=f"σ{i + 1}")
         for k, (name, estimate) in enumerate(
             {"the paper's, damped": paper, "undamped": undamped}.items()
@@ -237,7 +237,7 @@ def _figure(
         bottom.set_ylim(0.5, 1.03)
         style.bound(bottom, GOOD, f"{GOOD}: aligned", below=True, at=0.01)
         for ax in (top, bottom):
-            ax.axvline(half, color=palette.GREY, linewidth=1, linestyle=":")
+            ax.axvline(half, color=palette.GRAY, linewidth=1, linestyle=":")
             ax.set_xlim(0, len(sigma))
         style.note(top, "  the tool stops and turns", (half, 0.147))
         ax = style.titled(panels["arm"], "The arm, from x", "x [m]", "z [m]")

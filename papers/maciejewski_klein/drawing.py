@@ -50,13 +50,13 @@ def figure_of(runs: Runs, across: str, up: str, *, shown: int = 9) -> Callable[[
             ("filtered", "The arm with the filter, α by component"),
         ):
             ax = style.titled(panels[name], title, f"{across} [m]", f"{up} [m]")
-            ax.plot(at[:, i], at[:, k], color=palette.GREY, linewidth=1, zorder=1)
+            ax.plot(at[:, i], at[:, k], color=palette.GRAY, linewidth=1, zorder=1)
             q = runs.moved[name].q
             some = np.linspace(0, len(q) - 1, shown).astype(int)
             number = list(runs.moved).index(name)
             style.arms(ax, joints_of(q[some])[..., [i, k]], number)
         ax = style.titled(panels["path"], "Path of the tool", f"{across} [m]", f"{up} [m]")
-        ax.plot(at[:, i], at[:, k], color=palette.GREY, linewidth=1, zorder=1)
+        ax.plot(at[:, i], at[:, k], color=palette.GRAY, linewidth=1, zorder=1)
         ax.set_aspect("equal", adjustable="datalim")
         ax.margins(0.1)
         sigma = runs.singular_values("filtered")

@@ -271,7 +271,7 @@ def _figure(
                 color=palette.GREEN,
             )
             most = max(float(x.max()) for x in sums[kind].values())
-            ax.plot([0, most], [0, most], color=palette.GREY, linewidth=1)
+            ax.plot([0, most], [0, most], color=palette.GRAY, linewidth=1)
             title = f"Trajectory {NAMES[kind]}: integral error, as printed"
             style.titled(ax, title, "variable λ [intervals]", "filtered [intervals]")
 

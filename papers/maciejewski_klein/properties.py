@@ -113,7 +113,7 @@ def damped_norms(progress: Progress, *, problems: int, factor: float) -> Outcome
     } | {f"difference_at_gap.{name}": value for name, value in wide.items()}
     claims = (
         Claim(
-            "(11): the norm decreases monotonically with λ, towards zero",
+            "(11): the norm decreases monotonically with λ, toward zero",
             f"between neighbors of {len(LAMBDAS)} dampings it rises by at most "
             f"{max(rises, 0):.0e} of itself; {last:.0e} is left at λ = 10⁴",
             rises <= 1e-14 and last < 1e-3,

@@ -216,7 +216,7 @@ def trajectory_b(
             runs,
             "a notched peak at the shoulder singularity",
             "the line enters the cylinder about the shoulder's axis that the wrist cannot enter: "
-            "ẋ turns towards and away from the lost direction",
+            "ẋ turns toward and away from the lost direction",
         ),
         Claim(
             "a single peak near the end, from the proximity of the wrist singularity",

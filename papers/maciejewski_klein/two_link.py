@@ -401,7 +401,7 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
         motion = moved["filtered"]
         places = ARM.fk(motion.q[:: SIDE // 8], ["link0", "link1", "link2"])[..., :2, 3]
         ax = style.titled(panels["arms"], "The arm, filtered", "x [m]", "y [m]")
-        ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1, zorder=1)
+        ax.plot(path[:, 0], path[:, 1], color=palette.GRAY, linewidth=1, zorder=1)
         style.arms(ax, places, list(moved).index("filtered"))
         steps = np.arange(4 * SIDE)
         for k, (name, motion) in enumerate(moved.items()):
@@ -414,11 +414,11 @@ def _figure(moved: dict[str, Trajectory], path: Array, offset: float) -> Callabl
             panels["sigma"].semilogy(steps, np.maximum(motion.sigma_min, 1e-4), **how)
 
         ax = style.titled(panels["path"], "Path of the hand", "x [m]", "y [m]")
-        ax.plot(path[:, 0], path[:, 1], color=palette.GREY, linewidth=1, zorder=1)
+        ax.plot(path[:, 0], path[:, 1], color=palette.GRAY, linewidth=1, zorder=1)
         turn = np.linspace(-0.5, 0.5, 100) * np.pi
         for radius in (sum(LINKS), LINKS[0] - LINKS[1]):
             reach = radius * np.array([np.cos(turn), np.sin(turn)])
-            ax.plot(*reach, color=palette.GREY, linewidth=1, linestyle=":", zorder=1)
+            ax.plot(*reach, color=palette.GRAY, linewidth=1, linestyle=":", zorder=1)
         style.note(ax, "reach", (1.38, 1.33))
         for corner, (x, y) in named.items():
             ax.annotate(

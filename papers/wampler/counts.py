@@ -91,7 +91,7 @@ def counts(progress: Progress) -> Outcome:
             "a right-angle twist leaves one ±1 in each frame change of a vector",
         ),
         Claim(
-            "compares favourably with Orin & Shrader's 30n - 25 and 15n - 25",
+            "compares favorably with Orin & Shrader's 30n - 25 and 15n - 25",
             "fewer multiplications at every n, more additions up to n = 7; supple's kernel, the "
             f"tool's pose included, takes more for n = 6: {kernel[6][0]} and {kernel[6][1]}",
             all(with_ones[n] < 30 * n - 25 for n in JOINTS)
@@ -143,7 +143,7 @@ def _figure(
                 ax.plot(list(values), list(values.values()), "o", color=look["color"], ms=7)
         for k, (ax, slope) in enumerate(((left, 30), (right, 15))):
             label = f"Orin & Shrader, {slope}n - 25"
-            ax.plot(n, slope * n - 25, color=palette.GREY, linewidth=1.2, label=label)
+            ax.plot(n, slope * n - 25, color=palette.GRAY, linewidth=1.2, label=label)
             label = "supple's kernel, and the tool's pose"
             ax.plot(JOINTS, [kernel[j][k] for j in JOINTS], "s", color=palette.GREEN, label=label)
             ax.plot([], [], "ko", ms=6, label="counted here")

@@ -104,7 +104,7 @@ def _one_link_figure(
         for side in (theta < 0, theta > 0):
             label = "pseudoinverse" if side[0] else None
             angle = np.degrees(theta[side])
-            ax.plot(angle, pinv[side], color=palette.GREY, linewidth=1.2, label=label)
+            ax.plot(angle, pinv[side], color=palette.GRAY, linewidth=1.2, label=label)
         named = {f"α = {alpha:.2f}": speed for alpha, speed in speeds.items()}
         lines = style.curves(ax, np.degrees(theta), named)
         for line, speed in zip(lines, speeds.values(), strict=True):
@@ -129,7 +129,7 @@ SHAPES = ((6, 6), (6, 7), (6, 4), (3, 5))
     figure="eqs. (42)-(43), Theorem 3",
     title="Condition number and residual at a damping of 0.03",
     deviations=(
-        "Theorem 3 is about the minimiser of ‖Ĵq̇ - v̂‖; a plus is printed.",
+        "Theorem 3 is about the minimizer of ‖Ĵq̇ - v̂‖; a plus is printed.",
         "Reach is how far the tool gets from the shoulder, here and in w-wrist.",
     ),
     parameters=(

@@ -51,7 +51,7 @@ class SolveArguments:
 
 
 def wild(rng: np.random.Generator, size: float, n: int) -> Iterator[Array]:
-    """Full speed towards either end, random speeds and rest, changed at random times."""
+    """Full speed toward either end, random speeds and rest, changed at random times."""
     while True:
         kind = rng.integers(4)
         held = rng.choice([-1.0, 0.0, 1.0], n) * size

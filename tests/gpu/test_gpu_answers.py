@@ -129,7 +129,7 @@ def test_at_the_edge_and_beyond(name: str) -> None:
         found = solve(robot, more, q0=q0, device="cuda")
         hold(robot, more, found)
         assert (found.status == SolveStatus.UNREACHABLE).all()
-        # the closest pose is T0, 5 cm away: within a millimetre and 0.01 rad
+        # the closest pose is T0, 5 cm away: within a millimeter and 0.01 rad
         good = (np.abs(found.position_error - 0.05) <= 1e-3) & (found.rotation_error <= 0.01)
         nearer = np.hypot(found.position_error, found.rotation_error) <= 0.05
         assert (good | nearer).mean() >= 0.98

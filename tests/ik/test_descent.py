@@ -51,7 +51,7 @@ def descended(
 @pytest.mark.parametrize("rule", rules(PANDA), ids=key)
 def test_a_start_descends_as_the_rule_says(rule: KernelRule, max_step: float | None) -> None:
     ends, away = PANDA.random(12, seed=21), np.random.default_rng(3).normal(size=(12, 7))
-    ends[6:, 3] = PANDA.upper[3]  # towards a limit, and some away from it
+    ends[6:, 3] = PANDA.upper[3]  # toward a limit, and some away from it
     begin = np.clip(ends + 0.1 * away, PANDA.lower, PANDA.upper)
     compared = 0
     for T, q0 in zip(PANDA.fk(ends), begin, strict=True):

@@ -1,7 +1,7 @@
 """Prismatic joints of any length, limited or not, are solved.
 
 The robot is a mobile manipulator: a base that slides along x and y and turns, under a six-joint arm
-of about a metre. Targets come from forward kinematics, so each of them has a solution.
+of about a meter. Targets come from forward kinematics, so each of them has a solution.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_unlimited_bases(far: float) -> None:
 
 
 def test_bases_as_far_as_numbers_go_need_few_starts() -> None:
-    """At 100,000 km a float resolves metres and a double 10 nm, a hundredth of the tolerance."""
+    """At 100,000 km a float resolves meters and a double 10 nm, a hundredth of the tolerance."""
     robot = mobile(None)
     q = robot.random(20_000, seed=0)
     q[:, :2] *= 1e8

@@ -57,8 +57,8 @@ def reach() -> float:
 
 @pytest.mark.parametrize("beyond", [1.0, 1.05, 1.5, 4.0])
 @pytest.mark.parametrize("dt", [0.002, 0.02])
-def test_a_planar_arm_stretches_towards_what_it_cannot_reach(beyond: float, dt: float) -> None:
-    """It stops stretched towards the target, without chatter, and returns without error."""
+def test_a_planar_arm_stretches_toward_what_it_cannot_reach(beyond: float, dt: float) -> None:
+    """It stops stretched toward the target, without chatter, and returns without error."""
     arm = robot("planar2")
     servo = Servo(arm, PLANE, dt=dt, limits=Limits.none(arm))
     angle = 0.7
@@ -105,7 +105,7 @@ def test_out_of_reach_and_back(name: str) -> None:
     assert turns(qd) <= 3
     assert np.linalg.norm(qd[-1]) < 1e-3
     assert stationary(name, q[-1], far) < 1e-4
-    # No neighbour is closer, by a fine search.
+    # No neighbor is closer, by a fine search.
     rng = np.random.default_rng(3)
 
     def far_off(at: Array) -> float:

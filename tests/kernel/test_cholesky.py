@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness import Lane, same_bits
-from matrices import BOUND, SMALLEST, from_spectrum, normalised
+from matrices import BOUND, SMALLEST, from_spectrum, normalized
 
 SIZES = (1, 2, 3, 6, 7, 20, 64)
 sizes = pytest.mark.parametrize("n", SIZES)
@@ -45,7 +45,7 @@ def solved(lane: Lane, a: np.ndarray) -> tuple[np.ndarray, ...]:
     y = np.random.default_rng(5).standard_normal(a.shape[:2])
     b = np.einsum("cij,cj->ci", a.astype(np.float64), y).astype(lane.dtype)
     factor, x, full = lane.cholesky(a, b)
-    unit, right = normalised(a, b)
+    unit, right = normalized(a, b)
     exponent = np.frexp(np.abs(a).max(axis=(1, 2)))[1]
     c = np.tril(factor).astype(np.float64)
     product = np.ldexp(c @ c.swapaxes(1, 2), -exponent[:, None, None])

@@ -10,7 +10,7 @@ from harness import FUSED, Lane, same_bits
 
 
 def hard_numbers(dtype: np.dtype) -> np.ndarray:
-    """Both signs of: zero, the ends of the subnormal and normal ranges, one and its neighbours."""
+    """Both signs of: zero, the ends of the subnormal and normal ranges, one and its neighbors."""
     info = np.finfo(dtype)
     one = dtype.type(1)
     numbers = [0.0, info.smallest_subnormal, 3 * info.smallest_subnormal, info.tiny, info.max]

@@ -1,4 +1,4 @@
-"""Steps inside boxes and bounds on every lane: both ways find the minimiser, lanes keep apart."""
+"""Steps inside boxes and bounds on every lane: both ways find the minimizer, lanes keep apart."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_lane_has_the_bits_of_the_lone_number(shape: tuple[int, int], lane: La
 
 @alone
 @shapes
-def test_the_quick_way_finds_the_minimiser(shape: tuple[int, int], lane: Lane) -> None:
+def test_the_quick_way_finds_the_minimizer(shape: tuple[int, int], lane: Lane) -> None:
     """In box and bound, gradient zero or pointing outwards, damped only where the bound acts."""
     p = problems(shape, lane.dtype, 600)
     x, side, used, holds = (
@@ -89,7 +89,7 @@ def test_the_quick_way_finds_the_minimiser(shape: tuple[int, int], lane: Lane) -
 @alone
 @shapes
 def test_both_ways_agree(shape: tuple[int, int], lane: Lane) -> None:
-    """Where λ² > 0 the minimiser is unique."""
+    """Where λ² > 0 the minimizer is unique."""
     if lane.dtype == np.float32:
         return
     p = problems(shape, lane.dtype, 600)

@@ -133,7 +133,7 @@ def test_whatever_holds_is_finite_and_within_the_bound(lane: Lane, shape: tuple[
                 assert not holds.any()
 
 
-def test_every_width_gives_the_bits_of_one_lane_whatever_its_neighbours(lane: Lane) -> None:
+def test_every_width_gives_the_bits_of_one_lane_whatever_its_neighbors(lane: Lane) -> None:
     for shape in ((6, 7), (3, 5)):
         J, e = built(lane.dtype, *shape, 403)
         alone = lane.scalar.optimal(J, e, 0.5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness import Lane, same_bits
-from matrices import BOUND, LARGEST, SHAPES, hard, normalised, not_orthonormal, tolerance
+from matrices import BOUND, LARGEST, SHAPES, hard, normalized, not_orthonormal, tolerance
 
 shapes = pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
 
@@ -24,7 +24,7 @@ def test_factors_multiply_to_the_matrix(lane: Lane, shape: tuple[int, int]) -> N
     packed, q, projected, _, _ = lane.qr(a, b)
     assert all(np.isfinite(x).all() for x in (packed, q, projected))
     assert not_orthonormal(q) <= BOUND * max(shape) * lane.eps
-    unit, r = normalised(a, np.triu(packed))
+    unit, r = normalized(a, np.triu(packed))
     error = np.linalg.norm(q.astype(np.float64) @ r - unit, axis=(1, 2))
     assert np.all(error <= tolerance(lane, a))
 

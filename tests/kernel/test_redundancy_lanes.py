@@ -121,7 +121,7 @@ def switching(step: Step, J: Array, e: Array, v: Array, here: Array, room: Array
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (6, 7)], ids=str)
-def test_a_lane_does_not_see_its_neighbours(lane: Lane, shape: tuple[int, int]) -> None:
+def test_a_lane_does_not_see_its_neighbors(lane: Lane, shape: tuple[int, int]) -> None:
     J, e, v = batch(shape)
     for step in STEPS:
         packed, alone = (x.secondary(step.kernel, J, e, v)[0] for x in (lane, lane.scalar))
@@ -206,7 +206,7 @@ def split(rows: tuple[int, ...], J: Array, e: Array) -> list[Linearization]:
     return [Linearization(*x) for x in zip(np.split(J, ends), np.split(e, ends), strict=True)]
 
 
-def test_priority_on_a_lane_does_not_see_its_neighbours(lane: Lane) -> None:
+def test_priority_on_a_lane_does_not_see_its_neighbors(lane: Lane) -> None:
     for rows in ROWS:
         J, e = stacks(rows, 7)
         for step in ORDERED:

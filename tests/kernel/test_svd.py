@@ -14,7 +14,7 @@ from matrices import (
     SHAPES,
     from_spectrum,
     hard,
-    normalised,
+    normalized,
     not_orthonormal,
     tolerance,
 )
@@ -37,7 +37,7 @@ def assert_is_svd(lane: Lane, a: np.ndarray) -> None:
     bound = BOUND * max(m, n) * lane.eps
     assert not_orthonormal(u) <= bound
     assert not_orthonormal(v) <= bound
-    unit, s = normalised(a, sigma)
+    unit, s = normalized(a, sigma)
     remainder = (u.astype(np.float64) * s[:, None]) @ v.astype(np.float64).swapaxes(1, 2) - unit
     assert np.all(np.linalg.norm(remainder, axis=(1, 2)) <= tolerance(lane, a))
 
@@ -53,7 +53,7 @@ def test_factors_multiply_to_the_matrix_and_are_orthonormal(
 def test_singular_values_are_lapacks(lane: Lane, shape: tuple[int, int]) -> None:
     _, a = hard_batch(shape, lane)
     sigma = lane.singular_values(a)
-    unit, s = normalised(a, sigma)
+    unit, s = normalized(a, sigma)
     error = np.linalg.norm(s - np.linalg.svd(unit, compute_uv=False), axis=1)
     assert np.all(error <= tolerance(lane, a))
     assert same_bits(sigma, lane.svd(a)[1])
@@ -67,7 +67,7 @@ def test_every_width_gives_the_bits_of_one_lane(lane: Lane, shape: tuple[int, in
     assert same_bits(lane.singular_values(a), lane.scalar.singular_values(a))
 
 
-def test_neighbours_do_not_matter(lane: Lane, rng: np.random.Generator) -> None:
+def test_neighbors_do_not_matter(lane: Lane, rng: np.random.Generator) -> None:
     _, a = hard_batch((6, 7), lane)
     order = rng.permutation(len(a))
     for result, shuffled in zip(lane.svd(a), lane.svd(a[order]), strict=True):

@@ -249,7 +249,7 @@ def test_the_weight_of_a_region(shape: tuple[int, int]) -> None:
 
 
 def jump(rule: KernelRule, steps: int, edge: float) -> float:
-    """Return the largest jump between neighbours as σ_min goes from zero to twice the edge."""
+    """Return the largest jump between neighbors as σ_min goes from zero to twice the edge."""
     lins = [
         of_spectrum(np.array([1.0, 0.8, least]), np.array([0.3, 0.2, 0.5]), 0.0, 0.3, 0.05)
         for least in np.linspace(0, 2 * edge, steps + 1)

@@ -61,7 +61,7 @@ class Measured:
 
 
 def two_link(move: Move) -> Measured:
-    """The square A B C D A in 800 intervals of a centimetre, k_p = 0.1, Euler."""
+    """The square A B C D A in 800 intervals of a centimeter, k_p = 0.1, Euler."""
     corners = [np.linspace(a, b, 201)[:-1] for a, b in itertools.pairwise(SQUARE)]
     path = np.vstack([*corners, SQUARE[-1:]])
     q, errors, speeds, gains, moves = start_at(path[0]), [], [], [], []
@@ -166,7 +166,7 @@ def test_the_estimate_follows_a_crossing() -> None:
     top, q = robot.fk(TOP), START.copy()
     R, position = robot.fk(q)[:3, :3], robot.fk(q)[:3, 3]
     across = np.array([np.cos(np.radians(10)), np.sin(np.radians(10)), 0])
-    centre = top[:3, 3] - [0, 0, 0.25]
+    center = top[:3, 3] - [0, 0, 0.25]
     how, driver = NumericalFilter(5.0), StatefulStep(NumericalFilter(5.0, printed=True))
     memory: SingularSubspace | None = None
     slow: SingularDirection | None = None  # the paper's, which iterates with the damping λ = 0.1
@@ -176,7 +176,7 @@ def test_the_estimate_follows_a_crossing() -> None:
         J, T = robot.jacobian(q), robot.fk(q)
         if k < 392:
             angle = -0.75 * np.pi + (k + 1) * 0.0015 / 0.25
-            goal = centre + 0.25 * (np.array([0, 0, np.cos(angle)]) + across * np.sin(angle))
+            goal = center + 0.25 * (np.array([0, 0, np.cos(angle)]) + across * np.sin(angle))
             v, w = goal - position, np.zeros(3)
             off = np.r_[position - T[:3, 3], turn_between(T[:3, :3], R)]
             position = goal

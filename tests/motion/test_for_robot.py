@@ -54,7 +54,7 @@ def test_every_robot_has_parameters(name: str, rule: type[KernelRule]) -> None:
         assert all(0 < number < math.inf for number in numbers)
         assert made == rule.for_robot(robot, rows=rows)
         assert made == rule.for_robot(supple.load(name), rows=rows)
-        # Not rounding errors: the robot's size is about a metre.
+        # Not rounding errors: the robot's size is about a meter.
         assert all(1e-9 < number < 1e9 for number in numbers), numbers
 
 

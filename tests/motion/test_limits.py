@@ -260,7 +260,7 @@ def arm(**more: object) -> Limits:
 def test_a_joint_at_rest_inside_stays_inside_whatever_is_asked(
     start: float, acceleration: float, dt: float, wishes: list[float]
 ) -> None:
-    """Position, speed and acceleration limits all hold, for any commands, towards the ends too."""
+    """Position, speed and acceleration limits all hold, for any commands, toward the ends too."""
     limits = arm(max_acceleration=[acceleration])
     q, speed = start, 0.0
     for wish in [*wishes, *[1.0] * 60, *[-1.0] * 60]:

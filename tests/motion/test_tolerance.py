@@ -221,7 +221,7 @@ def test_free_positions_have_no_row() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: PoseTask(tolerance=0.1), "metres and radians"),
+        (lambda: PoseTask(tolerance=0.1), "meters and radians"),
         (lambda: PositionTask(tolerance={"w": 0.1}), "'x', 'y', 'z'"),
         (lambda: PositionTask(tolerance=-0.1), "lower < upper"),
         (lambda: PositionTask(tolerance={"x": (1.0, 0.0)}), "lower < upper"),

@@ -104,7 +104,7 @@ def test_bad_input_is_refused(make: object) -> None:
 
 
 def test_dls_is_still_the_whole() -> None:
-    """WeightedDLS above solves the whole problem: in metres it is DLS on the scaled rows."""
+    """WeightedDLS above solves the whole problem: in meters it is DLS on the scaled rows."""
     robot = supple.load("puma560")
     J, e = robot.jacobian(robot.random(seed=4)), np.arange(6.0)
     scale = np.r_[np.full(3, 0.5), np.ones(3)]

@@ -65,7 +65,7 @@ class Again:
 
 
 def square_again(method: str) -> dict[str, float]:
-    """In centimetres, as the paper: 110 and 100 long, θ̇max = 0.02, a closed-form Jacobian."""
+    """In centimeters, as the paper: 110 and 100 long, θ̇max = 0.02, a closed-form Jacobian."""
     corners = np.array([[10.0, -100], [210, -100], [210, 100], [10, 100], [10, -100]])
     sides = [a + (b - a) * np.arange(200)[:, None] / 200 for a, b in pairwise(corners)]
     path = np.vstack([*sides, corners[:1]])
@@ -92,7 +92,7 @@ def square_again(method: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_square_again_in_centimetres(ran: Ran, method: str) -> None:
+def test_the_square_again_in_centimeters(ran: Ran, method: str) -> None:
     """Another unit of length, another kinematics, another solver: the same numbers."""
     found = ran("mk-two-link").quantities
     for name, value in square_again(method).items():

@@ -107,9 +107,9 @@ def test_theorem_3_holds_and_is_sharp(ran: Ran) -> None:
 
 
 def in_two_parts(J: Array, v: Array, tool: Array, alpha: float) -> Array:
-    """Normal equations of the first three joints at the wrist's centre, then of the last three."""
-    centre = J[:3] - np.cross(J[3:], tool[:, None], axis=0)
-    A, wanted = centre[:, :3], v[:3] - np.cross(v[3:], tool)
+    """Normal equations of the first three joints at the wrist's center, then of the last three."""
+    center = J[:3] - np.cross(J[3:], tool[:, None], axis=0)
+    A, wanted = center[:, :3], v[:3] - np.cross(v[3:], tool)
     first = np.linalg.solve(A.T @ A + alpha**2 * np.eye(3), A.T @ wanted)
     B, left = J[3:, 3:], v[3:] - J[3:, :3] @ first
     return np.r_[first, np.linalg.solve(B.T @ B + alpha**2 * np.eye(3), B.T @ left)]
@@ -121,7 +121,7 @@ def test_the_decomposition_is_not_the_whole(ran: Ran, name: str, length: float) 
     arm, rng = ScaledArm.of(ARMS[name]), np.random.default_rng(3)
     q = arm.robot.random(SAMPLES, seed=rng)
     J, v = arm.jacobian(q), rng.normal(size=(SAMPLES, 6))
-    tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # from the wrist's centre
+    tools = length / arm.reach * arm.robot.fk(q)[:, :3, 2]  # from the wrist's center
     for alpha in ALPHAS:
         whole = np.linalg.solve(
             J.transpose(0, 2, 1) @ J + alpha**2 * np.eye(6),

@@ -1,6 +1,6 @@
 """Wampler's vector formulation, (11)-(27) and (47), for any twist and both kinds of joint.
 
-Link i has length a, twist β and offset b towards joint i + 1; z_i is the axis of joint i, Q_{i-1}
+Link i has length a, twist β and offset b toward joint i + 1; z_i is the axis of joint i, Q_{i-1}
 a point on it. The tool T is fixed in the last link, with its tip at R.
 """
 
@@ -128,7 +128,7 @@ def test_theorems_1_and_2(kinds: str) -> None:
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_the_matrix_of_the_normal_equations_link_by_link(kinds: str) -> None:
-    """(47): P_ij = v_i·v_j + ω_i·ω_j; its diagonal in link i, its neighbours by cos β_i."""
+    """(47): P_ij = v_i·v_j + ω_i·ω_j; its diagonal in link i, its neighbors by cos β_i."""
     links, q = arm_and_q(kinds)
     J, columns = links.robot().jacobian(q), links.columns(q)
     P = J.T @ J

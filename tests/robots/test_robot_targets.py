@@ -55,6 +55,6 @@ def test_single_calls_meet_their_targets(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "far"])
-def test_arms_on_kilometre_long_bases_meet_their_targets(bases: list[Row], kind: str) -> None:
+def test_arms_on_kilometer_long_bases_meet_their_targets(bases: list[Row], kind: str) -> None:
     missed = short(bases, kind, RANDOM)
     assert not missed, "\n".join(missed)

@@ -121,6 +121,6 @@ def test_the_duration_ends_at_the_last_pose(known: tuple[Passage, Array]) -> Non
     stops[600:] = q[600]
     ends = replace(here, poses=here.robot.fk(stops))
     reach = np.linalg.norm(here.poses[600, :3, 3] - here.poses[580, :3, 3]) / 20
-    early = math.ceil(0.001 / reach)  # steps at the end that are within a millimetre
+    early = math.ceil(0.001 / reach)  # steps at the end that are within a millimeter
     assert measured(ends, stops).duration == pytest.approx((600 - early) * DT, abs=4 * DT)
     assert math.isinf(measured(ends, q).duration)

@@ -115,8 +115,8 @@ def test_stretched_arms_have_the_reach_they_say() -> None:
     for name in ROBOTS:
         arm, here = arms()[name], passage(name, "boundary")
         tips = here.poses[:, :3, 3]
-        centre = arm.robot.fk(arm.singularity("stretched").q)[:3, 3]
-        centre = centre + arm.reach * arm.singularity("stretched").inward
-        far = np.linalg.norm(tips - centre, axis=1)
+        center = arm.robot.fk(arm.singularity("stretched").q)[:3, 3]
+        center = center + arm.reach * arm.singularity("stretched").inward
+        far = np.linalg.norm(tips - center, axis=1)
         assert far.min() == pytest.approx((1 - INSIDE) * arm.reach)
         assert 0 < arm.reach - far.max() < 2e-4

@@ -96,7 +96,7 @@ def hard(m: int, n: int, dtype: np.dtype, seed: int = 0) -> dict[str, np.ndarray
     return {name: np.asarray(a, dtype) for name, a in matrices.items()}
 
 
-def normalised(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
+def normalized(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
     """Convert each a[i], and results of the same magnitude, to float64 and multiply them by the
     power of two that makes the largest entry of a[i] about 1. Checks then neither overflow nor
     underflow.
@@ -109,13 +109,13 @@ def normalised(a: np.ndarray, *results: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def tolerance(lane: Lane, a: np.ndarray) -> np.ndarray:
-    """Return the error (c,) allowed in the norm of results as large as `normalised(a)`.
+    """Return the error (c,) allowed in the norm of results as large as `normalized(a)`.
 
     It allows for rounding relative to the norm of a[i] and, where results are subnormal, for half
     of the smallest number in every entry.
     """
     m, n = a.shape[1:]
-    (unit,) = normalised(a)
+    (unit,) = normalized(a)
     exponent = np.frexp(np.abs(a).max(axis=(1, 2)))[1]
     grid = np.ldexp(float(np.finfo(lane.dtype).smallest_subnormal), -exponent)
     relative = BOUND * max(m, n) * lane.eps * np.linalg.norm(unit, axis=(1, 2))

@@ -10,7 +10,7 @@ from supple.describe import Description, Joint, dh
 
 
 def random_pose(rng: np.random.Generator) -> np.ndarray:
-    """Return a random rotation, and a translation of at most a metre."""
+    """Return a random rotation, and a translation of at most a meter."""
     Q, _ = np.linalg.qr(rng.normal(size=(3, 3)))
     T = np.eye(4)
     T[:3, :3] = Q * np.sign(np.linalg.det(Q))

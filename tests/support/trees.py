@@ -75,7 +75,7 @@ def rotation(rng: np.random.Generator, tidy: bool) -> Array:
 
 
 def pose(rng: np.random.Generator, tidy: bool = False) -> Array:
-    """Return a pose (4, 4) within half a metre; a tidy one has right angles and zeros."""
+    """Return a pose (4, 4) within half a meter; a tidy one has right angles and zeros."""
     T = np.eye(4)
     T[:3, :3] = rotation(rng, tidy)
     T[:3, 3] = rng.uniform(-0.5, 0.5, 3) * (rng.random(3) < 0.5 if tidy else 1.0)

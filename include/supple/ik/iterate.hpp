@@ -1,4 +1,4 @@
-// Position inverse kinematics on lanes: one iteration towards a target, inside the joint limits.
+// Position inverse kinematics on lanes: one iteration toward a target, inside the joint limits.
 //
 // Each lane iterates from one seed. In a batch the lanes solve different problems; for a single
 // target they solve the same one. The drivers (src/core/drivers, src/supple/ik/gpu) choose the seed

@@ -127,14 +127,14 @@ SUPPLE_FN double corner_seed(const IkProblem<double>& ik, int seed, int candidat
   return ik.seed_lower[j] + side * ik.seed_range[j];
 }
 
-// Coordinate j of the k-th seed in the neighbourhood of q0.
+// Coordinate j of the k-th seed in the neighborhood of q0.
 SUPPLE_FN double seed_near(const IkProblem<double>& ik, double q0, int k, int j) {
   const double quarter = 0.25 * ik.seed_range[j];
   const double radius = seed_scatter < quarter ? seed_scatter : quarter;
   return q0 + radius * (2 * sequence_value(k, ik.sequence_step[j]) - 1);
 }
 
-// Decides when polishing a start in double precision makes no more progress. Towards a singular
+// Decides when polishing a start in double precision makes no more progress. Toward a singular
 // pose convergence is only linear, and near one the cost oscillates, so several iterations without
 // progress are allowed.
 template <class L>
@@ -182,7 +182,7 @@ SUPPLE_FN bool unwinding_matters(bool has_wraps, bool has_posture, bool nearest,
   return has_wraps && (has_posture || nearest || max_solutions > 1);
 }
 
-// The angle towards which joint j is unwound: that of the posture, else that of q0, else the middle
+// The angle toward which joint j is unwound: that of the posture, else that of q0, else the middle
 // of its range. `posture` and `q0` may be null.
 SUPPLE_FN double wrap_reference(const IkProblem<double>& ik, int j, const double* posture,
                                 const double* q0) {

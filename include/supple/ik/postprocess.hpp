@@ -1,4 +1,4 @@
-// Postprocessing of a solution: 2π wraps of joints, and motion in the null space towards a posture.
+// Postprocessing of a solution: 2π wraps of joints, and motion in the null space toward a posture.
 // Used on a CPU (src/core/drivers/solutions.hpp) and in the threads of a GPU
 // (src/supple/ik/gpu/postprocess.cu).
 #pragma once
@@ -59,7 +59,7 @@ SUPPLE_FN bool unwind(const IkProblem<double>& ik, IterateState<L>& at, int lane
   return false;
 }
 
-// ---- towards a posture -------------------------------------------------------------------------
+// ---- toward a posture -------------------------------------------------------------------------
 
 // The direction nearest to v (n,) that keeps the target to first order and moves no joint beyond a
 // limit that it has reached:
@@ -113,7 +113,7 @@ SUPPLE_FN double* feasible_direction(const IkProblem<double>& ik, IterateState<d
   return d;
 }
 
-// Moves a solution towards a posture: minimises Σ weight (posture - q)² while keeping the target.
+// Moves a solution toward a posture: minimizes Σ weight (posture - q)² while keeping the target.
 // Each step follows the feasible part of the gradient, by the length that the curvature along the
 // last step suggests (Barzilai and Borwein) and at most to the first joint limit, and is followed
 // by a correction back to the target. A step that does not help is undone, and the next is shorter.

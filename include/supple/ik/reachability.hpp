@@ -18,7 +18,7 @@ namespace supple {
 
 inline constexpr int climb_iterations = 8;
 // A target is unreachable if the lower bound is at least this fraction of the error of the closest
-// pose, and at least this distance in units of newton_gain (about a millimetre).
+// pose, and at least this distance in units of newton_gain (about a millimeter).
 inline constexpr float separation_threshold = 0.5f, min_separation = 4e-3f;
 // The target is then reported at once if the bound is this close to the error, in units of
 // newton_gain, and otherwise after this many starts.

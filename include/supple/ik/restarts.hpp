@@ -11,7 +11,7 @@ namespace supple {
 // A start is abandoned if its cost has not fallen to `progress` of its value within `window`
 // iterations, or after `max_iterations`. The first starts are abandoned early because most targets
 // have many solutions; from start `patient_after` on the window is doubled and the iterations are
-// quadrupled because convergence towards a singular pose is only linear.
+// quadrupled because convergence toward a singular pose is only linear.
 inline constexpr int max_iterations = 16, window = 3, patient_after = 12;
 inline constexpr float progress = 0.4f;
 inline constexpr float huge_cost = 3e38f;  // larger than the cost of any configuration
@@ -121,14 +121,14 @@ SUPPLE_FN bool exhausted(const RestartBudget& budget, int starts, float cost, fl
          (starts >= budget.far && cost > near * near);
 }
 
-// A minimisation by Newton's method: the best configuration of each lane so far.
+// A minimization by Newton's method: the best configuration of each lane so far.
 template <class L>
 struct Minimization {
   L *q, *work;           // best configuration (n,); scratch of `newton_scratch` lanes
   L value, newton_gain;  // smallest value of the objective; current damping
 };
 
-// Starts a minimisation at the current q. `work` has n + `newton_scratch` lanes.
+// Starts a minimization at the current q. `work` has n + `newton_scratch` lanes.
 template <class L, class T>
 SUPPLE_FN Minimization<L> start_minimization(const IkProblem<T>& ik, const IterateState<L>& at,
                                              L* work, float gain_factor = 1) {

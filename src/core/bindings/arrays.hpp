@@ -37,7 +37,7 @@ template <class... Args>
   throw nb::value_error(function);  // unreachable: the function raises
 }
 
-// Returns a new, uninitialised array.
+// Returns a new, uninitialized array.
 inline nb::object new_array(int type, int axes, const npy_intp* shape) {
   PyObject* const made = PyArray_SimpleNew(axes, const_cast<npy_intp*>(shape), type);
   if (!made) throw nb::python_error();

@@ -571,7 +571,7 @@ class PyServo {
   }
 
   // Calls a step in Python, which returns q̇ or q̈, λ², and the rows (n, n) of the norm that it
-  // minimises, or None.
+  // minimizes, or None.
   void decide_in_python(ServoState<double>& state) {
     const int n = servo_.chain.coordinates;
     const nb::object e = copy(state.e, {servo_.rows});

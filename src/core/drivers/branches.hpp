@@ -185,7 +185,7 @@ class BranchPolisher {
     const Lanes magic(Number<double>::round_magic);
     Lanes q = angle + ((turns + magic) - magic) * Lanes(full_turn);
     const mask_t<Lanes> low = q<Lanes(lower - over), high = q> Lanes(upper + over);
-    if (any(low | high)) {  // (the seed is inside: the next turn towards it may be)
+    if (any(low | high)) {  // (the seed is inside: the next turn toward it may be)
       q = select(low, q + Lanes(full_turn), select(high, q - Lanes(full_turn), q));
       inside = inside & (q >= Lanes(lower - over)) & (q <= Lanes(upper + over));
     }

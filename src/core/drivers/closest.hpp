@@ -12,7 +12,7 @@
 namespace supple::inline SUPPLE_ISA {
 namespace {
 
-// A minimisation is abandoned after `hopeless_after` iterations if its cost is still
+// A minimization is abandoned after `hopeless_after` iterations if its cost is still
 // `hopeless_factor` times the smallest cost.
 constexpr int hopeless_after = 8;
 constexpr float hopeless_factor = 4;
@@ -40,7 +40,7 @@ void record_failure(const SolveRequest& request, Workspace& workspace, int lane,
   record_failure(n, workspace.lane_q(lane, n), get(workspace.search.cost, lane), failures);
 }
 
-// Minimises the cost from the failed starts of a problem, on lanes of floats, and keeps the best.
+// Minimizes the cost from the failed starts of a problem, on lanes of floats, and keeps the best.
 // Returns whether one of them seems to be a solution.
 bool converge_to_minimum(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
                          FailedStarts& failures) {

@@ -14,7 +14,7 @@ struct Blocks {
   float* to;
   int k, lanes;
 
-  // Writes a row. A padding row (not `real`) is a copy of its neighbour that is never the nearest.
+  // Writes a row. A padding row (not `real`) is a copy of its neighbor that is never the nearest.
   void put(int place, const float* row, bool real) const {
     float* const at = to + std::ptrdiff_t(place / lanes) * (k + 1) * lanes + place % lanes;
     float half = 0;
@@ -26,7 +26,7 @@ struct Blocks {
   }
 };
 
-// A seed: its configuration, the target that it reaches, and the gains of its first step towards
+// A seed: its configuration, the target that it reaches, and the gains of its first step toward
 // another target.
 class Seed {
  public:
@@ -67,7 +67,7 @@ class Seed {
   }
 
  private:
-  // Computes the gains (6 tasks, padded) of the first step dq = Σ gain_c d_c towards a target that
+  // Computes the gains (6 tasks, padded) of the first step dq = Σ gain_c d_c toward a target that
   // is displaced by d: the columns of the linear map d -> Jᵀ(JJᵀ + λ²)⁻¹ e(d).
   void gains(double lambda2, int padded, float* gain) {
     const int m = ik_.rows, n = ik_.chain.coordinates;

@@ -96,7 +96,7 @@ bool unwinding_matters(const SolveRequest& request) {
                                    request.max_solutions);
 }
 
-// Wraps the joints of one lane towards the posture, q0 or the middle of their range, unless
+// Wraps the joints of one lane toward the posture, q0 or the middle of their range, unless
 // acceptable() rejects the result. Returns whether the configuration has changed.
 template <class L, class Acceptable>
 bool unwind(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem,
@@ -121,7 +121,7 @@ bool unwind_solution(const SolveRequest& request, Workspace& workspace, std::ptr
   return unwind(request, workspace, problem, at, 0, [&] { return converged(*request.polish, at); });
 }
 
-// Moves a solution in workspace.single towards a posture (n,), given by its coordinates and
+// Moves a solution in workspace.single toward a posture (n,), given by its coordinates and
 // weights.
 template <class Posture, class Weight>
 [[gnu::noinline]] void approach_posture(const SolveRequest& request, Workspace& workspace,
@@ -139,7 +139,7 @@ template <class Posture, class Weight>
       [&] { return unwind_solution(request, workspace, problem); });
 }
 
-// Postprocesses a solution in workspace.single: chooses 2π wraps, then moves towards the posture or
+// Postprocesses a solution in workspace.single: chooses 2π wraps, then moves toward the posture or
 // q0.
 void postprocess(const SolveRequest& request, Workspace& workspace, std::ptrdiff_t problem) {
   unwind_solution(request, workspace, problem);

@@ -65,7 +65,7 @@ Vec3<float> rotation_between(const Vec3<float>& sine, float cosine) {
   return sine * std::sqrt(2 / (1 + std::max(cosine, -0.5f)));
 }
 
-// Predicts q (padded,) after the first step from a seed of the table towards a target, inside the
+// Predicts q (padded,) after the first step from a seed of the table toward a target, inside the
 // joint limits. Returns a penalty for long steps and for steps that were clipped.
 float predict_first_step(const SolveRequest& request, const float* record, const float* target,
                          Row* q) {

@@ -47,11 +47,11 @@ struct LaneState {
   int iteration;           // number of iterations of this start
   int iterations;          // number of iterations of all starts of the problem
   float cost;              // cost at the last check of progress
-  bool is_new;             // whether the lane must be initialised after the current iteration
+  bool is_new;             // whether the lane must be initialized after the current iteration
 };
 
 // The failed starts of a problem are reviewed after `first_review` failures, and again after every
-// `review_interval` more: the cost of the best ones is minimised, which may give a solution or show
+// `review_interval` more: the cost of the best ones is minimized, which may give a solution or show
 // that the target is unreachable. Problems with many rows skip the first review.
 constexpr int first_review = 8, review_interval = 32, max_failures = first_review + polish_lanes;
 
@@ -60,9 +60,9 @@ constexpr int first_review = 8, review_interval = 32, max_failures = first_revie
 // lanes work on the hard problem.
 constexpr int hard_after = 16;
 
-// The best failed starts of a problem: first those that have been minimised, then the others.
+// The best failed starts of a problem: first those that have been minimized, then the others.
 struct FailedStarts {
-  int count, minimized, since_review;  // numbers: kept, minimised, failed since the last review
+  int count, minimized, since_review;  // numbers: kept, minimized, failed since the last review
   float cost[max_failures];
   float* q;  // (max_failures, n)
 
@@ -77,7 +77,7 @@ struct SeedList {
 
 // Scratch memory of one thread.
 struct Workspace {
-  IterateState<SearchLanes> search, minimize;  // the search itself; minimisation of failed starts
+  IterateState<SearchLanes> search, minimize;  // the search itself; minimization of failed starts
   IterateState<PolishLanes> polish;
   IterateState<double> single;  // one configuration, in double precision
   float* feature;               // (2, targets): a target scaled for the table, and unscaled

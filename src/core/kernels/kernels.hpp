@@ -165,7 +165,7 @@ struct ServoKernel {
   VelocityKernel<float> f32;
 };
 
-// A table of seeds, indexed by the targets that they reach. Some seeds are the centres of clusters,
+// A table of seeds, indexed by the targets that they reach. Some seeds are the centers of clusters,
 // and each seed is stored with its nearest cluster, in blocks of one seed per lane. Targets are
 // compared by their scaled values: a block holds (targets + 1, lanes) numbers, of which the last
 // row is half the squared norm of the others. An incomplete table has no entries.
@@ -220,7 +220,7 @@ struct SolveRequest {
 struct SolveKernel {
   int lanes;  // number of lanes of the search
   std::size_t (*scratch)(const SolveRequest&);
-  // Initialises scratch memory for all requests with the same tasks.
+  // Initializes scratch memory for all requests with the same tasks.
   void (*prepare)(const SolveRequest&, void* scratch);
   // Claims problems and solves them until none are left. For an unreachable target, the closest
   // pose is written as the first solution.

@@ -57,7 +57,7 @@ NEGLIGIBLE = 1e-9  # share of a command along a direction, below which a filter 
 
 
 class Servo(_core.Servo):
-    """A controller that moves a robot towards its tasks, one step of `dt` per call.
+    """A controller that moves a robot toward its tasks, one step of `dt` per call.
 
         q = servo(q, velocity)                    resolved rate:  J q̇ = velocity
         q = servo(q, velocity, target)            J q̇ = velocity + gain (target - current pose)

@@ -21,7 +21,7 @@ _QUARTERS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
 def cos_sin(angle: float) -> tuple[float, float]:
     """Return cosine and sine of an angle [rad], exactly 0 or ±1 at multiples of 90°.
 
-    A multiple of π/2 is recognised if it is exact up to rounding, and up to two full turns;
+    A multiple of π/2 is recognized if it is exact up to rounding, and up to two full turns;
     1.5707963 is not.
     """
     if math.isfinite(angle):

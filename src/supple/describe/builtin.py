@@ -306,8 +306,8 @@ def iiwa14() -> Description:
 def youbot() -> Description:
     """The arm of the KUKA youBot: with five joints it cannot orient its tool freely.
 
-    At zero the arm points straight up; positive q2, q3, q4 lean forward, towards +x. The end
-    effector is the centre of the gripper, 0.2175 m beyond the fourth axis.
+    At zero the arm points straight up; positive q2, q3, q4 lean forward, toward +x. The end
+    effector is the center of the gripper, 0.2175 m beyond the fourth axis.
 
     References:
         KUKA youBot user manual: dimensions 147, 33, 155, 135 and 217.5 mm; ranges; 90°/s.

@@ -9,7 +9,7 @@ default end effectors (`tips`) are chosen by these rules, in this order:
 2. *Grippers* end at the palm: a body that carries several branches, all of them fingers, counts as
    the last body of its branch. A finger has no more joints than the chain that carries it and at
    most half its length at the zero configuration. A single jaw on an arm of at least four joints is
-   recognised by its name (gripper, finger, jaw, claw). A hand without an arm keeps its fingertips.
+   recognized by its name (gripper, finger, jaw, claw). A hand without an arm keeps its fingertips.
 3. Branches named after wheels, casters, rotors, propellers or thrusters, and bodies that carry only
    sensors (a camera head), are omitted if other branches remain.
 4. Among the frames of the last body, conventional names are preferred: tcp and tool0, then end

@@ -34,7 +34,7 @@ def urdf(
 ) -> Description:
     """Return a robot from a URDF file, or from a URDF text (a string that starts with "<").
 
-    Kinematics and masses are read. Meshes and colours are ignored and need not exist.
+    Kinematics and masses are read. Meshes and colors are ignored and need not exist.
 
     - A missing <axis> is x, as specified by the format.
     - A revolute or prismatic joint without <limit>, or with a <limit> that has neither lower nor

@@ -179,7 +179,7 @@ def solve(
             axes are batch axes. Arrays in GPU memory (CuPy, PyTorch, JAX) are solved on that GPU.
         frame: Name of a frame, or a sequence of names: their poses are the tasks.
         tasks: A task, or a sequence of tasks; by default the poses of all end effectors. A
-            `PostureTask` is secondary: the solution moves along its branch towards the posture
+            `PostureTask` is secondary: the solution moves along its branch toward the posture
             while the other targets stay met.
         q0: Seed (n,), or one per target (..., n) [rad or m].
         prefer: Preference among the solutions. "fast" returns the first one found (default without

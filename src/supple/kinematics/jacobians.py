@@ -234,7 +234,7 @@ def singular_values(
     """Return the singular values of the Jacobian, (..., min(m, n)), largest first.
 
     For several frames, their Jacobians are stacked. At a singularity the smallest value is zero.
-    The values mix metres and radians and therefore depend on the unit of length.
+    The values mix meters and radians and therefore depend on the unit of length.
 
     Args:
         q: Configurations (..., n) [rad or m].

@@ -37,7 +37,7 @@ def ranges_of(
     if not isinstance(given, Mapping):
         if not single:
             raise InputError(
-                f"{name} must name its rows, which are in metres and radians, as in "
+                f"{name} must name its rows, which are in meters and radians, as in "
                 f"{{'x': 0.01}}; given: {short_repr(given)}"
             )
         given = dict.fromkeys(rows, given)  # type: ignore[arg-type]

@@ -184,7 +184,7 @@ def trajectory_figure(motion: Any, *, title: str | None = None) -> Any:
         _titled(speed, "joint speeds / limits" if bounded else "joint speeds [rad/s or m/s]")
         if bounded:
             for side in (-1, 1):
-                speed.axhline(side, color=palette.GREY, lw=1, ls=(0, (4, 2)))
+                speed.axhline(side, color=palette.GRAY, lw=1, ls=(0, (4, 2)))
         floor = 1e-6 * max(float(np.max(motion.sigma_min, initial=0)), 1e-12)
         sigma.semilogy(
             after, np.maximum(motion.sigma_min, floor), color=palette.BLUE, label="σ_min"

@@ -1,13 +1,13 @@
 """The look of all figures: colors that people with any color vision can tell apart, and fonts.
 
-The colors are those of Okabe & Ito 2008. Line styles differ as well, for figures printed in grey.
+The colors are those of Okabe & Ito 2008. Line styles differ as well, for figures printed in gray.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-BLACK, GREY, LIGHT = "#1a1a1a", "#8a8a8a", "#d9d9d9"
+BLACK, GRAY, LIGHT = "#1a1a1a", "#8a8a8a", "#d9d9d9"
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
 

@@ -71,7 +71,7 @@ function (name, data) {
     };
   }
 
-  function shade(color, share) {  // towards black below 1, towards white above
+  function shade(color, share) {  // toward black below 1, toward white above
     const n = parseInt(color.slice(1), 16);
     const part = (c) => Math.round(share < 1 ? c * share : c + (255 - c) * (share - 1));
     return `rgb(${part(n >> 16)},${part((n >> 8) & 255)},${part(n & 255)})`;

@@ -18,13 +18,13 @@ AZIMUTH, ELEVATION = -0.9, 0.38  # of a typical view [rad]
 
 
 def view_matrix(shape: Shape) -> Matrix:
-    """Return the rotation (3, 3) of a typical view: rows are right, up and towards the viewer."""
+    """Return the rotation (3, 3) of a typical view: rows are right, up and toward the viewer."""
     if shape.flat:
         return np.eye(3)
     a, b = AZIMUTH, ELEVATION
     right = [-math.sin(a), math.cos(a), 0.0]
-    towards = [math.cos(b) * math.cos(a), math.cos(b) * math.sin(a), math.sin(b)]
-    return np.array([right, np.cross(towards, right), towards])
+    toward = [math.cos(b) * math.cos(a), math.cos(b) * math.sin(a), math.sin(b)]
+    return np.array([right, np.cross(toward, right), toward])
 
 
 def robot_svg(robot: Any, q: ArrayLike, *, width: int = 260, height: int = 240) -> str:
@@ -142,7 +142,7 @@ def curves_svg(
     if limit is not None and not log and low <= limit <= high:
         lines.append(
             f'<line x1="{left}" x2="{right}" y1="{down(limit):.1f}" y2="{down(limit):.1f}"'
-            f' stroke="{palette.GREY}" stroke-dasharray="4 3"/>'
+            f' stroke="{palette.GRAY}" stroke-dasharray="4 3"/>'
         )
     shown = f"{10**low:.2g} – {10**high:.2g}" if log else f"{low:.3g} – {high:.3g}"
     small = 'font-family="sans-serif" font-size="11" fill="currentColor"'

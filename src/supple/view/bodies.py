@@ -50,7 +50,7 @@ def trimesh_module() -> Any:
 
 
 def solids_of(robot: sp.Robot, shape: Shape | None = None) -> list[Solid]:
-    """Return rods between joints, thinner towards the tips, a drum for each joint, and the base."""
+    """Return rods between joints, thinner toward the tips, a drum for each joint, and the base."""
     shape = shape_of(robot) if shape is None else shape
     trimesh, made = trimesh_module(), []
     thickest = 0.055 * shape.size

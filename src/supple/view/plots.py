@@ -38,8 +38,8 @@ class Plots:
             for j, name in enumerate(robot.joint_names)
         ]
         limits: list[tuple[str, str, Sequence[int]]] = [
-            ("+limit", palette.GREY, [4, 4]),
-            ("−limit", palette.GREY, [4, 4]),
+            ("+limit", palette.GRAY, [4, 4]),
+            ("−limit", palette.GRAY, [4, 4]),
         ]
         self._speeds = self._chart(
             server,

@@ -109,7 +109,7 @@ __global__ void one_step(Step<T> how, const T* J, const T* e, T* dq, T* lambda2)
                     dq + columns * i, scratch);
 }
 
-// Takes a step inside the box of joint limits, by exact minimisation and by scaling.
+// Takes a step inside the box of joint limits, by exact minimization and by scaling.
 template <class T>
 __global__ void inside(JointLimit<T> limit, const T* J, const T* q, T* dq, T* active_set,
                        T* lambda2) {
@@ -186,7 +186,7 @@ __global__ void near_fold(Chain<T> chain, const Task<T>* task, const JointLimit<
   work[1] = stoppable_factor(stopper, e, speed, J, J, q, speed, work);
 }
 
-// Iterates from one start towards a target, and to the closest pose. (Sizes are known only at run
+// Iterates from one start toward a target, and to the closest pose. (Sizes are known only at run
 // time, as above. Nothing in servo.hpp and velocity.hpp is instantiated, because that takes
 // minutes, but everything that they call is. For one robot they compile in seconds:
 // tests/gpu/test_gpu_compile.py.)
@@ -227,7 +227,7 @@ __global__ void one_climb(IkProblem<T> ik, T* q, T* target, T* J, T* e, T* work,
                                                                                  : number[9];
 }
 
-// Postprocesses a solution: 2π wraps, and motion towards zero.
+// Postprocesses a solution: 2π wraps, and motion toward zero.
 __global__ void suited(IkProblem<double> ik, double* q, double* target, double* J, double* e,
                        double* work, const double* turn) {
   IterateState<double> at{q, target, 0, 0, 0, J, e, work, nullptr, -1};

@@ -3,7 +3,7 @@
 // of four doubles.
 //
 // Batches are C-ordered: the batch axis is the last for numbers and the first for matrices.
-// Neighbours in a batch are neighbours in a pack; a last pack that is not full repeats the last
+// Neighbors in a batch are neighbors in a pack; a last pack that is not full repeats the last
 // element.
 #include <vector>
 

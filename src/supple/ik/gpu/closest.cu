@@ -3,7 +3,7 @@
 
 namespace supple {
 
-// Minimises the cost from a failed start. With `along` (rows,), whose squared norm is `length`, it
+// Minimizes the cost from a failed start. With `along` (rows,), whose squared norm is `length`, it
 // moves the frames as far along that direction as possible instead (see
 // supple/ik/reachability.hpp). Returns whether the target was met on the way; `value` receives the
 // smallest value of the objective.

@@ -111,7 +111,7 @@ __device__ void prefer_own(const Request& request, int problem, Polished& polish
   if (prefers_own(own.cost, displacement, polished.cost)) polished = own;
 }
 
-// Wraps the joints of a solution towards q0, before it is compared with others.
+// Wraps the joints of a solution toward q0, before it is compared with others.
 __device__ __noinline__ void unwind_polished(const Request& request, int problem,
                                              Polished& polished) {
   StateMemory<double> own;

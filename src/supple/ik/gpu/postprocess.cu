@@ -1,4 +1,4 @@
-// Postprocessing of solutions: 2π wraps, and motion towards a posture or q0. One thread for each
+// Postprocessing of solutions: 2π wraps, and motion toward a posture or q0. One thread for each
 // solution.
 #include "problem.hpp"
 
@@ -23,12 +23,12 @@ extern "C" __global__ void __launch_bounds__(128) postprocess(Request request) {
   if (outcome == Outcome::solved && (chosen || Posture::posture)) {
     double work[5 * n], kept[n];
     for (int j = 0; j < n; ++j) kept[j] = own.q[j];
-    const auto towards = [&](int j) {
+    const auto toward = [&](int j) {
       return Posture::posture ? posture(request, problem, j) : own_start(request, problem, j);
     };
     const auto weight = [](int j) { return Posture::posture ? Posture::pull[j] : 1.0; };
     approach_posture_with_wraps(
-        RobotConstants<double>::ik, at, work, towards, weight, [] { return true; },
+        RobotConstants<double>::ik, at, work, toward, weight, [] { return true; },
         [&] { return polish<true>(request, at); }, [&] { return unwind(request, problem, at); });
     if (chosen && !(displacement_from_start(request, problem, own.q) <
                     displacement_from_start(request, problem, kept))) {

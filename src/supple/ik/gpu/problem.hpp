@@ -222,7 +222,7 @@ __device__ double displacement_from_start(const Request& request, int problem, c
       n, [&](int j) { return q[j]; }, [&](int j) { return own_start(request, problem, j); });
 }
 
-// Wraps the joints of a configuration towards the posture, q0 or the middle of their range, such
+// Wraps the joints of a configuration toward the posture, q0 or the middle of their range, such
 // that a solution remains a solution. To be called after `evaluate`; leaves the state evaluated.
 // Returns whether the configuration has changed.
 __device__ __noinline__ bool unwind(const Request& request, int problem, IterateState<double>& at) {

@@ -33,7 +33,7 @@ VARIANTS = ("text", "program")
 class ErrorClamp(BatchStep):
     """A step with the error of each end effector clamped to max_error.
 
-    The clamp keeps the robot from stretching out towards targets out of reach.
+    The clamp keeps the robot from stretching out toward targets out of reach.
     `ErrorClamp.for_robot` derives max_error from the lengths of the robot's links.
 
     Attributes:

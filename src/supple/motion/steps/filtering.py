@@ -47,7 +47,7 @@ class NumericalFilter:
     that of the paper, eq. (14). The first term of α² is the smallest that keeps the bound
     ‖q̇‖ <= max_gain ‖e‖, also for several and for equal σ_i below 1/(2 max_gain). The second term
     makes the gain  c σ/(σ² + α²)  near a singularity independent of c: without this term, the gain
-    grows like 1/c, and an arm that is stretched towards a target out of reach chatters. α and λ are
+    grows like 1/c, and an arm that is stretched toward a target out of reach chatters. α and λ are
     continuous.
 
     The step is bounded and finite at every singularity; q̇ = 0 if e = 0 or J = 0. As in the paper,

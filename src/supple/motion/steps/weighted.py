@@ -26,7 +26,7 @@ class WeightedDLS(BatchStep, ReadOnlyArrays):
 
     Rows with a large weight are followed more exactly; joints with a large weight move less. Deo &
     Walker's W₂ stands for λ²W₂; use `Constant(1.0)` for their formula. Weights also define how
-    metres compare with radians: a rotation row with the weight L² counts like a lever of length L.
+    meters compare with radians: a rotation row with the weight L² counts like a lever of length L.
 
     The step is `DLS` on the scaled problem  C₁ᵀ J C₂⁻ᵀ,  C₁ᵀ e  with Wᵢ = CᵢCᵢᵀ. The rule receives
     the scaled problem, so its bounds on gains and speeds hold for C₂ᵀq̇.

@@ -20,29 +20,29 @@ ROUNDING = 1e-9  # distance up to which axes count as intersecting, as a fractio
 
 @dataclass(frozen=True)
 class SphericalWrist:
-    """A pose step for arms whose last three axes intersect in one point c, the wrist centre.
+    """A pose step for arms whose last three axes intersect in one point c, the wrist center.
 
-        A q̇_a = v + w × (c - p)        damped by `arm`:   the first joints move the centre
+        A q̇_a = v + w × (c - p)        damped by `arm`:   the first joints move the center
         B q̇_b = w - C q̇_a              damped by `wrist`: the last three joints turn the tool
 
-    [v; w] is the task at the tool point p, A (3, n - 3) the Jacobian of the centre's velocity with
+    [v; w] is the task at the tool point p, A (3, n - 3) the Jacobian of the center's velocity with
     respect to the first joints, C (3, n - 3) that of the angular velocity, and B (3, 3) holds the
     axes of the wrist. Two 3 × 3 problems cost a third of a 6 × 6 problem. Lengths and angles are
     never compared, so each problem has its own damping.
 
     Away from singularities and without damping, the step equals J⁻¹ [v; w]. With damping it is
     *not* the damped solution of the whole problem: the wrist does not compensate for the error of
-    the arm, and the error of the centre propagates to the tool. `tests/motion/test_wrist.py`
+    the arm, and the error of the center propagates to the tool. `tests/motion/test_wrist.py`
     measures the difference for a PUMA, with λ = α for the wrist and α times the reach for the arm:
     the median over configurations is 0.7 % at α = 0.01, 21 % at 0.1 and 66 % at 0.5. Each part
     stays bounded at its own singularities:
     ‖q̇_a‖ <= ‖v + w × (c - p)‖/(2 λ_arm), and correspondingly for the wrist.
 
-    `SphericalWrist.for_robot` checks that the robot has a spherical wrist. The centre c is computed
+    `SphericalWrist.for_robot` checks that the robot has a spherical wrist. The center c is computed
     from J, so the task may use any axes.
 
     Attributes:
-        arm: Damping rule of the first joints; its singular values are in metres.
+        arm: Damping rule of the first joints; its singular values are in meters.
         wrist: Damping rule of the last three joints; its singular values are in radians.
 
     References:
@@ -104,10 +104,10 @@ class SphericalWrist:
                 "SphericalWrist takes the six rows of a pose and more than three joints; "
                 f"given: J {J.shape}"
             )
-        to_centre = -_arm_of(J)
-        at_centre = J[:3] + np.cross(J[3:], to_centre[:, None], axis=0)
-        v = e[:3] + np.cross(e[3:], to_centre)
-        first = DLS(self.arm)(Linearization(at_centre[:, :-WRIST], v))
+        to_center = -_arm_of(J)
+        at_center = J[:3] + np.cross(J[3:], to_center[:, None], axis=0)
+        v = e[:3] + np.cross(e[3:], to_center)
+        first = DLS(self.arm)(Linearization(at_center[:, :-WRIST], v))
         left = e[3:] - J[3:, :-WRIST] @ first
         last = DLS(self.wrist)(Linearization(J[3:, -WRIST:], left))
         return np.concatenate([first, last])

@@ -72,7 +72,7 @@ class _FrameTask(Task):
         weights = dict(zip(rows, weights_of(self.weight, len(rows)), strict=True))
         rows = tuple(row for row in rows if row not in ranges or not is_free(ranges[row]))
         scaled = tuple(
-            weights[row] if row.startswith("r") else weights[row] / self._metre for row in rows
+            weights[row] if row.startswith("r") else weights[row] / self._meter for row in rows
         )
         made = rows_of_frame(robot, self.frame, rows, scaled, self.base, self.axes, self._alternate)
         return within(made, [ranges.get(row) for row in rows])
@@ -90,7 +90,7 @@ class _FrameTask(Task):
         return np.concatenate(moved, axis=-1)
 
     @property
-    def _metre(self) -> float:
+    def _meter(self) -> float:
         """The length that counts as much as a radian [m]."""
         return 1.0
 
@@ -125,7 +125,7 @@ class _MetricTask(_FrameTask):
         set_fields(self, length=float(length))
 
     @property
-    def _metre(self) -> float:
+    def _meter(self) -> float:
         return self.length
 
     @property
