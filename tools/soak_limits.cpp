@@ -1,5 +1,5 @@
-// Random walks of one joint inside its limits: no limit of position, speed, acceleration or jerk may
-// be exceeded beyond rounding, whatever speeds are commanded.
+// Random walks of one joint inside its limits: no limit of position, speed, acceleration or jerk
+// may be exceeded beyond rounding, whatever speeds are commanded.
 //
 //   soak_limits [walks] [seed]        2000 steps each; exit status 1 if a limit was exceeded
 #include <cmath>

@@ -31,8 +31,8 @@ class StepStatus(IntFlag):
         FOLLOWING: Neither damping nor a limit acted, and the step performs as much of the task as
             any joint motion can.
         DAMPED: The step gave up part of the task to bound the joint speeds: by damping, λ² > 0, by
-            truncation, or by a clamp. The default step of a `Servo`, whose damping is never quite
-            zero, is damped if that costs more than 1 % of the command.
+            truncation, or by a clamp. The default step of a `Servo` counts as damped if that costs
+            more than 1 % of the command.
         NORM_LIMIT: The norm of all joint speeds is at its bound.
         JERK_LIMIT: A joint is at its maximum jerk.
         ACCELERATION_LIMIT: A joint is at its maximum acceleration.
