@@ -550,6 +550,18 @@ SUPPLE_FN void parallel_turns(const ClosedForm<T>& arm, const Line<T>* axis, con
   two_joints(A, B, c, L, arm.slack, arm.samples, each);
 }
 
+// Calls emit(candidate) for all configurations of `axis`, whose special joints are where the
+// formulas expect them.
+template <class T, class Emit>
+SUPPLE_FN void ordered_turns(const ClosedForm<T>& arm, const Line<T>* axis, const Pose<T>& X,
+                             Emit&& emit) {
+  if (arm.kind == ArmKind::spherical) {
+    spherical_turns(arm, axis, X, emit);
+  } else {
+    parallel_turns(arm, axis, X, emit);
+  }
+}
+
 // Calls emit(candidate) for all configurations that reach the displacement X from the pose at
 // q = 0.
 template <class T, class Emit>
@@ -557,16 +569,13 @@ SUPPLE_FN void closed_form_candidates(const ClosedForm<T>& arm, const Pose<T>& X
   // Position of the special joints in the formulas: last three, or 2, 3, 4.
   const bool spherical = arm.kind == ArmKind::spherical;
   const int start = (arm.first + (spherical ? 3 : 5)) % 6;
-  const auto solve = [&](const Line<T>* axis, auto&& each) {
-    spherical ? spherical_turns(arm, axis, X, each) : parallel_turns(arm, axis, X, each);
-  };
-  if (start == 0) return solve(arm.axis, emit);
+  if (start == 0) return ordered_turns(arm, arm.axis, X, emit);
   Line<T> axis[6];
   for (int i = 0; i < 6; ++i) {
     const int j = start + i;
     axis[i] = j < 6 ? arm.axis[j] : transformed_back(X, arm.axis[j - 6]);
   }
-  solve(axis, [&](const Candidate<T>& shifted) {
+  ordered_turns(arm, axis, X, [&](const Candidate<T>& shifted) {
     Candidate<T> candidate{{}, shifted.mark};
     for (int i = 0; i < 6; ++i) candidate.turn[(start + i) % 6] = shifted.turn[i];
     emit(candidate);

@@ -282,13 +282,13 @@ class Solutions(SolutionArrays):
                 value = StatusArray.of(SolveStatus, value)
             return self.__dict__.setdefault(name, value)
 
-    def __getitem__(self, index: Any) -> Any:
-        part = super().__getitem__(index)
-        if isinstance(part, Solution):
-            return part
-        each = index if isinstance(index, tuple) else (index,)
-        sampled = np.array(self.sampled[each]) if len(self.sampled) else self.sampled
-        return replace(part, sampled=sampled, complete=False, reason="a part of them was selected")
+        def __getitem__(self, index: Any) -> Any:
+            part = super().__getitem__(index)
+            if isinstance(part, Solution):
+                return part
+            each = index if isinstance(index, tuple) else (index,)
+            sampled = np.array(self.sampled[each]) if len(self.sampled) else self.sampled
+            return replace(part, sampled=sampled, complete=False, reason="a part of them was selected")
 
     def __str__(self) -> str:
         count = self.status.count(SolveStatus.CONVERGED)
