@@ -163,9 +163,9 @@ def judged_crossing(family: Family, max_gain: float) -> Verdicts:
     figure="Fig. 7-10",
     title="PUMA: the share of paths of the described kinds on which each claim holds",
     deviations=(
-        "The lines of B and the circles of C are lost in print; what they pass and where they end "
-        "is described. So many paths of those kinds are drawn, and a claim counts as holding if it "
-        "holds on more than half of them.",
+        "The lines of B and the circles of C cannot be read in print; the text describes the "
+        "singularities that they pass and where they end. Random paths of these kinds are drawn, "
+        "and a claim counts as holding if it holds on more than half of them.",
         "α as printed for the filter, without the component-aware gain.",
     ),
     parameters=(

@@ -24,8 +24,8 @@ THETA_MAX = Parameter(
     "max_gain", MAX_GAIN, "rad/m", "θ̇max, the bound on ‖θ̇‖/‖ẋ_c‖; λ is at most 1/(2θ̇max)", 0
 )
 LOST = (
-    "The path is lost in print: this is the reading of it that was found to fit most claims, and "
-    "`mk-paths` has the share of 500 such paths on which each claim holds."
+    "The path cannot be read in print: of the paths of the described kind that were tried, this "
+    "one fits most claims. `mk-paths` has the share of 500 such paths on which each claim holds."
 )
 
 # ---- claims common to all three trajectories -----------------------------------------------------
