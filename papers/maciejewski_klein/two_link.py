@@ -198,7 +198,7 @@ def _claims(moved: dict[str, Trajectory], found: dict[str, dict[str, float]]) ->
             "variable damping: an integral error of 9.94 cm",
             f"{variable['da_integral']:.4f} cm",
             abs(variable["da_integral"] - 9.94) < 0.005,
-            "to the printed digits, with λ from the σ̂ of the interval before, as in section IV",
+            "to the printed digits, with λ from the σ̂ of the previous interval, as in section IV",
         ),
         Claim(
             "filtering: the peak falls below 4 %",
