@@ -32,6 +32,7 @@ EXTRAS = {
     "plot": _PLOT,
     "papers": (*_CLI, *_PLOT),
     "parquet": ("pyarrow>=14",),
+    "ray": ("ray[data]>=2.40", "pyarrow>=14"),
     "view": (*_CLI, "viser>=1.1,<2", "trimesh>=4.0,<6", "pycollada>=0.8", "mujoco>=3.3"),
     "cuda": ("cuda-core[cu13]>=0.5",),
 }

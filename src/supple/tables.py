@@ -111,7 +111,7 @@ def _format_of(path: Path, by_suffix: Mapping[str, Callable[..., Any]]) -> Calla
         known = ", ".join(FORMATS)
         raise InputError(f"a file's suffix must be one of {known}; given: {short_repr(str(path))}")
     if found in (_write_parquet, _read_parquet):
-        _pyarrow()
+        pyarrow()
     return found
 
 
@@ -194,7 +194,7 @@ def _numbers(cells: list[str]) -> Array:
 
 
 def _write_parquet(stream: IO[bytes], table: Table) -> None:
-    pa, parquet = _pyarrow()
+    pa, parquet = pyarrow()
     columns = table.columns()
     rows = max((len(values) for _, values in columns), default=0)
     arrays = []
@@ -205,7 +205,7 @@ def _write_parquet(stream: IO[bytes], table: Table) -> None:
 
 
 def _read_parquet(stream: IO[bytes]) -> Table:
-    pa, parquet = _pyarrow()
+    pa, parquet = pyarrow()
     try:
         table = parquet.ParquetFile(stream).read()
     except pa.ArrowException as error:
@@ -220,7 +220,12 @@ def _read_parquet(stream: IO[bytes]) -> Table:
     return _from_columns(columns)
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its module for Parquet.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
     try:
         import pyarrow
         from pyarrow import parquet

@@ -10,6 +10,9 @@ from __future__ import annotations
 COMMANDS = {
     "info": "Show a robot: joints, limits, end effectors.",
     "solve": "Find configurations for a pose, or for a file of poses.",
+    "batch": "Solve Parquet files of poses in parts, here or on a Ray cluster.",
+    "reach": "Map where a robot reaches, with which orientations and how well.",
+    "dataset": "Write samples of configurations and poses for learning.",
     "track": "Follow poses over time, or a twist, through singularities.",
     "branches": "Show several solutions of one pose.",
     "view": "Open a robot in the browser and drag its end effectors.",

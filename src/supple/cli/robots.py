@@ -81,6 +81,29 @@ def with_robot(command: Command) -> Any:
     return call
 
 
+def ray_options(command: Command) -> Any:
+    """Give a command the options of a Ray cluster, and the function those that it names."""
+
+    @click.option(
+        "--ray",
+        "address",
+        is_flag=False,
+        flag_value="",
+        metavar="[ADDRESS]",
+        help="Run on a Ray cluster; a local one without an address.",
+    )
+    @click.option("--cpus", default=1.0, show_default=True, help="CPUs of a worker, with --ray.")
+    @click.option("--gpus", default=0.0, show_default=True, help="GPUs of a worker, with --ray.")
+    @wraps(command)
+    def call(*args: Any, address: str | None, cpus: float, gpus: float, **kwargs: Any) -> Any:
+        from supple.cluster import RayOptions
+
+        ray = None if address is None else RayOptions(address or None, cpus, gpus)
+        return command(*args, ray=ray, **kwargs)
+
+    return call
+
+
 target_options = _options(
     click.option("--position", nargs=3, type=float, metavar="X Y Z", help="Position [m]."),
     click.option("--rpy", nargs=3, type=float, metavar="R P Y", help="Roll, pitch, yaw [rad]."),

@@ -11,6 +11,7 @@ import click
 
 from supple.cli.console import as_json_option, print_json
 from supple.cli.robots import RobotName, configuration, read_robot
+from supple.cluster import ReachMap
 from supple.view.methods import DEFAULT, method_names
 
 
@@ -26,6 +27,10 @@ from supple.view.methods import DEFAULT, method_names
     type=click.Choice(method_names(), case_sensitive=False),
     help="Damping rule, or another step.",
 )
+@click.option("--map", "folder", type=click.Path(path_type=Path), help="Map of `supple reach`.")
+@click.option(
+    "--least", default=0.0, show_default=True, help="Dexterity above which a voxel is shown."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8080, show_default=True, help="Port; the next free one if taken.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
@@ -36,6 +41,8 @@ def view(
     fixed: tuple[str, ...],
     at: str | None,
     method: str,
+    folder: Path | None,
+    least: float,
     host: str,
     port: int,
     no_browser: bool,
@@ -51,6 +58,7 @@ def view(
     from supple.view.viewer import Viewer
 
     made = read_robot(robot, tips, fixed)
+    found = None if folder is None else ReachMap.load(folder)
     path = Path(robot)
     figure = len(made.tips) > 1
     settings: dict[str, Any] = {"task": "position"} if figure else {}
@@ -64,6 +72,8 @@ def view(
         method=_exact(method),
         **settings,
     ) as viewer:
+        if found is not None:
+            viewer.show_points(*found.points(least=least), size=found.spacing / 3)
         if as_json:
             print_json({"url": viewer.url, "robot": made.name, "meshes": viewer.has_meshes})
         else:

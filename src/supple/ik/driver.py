@@ -109,6 +109,23 @@ class Driver:
         rows = np.arange(len(targets))[:, None]
         return (*(part[rows, order] for part in found), failed)
 
+    def solve_branches(self, targets: Array) -> RawSolutions:
+        """Return up to `solutions` solutions of each target (B, k), the best first.
+
+        Arrays (B, s, ...) as of a search; those beyond the number of a target's solutions, the
+        last array (B,), are undefined.
+        """
+        chunks: list[RawSolutions] = []
+        most = self.options.solutions or 1
+        for first in range(0, max(len(targets), 1), _CHUNK):
+            *found, count, _ = self._run(
+                targets[first : first + _CHUNK], None, max_solutions=most, single=True
+            )
+            order = np.argsort(self._costs(found[0], count, None), axis=1, kind="stable")
+            rows = np.arange(len(count))[:, None]
+            chunks.append((*(part[rows, order] for part in found), count))
+        return tuple(np.concatenate(parts) for parts in zip(*chunks, strict=True))
+
     def _costs(self, q: Array, count: Any, seeds: Array | None) -> Array:
         """Return the costs (B, s) of solutions (B, s, n), infinite beyond their counts (B,).
 

@@ -255,3 +255,34 @@ def _ranges(motion: Any) -> tuple[Matrix, Matrix, Matrix]:
     if robot is None:
         return -free, free, free
     return robot.lower, robot.upper, robot.max_speed
+
+
+def slices_figure(
+    slices: Sequence[Matrix], origin: Matrix, spacing: float, point: Matrix, title: str
+) -> Any:
+    """Return a figure of the slices of a volume across x, y and z through a point [m]."""
+    with _look():
+        figure = new_figure(11.0, 3.8)
+        largest = max((float(each.max(initial=0.0)) for each in slices), default=0.0) or 1.0
+        shown: Any = None
+        for k, values in enumerate(slices):
+            ax = figure.add_subplot(1, 3, k + 1)
+            i, j = (n for n in range(3) if n != k)
+            low = origin[[i, j]] - spacing / 2
+            high = low + spacing * np.array(values.shape)
+            shown = ax.imshow(
+                values.T,
+                origin="lower",
+                extent=(low[0], high[0], low[1], high[1]),
+                vmin=0.0,
+                vmax=largest,
+                cmap="viridis",
+                interpolation="nearest",
+            )
+            ax.grid(False)
+            ax.set_xlabel(f"{'xyz'[i]} [m]")
+            ax.set_ylabel(f"{'xyz'[j]} [m]")
+            ax.set_title(f"{'xyz'[k]} = {point[k]:.3g} m")
+        figure.colorbar(shown, ax=figure.axes, shrink=0.8)
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    return figure

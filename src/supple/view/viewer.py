@@ -154,6 +154,23 @@ class Viewer:
                 ghost.place(one)
                 self._ghosts.append(ghost)
 
+    def show_points(self, points: Array, values: Array, size: float) -> None:
+        """Show points (N, 3) [m], from vermilion for zero to blue for the highest value.
+
+        Args:
+            points: Positions in the world.
+            values: Their values (N,), not negative.
+            size: Diameter of a point [m].
+        """
+        share = (values / values.max(initial=1e-9))[:, None]
+        ends = [np.array(palette.rgb(each)) for each in (palette.VERMILION, palette.BLUE)]
+        self.points = self._server.scene.add_point_cloud(
+            "/points",
+            np.asarray(points, np.float32),
+            np.asarray((1 - share) * ends[0] + share * ends[1], np.uint8),
+            point_size=size,
+        )
+
     def _decorate(self, shape: Any) -> None:
         """Set up the floor, the light, the camera and the title."""
         server, size = self._server, shape.size
