@@ -125,6 +125,7 @@ NB_MODULE(_core, m) {
   bind_velocities(m);
   bind_solver(m);
   bind_fast_path(m);
+  bind_timing(m);
 }
 
 }  // namespace
