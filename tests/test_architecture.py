@@ -90,7 +90,7 @@ def test_headers_include_only_from_above(path: Path) -> None:
 
 
 PUBLIC_MODULES = ["supple"] + [
-    f"supple.{name}" for name in ("criteria", "damping", "errors", "redundancy", "steps")
+    f"supple.{name}" for name in ("cluster", "criteria", "damping", "errors", "redundancy", "steps")
 ]
 
 

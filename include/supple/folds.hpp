@@ -38,15 +38,15 @@ inline constexpr T damped_range = T(2);
 template <class T>
 inline constexpr T fold_part = T(0.1);
 
-// At a fold itself both sides lead away from it: the other one is taken if the joints have more
-// room there by this factor.
+// Near a fold both sides lead away from it: the other one is taken if the joints have more room
+// there by this factor, compared with their room on this side and with the way across the fold.
 template <class T>
 inline constexpr T fold_room = T(4);
 
 template <class T>
 SUPPLE_FN constexpr int fold_scratch(const Chain<T>& chain, int m) {
   const int n = chain.coordinates, k = m < n ? m : n;
-  return 12 * chain.joints + k * (k + m + n + 1) + 2 * m;
+  return 12 * chain.joints + k * (k + m + n + 1) + 2 * m + m * n;
 }
 
 // What was corrected.
@@ -81,6 +81,19 @@ SUPPLE_FN T depth_of(T sigma, T least) {
   return max(T(1) - sigma * sigma / least, T(0));
 }
 
+// Copies the columns of J (m x n) whose entry of `held` (n) is zero to `to`. Returns their number.
+template <class T>
+SUPPLE_FN int free_columns(int m, int n, const T* J, const T* held, T* to) {
+  int free = 0;
+  for (int j = 0; j < n; ++j) free += held[j] == 0;
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) {
+      if (held[j] == 0) *to++ = J[i * n + j];
+    }
+  }
+  return free;
+}
+
 // Lanes of scratch memory that `free_depth` needs.
 SUPPLE_FN constexpr int free_depth_scratch(int m, int n) { return 2 * m * n + m + n; }
 
@@ -88,15 +101,9 @@ SUPPLE_FN constexpr int free_depth_scratch(int m, int n) { return 2 * m * n + m 
 // J (m x n) whose entry of active_set (n) is zero. Zero if no joint is held, or all are.
 template <class T>
 SUPPLE_FN T free_depth(int m, int n, const T* J, const T* active_set, T least, T* scratch) {
-  int free = 0;
-  for (int j = 0; j < n; ++j) free += active_set[j] == 0;
-  if (free == 0 || free == n || !(least > 0)) return T(0);
   T *freed = scratch, *work = freed + m * n, *sigma = work + m * n;
-  for (int i = 0, to = 0; i < m; ++i) {
-    for (int j = 0; j < n; ++j) {
-      if (active_set[j] == 0) freed[to++] = J[i * n + j];
-    }
-  }
+  const int free = free_columns(m, n, J, active_set, freed);
+  if (free == 0 || free == n || !(least > 0)) return T(0);
   if (is_regular(m, free, freed, least, work)) return T(0);
   singular_values(m, free, freed, sigma, work);
   return depth_of(sigma[(m < free ? m : free) - 1], least);
@@ -153,27 +160,46 @@ SUPPLE_FN void turn_beyond_folds(const StepRows<T>& of, const Pose<T>* joint_pos
   }
 }
 
+// Spreads `count` vectors of the free joints, side by side in v, into vectors of all n joints in
+// place; the entries of stopped joints are zero.
+template <class T>
+SUPPLE_FN void spread_columns(int count, int free, int n, const T* stopped, T* v) {
+  for (int i = count - 1, from = count * free - 1; i >= 0; --i) {
+    for (int j = n - 1; j >= 0; --j) v[i * n + j] = stopped[j] == 0 ? v[from--] : T(0);
+  }
+}
+
 // Corrects J (m x n) and e (m) for the folds nearby: along weak directions J gets the slope of the
-// secant, and e loses the part for which the joints would be too fast to stop at the fold.
-// `curvature` is κ dt; `offset` (m) is the error to the targets, from which the feedback in e was
-// computed.
+// secant, and e loses the part for which the joints would be too fast to stop at the fold. Joints
+// whose entry of `stopped` (n) is not zero stay where they are: the folds are those of the other
+// joints, and the columns of the stopped joints become zero. `curvature` is κ dt; `offset` (m) is
+// the error to the targets, from which the feedback in e was computed.
 template <class T>
 SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointLimit<T>* limit,
-                                             T dt, T curvature, const T* q, const T* offset, T* J,
-                                             T* e, T* scratch) {
-  const int m = of.count, n = of.chain.coordinates, count = m < n ? m : n;
+                                             T dt, T curvature, const T* q, const T* offset,
+                                             const T* stopped, T* J, T* e, T* scratch) {
+  const int m = of.count, n = of.chain.coordinates;
   Pose<T>* joint_poses = reinterpret_cast<Pose<T>*>(scratch);
-  T *A = scratch + 12 * of.chain.joints, *u = A + count * count, *v = u + count * m,
-    *sigma = v + count * n, *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
+  T* const freed = scratch + 12 * of.chain.joints;
+  const int free = free_columns(m, n, J, stopped, freed), count = m < free ? m : free;
+  T *A = freed + m * n, *u = A + count * count, *v = u + count * m, *sigma = v + count * n,
+    *beyond = sigma + count, *bias = beyond + m, *stiffness = A;
   const T size = length(m, e), least = fold_range<T> * curvature * size;
-  if (!(least > 0)) return {T(-1), T(0)};
-  if (is_regular(m, n, J, least, A)) return {T(-1), T(0)};
-  thin_svd(m, n, J, u, sigma, v);
+  if (!(least > 0) || is_regular(m, free, freed, least, A)) return {T(-1), T(0)};
+  thin_svd(m, free, freed, u, sigma, v);
+  spread_columns(count, free, n, stopped, v);
   forward(of.chain, q, joint_poses);
   for (int r = 0; r < m; ++r) beyond[r] = T(0);
+  bool any_beyond = count < m;
+  if (any_beyond) {  // the error that no joint changes to first order
+    for (int r = 0; r < m; ++r) beyond[r] = offset[r];
+    for (int i = 0; i < count; ++i) {
+      const T part = dot(m, u + i * m, beyond);
+      for (int r = 0; r < m; ++r) beyond[r] = fma(-part, u[i * m + r], beyond[r]);
+    }
+  }
   for (int i = 0; i < count; ++i) stiffness[i] = sigma[i] * sigma[i];
   T lost(0);
-  bool any_beyond = false;
   for (int i = count - 1; i >= 0 && sigma[i] * sigma[i] < least; --i) {
     const T *ui = u + i * m, *vi = v + i * n, s = sigma[i], E = dot(m, ui, e);
     const T side = copysign(T(1), E);
@@ -203,7 +229,8 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
       }
     } else if (g > 2 * s) {
       const T here = room_along(n, limit, q, vi, side), there = room_along(n, limit, q, vi, -side);
-      if (there > fold_room<T> * here) g = -abs(h * E) / (2 * g);
+      const T across = 2 * s / abs(h) * dt;  // to the same reach on the other side of the fold
+      if (there > fold_room<T> * max(here, across)) g = -abs(h * E) / (2 * g);
     }
     for (int r = 0; r < m; ++r) {
       for (int j = 0; j < n; ++j) J[r * n + j] = fma((g - s) * ui[r], vi[j], J[r * n + j]);
@@ -212,7 +239,11 @@ SUPPLE_NOINLINE_DEVICE Fold<T> correct_folds(const StepRows<T>& of, const JointL
   if (any_beyond) {
     turn_beyond_folds(of, joint_poses, count, u, v, beyond, stiffness, e, bias);
   }
-  return {sqrt(lost), depth_of(sigma[count - 1], T(damped_range<T> * curvature * size))};
+  for (int j = 0; j < n; ++j) {
+    for (int r = 0; stopped[j] != 0 && r < m; ++r) J[r * n + j] = T(0);
+  }
+  return {sqrt(lost),
+          depth_of(count > 0 ? sigma[count - 1] : T(0), T(damped_range<T> * curvature * size))};
 }
 
 }  // namespace supple::inline SUPPLE_ISA

@@ -37,14 +37,14 @@ Counts = dict[str, list[float]]  # method -> mean number of iterations for each 
 
 
 def linearization(rng: np.random.Generator, m: int, smallest: float) -> supple.Linearization:
-    """Return J with singular values between 0.3 and 2 and a small one, and a random unit ẋ."""
+    """Return J with a given smallest singular value, others from 0.3 to 2, and a random unit ẋ."""
     sigma = np.append(rng.uniform(0.3, 2, m - 1), smallest)
     gamma = rng.normal(size=m)
     return supple.Linearization(np.diag(sigma), gamma / np.linalg.norm(gamma))
 
 
 def of_forms(found: dict[str, float]) -> list[tuple[str, float]]:
-    """Return the mean numbers of iterations of the forms that start cold."""
+    """Return the mean numbers of iterations of the forms that start at zero."""
     return [(form, found[form]) for form in FORMS]
 
 
@@ -105,7 +105,7 @@ def newton(progress: Progress, *, spectra: int, max_speed: float, tolerance: flo
         for form, means in counts[m].items()
         for decade, mean in zip(DECADES, means, strict=True)
     }
-    grows = {  # from σ_min = 1e-3 down, where only one direction needs damping
+    grows = {  # iterations per decade, from σ_min = 1e-3 down, where one direction needs damping
         (m, form): float(np.polyfit(DECADES[2:], means[2:], 1)[0])
         for m in ROWS
         for form, means in counts[m].items()

@@ -106,8 +106,7 @@ def elbow_up(motion: supple.Trajectory) -> Mask:
     ),
 )
 def obstacle(progress: Progress, *, max_speed: float, pull: float, feedback: float) -> Outcome:
-    """The arm draws the same rectangle, while v = -k (θ - θ_ref) pulls it toward [-30, 0, 0]°. v
-    is
+    """The arm draws the same rectangle, while v = -k (θ - θ_ref) pulls it toward [-30, 0, 0]°. v is
     projected onto the exact null space, eq. (20), where the result satisfies the bound; elsewhere
     task and subtask are damped together, eqs. (25)-(29).
     """

@@ -60,7 +60,7 @@ def half_of(places: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The estimate at each interval: σ̂ (K,), and its alignment |ûᵀu_6| (K,) with the truth."""
+    """The estimate at each interval: σ̂ (K,), and the alignment |ûᵀu_6| (K,) with the exact u_6."""
 
     sigma: Array
     alignment: Array
@@ -108,7 +108,7 @@ def crosses(gap: Array, angle: float) -> bool:
 
 
 def after_the_center(found: dict[str, float], max_gain: float) -> bool:
-    """Whether σ̂ has no noticeable error before the center, and at most half of that after."""
+    """Whether the error of σ̂ before the center is not noticeable, and below half of the largest."""
     edge = NOTICEABLE / (2 * max_gain)
     return found["max_error_before"] < min(edge, found["max_error"] / 2)
 

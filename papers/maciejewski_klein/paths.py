@@ -32,7 +32,7 @@ COMMON: Statements = {
         "a nominal error of 15 % with a constant factor",
         statements.nominal,
     ),
-    "constant_throughout": ("that error is there throughout", statements.throughout),
+    "constant_throughout": ("this error occurs throughout", statements.throughout),
     "filtered_near_zero": ("filtering: near zero away from singularities", statements.near_zero),
     "notched_peak": ("a notched peak at the singularity", statements.notched),
     "filtering_is_better": ("filtering tracks better than a variable factor", statements.better),
@@ -238,7 +238,8 @@ def _why(kind: str, name: str, share: float, sums: dict[str, dict[str, Array]]) 
         ratio = np.median(sums[kind]["filtered_as_printed"] / sums[kind]["variable"])
         return f"the integral error is {ratio:.2f} times that of a variable factor in the median"
     if 0.2 < share < 0.8:
-        return "it depends on the path: on the elbow, the bend of the wrist and how ẋ lies to û"
+        parts = "on the elbow, the bend of the wrist and the angle between ẋ and û"
+        return f"it depends on the path: {parts}"
     return "on nearly all such paths" if share > MOST else "on few such paths"
 
 

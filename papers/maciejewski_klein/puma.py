@@ -46,7 +46,7 @@ def _common(runs: Runs) -> tuple[Claim, ...]:
             "λ²/(σ² + λ²) for each direction; 15 % is read off a plot, and depends on the path",
         ),
         Claim(
-            "that error is there throughout (nowhere more than 5 points below)",
+            "this error occurs throughout (nowhere more than 5 points below)",
             f"at least {percent(constant.min())}, at interval {constant.argmin()}",
             statements.throughout(runs),
             "a constant factor damps every direction, the least where ẋ lies along large σ",
@@ -96,7 +96,7 @@ def _better(runs: Runs) -> Claim:
         "the directions that are not singular are damped less"
         if holds
         else "α of eq. (14) damps û to its full extent even where little of ẋ lies along it, and "
-        "what is withheld returns as an error of position",
+        "the missing motion becomes a position error",
     )
 
 
@@ -161,7 +161,7 @@ def trajectory_a(progress: Progress, *, max_gain: float, radius: float, arc: flo
         _notch(
             runs,
             "the error has a notch at the singularity",
-            "there ẋ lies along directions that are left",
+            "there ẋ lies along directions that are not singular",
         ),
         Claim(
             "up and down do not coincide with a constant factor; with filtering they do but near "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import overload
 
 
-STATUS = tuple(SolveStatus)  # indexed by value
+STATUS = tuple(SolveStatus)  # statuses, indexed by their values
 _MAX_LISTED = 20  # maximum number of solutions that `str()` lists
 
 Arrays = TypeVar("Arrays", bound="SolutionArrays")
@@ -172,7 +172,7 @@ class SolutionArrays:
         )
 
     def plot(self, *, target: ArrayLike | None = None, title: str | None = None) -> Any:
-        """Return a Matplotlib figure of the robot at these solutions, the first in full.
+        """Return a Matplotlib figure of the robot at these solutions, all but the first pale.
 
         Args:
             target: Poses (..., 4, 4) in the world [m] to draw as dotted axes.

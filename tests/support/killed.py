@@ -1,0 +1,83 @@
+"""Run a job in processes that are killed at random moments; a program, started by tests.
+
+    python killed.py KIND FOLDER KILLS SEED
+
+Prints the number of processes that were killed, how many parts each left, and ends with a run
+that is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet  # noqa: F401  before the processes start, each of which would import it
+
+import supple as sp
+import supple.cluster as cluster
+
+
+def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
+    """A run of each kind of job into FOLDER/out, in parts of some milliseconds."""
+    robot = sp.load("ur5e")
+    source = folder / "targets.parquet"
+    return {
+        "solve": lambda: cluster.solve_parquet(
+            cluster.Solve(robot), source, folder / "out", part_rows=500
+        ),
+        "dataset": lambda: cluster.sample_dataset(
+            robot, folder / "out", 20_000, scheme="singular", part_rows=600
+        ),
+        "reach": lambda: cluster.reachability(
+            robot, folder / "out", spacing=0.15, orientations=12, levels=1
+        ),
+    }
+
+
+def parts(folder: Path) -> int:
+    """The number of parts that are there."""
+    return len(list((folder / "out").rglob("part-*")))
+
+
+def wait_for_parts(folder: Path, count: int) -> None:
+    """Wait until a number of parts is there, or the run has ended."""
+    end = time.monotonic() + 30.0
+    while parts(folder) < count and time.monotonic() < end:
+        if list((folder / "out").rglob("_summary.json")):
+            return
+        time.sleep(0.001)
+
+
+def main(kind: str, folder: Path, kills: int, seed: int) -> None:
+    """Start the job again until `kills` processes were killed in the middle of it."""
+    start, chance = jobs(folder)[kind], random.Random(seed)
+    killed, left = 0, []
+    while killed < kills:
+        pid = os.fork()  # no thread runs yet, and the imports are done
+        if pid == 0:
+            start()
+            os._exit(0)
+        wait_for_parts(folder, parts(folder) + chance.randint(0, 3))
+        time.sleep(chance.uniform(0.0, 0.02))
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        left.append(parts(folder))
+        if os.WIFEXITED(status):
+            break
+        killed += 1
+    pid = os.fork()
+    if pid == 0:
+        start()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    print(killed, *left)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
