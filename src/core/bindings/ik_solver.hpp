@@ -114,6 +114,7 @@ class PySolver {
 
   int coordinates() const { return fine_.ik.chain.coordinates; }
   int targets() const { return fine_.ik.targets; }
+  const OwnedProblem<double>& fine() const { return fine_; }
 
   // Writes a target in the kernel's layout. `target` is an array for one task, or a list or tuple
   // of arrays for several. Returns false if Python must convert or reject it.

@@ -126,6 +126,7 @@ NB_MODULE(_core, m) {
   bind_servo(m);
   bind_velocities(m);
   bind_solver(m);
+  bind_branches(m);
   bind_fast_path(m);
   bind_timing(m);
 }
