@@ -129,10 +129,10 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   return select(ahead, max(falling + level + shrinking, zero), select(speed > zero, passing, zero));
 }
 
-// Returns whether a joint is so far from its limits that the change `next` is admissible in any case: by
-// bounds above the speed that it reaches and above the number of steps until it rests, which need
-// no square root. The arguments are those of `largest_next_change`; `unit` is the rounding error of
-// a change.
+// Returns whether a joint is so far from its limits that the change `next` is admissible in any
+// case: by bounds above the speed that it reaches and above the number of steps until it rests,
+// which need no square root. The arguments are those of `largest_next_change`; `unit` is the
+// rounding error of a change.
 template <class L>
 SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, const L& ramp,
                                const L& most, const L& max_speed, const L& room, const L& noise,
