@@ -129,6 +129,25 @@ SUPPLE_FN L stopping_sum(const L& speed, const L& change, const L& ramp, const L
   return select(ahead, max(falling + level + shrinking, zero), select(speed > zero, passing, zero));
 }
 
+// Returns whether a joint is so far from its limits that the change `next` is admissible in any
+// case: by bounds above the speed that it reaches and above the number of steps until it rests,
+// which need no square root. The arguments are those of `largest_next_change`; `unit` is the
+// rounding error of a change.
+template <class L>
+SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, const L& ramp,
+                               const L& most, const L& max_speed, const L& room, const L& noise,
+                               const L& unit) {
+  using T = scalar_t<L>;
+  const L zero(0), one(1), per_ramp = one / ramp, rising = max(next, zero);
+  const L more = rising * fma(rising, per_ramp, one);  // by which shrinking changes raise the speed
+  const L ramps = fma(abs(change) + ramp, per_ramp, one);
+  const L top = max(speed + next, zero) + more;
+  const L steps = fma(rising + most + most, per_ramp, top / most) + L(T(4));
+  const L margin = steps * fma(steps * fma(steps, L(T(0.125)), one), unit, noise);
+  const mask_t<L> slow = max_speed - speed - ramps * ramps * unit >= more;
+  return slow & (fma(top, steps, margin) <= room);
+}
+
 // Returns the largest next change after which a joint can still stop under the law within `room`,
 // never faster than `max_speed`. `valid` is cleared where even the next change of the law itself is
 // too large. `room` and `noise`, the rounding error of a position in one step, are distances
@@ -139,10 +158,12 @@ SUPPLE_FN L largest_next_change(const L& speed, const L& change, const L& ramp, 
                                 const L& max_speed, const L& room, const L& noise,
                                 mask_t<L>& valid) {
   using T = scalar_t<L>;
-  const L zero(0), one(1), stop = stopping_change(speed, change, ramp, most);
+  const L zero(0), one(1);
   const L unit = L(T(16) * Number<T>::epsilon) * (abs(speed) + abs(change) + ramp);
-  L high = min(change + ramp, most);
   const mask_t<L> limited = max_speed < L(Number<T>::huge);
+  L high = min(change + ramp, most);
+  if (all(is_far(speed, change, high, ramp, most, max_speed, room, noise, unit))) return high;
+  const L stop = stopping_change(speed, change, ramp, most);
   if (any(limited)) {
     const L ramps = one + (abs(change) + ramp) / ramp, margin = ramps * ramps * unit;
     const L to_limit = largest_change(max(max_speed - speed - margin, zero), ramp);
