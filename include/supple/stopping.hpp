@@ -139,8 +139,8 @@ SUPPLE_INLINE mask_t<L> is_far(const L& speed, const L& change, const L& next, c
                                const L& unit) {
   using T = scalar_t<L>;
   const L zero(0), one(1), per_ramp = one / ramp, rising = max(next, zero);
-  const L more =
-      rising * fma(rising, per_ramp, one);  // bound on the rise of the speed after `next`
+  // Bound on the rise of the speed after `next`, by shrinking changes.
+  const L more = rising * fma(rising, per_ramp, one);
   const L ramps = fma(abs(change) + ramp, per_ramp, one);
   const L top = max(speed + next, zero) + more;
   const L steps = fma(rising + most + most, per_ramp, top / most) + L(T(4));

@@ -301,7 +301,7 @@ SUPPLE_FN void two_joints_rank1(const Svd2<T>& svd, const T B[2][2], const T c[2
   Turns<T> v = turns_with(b1[0], b1[1], c1, scale, slack);
   const bool v_free = v.any, u_free = abs(svd.sigma[0]) <= T(closed_form_zero) * scale;
   if (u_free && (v_free || b0[0] * b0[0] + b0[1] * b0[1] > b1[0] * b1[0] + b1[1] * b1[1])) {
-    // This equation determines v, or does so better.
+    // Without u, both equations are in v alone: use the one that determines v better.
     v = turns_with(b0[0], b0[1], c0, scale, slack);
   }
   const bool v_sampled = v.any;
