@@ -181,8 +181,9 @@ def _read_csv(stream: IO[bytes]) -> Table:
 def _without_empty(cells: list[str], name: str) -> list[str]:
     """Return the cells after the leading empty ones."""
     first = next((i for i, cell in enumerate(cells) if cell.strip()), len(cells))
-    if not all(cell.strip() for cell in cells[first:]):
-        raise ValueError(f"the column {short_repr(name)} has empty cells")
+    for row, cell in enumerate(cells[first:], first + 1):
+        if not cell.strip():
+            raise ValueError(f"the column {short_repr(name)} has an empty cell in row {row}")
     return cells[first:]
 
 

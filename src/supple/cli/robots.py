@@ -108,6 +108,7 @@ target_options = _options(
     click.option("--position", nargs=3, type=float, metavar="X Y Z", help="Position [m]."),
     click.option("--rpy", nargs=3, type=float, metavar="R P Y", help="Roll, pitch, yaw [rad]."),
     click.option("--wxyz", nargs=4, type=float, metavar="W X Y Z", help="Unit quaternion."),
+    click.option("--xyzw", nargs=4, type=float, metavar="X Y Z W", help="The same, as in ROS."),
     click.option(
         "--rotation-vector", nargs=3, type=float, metavar="X Y Z", help="Axis times angle [rad]."
     ),
@@ -120,13 +121,12 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 
     `given` are the values of `target_options`.
     """
-    rotations = {
-        name: given[name] for name in ("rpy", "wxyz", "rotation_vector") if given[name] is not None
-    }
+    kinds = ("rpy", "wxyz", "xyzw", "rotation_vector")
+    rotations = {name: given[name] for name in kinds if given[name] is not None}
     if given["position"] is None:
         raise click.UsageError("give a target: --position X Y Z, or a file of poses")
     if len(rotations) > 1:
-        raise click.UsageError("give one of --rpy, --wxyz and --rotation-vector")
+        raise click.UsageError("give one of --rpy, --wxyz, --xyzw and --rotation-vector")
     if not rotations:
         return np.array(given["position"]), False
     return sp.pose(given["position"], **rotations), True
@@ -134,6 +134,8 @@ def one_target(**given: Any) -> tuple[Array, bool]:
 
 def targets_in(file: Path) -> tuple[Array, bool, Table]:
     """Return poses (N, 4, 4) or positions (N, 3), whether they are poses, and the table of a file.
+
+    A row with a number that is not finite becomes a pose or position of NaN.
 
     Raises:
         InputError: The table has neither x, y, z nor (in an npz file) the array T.
@@ -159,9 +161,13 @@ def targets_in(file: Path) -> tuple[Array, bool, Table]:
         names = join_names(part for name in rotations for part in _ROTATIONS[name])
         raise InputError(f"{file} must have one kind of rotation; given: {names}")
     position = _stacked(columns, _POSITION, file)
-    if rotations:
-        return sp.pose(position, **rotations), True, table
-    return position, False, table
+    if not rotations:
+        return position, False, table
+    ((kind, rotation),) = rotations.items()
+    finite = np.isfinite(position).all(axis=1) & np.isfinite(rotation).all(axis=1)
+    poses = np.full((len(position), 4, 4), np.nan)
+    poses[finite] = sp.pose(position[finite], **{kind: rotation[finite]})
+    return poses, True, table
 
 
 def _stacked(columns: dict[str, Array], names: tuple[str, ...], file: Path) -> Array:
