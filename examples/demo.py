@@ -196,7 +196,13 @@ def main(path):
         )
         print(note)
         moving = animation(title, robot, motions)
-        parts = (f"<h2>{title}</h2>", moving, table_html(rows), f"<p>{note}</p>", curves(title, motions))
+        parts = (
+            f"<h2>{title}</h2>",
+            moving,
+            table_html(rows),
+            f"<p>{note}</p>",
+            curves(title, motions),
+        )
         sections.append("\n".join(parts))
     words = solve_many()
     print(words)

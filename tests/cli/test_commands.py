@@ -348,6 +348,19 @@ def test_bench_measures_every_call() -> None:
     assert says["batch_converged"] == 1.0
 
 
+def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
+    file = tmp_path / "arm.urdf"
+    file.write_text(
+        '<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="revolute">'
+        '<parent link="a"/><child link="b"/></joint></robot>'
+    )
+    done = run("info", str(file))
+    assert done.exit_code == 0
+    assert done.stderr.startswith("Warning: ")
+    assert "'j'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import reduce, wraps
 from pathlib import Path
@@ -42,7 +43,19 @@ class RobotName(click.types.StringParamType):
 
 
 def read_robot(text: str, tips: tuple[str, ...] = (), fixed: tuple[str, ...] = ()) -> sp.Robot:
-    """Return the robot that an argument ROBOT names: a built-in robot, or one from a file."""
+    """Return the robot that an argument ROBOT names: a built-in robot, or one from a file.
+
+    Warnings about the file are printed on stderr, one line each.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        robot = _read(text, tips, fixed)
+    for each in caught:
+        click.echo(f"Warning: {each.message}", err=True)
+    return robot
+
+
+def _read(text: str, tips: tuple[str, ...], fixed: tuple[str, ...]) -> sp.Robot:
     chosen, path = tips or None, Path(text)
     suffix = path.suffix.lower()
     if suffix in (".urdf", ".mjcf", ".xml"):
