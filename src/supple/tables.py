@@ -167,6 +167,11 @@ def _read_csv(stream: IO[bytes]) -> Table:
     header = next(reader, None)
     if header is None:
         raise ValueError("it is empty")
+    if len(header) == 1 and ";" in header[0]:
+        raise ValueError("cells must be separated by commas; given: semicolons")
+    if header and _numbers(header).dtype.kind == "f":
+        given = short_repr(",".join(header))
+        raise ValueError(f"the first line must have the names of the columns; given: {given}")
     lines = [line for line in reader if line]
     if any(len(line) != len(header) for line in lines):
         bad = next(i for i, line in enumerate(lines) if len(line) != len(header))

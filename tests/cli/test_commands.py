@@ -367,7 +367,9 @@ def test_a_warning_about_a_file_is_one_line_on_stderr(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["slove", "panda"], "did you mean 'solve'"),
         (["info", "pand"], "did you mean 'panda'"),
+        (["info", "panda.urdf"], "the built-in robot is called 'panda'"),
         (["info", "/no/arm.urdf"], "no such file"),
         (["info", "panda", "--q", "1,2"], "--q must be 7 numbers"),
         (["info", "panda", "--tip", "x"], "unknown"),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import supple as sp
 from supple.cli.console import UsageError
+from supple.describe import builtin_names
 from supple.errors import InputError, join_names, short_repr
 from supple.tables import FORMATS, Table, read_table
 
@@ -36,8 +37,6 @@ class RobotName(click.types.StringParamType):
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
         """Return the names of built-in robots that match, or complete file names if none does."""
-        from supple.describe import builtin_names
-
         names = [name for name in builtin_names() if name.startswith(incomplete)]
         return [CompletionItem(name) for name in names] or [CompletionItem("", type="file")]
 
@@ -59,6 +58,10 @@ def _read(text: str, tips: tuple[str, ...], fixed: tuple[str, ...]) -> sp.Robot:
     chosen, path = tips or None, Path(text)
     suffix = path.suffix.lower()
     if suffix in (".urdf", ".mjcf", ".xml"):
+        if path.stem in builtin_names() and not path.exists():
+            raise InputError(
+                f"no such file: {short_repr(text)}; the built-in robot is called {path.stem!r}"
+            )
         reader = sp.urdf if suffix == ".urdf" or (suffix == ".xml" and _is_urdf(path)) else sp.mjcf
         return reader(text, fixed=fixed, tips=chosen)
     if fixed:

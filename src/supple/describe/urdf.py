@@ -82,11 +82,11 @@ def _warn_of_missing_limits(
     label: str, elements: Iterable[Element], joints: Iterable[Joint]
 ) -> None:
     """Warn of joints that the format requires to have position limits, but the file does not."""
-    moving = {each.name for each in joints if each.kind in ("revolute", "prismatic")}
-    free = {each.name for each in joints if each.mimic is None}
+    bounded = ("revolute", "prismatic")
+    moving = {each.name for each in joints if each.kind in bounded and each.mimic is None}
     stated = "limit[@lower]", "limit[@upper]"
     lacking = [_name(e) for e in elements if not any(e.find(part) is not None for part in stated)]
-    names = [name for name in lacking if name in moving & free]
+    names = [name for name in lacking if name in moving]
     if names:
         what = f"{label}: joints without position limits move without bound"
         warnings.warn(f"{what}: {join_names(names)}", stacklevel=4)
